@@ -177,15 +177,8 @@ class AzureSpeechServer:
     async def _serve(self) -> None:
         quiet = logging.getLogger("azure_speech_server")  # a run's own messages are tested
         quiet.propagate = False
-        async with serve(
-            self._answer,
-            self.host,
-            0,
-            subprotocols=["USP"],
-            process_request=self._let_in,
-            close_timeout=0.1,
-            logger=quiet,
-        ) as server:
+        how: dict[str, Any] = {"subprotocols": ["USP"], "process_request": self._let_in, "close_timeout": 0.1}
+        async with serve(self._answer, self.host, 0, logger=quiet, **how) as server:
             self.url = f"ws://{self.host}:{next(iter(server.sockets)).getsockname()[1]}"
             self._ready.set()
             await self._over.wait()

@@ -136,27 +136,17 @@ class GoogleServer:
         if fault == "empty":
             texts = ["" for _ in texts]
         followed = self.glossaries.get(request.glossary, {})
+        sent = zip(request.contents, texts, strict=False) if request.glossary else ()
         return TranslateTextResponse(
             translations=[{"translated_text": text} for text in texts],
-            glossary_translations=[
-                {"translated_text": followed.get(sent, text)}
-                for sent, text in zip(request.contents, texts, strict=False)
-                if request.glossary
-            ],
+            glossary_translations=[{"translated_text": followed.get(asked, text)} for asked, text in sent],
         )
 
 
 def _request(number: int, message: TranslateTextRequest) -> Request:
-    return Request(
-        number,
-        tuple(message.contents),
-        message.source_language_code,
-        message.target_language_code,
-        message.mime_type,
-        message.parent,
-        message.model,
-        message.glossary_config.glossary,
-    )
+    languages = message.source_language_code, message.target_language_code
+    how = message.mime_type, message.parent, message.model, message.glossary_config.glossary
+    return Request(number, tuple(message.contents), *languages, *how)
 
 
 def _refusal(request: Request, glossaries: Mapping[str, Any]) -> _Status | None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import kit
 import pytest
 
 from parapet.pipelines.main import main
@@ -17,15 +17,11 @@ def run(out: Path, *flags: str) -> int:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        name: path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not (name := str(path.relative_to(folder))).startswith(".heard")
-    }
+    return {name: content for name, content in kit.files_of(folder).items() if not name.startswith(".heard")}
 
 
 def rows_of(out: Path, name: str, file: str = "test/dialogues_001") -> list[dict[str, Any]]:
-    return pq.read_table(out / name / "turns" / f"{file}.parquet").to_pylist()
+    return kit.rows_of(out / name / "turns" / f"{file}.parquet")
 
 
 def both(out: Path, name: str = "SR-20") -> list[dict[str, Any]]:
@@ -33,17 +29,12 @@ def both(out: Path, name: str = "SR-20") -> list[dict[str, Any]]:
     return [row for n in (1, 2) for row in rows_of(out, name, f"test/dialogues_{n:03}")]
 
 
-def dialogues_of(folder: Path, split: str = "test") -> dict[str, Any]:
-    """By id, of all files of a split."""
-    files = sorted((folder / split).glob("dialogues_*.json"))
-    return {one["dialogue_id"]: one for file in files for one in json.loads(file.read_bytes())}
+def dialogues_of(folder: Path) -> dict[str, Any]:
+    return kit.dialogues_of(folder / "test")
 
 
 def write_corpus(root: Path, schema: Path, *files: list[Any]) -> Path:
-    (root / "test").mkdir(parents=True)
-    (root / "test" / "schema.json").write_bytes(schema.read_bytes())
-    for i, dialogues in enumerate(files, 1):
-        (root / "test" / f"dialogues_{i:03}.json").write_text(json.dumps(dialogues))
+    kit.corpus(root, json.loads(schema.read_bytes()), test=list(files))
     return root
 
 
@@ -51,6 +42,5 @@ def three_dialogues(tmp_path_factory: pytest.TempPathFactory) -> Some:
     from parapet.schemas.layout import sample_root
 
     schema = sample_root() / "test" / "schema.json"
-    every = json.loads((sample_root() / "test" / "dialogues_001.json").read_bytes())
-    chosen = [{**one, "turns": one["turns"][:6]} for one in every[:3]]
+    chosen = [{**one, "turns": one["turns"][:6]} for one in kit.sample_dialogues()[:3]]
     return write_corpus(tmp_path_factory.mktemp("some") / "sgd", schema, chosen[:2], chosen[2:]), chosen, schema

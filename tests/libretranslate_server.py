@@ -69,14 +69,8 @@ class LibreTranslateServer:
         """Writes a request down; gives it and what is to go wrong with it."""
         with self._lock:
             texts = tuple(body.get("q", ()))
-            request = Request(
-                len(self.requests),
-                texts,
-                body["source"],
-                body["target"],
-                body.get("format", ""),
-                body.get("api_key", ""),
-            )
+            how = body.get("format", ""), body.get("api_key", "")
+            request = Request(len(self.requests), texts, body["source"], body["target"], *how)
             self.requests.append(request)
         if callable(self.faults):
             return request, self.faults(request)

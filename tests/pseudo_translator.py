@@ -10,21 +10,9 @@ ALPHABET = string.ascii_letters + string.digits
 FIRST = {"ko": "가", "ja": "ァ", "zh": "一", "zh-CN": "一", "ru": "А", "fr": "Ā"}
 
 SYNONYMS = {
-    "account": "bank",
-    "amount": "sum",
-    "city": "town",
-    "date": "day",
-    "destination": "target",
-    "find": "search",
-    "get": "receive",
-    "location": "place",
-    "name": "title",
-    "number": "count",
-    "price": "cost",
-    "restaurant": "diner",
-    "time": "hour",
-    "type": "kind",
-    "whether": "if",
+    **{"account": "bank", "amount": "sum", "city": "town", "date": "day", "destination": "target", "find": "search"},
+    **{"get": "receive", "location": "place", "name": "title", "number": "count", "price": "cost"},
+    **{"restaurant": "diner", "time": "hour", "type": "kind", "whether": "if"},
 }
 
 

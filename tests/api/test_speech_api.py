@@ -1,11 +1,8 @@
 """``parapet.perturb(corpus, "speech_errors")`` gives what the command writes: calibrated over the whole corpus."""
 
 import gc
-import json
 import shutil
 import tempfile
-import zlib
-from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
@@ -18,6 +15,7 @@ pytest.importorskip("pocketsphinx")
 
 from apache_beam.testing.util import assert_that
 from heard_sets import run, three_dialogues, write_corpus
+from kit import edit
 from test_beam import same
 from test_same_as_commands import data_of
 
@@ -84,27 +82,19 @@ def test_options(short, tmp_path_factory, form, noise, seed, longest):
     assert {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()} == kept
 
 
-def test_the_calibration_of_another_run(heard, some, tmp_path):
-    calibration = heard / "calibration.json"
-    flags = ["--wer", "0.3", "--language_model", "own", "--calibration", str(calibration), "--voices", "adam"]
-    assert run(tmp_path / "c", "--sgd", str(some[0]), *flags, "--quiet") == 0
-    options = {"wer": 0.3, "language_model": "own", "calibration": calibration, "voices": ["adam"]}
-    parapet.perturb(some[0], "speech_errors", cache=tmp_path / "c" / ".heard", **options).save(tmp_path / "a")
-    assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "SR-30")
-
-
-def test_the_split_train_makes_the_language_model(short, tmp_path):
+def test_the_split_train_makes_the_language_model_and_a_calibration_is_carried_over(short, tmp_path):
     root = shutil.copytree(short, tmp_path / "sgd")
     shutil.copytree(sample_root() / "train", root / "train")
-    path = root / "train" / "dialogues_001.json"
-    train = json.loads(path.read_bytes())[0]
-    path.write_text(json.dumps([{**train, "turns": train["turns"][:4]}]))
+    edit(root / "train" / "dialogues_001.json", lambda of: [{**of[0], "turns": of[0]["turns"][:4]}])
     (root / "train" / "dialogues_002.json").unlink()
     flags = ["--split", "train,test", "--wer", "0.3", "--language_model", "mixed", "--snr", "14,3"]
     assert run(tmp_path / "c", "--sgd", str(root), *flags, "--quiet") == 0
-    options = {"wer": 0.3, "language_model": "mixed", "snr": (14, 3), "cache": tmp_path / "c" / ".heard"}
-    parapet.perturb(root, "speech_errors", **options).save(tmp_path / "a")
+    options = {"wer": 0.3, "language_model": "mixed", "cache": tmp_path / "c" / ".heard"}
+    parapet.perturb(root, "speech_errors", snr=(14, 3), **options).save(tmp_path / "a")
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "SR-30")
+    calibration = tmp_path / "c" / "calibration.json"
+    parapet.perturb(root, "speech_errors", calibration=calibration, **options).save(tmp_path / "again")
+    assert data_of(tmp_path / "again") == data_of(tmp_path / "a"), "with the calibration of another run"
 
 
 def test_dialogues_of_a_pipeline(heard, some):
@@ -119,53 +109,20 @@ def test_dialogues_of_a_pipeline(heard, some):
         assert_that(outputs.dead_letters | beam.Map(lambda one: one.dialogue_id), same(["broken"]), "dead letters")
 
 
-def impatient(init: Callable[..., None]) -> Callable[..., None]:
-    """What a service answers in a test is all that it will answer."""
-    return lambda self, *args, **more: init(self, *args, **{**more, "patience": 0, "seconds": 5})
-
-
-def test_turns_that_a_service_refuses(some, tmp_path, monkeypatch):
-    pytest.importorskip("azure.cognitiveservices.speech")
-    from azure_speech_server import KEY, AzureSpeechServer
-
-    from parapet.transforms.perturbations.speech import azure
-
-    monkeypatch.setenv("AZURE_SPEECH_KEY", KEY)
-    for engine in (azure.AzureSynthesiser, azure.AzureRecogniser):
-        monkeypatch.setattr(engine, "__init__", impatient(engine.__init__))
-
-    def mishears(word: str, snr: float) -> str:
-        return word if zlib.crc32(word.encode()) % 100 >= 100 - 4 * snr else "what"
-
-    options = {"engine": "azure", "noise": "white", "snr": (24, 12), "wer": 0.2, "sample": 4, "cache": tmp_path}
-    # The server draws one at each handshake, and one at each request.
-    faults = iter([*[""] * 33, "1007", *[""] * 11, "1007"])
-    with AzureSpeechServer(mishears=mishears, faults=lambda: next(faults, "")) as server:
-        options["engine_options"] = {"azure_endpoint": server.url, "parallel_calls": 1}
-        with pytest.raises(parapet.InputError, match=r"\d of 9 user turns could not be used, over max_bad 1%"):
-            parapet.perturb(some[0], "speech_errors", **options)
-        rows = parapet.perturb(some[0], "speech_errors", **options).rows.to_pylist()
-    assert {row["status"] for row in rows} == {"heard"}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({}, r"^speech_errors makes 3 sets: give set_name, one of SR-10, SR-20, SR-30$"),
         ({"wer": 20}, r"^wer: 20 is no word error rate"),
-        ({"wer": 0.2, "seed": "\n"}, r"^seed: give a text of printable characters"),
-        ({"wer": 0.2, "snr": 5}, r"^snr: give two or more different ratios"),
-        ({"wer": 0.2, "sample": 0}, r"^sample: 0 is too few: give 1 or more"),
-        ({"wer": 0.2, "longest": "1"}, r"^longest: 1 is too few: give 1 or more"),
+        ({"wer": 0.2, "snr": 5}, r"^snr: give two or more"),
+        ({"wer": 0.2, "longest": "1"}, r"^longest: 1 is too few"),
         ({"wer": 0.2, "form": "sung"}, r"^form: 'sung' is none of heard, restored"),
-        ({"wer": 0.2, "noise": "nowhere"}, r"^nowhere: noise: is neither a kind of noise .* nor a folder"),
+        ({"wer": 0.2, "noise": "nowhere"}, r"^nowhere: noise: "),
         ({"wer": 0.2, "engine": "parrot"}, r"^speaker: there is no speech engine 'parrot'"),
         ({"wer": 0.2, "voices": []}, r"^voices: give one or more voices"),
-        ({"wer": 0.2, "voices": "nobody"}, r"^voices: 'nobody' is no voice of eSpeak"),
         ({"wer": 0.2, "language_model": "train"}, r"^the language model needs a split train"),
-        ({"wer": 0.2, "language_model": "nowhere"}, r"^nowhere: language_model: cannot be read"),
         ({"wer": 0.2, "calibration": "nowhere"}, r"^nowhere: calibration: cannot be read"),
-        ({"wer": 0.2, "calibration": "x", "snr": "9,5"}, r"^calibration: has its own ratios: leave snr and sample out"),
+        ({"wer": 0.2, "calibration": "x", "snr": "9,5"}, r"^calibration: has its own ratios"),
         ({"wer": 0.2, "max_bad": 7}, r"^max_bad: 7 is no share"),
     ],
 )

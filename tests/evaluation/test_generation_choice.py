@@ -70,13 +70,6 @@ def test_the_first_of_equals():
     assert validated(table).reference == "the city is Oslo"
 
 
-def test_the_augmented_premise_is_asked_second_and_decides_no_choice():
-    table = Table(**{"in Oslo => the city is Oslo": 0.3, "where?|the city.|in Oslo => city is Oslo": 0.7})
-    found = validated(table)
-    assert found == Validated("the city is Oslo", "augmented", False)
-    assert found.valid
-
-
 def test_an_act_without_an_entailed_candidate_is_not_valid():
     table = Table(**{"in Oslo => city is Oslo": 0.3, "where?|the city.|in Oslo => the city is Oslo": 0.35})
     found = validated(table)

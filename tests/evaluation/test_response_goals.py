@@ -45,16 +45,6 @@ def test_an_offer_counts_in_its_turns_only():
     assert met(late, "Well.", "Anchor!", "Well.")
 
 
-def test_a_search_with_results_of_its_own():
-    late = {"name": "Anchor", "city": "Rome", "price": "15"}
-    own = Search("Inns_1", {"city": ("Rome",), "price": ("10",)}, ("name",), (late,))
-    assert met(own, "Anchor?")  # the service returned it, so it will do
-    assert not met(Search("Inns_1", {"city": ("Rome",)}, ("name",), (late,)), "Bell?")  # another user's
-    assert not met(Search("Inns_1", {"city": ("Rome",)}, ("name",), ()), "Anchor?")
-    state = {"Inns_1": {"city": ("Rome",), "price": ("10",)}}
-    assert met(own, Response(1, "[name]?", state))
-
-
 def test_placeholders_speak_of_the_entities_of_the_state():
     def said(text: str, city: str, *services: str) -> Response:
         return Response(1, text, {"Inns_1": {"city": (city,)}}, services or None)

@@ -7,7 +7,6 @@ import pytest
 from parapet.evaluation.generation import metrics
 from parapet.evaluation.generation.corpus import (
     Act,
-    Candidate,
     Corpus,
     Kind,
     Prediction,
@@ -26,7 +25,6 @@ from parapet.evaluation.generation.scoring import (
     TurnAct,
     Validated,
     evaluate,
-    first_entailing,
     premises_of,
     validate,
 )
@@ -159,20 +157,7 @@ def test_kids_friendly_of_section_2():
 QUEENS = act("INFORM", "name", "Queens")
 STYLIST = words(name="the name of the hair stylist")
 BEFORE, TRUTH = "I want to book a hair cut.", "What about Queens?"
-REFERENCE = "the name of the hair stylist is Queens"  # the figure prints it as a sentence: "The name ... is Queens."
 AUGMENTED = "I want to book a hair cut. the name of the hair stylist. What about Queens?"
-
-
-def test_figure_1():
-    premises = premises_of(QUEENS, BEFORE, STYLIST, " ", TRUTH)
-    assert premises == (("utterance", TRUTH), ("augmented", AUGMENTED))
-    candidates = references(QUEENS, STYLIST, "paper")
-    assert candidates[0] == REFERENCE
-    table = Says((TRUTH, REFERENCE, 0.1), (AUGMENTED, REFERENCE, 0.7))
-    (found,) = validate([(premises, candidates, ())], table)
-    assert (found.reference, found.premise, found.valid) == (REFERENCE, "augmented", True)
-    ((faithful, _),) = first_entailing([(premises, [REFERENCE])], table)
-    assert faithful == "augmented"
 
 
 def test_parts_of_the_premise_are_sentences():
@@ -251,16 +236,6 @@ def test_coverage_is_of_turns():
 def test_agreement_with_slot_error_rate(utterance, same, same_all_acts):
     found = metrics.agreement(scored(said(utterance, "bye", "", ""), TABLE).turns)
     assert (found["turns"], found["same"], found["same_all_acts"]) == (1, same, same_all_acts)
-
-
-def test_the_ensemble_takes_what_entails_the_most_acts_then_the_likeliest():
-    """Section 3. No ground truth chooses a reference, and no context helps."""
-    some = (Candidate("it is in Oslo", -0.1), Candidate("cheap in Oslo", -2.0), Candidate("nice", 0.0))
-    given = said("nice", "bye", "it is cheap", "hm") | {("1", 1): Prediction("1", 1, "nice", some)}
-    found = scored(given, TABLE)
-    assert [turn.utterance for turn in found.ranked][:1] == ["cheap in Oslo"]
-    context = Says(("where? City. it is in Oslo", "City is Oslo", 0.9), ("nice", "City is Oslo", 0.9))
-    assert [turn.utterance for turn in scored(given, context).ranked][:1] == ["nice"]
 
 
 # The tables.

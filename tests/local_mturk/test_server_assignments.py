@@ -4,8 +4,6 @@ from decimal import Decimal
 
 import pytest
 
-from parapet.transforms.crowd.ingest import parse_answer_xml
-
 
 @pytest.fixture
 def hit_id(make_hit):
@@ -14,30 +12,6 @@ def hit_id(make_hit):
 
 def balance(mturk):
     return {name: str(amount.normalize()) for name, amount in mturk.snapshot()["balance"].items()}
-
-
-def test_an_assignment_from_accept_to_approval(client, hit_id, browser, mturk):
-    assignment_id = browser.accept(hit_id)
-    counts = client.get_hit(HITId=hit_id)["HIT"]
-    assert (counts["NumberOfAssignmentsPending"], counts["NumberOfAssignmentsAvailable"]) == (1, 8)
-    assert client.list_assignments_for_hit(HITId=hit_id)["Assignments"] == []
-    mturk.advance(60)
-    browser.submit(assignment_id, slot_0="one", slot_1="")
-    found = client.get_assignment(AssignmentId=assignment_id)
-    assignment = found["Assignment"]
-    assert found["HIT"]["HITId"] == hit_id
-    assert assignment["AssignmentStatus"] == "Submitted"
-    assert assignment["WorkerId"] == "A1"
-    assert 59 <= (assignment["SubmitTime"] - assignment["AcceptTime"]).total_seconds() <= 90
-    assert (assignment["AutoApprovalTime"] - assignment["SubmitTime"]).total_seconds() == 3_600
-    assert (assignment["Deadline"] - assignment["AcceptTime"]).total_seconds() == 600
-    assert parse_answer_xml(assignment["Answer"]) == {"slot_0": "one", "slot_1": ""}
-    client.approve_assignment(AssignmentId=assignment_id, RequesterFeedback="thanks")
-    approved = client.get_assignment(AssignmentId=assignment_id)["Assignment"]
-    assert (approved["AssignmentStatus"], approved["RequesterFeedback"]) == ("Approved", "thanks")
-    assert "RejectionTime" not in approved
-    assert client.get_hit(HITId=hit_id)["HIT"]["NumberOfAssignmentsCompleted"] == 1
-    assert balance(mturk) == {"available": "994.6", "held": "4.8", "paid": "0.6"}
 
 
 def test_work_in_hand_is_not_there_for_the_requester(client, hit_id, browser, refused):
@@ -89,18 +63,6 @@ def test_a_rejection_cannot_be_taken_back_for_ever(client, hit_id, browser, refu
     mturk.advance(30 * 86_400 + 1)
     late = {"AssignmentId": assignment_id, "OverrideRejection": True}
     assert refused(client.approve_assignment, **late)[0] == "InvalidAssignmentState"
-
-
-def test_work_is_approved_by_itself(client, hit_id, browser, refused, mturk):
-    assignment_id = browser.work(hit_id)
-    mturk.advance(3_500)
-    assert client.get_assignment(AssignmentId=assignment_id)["Assignment"]["AssignmentStatus"] == "Submitted"
-    mturk.advance(10_000)
-    found = client.get_assignment(AssignmentId=assignment_id)["Assignment"]
-    assert found["AssignmentStatus"] == "Approved"
-    assert found["ApprovalTime"] == found["AutoApprovalTime"]
-    assert refused(client.approve_assignment, AssignmentId=assignment_id)[0] == "InvalidAssignmentState"
-    assert balance(mturk)["paid"] == "0.6"
 
 
 def test_lists_are_paged_and_parted_by_status(client, make_hit, browser):

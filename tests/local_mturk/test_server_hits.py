@@ -3,8 +3,6 @@
 import datetime
 from decimal import Decimal
 
-import pytest
-
 
 def balance(client):
     return Decimal(client.get_account_balance()["AvailableBalance"])
@@ -22,21 +20,6 @@ def test_equal_types_are_one(client):
     others = [asked | {"Reward": "0.51"}, asked | {"Title": "T"}, asked | {"QualificationRequirements": [locale]}]
     ids = {client.create_hit_type(**other)["HITTypeId"] for other in others}
     assert len(ids | {first}) == 4
-
-
-def test_a_hit_is_what_was_asked_for(client, hit, mturk):
-    made = client.create_hit(**hit)["HIT"]
-    assert made == client.get_hit(HITId=made["HITId"])["HIT"]
-    assert {name: made[name] for name in hit if name in made} == {n: v for n, v in hit.items() if n in made}
-    assert (made["Expiration"] - made["CreationTime"]).total_seconds() == hit["LifetimeInSeconds"]
-    assert made["HITStatus"] == "Assignable"
-    counts = [made[f"NumberOfAssignments{name}"] for name in ("Available", "Pending", "Completed")]
-    assert counts == [3, 0, 0]
-    of_type = {name: hit[name] for name in ("LifetimeInSeconds", "MaxAssignments", "Question")}
-    again = client.create_hit_with_hit_type(HITTypeId=made["HITTypeId"], **of_type)["HIT"]
-    assert again["HITGroupId"] == made["HITGroupId"]
-    assert "RequesterAnnotation" not in again
-    assert mturk.snapshot()["hits"].keys() == {made["HITId"], again["HITId"]}
 
 
 def test_what_does_not_exist(client, refused, hit):
@@ -76,28 +59,6 @@ def test_a_refused_request_does_not_use_its_token_up(client, refused, hit):
         refused(client.create_hit, **hit | {"MaxAssignments": 9_999}, UniqueRequestToken="t")[0] == "InsufficientFunds"
     )
     client.create_hit(**hit, UniqueRequestToken="t")
-
-
-@pytest.mark.parametrize(
-    ("reward", "assignments", "cost"),
-    [
-        ("0.50", 3, "1.80"),
-        ("0.50", 9, "5.40"),
-        ("0.50", 10, "7.00"),  # another 20 % from ten assignments on
-        ("0.01", 3, "0.06"),  # at least a cent each
-        ("0", 3, "0.03"),
-    ],
-)
-def test_publishing_holds_reward_and_fees(client, make_hit, mturk, reward, assignments, cost):
-    make_hit(Reward=reward, MaxAssignments=assignments)
-    assert balance(client) == Decimal(1_000) - Decimal(cost)
-    assert mturk.snapshot()["balance"]["held"] == Decimal(cost)
-
-
-def test_fractions_of_a_cent_are_kept_and_not_shown(client, make_hit, mturk):
-    make_hit(Reward="0.13", MaxAssignments=1)
-    assert mturk.snapshot()["balance"]["held"] == Decimal("0.156")
-    assert client.get_account_balance()["AvailableBalance"] == "999.84"
 
 
 def test_no_more_than_there_is(client, refused, hit):

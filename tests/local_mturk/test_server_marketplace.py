@@ -126,29 +126,6 @@ def test_any_answer_can_be_read_again(answers):
     assert parse_answer_xml(answer_xml(answers)) == seen
 
 
-def test_any_text_survives_from_page_to_api(make_hit, browser, client):
-    hit_id = make_hit(MaxAssignments=1_000, Reward="0.01")
-    numbers = iter(range(1_000))
-
-    @settings(max_examples=40, deadline=None)
-    @given(TEXTS, TEXTS)
-    def survives(one, two):
-        assignment_id = browser.work(hit_id, f"AW{next(numbers)}", slot_0=one, slot_1=two)
-        xml = client.get_assignment(AssignmentId=assignment_id)["Assignment"]["Answer"]
-        expected = {"slot_0": NOT_XML.sub("\ufffd", one), "slot_1": NOT_XML.sub("\ufffd", two)}
-        assert parse_answer_xml(xml) == expected
-
-    survives()
-
-
-def test_boxes_of_one_name_are_one_answer(make_hit, browser, client):
-    assignment_id = browser.accept(make_hit())
-    form = [("assignmentId", assignment_id), ("c", "1"), ("c", "2"), ("", "nameless")]
-    assert browser.json("POST", "/mturk/externalSubmit", form)[0] == 200
-    xml = client.get_assignment(AssignmentId=assignment_id)["Assignment"]["Answer"]
-    assert parse_answer_xml(xml) == {"c": "1|2"}
-
-
 def test_pages_are_served_letter_for_letter(client, hit, browser):
     page = (
         '<html><body><form method=post action="https://workersandbox.mturk.com/mturk/externalSubmit"><p>\u00e9 ]]> '

@@ -1,6 +1,5 @@
 """``parapet back_translate`` as a person runs it: replays, engines against local servers, cuts and faults."""
 
-import csv
 import json
 import signal
 from collections import Counter
@@ -9,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import killed
-import pyarrow.parquet as pq
+import kit
 import pytest
 from google_server import GoogleServer, Request
-from kit import files_of
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
-from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
 from parapet.transforms.reports.text import name_words
@@ -25,8 +22,8 @@ from parapet.transforms.translation.memory import Limits, make_batches
 PIVOTS = ("zh", "ja", "ko")
 
 
-def run(out: Path, *flags: str) -> int:
-    return main(["back_translate", "--output", str(out), *flags])
+def translated(out: Path, *flags: str, **options: Any) -> kit.Result:
+    return kit.run("back_translate", *flags, output=out, **options)
 
 
 def google(server: GoogleServer) -> list[str]:
@@ -35,12 +32,8 @@ def google(server: GoogleServer) -> list[str]:
 
 def services_of(root: Path) -> dict[str, dict[str, Any]]:
     """Every service as the files have it."""
-    return {
-        raw["service_name"]: raw
-        for split in layout.SPLITS
-        if (root / split / "schema.json").exists()
-        for raw in json.loads((root / split / "schema.json").read_bytes())
-    }
+    files = [root / split / "schema.json" for split in layout.SPLITS]
+    return {raw["service_name"]: raw for file in files for raw in json.loads(file.read_bytes())}
 
 
 def texts_of(root: Path) -> set[str]:
@@ -56,15 +49,13 @@ def texts_of(root: Path) -> set[str]:
 @pytest.fixture(scope="module")
 def replayed(tmp_path_factory):
     """The sample from the memory that comes with it."""
-    out = tmp_path_factory.mktemp("replayed") / "out"
-    assert run(out, "--quiet") == 0
-    return out
+    return translated(tmp_path_factory.mktemp("replayed") / "out")
 
 
 def test_the_sample_is_what_its_memory_says(replayed, sample):
     """A plain reading of the CSV, name by name."""
-    with (sample / "translations.csv").open(newline="", encoding="utf-8") as handle:
-        said = {(row["source"], row["target"], row["text"]): row["translation"] for row in csv.DictReader(handle)}
+    rows = kit.rows_of(sample / "translations.csv")
+    said = {(row["source"], row["target"], row["text"]): row["translation"] for row in rows}
     for pivot in PIVOTS:
 
         def back(text: str, pivot: str = pivot) -> str:
@@ -72,7 +63,7 @@ def test_the_sample_is_what_its_memory_says(replayed, sample):
 
         for split in layout.SPLITS:
             originals = json.loads((sample / split / "schema.json").read_bytes())
-            variants = json.loads((replayed / pivot / split / "schema.json").read_bytes())
+            variants = replayed.json(f"{pivot}/{split}/schema.json")
             for original, variant in zip(originals, variants, strict=True):
                 assert variant["service_name"] == original["service_name"] + pivot
                 assert variant["description"] == back(original["description"])
@@ -85,7 +76,7 @@ def test_the_sample_is_what_its_memory_says(replayed, sample):
 
 
 def test_every_reference_is_renamed_and_names_are_unique(replayed):
-    for path in replayed.glob("*/*/schema.json"):
+    for path in replayed.folder.glob("*/*/schema.json"):
         for raw in json.loads(path.read_bytes()):
             service = parse_service(raw)
             for elements in (service.slots, service.intents):
@@ -94,43 +85,34 @@ def test_every_reference_is_renamed_and_names_are_unique(replayed):
 
 
 def test_the_audit_says_what_was_said_in_each_language(replayed):
-    rows = {
-        (row["element_id"], row["field"], row["pivot"]): row
-        for row in pq.read_table(replayed / "translations.parquet").to_pylist()
-    }
+    rows = {(row["element_id"], row["field"], row["pivot"]): row for row in replayed.rows("translations.parquet")}
     row = rows["Ferries_1/slot/departure_port", "name", "zh"]
     assert (row["original"], row["text"], row["pivot_text"]) == ("departure_port", "departure port", "出发港")
     assert (row["back_text"], row["emitted"], row["reason"]) == ("port of departure", "port_of_departure", "")
-    kept = [(key, row["reason"]) for key, row in rows.items() if row["reason"] not in ("", "identical")]
-    assert [reason for _, reason in kept] == ["collision"]
+    assert [row["reason"] for row in rows.values() if row["reason"] not in ("", "identical")] == ["collision"]
     assert {row["emitted"] == row["original"] for row in rows.values() if row["reason"]} == {True}
+    lines = replayed.output.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", "zh", "ja", "ko", "self-BLEU", "report:"]
+    assert lines[3].split()[-1] == "1"
 
 
-def test_rewrite_and_statistics_take_it(replayed, tmp_path, capsys):
-    assert main(["rewrite", "--variants", str(replayed), "--output", str(tmp_path / "dialogues")]) == 0
-    assert "zh: 40 rewritten, 0 left out" in capsys.readouterr().out
-    assert json.loads((tmp_path / "dialogues" / "run.json").read_bytes())["options"]["matched_by"] == "mapping"
-    assert main(["statistics", "--variants", str(replayed), "--output", str(tmp_path / "statistics")]) == 0
-    ours = json.loads((replayed / "statistics.json").read_bytes())
-    theirs = json.loads((tmp_path / "statistics" / "statistics.json").read_bytes())
+def test_rewrite_and_statistics_take_it(replayed, tmp_path):
+    rewritten = kit.run("rewrite", variants=replayed.folder, output=tmp_path / "dialogues")
+    assert "zh: 40 rewritten, 0 left out" in rewritten.output
+    assert rewritten.manifest["options"]["matched_by"] == "mapping"
+    theirs = kit.run("statistics", variants=replayed.folder, output=tmp_path / "theirs").json("statistics.json")
+    ours = replayed.json("statistics.json")
     for pivot in PIVOTS:
         for key in ("name_distance", "description_bleu"):
             assert ours["pivots"][pivot][key] == theirs["variants"][pivot][key]
     assert ours["self_bleu"] == theirs["self_bleu"]
 
 
-def test_what_is_said(tmp_path, capsys):
-    assert run(tmp_path / "out") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["name", "zh", "ja", "ko", "self-BLEU", "report:"]
-    assert lines[3].split()[-1] == "1"
-
-
-def test_google_cold_and_warm(tmp_path, sample, capsys):
+def test_google_cold_and_warm(tmp_path, sample):
     """Each text once a leg, in no more requests than the limits ask for; a second run asks nothing."""
     texts = texts_of(sample)
     with GoogleServer() as server:
-        assert run(tmp_path / "out", *google(server)) == 0
+        made = translated(tmp_path / "out", *google(server))
         legs = {("en", code): texts for code in ("zh-CN", "ja", "ko")}
         legs |= {(code, "en"): {translate(text, "en", code) for text in texts} for _, code in legs}
         expected = Counter((*leg, text) for leg, of_leg in legs.items() for text in of_leg)
@@ -139,15 +121,13 @@ def test_google_cold_and_warm(tmp_path, sample, capsys):
         limits = Limits(1024, 5_000)
         assert len(server.requests) == sum(len(make_batches(of, "", "", limits)[0]) for of in legs.values())
         sent = sum(len(text) for _, _, text in expected)
-        told = capsys.readouterr().out
-        assert f"sent to google: {sent:,} characters in {len(server.requests)} requests, ${sent * 20e-6:,.2f}\n" in told
-        before = files_of(tmp_path / "out")
         asked = len(server.requests)
-        assert run(tmp_path / "out", *google(server), "--quiet") == 0
+        assert f"sent to google: {sent:,} characters in {asked} requests, ${sent * 20e-6:,.2f}\n" in made.output
+        before = made.files
+        assert translated(tmp_path / "out", *google(server)).files == before
         assert len(server.requests) == asked
-    assert files_of(tmp_path / "out") == before
     for pivot in PIVOTS:
-        services = json.loads((tmp_path / "out" / pivot / "train" / "schema.json").read_bytes())
+        services = made.json(f"{pivot}/train/schema.json")
         code = "zh-CN" if pivot == "zh" else pivot
         original = services_of(sample)[services[0]["service_name"].removesuffix(pivot)]["description"]
         assert services[0]["description"] == translate(translate(original, "en", code), code, "en")
@@ -155,48 +135,41 @@ def test_google_cold_and_warm(tmp_path, sample, capsys):
 
 def test_a_memory_of_another_run_is_taken(tmp_path):
     with GoogleServer() as server:
-        assert run(tmp_path / "first", *google(server), "--pivots", "zh,ko", "--quiet") == 0
+        first = translated(tmp_path / "first", *google(server), pivots="zh,ko")
         asked = len(server.requests)
-        memory = ["--memory", str(tmp_path / "first" / "memory.parquet")]
-        assert run(tmp_path / "second", *google(server), *memory, "--pivots", "ko,zh", "--quiet") == 0
+        memory = first.folder / "memory.parquet"
+        second = translated(tmp_path / "second", *google(server), memory=memory, pivots="ko,zh")
         assert len(server.requests) == asked
-        assert run(tmp_path / "replay", *memory, "--pivots", "zh", "--quiet") == 0
-    assert files_of(tmp_path / "replay" / "zh") == files_of(tmp_path / "second" / "zh")
+    translated(tmp_path / "replay", memory=memory, pivots="zh")
+    assert kit.files_of(tmp_path / "replay" / "zh") == kit.files_of(second.folder / "zh")
 
 
-def test_a_limit_of_the_day_publishes_nothing_and_loses_nothing(tmp_path, sample, capsys):
+def test_a_limit_of_the_day_publishes_nothing_and_loses_nothing(tmp_path):
     with GoogleServer(["", "", "daily_limit"]) as server:
-        assert run(tmp_path / "out", *google(server)) == 1
-        said = capsys.readouterr().err
-        assert "132 of 132 texts of ko could not be translated" in said
-        assert "daily_limit" in said
-        assert "what was translated is kept: run the same command again" in said
-        assert not (tmp_path / "out" / "run.json").exists()
+        stopped = translated(tmp_path / "out", *google(server), status=1)
+        assert "132 of 132 texts of ko could not be translated" in stopped.errors
+        assert "daily_limit" in stopped.errors
+        assert "run.json" not in stopped.files
         server.faults = ()
-        assert run(tmp_path / "out", *google(server), "--quiet") == 0
+        made = translated(tmp_path / "out", *google(server))
         assert set(server.texts.values()) == {1}
     with GoogleServer() as server:
-        assert run(tmp_path / "undisturbed", *google(server), "--quiet") == 0
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+        assert made.files == translated(tmp_path / "undisturbed", *google(server)).files
 
 
-def test_left_in_english_where_that_is_asked_for(tmp_path, sample, capsys):
+def test_left_in_english_where_that_is_asked_for(tmp_path, sample):
     def refuse(request: Request) -> str:
         return "invalid" if request.target == "ja" and any("ferry" in text for text in request.contents) else ""
 
     with GoogleServer(refuse) as server:
-        assert run(tmp_path / "out", *google(server), "--max_bad", "100%") == 0
-    dead = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
+        made = translated(tmp_path / "out", *google(server), max_bad="100%")
     expected = {text for text in texts_of(sample) if "ferry" in text}
-    assert {one["text"] for one in dead} == expected
-    assert {(one["source"], one["target"], one["reason"].partition(":")[0]) for one in dead} == {
-        ("en", "ja", "invalid")
-    }
-    assert f"left in English: {len(expected)} texts" in capsys.readouterr().err
-    rows = pq.read_table(tmp_path / "out" / "translations.parquet").to_pylist()
-    kept = {row["text"] for row in rows if row["reason"] == "not_translated"}
-    assert kept == expected
-    statistics = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["pivots"]
+    dead = {(one["text"], one["source"], one["target"], one["reason"].partition(":")[0]) for one in made.dead_letters}
+    assert dead == {(text, "en", "ja", "invalid") for text in expected}
+    assert f"left in English: {len(expected)} texts" in made.errors
+    rows = made.rows("translations.parquet")
+    assert {row["text"] for row in rows if row["reason"] == "not_translated"} == expected
+    statistics = made.json("statistics.json")["pivots"]
     assert statistics["ja"]["description_fallbacks"]["not_translated"] > 0
     assert statistics["zh"]["description_fallbacks"] == {}
 
@@ -216,78 +189,69 @@ def test_killed_and_run_again_it_has_paid_for_nothing_in_vain(tmp_path):
         assert killed.ended(processes[0]) == -signal.SIGKILL
         assert not (tmp_path / "out" / "run.json").exists()
         assert len(server.answered) == 4
-        assert run(tmp_path / "out", *google(server), "--quiet") == 0
+        made = translated(tmp_path / "out", *google(server))
         assert set(server.texts.values()) == {1}
     with GoogleServer() as server:
-        assert run(tmp_path / "undisturbed", *google(server), "--quiet") == 0
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+        assert made.files == translated(tmp_path / "undisturbed", *google(server)).files
 
 
 def test_libretranslate(tmp_path, monkeypatch, sample):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with LibreTranslateServer() as server:
-        flags = ["--engine", "libretranslate", "--libretranslate_url", server.url, "--pivots", "ko", "--quiet"]
-        assert run(tmp_path / "out", *flags) == 0
+        made = translated(tmp_path / "out", engine="libretranslate", libretranslate_url=server.url, pivots="ko")
         asked = Counter(text for one in server.requests for text in one.texts if one.source == "en")
     assert asked == Counter(texts_of(sample))
-    memory = pq.read_table(tmp_path / "out" / "memory.parquet").to_pylist()
+    memory = made.rows("memory.parquet")
     assert {(row["provider"], row["model"]) for row in memory} == {("libretranslate", "libretranslate")}
 
 
-def test_dry_run_says_what_it_would_cost(tmp_path, sample, capsys):
+def test_dry_run_says_what_it_would_cost(tmp_path, sample):
     with GoogleServer() as server:
-        assert run(tmp_path / "out", *google(server), "--dry_run") == 0
+        told = translated(tmp_path / "out", "--dry_run", *google(server))
         assert server.requests == []
-    lines = capsys.readouterr().out.splitlines()
+    lines = told.output.splitlines()
     texts = texts_of(sample)
     size = sum(map(len, texts))
     assert lines[0] == f"{len(texts)} texts, {size:,} characters, in English"
     assert lines[1] == f"zh: {2 * len(texts)} texts to send, about {2 * size:,} characters"
     assert lines[-1] == f"about {6 * size:,} characters, ${6 * size * 20e-6:,.2f}; nothing was sent or written"
-    assert not (tmp_path / "out").exists()
+    assert not told.folder.exists()
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--pivots", "zh,en"], "--pivots: 'en' is no pivot"),
-        (["--pivots", ","], "--pivots: '' is no pivot"),
-        (["--pivots", "../x"], "--pivots: '../x' is no pivot"),
-        (["--pivots", "de"], "the engine 'memory' only replays"),
-        (["--memory", "none.parquet"], "none.parquet: --memory: there is no such file or folder"),
-        (["--google_project", "p"], "--google_project: is for --engine google, and this is memory"),
-        (["--engine", "libretranslate"], "--libretranslate_url: give the address of the server"),
-        (["--engine", "libretranslate", "--libretranslate_url", "nowhere"], "nowhere"),
-        (["--engine", "local"], "--model: name the folder of a model"),
-        (
-            ["--engine", "local", "--pivots", "zh", "--model", "en-zh=x"],
-            "--model: there is no model for zh-en: name its",
-        ),
-        (["--schemas", "none"], "none: --schemas: there is no such file or folder"),
+        ("--pivots zh,en", "--pivots: 'en' is no pivot"),
+        ("--pivots ,", "--pivots: '' is no pivot"),
+        ("--pivots ../x", "--pivots: '../x' is no pivot"),
+        ("--pivots de", "the engine 'memory' only replays"),
+        ("--memory none.parquet", "none.parquet: --memory: "),
+        ("--google_project p", "--google_project: is for --engine google"),
+        ("--engine google", "--google_project: "),
+        ("--engine libretranslate", "--libretranslate_url: "),
+        ("--engine libretranslate --libretranslate_url nowhere", "nowhere"),
+        ("--engine local", "--model: "),
+        ("--engine local --pivots zh --model en-zh=x", "--model: there is no model for zh-en"),
+        ("--engine local --model facebook/m2m100_418M", "facebook/m2m100_418M: there is no such folder"),
+        ("--schemas none", "none: --schemas: "),
     ],
 )
-def test_a_mistake_is_said(flags, said, tmp_path, capsys, monkeypatch):
+def test_a_mistake_is_said(flags, said, tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    assert run(tmp_path / "out", *flags) == 2
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_no_project(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
-    assert run(tmp_path / "out", "--engine", "google") == 2
-    assert "--google_project: name the project that pays, or set GOOGLE_CLOUD_PROJECT" in capsys.readouterr().err
+    assert said in kit.refused("back_translate", *flags.split(" "), output=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_sgd(real_data, tmp_path):
     """Train of SGD, cold, then warm."""
     train = real_data / "sgd" / "train" / "schema.json"
     with GoogleServer() as server:
-        assert run(tmp_path / "out", "--schemas", str(train), *google(server), "--quiet") == 0
+        made = translated(tmp_path / "out", *google(server), schemas=train)
         assert set(server.texts.values()) == {1}
         asked = len(server.requests)
-        assert run(tmp_path / "out", "--schemas", str(train), *google(server), "--quiet") == 0
+        translated(tmp_path / "out", *google(server), schemas=train)
         assert len(server.requests) == asked
-    statistics = json.loads((tmp_path / "out" / "statistics.json").read_bytes())
+    statistics = made.json("statistics.json")
     assert statistics["services"] == 26
     assert all(0.02 < numbers["name_distance"] < 0.5 for numbers in statistics["pivots"].values())

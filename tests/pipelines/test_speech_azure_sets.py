@@ -4,15 +4,18 @@ import json
 import signal
 import zlib
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import killed
+import kit
 import pytest
 
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("azure.cognitiveservices.speech")
 
 from azure_speech_server import KEY, AzureSpeechServer
-from heard_sets import both, dialogues_of, files_of, rows_of, run, three_dialogues, write_corpus
+from heard_sets import both, files_of, rows_of, three_dialogues, write_corpus
 
 from parapet.pipelines.main import main
 from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
@@ -33,7 +36,11 @@ def azure(server: AzureSpeechServer) -> list[str]:
     return ["--engine", "azure", "--azure_endpoint", server.url, "--noise", "white", "--snr", "24,12", "--wer", "0.2"]
 
 
-@pytest.fixture
+def run(out: Path, server: AzureSpeechServer, *flags: str, status: int = 0, **options: Any) -> kit.Result:
+    return kit.run("speech_errors", *azure(server), *flags, output=out, status=status, **options)
+
+
+@pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """The key, and no patience: what a service answers in a test is all that it will answer."""
     from parapet.transforms.perturbations.speech import azure
@@ -55,95 +62,71 @@ def words(some):
     return {" ".join(word.text for word in spoken_words(utterance, rules)) for utterance in said}
 
 
-@pytest.mark.usefixtures("quick")
-def test_azure_speaks_and_listens(some, words, tmp_path, capsys):
+def test_azure_speaks_and_listens(some, words, tmp_path):
     with AzureSpeechServer(mishears=mishears) as server:
-        flags = ["--sgd", str(some[0]), *azure(server)]
-        assert run(tmp_path / "out", *flags) == 0
+        made = run(tmp_path / "out", server, sgd=some[0])
         spoken = [request.text for request in server.requests if request.kind == "speak"]
         assert sorted(spoken) == sorted(words)  # each once
         assert len([request for request in server.requests if request.kind == "hear"]) == 2 * len(words)
-        assert 0.1 < json.loads((tmp_path / "out" / "statistics.json").read_bytes())["sets"]["SR-20"]["wer"] < 0.3
+        assert 0.1 < made.json("statistics.json")["sets"]["SR-20"]["wer"] < 0.3
         asked = len(server.requests)
-        # Whatever was paid for is in the cache: also for another seed of draws only what is new is asked.
-        assert run(tmp_path / "again", *flags, "--cache", str(tmp_path / "out" / ".heard")) == 0
-        assert len(server.requests) == asked
-    assert files_of(tmp_path / "again") == files_of(tmp_path / "out")
-    assert KEY not in capsys.readouterr().err
-    assert not any(KEY.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        again = run(tmp_path / "again", server, sgd=some[0], cache=made.folder / ".heard")
+        assert len(server.requests) == asked, "whatever was paid for is in the cache"
+    assert files_of(again.folder) == files_of(made.folder)
+    assert KEY not in made.errors + again.errors
+    assert not any(KEY.encode() in content for content in kit.files_of(tmp_path).values())
 
 
-@pytest.mark.usefixtures("quick")
-def test_espeak_speaks_and_azure_listens(some, tmp_path, capsys):
+def test_espeak_speaks_and_azure_listens(some, tmp_path):
     """What eSpeak says is noise to the server: it hears words that nobody said, and no set can be made of them."""
     with AzureSpeechServer() as server:
         mixed = [*azure(server)[2:], "--speaker", "embedded", "--listener", "azure"]
-        assert run(tmp_path / "out", "--sgd", str(some[0]), *mixed) == 1
+        stopped = kit.run("speech_errors", *mixed, sgd=some[0], output=tmp_path / "out", status=1)
     assert {request.kind for request in server.requests} == {"hear"}
-    assert "and the target is 20.0%; a higher --snr" in capsys.readouterr().err
+    assert "and the target is 20.0%; a higher --snr" in stopped.errors
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_service_that_fails(some, words, tmp_path, capsys):
+def test_a_service_that_fails(some, tmp_path):
     """Some requests fail for good, after the sample: the run is not published, and the next asks for these alone."""
     # The server draws one at each handshake, and one at each request.
     faults = iter([*[""] * 33, "1007", *[""] * 11, "1007"])
+    options = {"sgd": some[0], "sample": 4}
     with AzureSpeechServer(mishears=mishears, faults=lambda: next(faults, "")) as server:
-        flags = ["--sgd", str(some[0]), *azure(server), "--parallel_calls", "1", "--sample", "4"]
-        assert run(tmp_path / "out", *flags) == 1
-        told = capsys.readouterr().err
-        assert "nothing was published" in told
-        assert "invalid" in told
-        assert not (tmp_path / "out" / "run.json").exists()
+        stopped = run(tmp_path / "out", server, parallel_calls=1, status=1, **options)
+        assert "nothing was published" in stopped.errors
+        assert "invalid" in stopped.errors
+        assert "run.json" not in stopped.files
         before = len(server.requests)
-        assert run(tmp_path / "out", *flags) == 0
-        # Only what had failed is asked again.
-        assert len(server.requests) - before <= 4
-    undisturbed = tmp_path / "undisturbed"
+        run(tmp_path / "out", server, parallel_calls=1, **options)
+        assert len(server.requests) - before <= 4, "only what had failed is asked again"
     with AzureSpeechServer(mishears=mishears) as server:
-        assert run(undisturbed, "--sgd", str(some[0]), *azure(server), "--sample", "4") == 0
-    assert files_of(tmp_path / "out") == files_of(undisturbed)
+        run(tmp_path / "undisturbed", server, **options)
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
 
 
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(
-    ("faults", "told"), [(["401"] * 50, "credentials: "), (["quota"] * 50, "quota: "), (["503"] * 200, "unavailable: ")]
-)
-def test_a_service_that_is_of_no_use(faults, told, some, tmp_path, capsys):
+@pytest.mark.parametrize(("faults", "told"), [(["401"] * 50, "credentials: "), (["503"] * 200, "unavailable: ")])
+def test_a_service_that_is_of_no_use(faults, told, some, tmp_path):
     with AzureSpeechServer(faults=faults) as server:
-        assert run(tmp_path / "out", "--sgd", str(some[0]), *azure(server)) == 1
-    said = capsys.readouterr().err
-    assert f"no turn was transcribed, so nothing was published: {told}" in said
-    assert KEY not in said
+        stopped = run(tmp_path / "out", server, sgd=some[0], status=1)
+    assert f"nothing was published: {told}" in stopped.errors
+    assert KEY not in stopped.errors
 
 
-def without_snr(flags: list[str]) -> list[str]:
-    at = flags.index("--snr")
-    return flags[:at] + flags[at + 2 :]
-
-
-@pytest.mark.usefixtures("quick")
-def test_what_fails_later_can_be_left_out(some, tmp_path, capsys):
+def test_what_fails_later_can_be_left_out(some, tmp_path):
     """The quota ends after the sample: with thresholds carried over there is none, and every turn counts."""
-    out = tmp_path / "out"
     with AzureSpeechServer(mishears=mishears) as server:
-        flags = ["--sgd", str(some[0]), *azure(server), "--parallel_calls", "1"]
-        assert run(out, *flags, "--quiet") == 0
-    carried = ["--calibration", str(out / "calibration.json"), "--seed", "1", "--max_bad", "100%"]
+        calibration = run(tmp_path / "out", server, sgd=some[0]).folder / "calibration.json"
+    carried = {"wer": 0.2, "parallel_calls": 1, "calibration": calibration, "seed": 1, "max_bad": "100%"}
     with AzureSpeechServer(mishears=mishears, faults=["", "", "", ""] + ["quota"] * 99) as server:
-        again = ["--sgd", str(some[0]), *without_snr(azure(server)), "--parallel_calls", "1", *carried]
-        assert run(tmp_path / "late", *again) == 0
-    assert "or turns that keep their utterance" in capsys.readouterr().err
-    letters = [json.loads(line) for line in (tmp_path / "late" / "dead_letters.jsonl").read_text().splitlines()]
-    rows = both(tmp_path / "late")
+        late = kit.run("speech_errors", *azure(server)[:6], sgd=some[0], output=tmp_path / "late", **carried)
+    rows = both(late.folder)
     failed = {(row["dialogue_id"], f"turns[{row['turn']}]") for row in rows if row["status"] == "failed"}
-    assert failed == {(letter["dialogue_id"], letter["where"]) for letter in letters}
+    assert failed == {(letter["dialogue_id"], letter["where"]) for letter in late.dead_letters}
     assert 0 < len(failed) < len(rows)
     assert all(row["utterance"] == row["original"] for row in rows if row["status"] == "failed")
-    assert all(letter["reason"].startswith("quota: ") for letter in letters)
+    assert all(letter["reason"].startswith("quota: ") for letter in late.dead_letters)
 
 
-@pytest.mark.usefixtures("quick")
 def test_killed_and_run_again_pays_once(some, words, tmp_path):
     """SIGKILL after some answers; the rerun asks for the rest, and ends as an undisturbed run."""
     out = tmp_path / "out"
@@ -174,25 +157,15 @@ def test_killed_and_run_again_pays_once(some, words, tmp_path):
 ODD = {"": "empty", "?!": "empty", "🙂🙂": "empty", "Привет, как дела": "script", "book it " * 1250: "too_long"}
 
 
-@pytest.mark.usefixtures("quick")
 def test_turns_that_nobody_can_say(some, tmp_path):
     """They are passed through and counted; what only looks odd is said. An id that is a path leads nowhere."""
-    fine = {
-        "a\0b": "a b",
-        "Ça va? Yes ☕ at 7": "ca va yes at seven",
-        "ｙｅｓ": "yes",
-        'say "<b>&amp;"': "say b and amp",
-    }
-    turns = []
-    for utterance in [*ODD, *fine]:
-        turns.append({"speaker": "USER", "utterance": utterance, "frames": []})
-        turns.append({"speaker": "SYSTEM", "utterance": "OK", "frames": []})
-    dialogue = {"dialogue_id": "../../../etc/passwd\0\n", "services": [], "turns": turns}
-    root = write_corpus(tmp_path / "sgd", some[2], [dialogue, *some[1]], [])
+    fine = {"a\0b": "a b", "Ça va? ☕ at 7": "ca va at seven", "ｙｅｓ": "yes", 'say "<b>&amp;"': "say b and amp"}
+    turns = [turn for said in [*ODD, *fine] for turn in (kit.turn("USER", said), kit.turn("SYSTEM", "OK"))]
+    odd = kit.dialogue("../../../etc/passwd\0\n", *turns)
+    root = write_corpus(tmp_path / "sgd", some[2], [odd, *some[1]], [])
     with AzureSpeechServer(mishears=mishears) as server:
-        flags = ["--sgd", str(root), *azure(server), "--audio", "wav"]
-        assert run(tmp_path / "out", *flags) == 0
-    counts = json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]
+        made = run(tmp_path / "out", server, sgd=root, audio="wav")
+    counts = made.manifest["counts"]
     assert counts["not_spoken/SR-20/test"] == 5
     rows = {row["original"]: row for row in rows_of(tmp_path / "out", "SR-20")}
     for utterance, reason in ODD.items():
@@ -200,42 +173,32 @@ def test_turns_that_nobody_can_say(some, tmp_path):
         assert (row["status"], row["reason"], row["utterance"], row["wer"]) == ("not_spoken", reason, utterance, None)
     for utterance, spoken in fine.items():
         assert (rows[utterance]["status"], rows[utterance]["spoken"]) == ("heard", spoken)
-    assert json.loads((tmp_path / "out" / "SR-20" / "test" / "dialogues_002.json").read_bytes()) == []
-    written = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
-    assert {path.parts[0] for path in written} == {"sgd", "out"}
+    assert made.json("SR-20/test/dialogues_002.json") == []
+    assert {path.name for path in tmp_path.iterdir()} == {"sgd", "out"}
     assert any("etc_passwd" in path.name for path in (tmp_path / "out" / "SR-20" / "audio").rglob("*.wav"))
 
 
-@pytest.mark.usefixtures("quick")
-def test_broken_dialogues_and_files(some, tmp_path, capsys):
+def test_broken_dialogues_and_files(some, tmp_path):
     far = json.loads(json.dumps(some[1][0]).replace(some[1][0]["dialogue_id"], "far"))
     far["turns"][0]["frames"][0]["slots"] = [{"slot": "city", "start": 2**63, "exclusive_end": 2**63 + 1}]
     half = {**some[1][1], "dialogue_id": "half\ud800"}
     bad = {"dialogue_id": "bad", "turns": 7}
     root = write_corpus(tmp_path / "sgd", some[2], [some[1][0], bad, far, half, *some[1][1:]])
-    (root / "test" / "dialogues_002.json").write_text('[{"dialogue_id"')
+    kit.write(root / "test" / "dialogues_002.json", '[{"dialogue_id"')
     with AzureSpeechServer(mishears=mishears) as server:
-        flags = ["--sgd", str(root), *azure(server)]
-        assert run(tmp_path / "out", *flags) == 1
-        assert "dialogue bad" in capsys.readouterr().err
-        assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
-    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
-    assert [(letter["file"], letter["dialogue_id"], letter["reason"].split(":")[0]) for letter in letters] == [
-        ("dialogues_001.json", "bad", "not_sgd"),
-        ("dialogues_001.json", "far", "not_sgd"),
-        ("dialogues_002.json", "", "broken_file"),
-    ]
+        made = run(tmp_path / "out", server, sgd=root, max_bad="100%")
+    dead = [(one["file"], one["dialogue_id"], one["reason"].split(":")[0]) for one in made.dead_letters]
+    first = "dialogues_001.json"
+    assert dead == [(first, "bad", "not_sgd"), (first, "far", "not_sgd"), ("dialogues_002.json", "", "broken_file")]
     ids = {one["dialogue_id"] for one in some[1]}
-    assert set(dialogues_of(tmp_path / "out" / "SR-20")) == {*ids, "half\ud800"}
-    assert {row["dialogue_id"] for row in rows_of(tmp_path / "out", "SR-20")} == {*ids, "half\\ud800"}
+    assert set(made.dialogues("SR-20")) == {*ids, "half\ud800"}
+    assert {row["dialogue_id"] for row in rows_of(made.folder, "SR-20")} == {*ids, "half\\ud800"}
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_dry_run_asks_nobody(some, words, tmp_path, capsys):
+def test_a_dry_run_asks_nobody(some, words, tmp_path):
     with AzureSpeechServer() as server:
-        assert run(tmp_path / "out", "--sgd", str(some[0]), *azure(server), "--dry_run") == 0
+        told = run(tmp_path / "out", server, "--dry_run", sgd=some[0])
     assert server.requests == []
-    said = capsys.readouterr().out
-    assert f"{len(words)} distinct texts" in said
-    assert f"{sum(map(len, words)):,} characters by azure:neural: $" in said
-    assert not (tmp_path / "out").exists()
+    assert f"{len(words)} distinct texts" in told.output
+    assert f"{sum(map(len, words)):,} characters by azure:neural: $" in told.output
+    assert not told.folder.exists()

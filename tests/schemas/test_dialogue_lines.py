@@ -86,14 +86,6 @@ def sample_items(sample: Path) -> list[Any]:
     return list(json.loads((sample / "test" / "dialogues_001.json").read_bytes())[:3])
 
 
-@pytest.mark.parametrize("start", [2**31 - 1, -(2**31)])
-def test_the_outermost_positions(sample, start):
-    items = sample_items(sample)
-    items[0]["turns"][0]["frames"][0]["slots"] = [{"slot": "x", "start": start, "exclusive_end": 9}]
-    data = dialogue_bytes(items)
-    assert dialogue_lines(data, "d.json", "d.json").lines == expected(data)[1]
-
-
 def test_the_same_key_twice_is_once(sample):
     data = dialogue_bytes(sample_items(sample)).replace(b'"speaker": "USER"', b'"speaker": "USER", "speaker": "USER"')
     assert dialogue_lines(data, "d.json", "d.json").lines == expected(data)[1]

@@ -161,11 +161,6 @@ def check_file(path: Path) -> None:
         assert not [row["dialogue_id"] for row in rows if row["source_json"] is not None]
 
 
-def test_the_sample_comes_back_byte_for_byte(sample):
-    for path in every_file(sample):
-        check_file(path)
-
-
 def test_sgd_and_sgd_x_come_back_byte_for_byte(real_data):
     for path in every_file(real_data / "sgd"):
         check_file(path)

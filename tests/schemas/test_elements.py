@@ -53,14 +53,3 @@ def test_fields_of_ours(field):
 )
 def test_fields_of_others(field):
     assert not FIELD.fullmatch(field)
-
-
-def test_every_element_has_a_field_of_ours_and_an_id_of_its_own(sample):
-    from parapet.schemas.layout import read_root, services_by_name
-
-    for service in services_by_name(read_root(sample)).values():
-        elements = elements_of(service, "descriptions")
-        assert all(FIELD.fullmatch(element.field) for element in elements)
-        assert (
-            len({element.id for element in elements}) == len({element.field for element in elements}) == len(elements)
-        )

@@ -244,32 +244,12 @@ def check_bytes_of(root):
         assert layout.dialogue_bytes(json.loads(path.read_bytes())) == path.read_bytes(), path
 
 
-def test_the_sample_has_the_bytes_of_the_published_files(sample):
-    check_bytes_of(sample)
-
-
 def test_the_published_files_have_these_bytes(real_data):
     check_bytes_of(real_data / "sgd")
     variants = sorted((real_data / "sgd/sgd_x/data").glob("v*/*/schema.json"))
     assert variants
     for path in variants:
         assert layout.schema_bytes(json.loads(path.read_bytes())) == path.read_bytes(), path
-
-
-def test_dialogue_files_are_those_of_the_layout_sorted(tmp_path):
-    for name in (
-        "dialogues_010.json",
-        "dialogues_002.json",
-        "dialogues_x.json",
-        "dialogues_001.json.bak",
-        "schema.json",
-    ):
-        put(tmp_path / "train" / name, [])
-    assert [path.name for path in layout.dialogue_files(tmp_path, "train")] == [
-        "dialogues_002.json",
-        "dialogues_010.json",
-    ]
-    assert layout.dialogue_files(tmp_path, "dev") == []
 
 
 def test_the_sample_keeps_its_promises(sample):

@@ -55,15 +55,6 @@ def test_a_service_is_typed():
     )
 
 
-def test_multiwoz_leaves_keys_out():
-    raw = changed(["intents", 0, "result_slots"], None)
-    del raw["slots"][0]["possible_values"]
-    raw["annotator"] = "a key of another program"
-    service = parse_service(raw)
-    assert service.intents[0].result_slots == []
-    assert service.slots[0].possible_values == []
-
-
 @pytest.mark.parametrize(
     "name", ["../../x", "..", "a..b", "", "a/b", "a\\b", "-a", ".a", "a b", "a\n", "é", "a" * 101, "a:b"]
 )
@@ -72,11 +63,6 @@ def test_a_service_name_must_do_as_a_file_name(name):
     assert where == "[4].service_name"
     assert repr(name) in reason
     assert "it names files" in reason
-
-
-@pytest.mark.parametrize("name", ["Hotels_1", "a", "4", "hotel-booking.v2", "a" * 100])
-def test_usual_service_names_are_taken(name):
-    assert parse_service(changed(["service_name"], name)).service_name == name
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import parapet.beam
 from parapet.pipelines.command import check_input
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import DEAD_LETTERS, check_published, command_of, read_root, sample_root
+from parapet.schemas.layout import DEAD_LETTERS, check_published, sample_root
 from parapet.transforms.storage import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
@@ -77,42 +77,9 @@ def variants_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("v*/*/schema.json")}
 
 
-def reason_of(place: Path) -> str:
-    """Why an input is refused; empty where it is read."""
-    try:
-        check_published(place)
-    except InputError as error:
-        return error.reason
-    return ""
-
-
 SMALL = {"v1/test/schema.json": b"[1]", "v2/test/schema.json": b"[2]", "review.csv": b"a,b\n"}
 OTHERS = {"v1/test/schema.json": b"[7]", "v3/test/schema.json": b"[8]", "review.csv": b"a,c\n"}
 SMALL[DEAD_LETTERS] = OTHERS[DEAD_LETTERS] = b""
-
-
-@pytest.mark.parametrize("before", [None, SMALL], ids=["new", "rerun"])
-def test_after_a_kill_anywhere_an_output_is_whole_or_refused(tmp_path, before):
-    """Seen from the folder, from each folder below it, and from each file."""
-    output, whole = tmp_path / "out", [{p: d for p, d in of.items() if p[0] == "v"} for of in (SMALL, OTHERS)]
-    n_refused = n_read = 0
-    for n in killed(output, OTHERS, before):
-        if not output.is_dir():
-            continue
-        there = variants_of(output)
-        reasons = {reason_of(place) for place in (output, *(output / path for path in there), output / "v1/test")}
-        if reasons == {""}:
-            assert there in whole, n
-            n_read += 1
-        else:
-            assert reasons - {"", "a run of Parapet" + BEGUN} == ({BROKEN_OFF} if n else set()), n
-            assert not there or "" not in reasons, n
-            n_refused += 1
-    assert n_refused > 3
-    assert bool(n_read) == (before is not None)
-    run(output, OTHERS)
-    assert check_published(output) is not None
-    assert variants_of(output) == whole[1]
 
 
 @pytest.fixture(scope="module")
@@ -175,24 +142,6 @@ def test_every_reader_refuses_a_mix_of_two_runs(mixed, command, tmp_path, monkey
     assert not (tmp_path / "output").exists()
 
 
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda out: parapet.load_corpus(out / "v1"),
-        lambda out: parapet.load_corpus(out / "v1/test/schema.json"),
-        lambda out: parapet.apply_variants(parapet.load_corpus(), out),
-        lambda out: parapet.perturb(out / "v1", "typos"),
-        lambda out: parapet.compose(out / "v1", []),
-        lambda out: parapet.compose(sample_root(), out / "review.csv"),
-        lambda out: parapet.compose(sample_root(), [], out / "review.csv"),
-        lambda out: read_root(out / "v1/test"),
-    ],
-)
-def test_every_function_refuses_a_mix_of_two_runs(mixed, read):
-    with pytest.raises(InputError, match=BROKEN_OFF):
-        read(mixed / "out")
-
-
 def test_a_broken_off_run_may_be_finished_with_what_lies_in_its_folder(tmp_path):
     """A reviewer's sheet, for one: its own rerun is what mends the folder."""
     output = tmp_path / "out"
@@ -217,24 +166,6 @@ def output(tmp_path):
 def refused(place: Path, match: str) -> None:
     with pytest.raises(InputError, match=match):
         check_published(place)
-
-
-def test_whole_outputs_are_read_and_so_are_copies_and_parts_of_them(output, tmp_path):
-    copy, part, link = tmp_path / "copy", tmp_path / "part", tmp_path / "link"
-    shutil.copytree(output, copy)
-    shutil.copytree(output / "v1", part)
-    link.symlink_to(output / "v2", target_is_directory=True)
-    for place in (
-        output,
-        output / "v1",
-        output / "v1/test/schema.json",
-        output / "review.csv",
-        copy,
-        copy / "v1",
-        link,
-    ):
-        assert check_published(place) is not None, place
-    assert check_published(part) is None
 
 
 def test_people_may_edit_sheets_and_pages_and_add_files(output):
@@ -302,20 +233,6 @@ def test_an_unfinished_output_is_refused_by_every_command(unfinished, tmp_path, 
     assert not (tmp_path / "new").exists()
 
 
-def test_a_file_of_the_users_in_an_unfinished_output_is_taken(unfinished, tmp_path):
-    assert check_published(unfinished / "review.csv") is None
-    shutil.copytree(unfinished, tmp_path / "kept")
-    (tmp_path / "kept" / DEAD_LETTERS).unlink()
-    assert check_published(tmp_path / "kept") is None, "as the message has it"
-
-
-@pytest.mark.parametrize("name", ["v4/test/schema.json", "v1/train/schema.json", "v1/test/dialogues_001.json"])
-def test_what_was_put_beside_it_is_refused(output, name):
-    (output / name).parent.mkdir(parents=True, exist_ok=True)
-    (output / name).write_bytes(b"[]")
-    refused(output, f"{name}: is not of the run of 'parapet compose' that wrote this folder")
-
-
 def test_a_linked_folder_beside_it_is_refused_and_may_lead_in_a_circle(output, sample):
     (output / "again").symlink_to(output, target_is_directory=True)
     assert check_published(output) is not None
@@ -341,28 +258,6 @@ def test_foreign_folders_are_taken_as_they_are(sample, tmp_path):
     assert check_published(tmp_path / "corpus") is None
     assert check_published(tmp_path / "absent") is None
     assert parapet.load_corpus(tmp_path / "corpus").splits == ("train", "dev", "test")
-
-
-def test_a_corpus_in_the_folder_of_another_run_is_foreign(output, sample):
-    """Outputs in one's working folder, or below a corpus, say nothing of what stands beside them."""
-    shutil.copytree(sample, output / "corpora/mine")
-    assert check_published(output / "corpora/mine") is None
-    run(output / "corpora/mine/typos", FIRST)
-    (output / "corpora/mine/typos/run.json").unlink()
-    (output / "corpora/mine/typos/.incomplete").mkdir()
-    assert check_published(output / "corpora/mine") is None
-    assert read_root(output / "corpora/mine")
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_a_corpus_of_linked_splits_is_checked_for_each(output, sample, tmp_path, split):
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    (corpus / split).symlink_to(output / "v1/test", target_is_directory=True)
-    assert read_root(corpus)
-    (output / "run.json").rename(output / ".run.previous.json")
-    with pytest.raises(InputError, match="was broken off here"):
-        read_root(corpus)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"pipeline": "compo'])
@@ -405,14 +300,6 @@ def test_a_run_that_has_only_begun_is_named(tmp_path):
     (tmp_path / "out/.incomplete").mkdir(parents=True)
     refused(tmp_path / "out", "a run of Parapet was broken off here")
     assert check_published(tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    ("pipeline", "command"),
-    [("compose", "parapet compose"), ("train_t5dst", "parapet train t5dst"), ("few_shot", "parapet few_shot")],
-)
-def test_commands_are_named_as_they_are_called(pipeline, command):
-    assert command_of(pipeline) == command
 
 
 def test_of_a_whole_output_nothing_is_hashed(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage import disk, files
+from parapet.transforms.storage import disk
 
 HOLDS = """
 import os, sys
@@ -179,21 +179,6 @@ def test_two_commands_cannot_write_to_one_folder(busy, tmp_path, command, capsys
 def test_functions_that_write_lock_too(busy):
     with pytest.raises(InputError, match="is being written by"):
         parapet.load_corpus().save(busy)
-
-
-def test_what_is_read_is_not_written_and_the_other_way_round(tmp_path, sample, capsys):
-    out = tmp_path / "out"
-    files.prepare(str(out), "save")
-    content = (sample / "test/schema.json").read_bytes()
-    written = files.write_staged(str(out), "test/schema.json", content)
-    files.publish(str(out), files.manifest_of({"pipeline": "save"}, {}, [written]))
-    flags = ["--sgd", str(out), "--output", str(tmp_path / "other"), "--quiet"]
-    with held("writing", out):
-        assert main(["few_shot", *flags]) == 2
-    assert f"{out}: is being written by" in capsys.readouterr().err
-    with held("reading", out), pytest.raises(InputError, match="is being read by"):
-        parapet.load_corpus().save(out)
-    assert not (tmp_path / "other").exists()
 
 
 def test_wrong_usage_leaves_no_folder(tmp_path, capsys):

@@ -116,17 +116,6 @@ def test_points_lie_between_their_ticks_and_labels_where_there_is_room():
     assert texts(root, "label") == ["unseen", "seen", "sensitivity", "accuracy"]
 
 
-def test_long_labels_are_wrapped_and_whole():
-    label = "a_set_with_a_long_name and more words than fit into one line 名前の長いセット名前の長いセット"
-    for drawn in (
-        svg.bars("k", "t", "d", [label], [Series("", (1.0,))], number),
-        svg.dots("k", "t", "d", [Dot(label, 0.5)]),
-    ):
-        lines = texts(ElementTree.fromstring(drawn), "label")
-        assert len(lines) > 2
-        assert "".join(lines).replace(" ", "") == label.replace(" ", "")
-
-
 @given(st.lists(st.tuples(LABEL, VALUE), max_size=12), LABEL, LABEL)
 @example([("v1", 5e-324)], "least of all floats", "t")
 def test_any_label_and_value_gives_well_formed_svg(rows, name, title):

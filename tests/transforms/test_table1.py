@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import random
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,6 @@ from sacrebleu.metrics.bleu import BLEU
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.variants import table1
-from parapet.transforms.variants.distance import levenshtein_ratio
 
 # Words, so that n-grams of higher orders match, and what tokenizers stumble on.
 WORDS = st.sampled_from(
@@ -66,13 +64,6 @@ def renamed(original: Service, suffix: str, change: dict[str, str]) -> Service:
 
 
 V1 = {"city": "town", "The city of the hotel": "The town of the hotel", "FindHotel": "SearchHotel"}
-V2 = {
-    "city": "place_of_stay",
-    "The city of the hotel": "Where the guest wants to stay",
-    "FindHotel": "LookUpAccommodation",
-    "A service to find a hotel": "Search engine for a place to stay",
-    "Manage your money": "Look after your money",
-}
 
 
 def plain_bleu(hypotheses: list[str], references: list[str]) -> float:
@@ -130,85 +121,6 @@ def test_corpus_bleu_of_known_texts():
 def test_signature_says_how_bleu_was_computed():
     assert "tok:13a" in table1.bleu_signature("13a")
     assert table1.bleu_signature().startswith("nrefs:1|case:lc|eff:no|tok:intl|smooth:exp|version:")
-
-
-def reference_measures(originals: list[Service], variants: dict[str, list[Service]]) -> dict[str, object]:
-    """The measures as one would write them down: whole lists, sacrebleu for each pair."""
-
-    def texts(services: list[Service]) -> list[str]:
-        return [text for one in services for text in table1.descriptions_of(one)]
-
-    def names(services: list[Service]) -> list[str]:
-        return [element.name for one in services for element in [*one.intents, *one.slots]]
-
-    def bleu(hypothesis: list[Service], reference: list[Service]) -> float:
-        return float(BLEU(lowercase=True, tokenize="intl").corpus_score(texts(hypothesis), [texts(reference)]).score)
-
-    rows = {}
-    for variant, services in variants.items():
-        distances = [1 - levenshtein_ratio(*pair) for pair in zip(names(originals), names(services), strict=True)]
-        rows[variant] = {
-            "name_distance": sum(distances) / len(distances),
-            "description_bleu": bleu(services, originals),
-        }
-    scores = [bleu(variants[a], variants[b]) for a, b in itertools.permutations(variants, 2)]
-    average = {key: sum(row[key] for row in rows.values()) / len(rows) for key in ("name_distance", "description_bleu")}
-    sentence = BLEU(lowercase=True, effective_order=True, tokenize="intl")
-    of_pairs = [
-        sentence.sentence_score(hypothesis, [reference]).score
-        for a, b in itertools.permutations(variants, 2)
-        for hypothesis, reference in zip(texts(variants[a]), texts(variants[b]), strict=True)
-    ]
-    return {
-        "variants": rows,
-        "average": average,
-        "self_bleu": sum(scores) / len(scores),
-        "self_bleu_by_description": sum(of_pairs) / len(of_pairs),
-    }
-
-
-def test_measures_agree_with_the_plain_reference():
-    originals = [HOTELS, BANKS]
-    variants = {
-        "v1": [renamed(one, "1", V1) for one in originals],
-        "v2": [renamed(one, "2", V2) for one in originals],
-        "v10": [renamed(one, "10", {**V1, **V2}) for one in originals],
-    }
-    measured, expected = measures(originals, variants), reference_measures(originals, variants)
-    assert list(measured["variants"]) == ["v1", "v2", "v10"]
-    for variant in variants:
-        assert measured["variants"][variant] == pytest.approx(expected["variants"][variant], rel=1e-12)  # type: ignore[index]
-    assert measured["average"] == pytest.approx(expected["average"], rel=1e-12)
-    for key in ("self_bleu", "self_bleu_by_description"):
-        assert measured[key] == pytest.approx(expected[key], rel=1e-12)
-    assert measured["self_bleu"] != pytest.approx(measured["self_bleu_by_description"], abs=0.1)
-    # city and town share one letter, 1 - 2/8; FindHotel and SearchHotel share "Hotel"; three names stay.
-    by_hand = (1 - levenshtein_ratio("city", "town") + 1 - levenshtein_ratio("FindHotel", "SearchHotel")) / 5
-    assert levenshtein_ratio("city", "town") == 0.25
-    assert measured["variants"]["v1"]["name_distance"] == pytest.approx(by_hand)
-
-
-def test_the_order_of_services_does_not_show():
-    items = [
-        table1.Item(renamed(HOTELS, f"_{i}", {"stars": "s" * i}), {"v1": HOTELS, "v2": BANKS_LIKE})
-        for i in range(1, 40)
-    ]
-    expected = table1.measures_of(items, ["v1", "v2"])
-    random.Random(1).shuffle(items)
-    assert table1.measures_of(items, ["v1", "v2"]) == expected
-
-
-BANKS_LIKE = renamed(HOTELS, "2", V2)
-
-
-def test_measures_without_variants_or_names():
-    nothing = {"variants": {}, "average": {}, "self_bleu": None, "self_bleu_by_description": None}
-    assert measures([HOTELS], {}) == nothing
-    bare = service("Bare_1", [], [], "Nothing to do here today")
-    measured = measures([bare], {"v1": [bare]})
-    assert measured["variants"]["v1"]["name_distance"] is None
-    assert measured["variants"]["v1"]["description_bleu"] == pytest.approx(100)
-    assert measured["self_bleu"] is None
 
 
 def test_seen_shares_count_every_occurrence():

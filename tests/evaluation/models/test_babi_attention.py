@@ -10,7 +10,7 @@ from kit import SEED
 
 from parapet.evaluation.models.babi.data import words_of
 from parapet.evaluation.models.babi.inference import FOLDED, Memory, Response, lines_of, page_of, responses
-from parapet.evaluation.models.babi.nets import MemN2N, NetAnswers, Shape, Vocabulary, make
+from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
 from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Fact
 
 SOME = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
@@ -49,20 +49,6 @@ def test_each_line_of_the_history_has_a_weight_at_each_hop():
     for one in found[1:4]:
         for hop in range(2):
             assert sum(memory.attention[hop] for memory in one.memories) == pytest.approx(1, abs=1e-5)
-
-
-def test_the_weights_are_those_of_the_softmax():
-    """Of the second turn: p_i = softmax(q · m_i), section "Attention over the memory" of appendix A."""
-    model = answering(hops=1)
-    net = model.net
-    assert isinstance(net, MemN2N)
-
-    def bag(text: str) -> torch.Tensor:
-        return net.words[[model.words[word] for word in text.split()]].sum(0)
-
-    slots = [bag("hello") + net.ago[0] + net.speakers[1], bag("hi") + net.ago[1] + net.speakers[0]]
-    weights = torch.softmax(torch.stack(slots) @ bag("a thai table in rome"), 0).tolist()
-    assert [memory.attention[0] for memory in found_in(model)[1].memories] == pytest.approx(weights[::-1], abs=1e-6)
 
 
 def test_a_short_memory_has_the_last_lines():

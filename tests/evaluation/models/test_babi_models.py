@@ -154,16 +154,6 @@ def test_embeddings_take_the_history_as_one_bag():
     assert torch.allclose(scores, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
 
 
-@pytest.mark.parametrize("model", ["memn2n", "embeddings"])
-def test_neither_padding_nor_company_changes_an_answer(model):
-    made, known = net(model)
-    some = [*dialogues(), *ODD, *unseen()]
-    together = NetAnswers(made, known, CPU, batch=1000).answers(some)
-    alone = NetAnswers(made, known, CPU, batch=1)
-    assert [alone.answers([one])[0] for one in some] == together
-    assert NetAnswers(made, known, CPU, batch=3).answers(some[::-1]) == together[::-1]
-
-
 def test_histories_are_what_stands_before_each_turn():
     some = [*dialogues(), *ODD]
     assert [n for one in some for n in histories(one)] == [

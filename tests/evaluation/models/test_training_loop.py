@@ -187,16 +187,6 @@ def test_gradients_are_clipped(tmp_path):
     assert moved("long", 2 * free) == pytest.approx(free, rel=1e-3)
 
 
-def test_the_log_has_the_curve_of_the_loss(tmp_path):
-    line = Line([0.1, 0.2])
-    first, second = run(tmp_path, line, steps=55, eval_steps=40).log
-    losses = torch.tensor(line.losses)
-    assert first.losses == pytest.approx(losses[:40].view(20, 2).mean(1).tolist())
-    assert second.losses == pytest.approx(losses[40:].tolist())
-    sizes = torch.tensor([float(len(batch)) for batch in line.batches_seen])
-    assert second.loss == pytest.approx(float((losses * sizes)[40:].sum() / sizes[40:].sum()))
-
-
 def test_stops_when_it_is_no_better_or_cannot_be(tmp_path):
     assert [row.best for row in run(tmp_path / "a", Line([0.5, 0.4, 0.5]), patience=2).log] == [True, False, False]
     assert len(run(tmp_path / "c", Line([0.0, 0.0, 0.0, 0.2, 0.1, 0.2]), patience=2).log) == 6  # slow to begin

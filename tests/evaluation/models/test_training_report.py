@@ -44,13 +44,6 @@ def test_the_page_has_the_numbers_of_the_log():
     assert "<i>" not in page
 
 
-def test_the_page_says_which_weights_were_kept():
-    kept = [page_of("x", options, trained(LOG)) for options in ({}, {"steps": 9}, {"steps": 9, "keep": "last"})]
-    assert "on dev were kept, the first of equal ones." in kept[0]
-    assert "on dev were kept, the last of equal ones." in kept[1]
-    assert "The weights of the last step were kept." in kept[2]
-
-
 def test_a_training_by_epochs_names_its_epoch():
     page = page_of("tiny_dst", {"epochs": 3, "steps": None}, trained([measured(7, 0.5, True, [1.0], epoch=2)]))
     assert "on dev 50.0% after epoch 2" in page

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +51,6 @@ def evaluate(task: str, out: Path, *flags: object) -> dict[str, Any]:
     assert run_evaluate(["--task", task, "--quiet", "--output", str(out), *map(str, flags)]) == 0
     metrics: dict[str, Any] = json.loads((out / "metrics.json").read_bytes())
     return metrics
-
-
-Fails = Callable[..., str]
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas import layout
 from parapet.schemas.service import parse_service
 from parapet.transforms.reports.text import Convention, Conventions
 from parapet.transforms.splits.augment.plan import (
@@ -74,27 +73,6 @@ def test_names_are_unique_and_no_other_original(slots, operation, replace, order
     assert all((change.emitted == change.original) == bool(change.reason) for change in changes)
     assert {change.reason for change in changes} <= {"", *REASONS}
     assert len(changes) == 2 * (len(slots) + 4) + 1
-
-
-def test_rate_nought_is_the_original_under_another_name(sample):
-    for raw in layout.raw_by_name(layout.read_root(sample)).values():
-        for operation in OPERATIONS:
-            found, changes = corrupted(raw, corruption_of(raw, operation, Rates(0, 0)))
-            assert found == {**raw, "service_name": raw["service_name"] + operation}
-            assert not [change for change in changes if not change.reason]
-
-
-def test_the_same_wherever_the_service_stands(sample):
-    """Nothing but the service itself, the seed and the vocabulary decides."""
-    services = layout.raw_by_name(layout.read_root(sample))
-    vocabulary = vocabulary_of(map(parse_service, services.values()), Conventions())
-
-    def made(seed: str, operation: Operation) -> dict[str, Any]:
-        corruption = Corruption(operation, Rates(0.5, 0.5), seed, vocabulary, Conventions())
-        return {name: corrupted(services[name], corruption)[0] for name in sorted(services, key=hash)}
-
-    assert made("x", "both") == made("x", "both")
-    assert made("x", "both") != made("y", "both")
 
 
 def test_what_cannot_change_is_told():

@@ -1,4 +1,3 @@
-import random
 from collections import Counter
 from fractions import Fraction
 
@@ -81,23 +80,6 @@ def test_no_chance_to_disagree_is_undefined():
     assert "no answer" in merge_reviewers([], []).agreement.undefined
 
 
-def test_fixes_agree_by_their_text():
-    first = [
-        Decision("a:slot_0", "fix", "arrival  day"),
-        Decision("b:slot_0", "fix", "one"),
-        Decision("c:slot_0", "fix", "x"),
-    ]
-    second = [
-        Decision("a:slot_0", "fix", "arrival day "),
-        Decision("b:slot_0", "fix", "two"),
-        Decision("c:slot_0", "accept"),
-    ]
-    result = merge_reviewers(first, second)
-    assert [d.response_id for d in result.agreed] == ["a:slot_0"]
-    assert [d.response_id for d in result.adjudicate] == ["b:slot_0", "c:slot_0"]
-    assert result.agreement.disagreements == 2
-
-
 def test_agreed_decisions_carry_both_reviewers():
     first = [
         Decision("a:slot_0", "reject", "", "spam", "EL", "1.csv: row 2"),
@@ -110,12 +92,6 @@ def test_agreed_decisions_carry_both_reviewers():
         first[1],
     ]
     assert result.single == [first[1]]
-
-
-def test_order_of_the_sheets_does_not_matter():
-    labels = random.Random(3).choices(["", *VERDICTS], k=60)
-    first, second = sheet(labels), sheet(labels[::-1], "MK")
-    assert merge_reviewers(first, second) == merge_reviewers(first[::-1], second[::-1])
 
 
 def test_the_first_of_a_reviewers_two_decisions_counts():

@@ -1,4 +1,3 @@
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +10,6 @@ from parapet.transforms.crowd.merge import merge_assignments, settle_decisions, 
 def assignment(answers=None, source="names.csv: row 2", **more):
     facts = {"assignment_id": "3A", "service_name": "Taxi_1", "task": "names", "worker_hash": "ab12", **more}
     return Assignment(answers={"slot_0": "where_to"} if answers is None else answers, source=source, **facts)
-
-
-def from_api(answers=None, **more):
-    return assignment(answers, source="api.jsonl: row 1", asked=True, **more)
 
 
 def merge(*versions):
@@ -38,34 +33,6 @@ def letters(*versions):
 
 
 # --- assignments -----------------------------------------------------------------------------------------------------
-
-
-def test_the_same_assignment_in_csv_and_api_is_one():
-    from_csv = assignment({"intent_0": "", "slot_0": "where_to", "slot_7": ""}, accept_time=100, work_seconds=61)
-    api = from_api({"intent_0": "", "slot_0": "where_to"}, accept_time=100, submit_time=160, work_seconds=60)
-    assert one(from_csv, api) == Assignment(
-        "3A",
-        "Taxi_1",
-        "names",
-        "ab12",
-        {"intent_0": "", "slot_0": "where_to"},  # the API knows that the form had no slot_7
-        asked=True,
-        accept_time=100,
-        submit_time=160,
-        work_seconds=60,
-        rejected=False,
-        source="api.jsonl: row 1",
-    )
-
-
-def test_ingesting_again_changes_nothing():
-    once = assignment(accept_time=1, submit_time=5, work_seconds=4)
-    assert one(once, once, msgspec.structs.replace(once, source="names.csv: row 9")) == once
-
-
-def test_blanks_of_exports_that_do_not_know_the_form_stay():
-    first, second = {"slot_0": "x", "slot_1": ""}, {"slot_0": "x", "slot_2": ""}
-    assert one(assignment(first), assignment(second, source="b.csv: row 2")).answers == {**first, **second}
 
 
 def test_a_later_rejection_counts():

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.decisions import Decision, parse_decisions, restore
+from parapet.schemas.decisions import restore
 from parapet.transforms.crowd.review import (
     MAX_NEIGHBOURS,
-    MAX_SHOWN,
     Neighbours,
     ReviewItem,
     review_order,
@@ -94,16 +93,6 @@ def test_the_sheet():
     assert sheet([]) == []
 
 
-def test_a_filled_sheet_is_a_decisions_file():
-    data = review_csv([item(i) for i in range(3)], EXPLANATIONS)
-    assert parse_decisions(data, "review.csv") == ([], [])
-    filled = data.replace(b'"A001:slot_2",""', b'"A001:slot_2","accept"')
-    assert parse_decisions(filled, "review.csv") == (
-        [Decision("A001:slot_2", "accept", source="review.csv: row 3")],
-        [],
-    )
-
-
 @settings(max_examples=60, deadline=None)
 @given(TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
 def test_hostile_texts_stay_texts(prompt, original, text, canonical, other):
@@ -154,13 +143,6 @@ def test_the_page_needs_nothing_from_the_network():
 def test_invisible_characters_show():
     assert visible("a\u202eb\0") == "a⟨U+202E⟩b⟨U+0000⟩"
     assert visible("naïve 漢字 👍\nx") == "naïve 漢字 👍\nx"
-
-
-def test_huge_texts_are_cut():
-    page = only_page([item(text="x" * 10**7, canonical="y" * 10**7, neighbours=[("z" * 10**6, "used")] * 3)])
-    assert len(page) < 100_000
-    assert "10,000,000 characters in all" in page.decode()
-    assert len(sheet([item(canonical="y" * 10**7)])[0]["answer"]) < MAX_SHOWN + 50
 
 
 def test_many_neighbours_are_counted():

@@ -172,15 +172,6 @@ def test_names_are_those_of_a_plain_reference(texts, seed):
     assert surplus == [("surplus", "not_drawn", None)] * (len(texts) - 5)
 
 
-def test_the_same_words_count_once_and_the_best_spelled_stands_for_them():
-    extra = more("slot_1", "TOWN", "Town.", "town ", "hamllet")
-    outcome = settle_service(SERVICE, assignments() + extra, {}, Options())
-    fate = fates(outcome)
-    assert [fate[f"names{w}:slot_1"][0] for w in (5, 6, 7)] == ["duplicate"] * 3
-    assert all(fate[f"names{w}:slot_1"][1] == "duplicate_of: names0:slot_1" for w in (5, 6, 7))
-    assert fate["names8:slot_1"][:2] == ("review", "unknown_word")
-
-
 def test_decisions_override_the_automatic_verdict():
     extra = more("slot_1", "hamllet", "n/a", "vilage", "hamlet")
     decisions = {
@@ -208,22 +199,6 @@ def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_
     assert fate["names5:slot_1"][0] == "rejected"
     assert fate["names6:slot_1"][0] in ("used", "surplus")
     assert fate["names7:slot_1"][0] == "duplicate"
-
-
-def test_held_answers_are_held_together_and_shown_once():
-    extra = more("slot_1", "hamllet", "Hamllet")
-    outcome = settle_service(SERVICE, assignments() + extra, {}, Options())
-    assert [fates(outcome)[f"names{w}:slot_1"][0] for w in (5, 6)] == ["review", "review"]
-    (item,) = outcome.reviews
-    assert (item.element_id, item.task, item.original, item.prompt) == (
-        "Parks_1/slot/city",
-        "names",
-        "city",
-        "City where the park lies",
-    )
-    assert item.same_answers == 2
-    assert item.reasons == ["unknown_word"]
-    assert ("town", "used") in item.neighbours
 
 
 def test_a_service_that_is_short_waits_and_says_for_what():
@@ -294,16 +269,6 @@ def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast():
         top_up = Assignment("3T", "Parks_1", "names", "t", answers, asked, 0, 6, 6)
         fate = fates(settle_service(SERVICE, [top_up], {}, Options()))
         assert fate["3T:slot_1"][0] == expected
-
-
-def test_names_never_stand_twice_in_a_variant():
-    same = ["spot", "area", "zone", "region", "place"]
-    outcome = settle_service(SERVICE, assignments({**NAMES, "slot_0": same, "slot_1": same}), {}, Options())
-    if outcome.variants:  # distances to "park_name" and "city" order them differently
-        for variant in outcome.variants:
-            assert variant["slots"][0]["name"] != variant["slots"][1]["name"]
-    else:
-        assert {short.reason for short in outcome.short} == {"name_collision"}
 
 
 def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer():

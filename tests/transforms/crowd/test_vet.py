@@ -40,11 +40,6 @@ def a_description(text, **element):
     return vet(text, "descriptions", **element)
 
 
-@pytest.mark.parametrize("text", ["", " ", "\u200b", "…", "?!", "😀", "_", "-", "\u3164", "\u2800", "❤️"])
-def test_blank(text):
-    assert a_name(text) == a_description(text) == "reject: blank"
-
-
 @pytest.mark.parametrize("text", ["x", "5", "中"])
 def test_not_blank(text):
     assert a_name(text) != "reject: blank"
@@ -56,12 +51,6 @@ def test_not_blank(text):
 )
 def test_one_letter_or_digit_is_no_answer(text):
     assert a_name(text) == a_description(text) == "reject: single_character"
-
-
-@pytest.mark.parametrize("text", ["pm", "x2", "x\u00b2", "a b", "go", "U.S."])
-def test_two_letters_may_be_one(text):
-    assert "single_character" not in a_name(text)
-    assert "single_character" not in a_description(text)
 
 
 def test_a_hostile_text_is_too_long_before_any_pattern_sees_it():
@@ -83,44 +72,11 @@ def test_placeholder(text):
     assert a_name(text) == a_description(text) == "reject: placeholder"
 
 
-@pytest.mark.parametrize("text", ["NoneOfTheAbove", "test_drive_day", "GoodDay", "nap_time", "unknown_caller"])
-def test_not_placeholder(text):
-    assert "placeholder" not in a_name(text)
-
-
 @pytest.mark.parametrize(
     "text", ["asdfg", "qwerty", "asdfgh jkl", "zxcvbn", "hhhhhhh", "aaaa", "sdfghjk", "xkcdqwrt", "lkjh"]
 )
 def test_gibberish(text):
     assert a_name(text) == a_description(text) == "reject: gibberish"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "EventSchedule",
-        "RhythmOfMusic",
-        "power_kw",
-        "kW",
-        "catchphrase",
-        "length_of_strengths",
-        "weightings",
-        "property",
-        "were_there",
-        "TreeHeight",
-        "pout",
-        "https_port",
-        "dvds",
-        "html_page",
-        "1234",
-        "20000",
-        "departure_asdf_time",  # one odd word among several
-        "whatsapp",
-    ],
-)
-def test_not_gibberish(text):
-    assert "gibberish" not in a_name(text)
-    assert "gibberish" not in a_description(text)
 
 
 @pytest.mark.parametrize(
@@ -152,37 +108,9 @@ def test_markup(text):
     assert a_name(text) == a_description(text) == "reject: markup"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Day when price < 5 and seats > 3",
-        "Day & time; the first one",
-        "R&B concert day",
-        "Day of the trip, e.g. monday",
-        "Day = first one",
-        "-first day of the rental",
-        "- day (first of the rental)",
-        "@home day of delivery",
-        "+1 day of rental",
-        "Day.Commonly the first",
-        "Time in hh:mm",
-        "Total at the end: 5.00",
-    ],
-)
-def test_not_markup(text):
-    assert "markup" not in a_name(text)
-    assert "markup" not in a_description(text)
-
-
 def test_copies_of_the_original():
     assert a_name("pickup_date") == a_name("PickupDate") == a_name(" Pickup  date ") == "reject: original_copy"
     assert a_description(DESCRIPTION) == a_description(f" {DESCRIPTION.upper()}. ") == "reject: original_copy"
-
-
-def test_near_the_original_is_wanted_in_names_and_held_in_descriptions():
-    assert a_name("pick_up_date") == a_name("pickup_dates") == a_name("date_of_pickup") == ""
-    assert a_description("Date on which a rental car is picked up") == "review: near_original"
-    assert a_description("The day someone comes to get the vehicle") == ""
 
 
 def test_copies_of_the_prompt():
@@ -198,20 +126,6 @@ def test_copies_of_short_prompts_are_held():
     assert a_description("The alarm's label", **alarm) == a_name("alarm_label", **alarm) == ""
     long_name = {"name": "number_of_seats_in_car", "description": "Seats"}
     assert a_description("Number of seats in car", **long_name) == "reject: prompt_copy"
-
-
-def test_too_long_and_long():
-    assert a_name("day_on_which_the_car_is_ready") == ""
-    assert a_name("day_on_which_the_car_is_ready_for_me") == "review: length"
-    assert a_name("day_on_which_the_car_is_ready_" * 4) == "reject: too_long"
-    sentence = (
-        "The day when someone comes to the office of the company to get the car that was ordered before, "
-        "with the papers and the keys"
-    )
-    assert len(words(sentence)) == 25
-    assert a_description(sentence) == ""
-    assert a_description(f"{sentence} too") == "review: length"
-    assert a_description(f"{sentence}, " * 3) == "reject: too_long"
 
 
 @pytest.mark.parametrize("text", ["дата", "取车日期", "ημερομηνία", "dаy of pickup"])  # the last: a Cyrillic letter
@@ -236,11 +150,6 @@ def test_other_language(text):
     assert a_description(text) == "review: other_language"
 
 
-@pytest.mark.parametrize("text", ["The day when someone gets the car from the office", "La fecha", "Filmmaker"])
-def test_not_other_language(text):
-    assert "other_language" not in a_description(text)
-
-
 def test_underscores_make_no_other_language():
     assert a_name("local_time_of_arrival_from_origin") == ""
 
@@ -248,13 +157,6 @@ def test_underscores_make_no_other_language():
 @pytest.mark.parametrize("text", ["Sex of the patient", "shit day", "Name of the book by Moby Dick"])
 def test_profanity(text):
     assert a_description(text) == "review: profanity"
-
-
-@pytest.mark.parametrize(
-    "text", ["Class of the passenger", "Cocktail of the day", "Scunthorpe station", "Assessment day"]
-)
-def test_not_profanity(text):
-    assert "profanity" not in a_description(text)
 
 
 @pytest.mark.parametrize("text", ["Name of the actresss", "Kind of accomomdation wanted", "Day of the pickpu"])
@@ -267,12 +169,6 @@ def test_unknown_word(text):
 )
 def test_not_unknown_word(text):
     assert a_description(text) == ""
-
-
-def test_what_the_prompt_has_is_no_typo():
-    product = {"name": "frobnicator_day", "description": "When the zorblatt comes"}
-    assert a_name("ZorblattArrival", **product) == a_description("The frobnicator arrives", **product) == ""
-    assert a_name("zorblattt_arrival", **product) == "review: unknown_word"
 
 
 def test_rejections_come_before_reviews_and_flags_name_all():

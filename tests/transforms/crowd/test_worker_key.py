@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.crowd.worker_ids import VARIABLE, key_file, load_worker_key
 
 
@@ -49,13 +48,6 @@ def test_two_homes_have_two_keys(home, monkeypatch, tmp_path):
     assert load_worker_key() != first
 
 
-def test_without_a_configuration_folder_the_home_is_taken(home, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CONFIG_HOME", "")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    load_worker_key()
-    assert (tmp_path / ".config/parapet/worker_key").is_file()
-
-
 def test_a_newline_at_the_end_of_the_file_is_no_part_of_the_key(home):
     key_file().parent.mkdir(parents=True)
     key_file().write_bytes(b"a key that someone wrote\n")
@@ -89,7 +81,3 @@ def test_first_runs_at_once_agree_on_one_key(home):
         keys = set(pool.map(run, range(6)))
     assert keys == {load_worker_key() + b"\n"}
     assert [path.name for path in key_file().parent.iterdir()] == ["worker_key"]
-
-
-def test_a_worker_keeps_the_hash_from_run_to_run(home):
-    assert worker_hash(load_worker_key(), "A3ZOYR34V3P4T6") == worker_hash(load_worker_key(), "A3ZOYR34V3P4T6")

@@ -76,21 +76,6 @@ def test_the_cue_from_the_description_says_no_name_that_the_lines_do_not():
     assert list(revealing([stranger, spelt])) == [("Wallet_1", "RequestPayment")]
 
 
-@pytest.mark.parametrize("service", corpus(), ids=lambda service: service.service_name)
-def test_a_names_page_does_not_name_the_service(service):
-    for page in render_service(0, service, Settings()).pages:
-        if page.record.task == "names":
-            assert service.service_name not in page.html.decode()
-
-
-def test_all_pages_of_a_task_are_the_same_around_their_body():
-    for task in TASKS:
-        for service in corpus():
-            for page in render_service(0, service, Settings()).pages:
-                if page.record.task == task:
-                    assert page.html.decode() == page_html(task, page.body)
-
-
 def test_our_own_words_are_none_of_the_corpus():
     """Instructions and examples are ours: they must not happen to say a name or a description."""
     for task in TASKS:

@@ -30,12 +30,6 @@ def test_values_without_a_span_are_kept_where_they_are_said_as_words_of_their_ow
     assert kept(user("A cheap one for 2", actions=said)) == [("kind", "cheap"), ("guests", "2")]
 
 
-def test_a_value_inside_another_is_not_marked_twice():
-    said = [Action("INFORM", "guests", ["2"]), Action("INFORM_INTENT", "intent", ["see"])]
-    assert kept(user("see it at 2 pm", ("time", "2 pm"), actions=said)) == [("time", "2 pm")]
-    assert kept(user("see it at 2 pm for 2", ("time", "2 pm"), actions=said)) == [("time", "2 pm"), ("guests", "2")]
-
-
 def test_without_actions_what_the_turn_changes_in_the_state_is_kept():
     """MultiWOZ 2.2: no actions, and the state repeats what was said before."""
 

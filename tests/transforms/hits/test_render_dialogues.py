@@ -6,18 +6,17 @@ import re
 from html.parser import HTMLParser
 
 import msgspec
-import multiwoz_corpus
 import pytest
 from hits_dialogues import dialogue, hostile_dialogue, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn, read_dialogues
+from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn, read_dialogues
 from parapet.schemas.layout import dialogue_files, sample_root
 from parapet.transforms.crowd.hits.make_hits import REWRITES_CSV_COLUMNS, csv_head, csv_rows, summary_files
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, html_of, speakable
 from parapet.transforms.crowd.hits.page import PageRecord, Settings, page_html, requester_html
-from parapet.transforms.crowd.hits.rewrite_pages import FIELDS, Choice, render_dialogues, services_of, user_turns
+from parapet.transforms.crowd.hits.rewrite_pages import FIELDS, Choice, render_dialogues
 from parapet.transforms.crowd.hits.terms import REWRITES
 
 ALL = Choice({}, None)
@@ -103,51 +102,11 @@ def test_the_first_turn_has_nothing_before_it_and_without_values_nothing_is_to_k
     assert "hit-keep" not in body
 
 
-def test_the_record_has_what_vetting_needs():
-    record = page_of(*SAMPLE).record
-    assert (record.task_id, record.requester_annotation) == ("1_00000:2:rewrites", "1_00000:2:rewrites")
-    assert (record.page, record.question) == ("pages/1_00000.2.rewrites.html", "pages/1_00000.2.rewrites.xml")
-    assert (record.fields, record.element_ids, record.service_name) == (list(FIELDS), [], "Hotels_1")
-    assert (record.dialogue_id, record.turn, record.file) == ("1_00000", 2, "test/dialogues_001.json")
-    assert record.utterance == "In Palo Alto, cheap."
-    assert msgspec.to_builtins(record.values) == [
-        {"slot": "city", "service": "Hotels_1", "value": "Palo Alto"},
-        {"slot": "price", "service": "Hotels_1", "value": "cheap"},
-    ]
-    assert (record.estimated_seconds, record.reward) == (115, "0.48")
-    assert json.loads(msgspec.json.encode(page_of(SAMPLE[0]).record))["values"] == []
-
-
-def test_services_of_several_frames_are_joined():
-    turn = Turn("USER", "A taxi to the hotel", [Frame("Taxi_1", []), Frame("Hotels_1", [])])
-    assert page_of(turn).record.service_name == "Taxi_1+Hotels_1"
-    assert page_of(Turn("USER", "Hello", [])).record.service_name == "Hotels_1"
-    talk = msgspec.convert(
-        multiwoz_corpus.dialogue(1, ["hotel", "taxi"]), Dialogue
-    )  # frames of all services in every user turn
-    named = [services_of(talk, position) for position in user_turns(talk)]
-    assert named == ["hotel"] * 3 + ["taxi"] * 2
-
-
 def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():
     text = page_of(*SAMPLE).html.decode()
     assert re.findall(r'<(?:input|textarea) [^>]*name="([^"]+)"', text) == ["assignmentId", *FIELDS]
     assert re.findall(r'https?://[^"\s]+', text) == ["https://www.mturk.com/mturk/externalSubmit"]
     assert not re.search(r"\b(src|srcset|href)=|@import|url\(", text)
-
-
-def test_annotation_that_is_not_shown_changes_nothing():
-    """Only what is said, and which of it is a slot value, may be told."""
-    more = Frame(
-        "Hotels_1",
-        [],
-        [Action("REQUEST", "hidden_slot", ["hidden value"])],
-        State("HiddenIntent", ["hidden_slot"], {"hidden_slot": ["hidden value"]}),
-    )
-    plain = Turn("USER", "Is it quiet?", [Frame("Hotels_1", [], [])])
-    told = Turn("USER", "Is it quiet?", [more])
-    assert page_of(told).html == page_of(plain).html
-    assert "hidden_" not in page_of(told).html.decode()
 
 
 def test_hostile_text_stays_text_and_the_page_survives_its_xml():

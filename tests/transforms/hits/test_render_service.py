@@ -1,5 +1,4 @@
 import csv
-import hashlib
 import html
 import io
 import re
@@ -7,44 +6,10 @@ import re
 import pytest
 from hits_corpora import big_service, corpus, hostile_service
 
-from parapet.schemas.service import TASKS, Service, Slot, elements_of
+from parapet.schemas.service import TASKS, Service, Slot
 from parapet.transforms.crowd.hits.make_hits import CSV_COLUMNS, csv_head, csv_rows, summary_files
-from parapet.transforms.crowd.hits.markup import MAX_BYTES, html_of
 from parapet.transforms.crowd.hits.page import Settings, page_html, requester_html
 from parapet.transforms.crowd.hits.schema_pages import Question, body_html, item_html, questions_of, render_service
-
-
-@pytest.mark.parametrize(
-    "service", [hostile_service(), big_service(), *corpus()], ids=lambda service: service.service_name
-)
-def test_every_element_is_on_one_page_and_every_page_fits(service):
-    hits = render_service(3, service, Settings())
-    assert hits.not_asked == []
-    for task in TASKS:
-        pages = [page for page in hits.pages if page.record.task == task]
-        elements = elements_of(service, task)
-        assert [field for page in pages for field in page.record.fields] == [element.field for element in elements]
-        assert [each for page in pages for each in page.record.element_ids] == [element.id for element in elements]
-        for page in pages:
-            record = page.record
-            assert len(page.question) == record.bytes <= MAX_BYTES
-            assert hashlib.sha256(page.question).hexdigest() == record.sha256
-            assert html_of(page.question).encode() == page.html
-            assert re.findall(r'<(?:input|textarea) [^>]*name="([^"]+)"', page.html.decode()) == [
-                "assignmentId",
-                *record.fields,
-            ]
-
-
-def test_a_large_service_is_split_into_equal_parts_with_their_own_names():
-    pages = [page for page in render_service(0, big_service(), Settings()).pages if page.record.task == "names"]
-    stems = [f"pages/Warehouse_1.names{part}" for part in ("", ".2", ".3")]
-    assert [page.record.page for page in pages] == [f"{stem}.html" for stem in stems]
-    assert [page.record.question for page in pages] == [f"{stem}.xml" for stem in stems]
-    assert {page.record.parts for page in pages} == {3}
-    assert {page.record.task_id for page in pages} == {"Warehouse_1:names"}
-    sizes = [page.record.bytes for page in pages]
-    assert max(sizes) - min(sizes) < 1_000
 
 
 def test_an_element_that_fits_no_page_is_told_and_the_rest_goes_on():
@@ -72,13 +37,6 @@ def test_sandbox_changes_where_the_form_goes_and_nothing_else():
     sandbox = render_service(0, service, Settings(sandbox=True)).pages[0].html.decode()
     assert 'action="https://www.mturk.com/mturk/externalSubmit"' in live
     assert sandbox == live.replace("//www.mturk.com/", "//workersandbox.mturk.com/")
-
-
-def test_pages_ask_nothing_of_the_network():
-    for page in render_service(0, corpus()[0], Settings()).pages:
-        text = page.html.decode()
-        assert re.findall(r'https?://[^"\s]+', text) == ["https://www.mturk.com/mturk/externalSubmit"]
-        assert not re.search(r"\b(src|srcset|href)=|@import|url\(", text)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -3,12 +3,7 @@
 import json
 
 import pytest
-from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, files_with, mode, worker
-
-from parapet.local_mturk import marketplace
-from parapet.local_mturk.faults import Drop
-from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.ingest import read_assignments
+from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, mode, worker
 
 LIST = "ListAssignmentsForHIT"
 GRANT = "AssociateQualificationWithWorker"
@@ -31,20 +26,6 @@ def test_nothing_is_collected_before_anything_came_in(out):
     assert (out.batch / "assignments.jsonl").read_bytes() == b""
 
 
-def test_every_assignment_is_there_as_the_server_has_it(out):
-    made = out.work(NAMES, [1, 2, 3]) + out.work(OTHER, [1])
-    out.ok("collect")
-    assert "4 new assignments, 0 with another status, 4 in all" in out.out
-    found = {line["AssignmentId"]: line for line in out.lines()}
-    assert set(found) == set(made)
-    for assignment_id, there in out.snapshot()["assignments"].items():
-        line = found[assignment_id]
-        for name in ("WorkerId", "HITId", "AssignmentStatus", "Answer"):
-            assert line[name] == there[name]
-        assert line["SubmitTime"].endswith("+00:00")
-    assert {line["RequesterAnnotation"] for line in found.values()} == {NAMES, OTHER}
-
-
 def test_the_file_is_private_sorted_and_the_same_when_nothing_is_new(out):
     out.work(NAMES, [3, 1])
     out.work(DESCRIPTIONS, [5, 4])
@@ -58,39 +39,6 @@ def test_the_file_is_private_sorted_and_the_same_when_nothing_is_new(out):
     assert path.read_bytes() == before
     assert not (out.batch / "replaced.jsonl").exists()
     assert not [each.name for each in out.batch.iterdir() if each.name.endswith(".tmp")]
-
-
-def test_compose_reads_every_line_to_the_same_answers(out):
-    texts = {
-        "intent_0": "Zürich & <co>",
-        "slot_0": "two\r\nlines",
-        "slot_1": "  =1+1 ",
-        "slot_2": "emoji 🙂 \u2028 é",
-        "slot_3": "",
-    }
-    assignment_id = out.accept(NAMES, worker(1))
-    marketplace.submit(out.server.store, assignment_id, [*texts.items(), ("doNotRedirect", "true")])
-    out.work(DESCRIPTIONS, [2])
-    out.ok("collect")
-    path = out.batch / "assignments.jsonl"
-    with path.open("rb") as handle:
-        found = list(read_assignments(handle, str(path), KEY))
-    assert all(isinstance(each, Assignment) for each in found)
-    assert {each.assignment_id for each in found} == {line["AssignmentId"] for line in out.lines()}
-    ours = next(each for each in found if each.assignment_id == assignment_id)
-    assert (ours.service_name, ours.task) == ("Ferries_1", "names")
-    assert ours.answers == {name: text.replace("\r\n", "\n") for name, text in texts.items()}
-    assert ours.submit_time - ours.accept_time == pytest.approx(300, abs=2)
-
-
-def test_more_assignments_than_a_page_holds_are_all_read(bench, hits, tmp_path):
-    many = cut(hits, tmp_path / "many", [NAMES], assignments=230)
-    bench.hits = many
-    bench.ok("publish", "--allow_extra_fee")
-    made = bench.work(NAMES, range(230))
-    bench.ok("collect")
-    assert listed(bench) == 3
-    assert {line["AssignmentId"] for line in bench.lines()} == set(made)
 
 
 def test_a_full_last_page_is_no_end(bench, hits, tmp_path):
@@ -128,13 +76,6 @@ def test_what_came_in_later_is_added(out):
     assert "2 new assignments" in out.out
     assert all(line in out.lines() for line in first)
     assert len(out.lines()) == 3
-
-
-def test_work_in_hand_returned_or_given_up_is_not_collected(out):
-    out.accept(NAMES, worker(1))
-    marketplace.give_back(out.server.store, out.accept(NAMES, worker(2)))
-    out.ok("collect")
-    assert out.lines() == []
 
 
 def test_an_approval_elsewhere_and_one_by_time_are_seen(out):
@@ -187,25 +128,6 @@ def test_another_submission_under_a_known_id_keeps_the_old_one_apart(out):
     assert len(out.lines()) == 2
 
 
-def test_a_collection_cut_off_keeps_what_it_had(out):
-    out.work(NAMES, [1])
-    out.work(OTHER, [2])
-    seen = []
-
-    def hook(call):
-        if call.operation == LIST:
-            seen.append(call.params["HITId"])
-            if len(seen) > 2:
-                raise Drop
-
-    out.server.on_request(hook)
-    assert out.do("collect", "--parallel_calls", 1) == 1
-    assert "no answer from MTurk" in out.err
-    out.server.request_hooks.clear()
-    out.ok("collect")
-    assert len(out.lines()) == 2
-
-
 def test_a_file_that_is_not_ours_is_an_error_with_its_row(out):
     out.work(NAMES, [1])
     out.ok("collect")
@@ -216,24 +138,6 @@ def test_a_file_that_is_not_ours_is_an_error_with_its_row(out):
             assert out.do(*action) in (1, 2)
             assert "assignments.jsonl: row 2: not an assignment" in out.err
             assert out.err.count("\n") == 1
-
-
-def test_work_on_places_that_a_cut_off_top_up_made_is_collected(out):
-    """The call went through, and the run was killed before the journal knew."""
-    from parapet.transforms.crowd.mturk.batch import Journal
-
-    made = out.work(NAMES, [1, 2, 3])
-    hit_id = out.hit_id(NAMES)
-    facts = {"hit_id": hit_id, "to": 5, "workers": 2}
-    with Journal(out.batch) as journal:
-        journal.write([("begun", f"add:0123456789abcdef:{hit_id}", "create_additional_assignments_for_hit", facts)])
-    out.client.create_additional_assignments_for_hit(HITId=hit_id, NumberOfAdditionalAssignments=2)
-    for each in made:
-        out.server.approve_elsewhere(each)
-    out.ok("collect")
-    made += out.work(NAMES, [4, 5])
-    out.ok("collect")
-    assert {line["AssignmentId"] for line in out.lines()} == set(made)
 
 
 # Who is kept out.
@@ -260,13 +164,6 @@ def test_a_worker_at_the_cap_sees_nothing_more(bench):
     before = bench.server.count(GRANT)
     bench.ok("collect")
     assert bench.server.count(GRANT) == before
-
-
-def test_without_a_cap_nobody_is_kept_out(out):
-    out.work(NAMES, [1])
-    out.work(OTHER, [1])
-    out.ok("collect")
-    assert "kept out" not in {name for _, name in granted(out)}
 
 
 def test_the_block_list_keeps_workers_out(out):
@@ -307,24 +204,6 @@ def test_a_block_list_that_cannot_be_read_is_usage(out, tmp_path):
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
     assert out.do("collect", "--block_list", binary) == 2
-
-
-def test_grants_that_mturk_refuses_are_told_without_the_worker_and_made_later(out):
-    from parapet.local_mturk.errors import MTurkError
-
-    def hook(call):
-        if call.operation == GRANT:
-            raise MTurkError(f"Worker {call.params['WorkerId']} does not exist.", "WorkerDoesNotExist")
-
-    out.work(NAMES, [1])
-    out.server.on_request(hook)
-    assert out.do("collect") == 1
-    assert "keeping workers out: MTurk refuses 1: Worker [worker id] does not exist" in out.err
-    assert len(out.lines()) == 1
-    out.server.request_hooks.clear()
-    out.ok("collect")
-    assert granted(out) == {(worker(1), f"did {NAMES}")}
-    assert set(files_with(out.batch, [worker(1)])) == {"assignments.jsonl"}
 
 
 def test_long_worker_ids_are_masked_too(out):

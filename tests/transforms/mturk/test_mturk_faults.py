@@ -89,10 +89,3 @@ def test_heavy_throttling_is_absorbed(bench):
     assert throttled > 5
     assert len(bench.hit_ids()) == 3
     assert set(bench.statuses().values()) == {"Approved"}
-
-
-def test_throttling_without_end_is_told_with_what_to_do(bench):
-    bench.server.faults = Faults(throttle=1)
-    assert bench.publish() == 1
-    assert "MTurk keeps refusing for too many calls: run the same command again in a while" in bench.err
-    assert "--parallel_calls 1" in bench.err

@@ -103,22 +103,6 @@ def test_every_line_is_on_the_disk_before_write_returns_and_only_the_owner_reads
         assert len(journal.path.read_bytes().splitlines()) == 2
 
 
-@pytest.mark.parametrize(
-    "torn", [b"{", b'{"at":"2026-01-01T00:00:00.000+00:00","event":"done","key":"a"}', b"\xff\xfe"]
-)
-def test_a_torn_last_line_is_dropped_and_its_call_is_open(tmp_path, torn):
-    write(tmp_path, ("begun", "a", "op", {"n": 1}))
-    whole = (tmp_path / FILE).read_bytes()
-    (tmp_path / FILE).write_bytes(whole + torn)
-    assert read(tmp_path).open == {"a": {"operation": "op", "n": 1}}
-    assert (tmp_path / FILE).read_bytes() == whole + torn  # a look changes nothing
-    with Journal(tmp_path) as journal:
-        assert (tmp_path / FILE).read_bytes() == whole
-        assert not journal.done
-        journal.write([("done", "a", "op", {})])
-    assert list(read(tmp_path).done) == ["a"]
-
-
 def test_a_torn_only_line_is_an_empty_journal(tmp_path):
     (tmp_path / FILE).write_bytes(b'{"at":"20')
     with Journal(tmp_path) as journal:

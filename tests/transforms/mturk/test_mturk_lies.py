@@ -135,18 +135,6 @@ def test_publishing_stands_every_odd_answer_and_publishes_once(bench, operation,
     assert len(bench.snapshot()["qualification_types"]) == 5
 
 
-@SOME
-def test_collecting_stands_every_odd_answer(bench, step):
-    bench.ok("publish")
-    made = bench.work(NAMES, [1, 2]) + bench.work(OTHER, [3])
-    for lie in lies_of("ListAssignmentsForHIT", step):
-        assert not lying(bench, "ListAssignmentsForHIT", lie)
-        check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
-    honest(bench)
-    bench.ok("collect")
-    assert sorted(line["AssignmentId"] for line in bench.lines()) == sorted(made)
-
-
 def test_one_hit_whose_listing_is_odd_does_not_keep_the_others_from_being_collected(bench):
     bench.ok("publish")
     bench.work(NAMES, [1, 2])
@@ -257,47 +245,6 @@ def test_a_listing_without_an_end_is_ended(bench, token, items, monkeypatch):
     honest(bench)
     bench.server.request_hooks.clear()
     bench.ok("collect")
-    assert sorted(line["AssignmentId"] for line in bench.lines()) == sorted(made)
-
-
-def test_an_empty_page_in_the_middle_is_not_the_end(bench):
-    bench.ok("publish")
-    made = bench.work(NAMES, [1, 2])
-    there = {}
-
-    def hook(call):
-        if call.operation == "ListAssignmentsForHIT":
-            answer = json.loads(call.answer)
-            number = int((there.get("token") or "0").partition(" ")[0])
-            there["token"] = ""
-            every = answer.pop("Assignments")
-            call.answer = json.dumps(
-                {"Assignments": every if number == 3 else []}
-                | ({"NextToken": f"{number + 1} more"} if number < 3 else {})
-            ).encode()
-
-    def request(call):
-        if call.params:
-            there["token"] = call.params.pop("NextToken", "")
-
-    bench.server.on_request(request)
-    bench.server.on_response(hook)
-    bench.ok("collect", "--parallel_calls", 1)
-    assert sorted(line["AssignmentId"] for line in bench.lines()) == sorted(made)
-
-
-def test_an_assignment_that_is_listed_twice_is_one(bench):
-    bench.ok("publish")
-    made = bench.work(NAMES, [1, 2])
-
-    def twice(body):
-        answer = json.loads(body)
-        answer["Assignments"] *= 2
-        return json.dumps(answer).encode()
-
-    lying(bench, "ListAssignmentsForHIT", twice)
-    bench.ok("collect")
-    assert "2 new assignments" in bench.out
     assert sorted(line["AssignmentId"] for line in bench.lines()) == sorted(made)
 
 

@@ -5,11 +5,8 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
-from mturk_bench import DESCRIPTIONS, NAMES, OTHER, files_with, worker
+from mturk_bench import NAMES, OTHER, worker
 
-from parapet.local_mturk import marketplace
-from parapet.local_mturk.faults import Drop
-from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.mturk.batch import Batch
 from parapet.transforms.crowd.mturk.pay import (
@@ -17,7 +14,6 @@ from parapet.transforms.crowd.mturk.pay import (
     Judged,
     decide,
     feedback_of,
-    read_audit,
     read_rejections,
     read_rows,
 )
@@ -44,84 +40,6 @@ def exact(bench):
 
     with Batch(bench.batch, writable=False) as batch:
         return sum((row.amount + row.fee for row in ledger_rows(batch, bench.lines())), Decimal(0))
-
-
-def ledger_sum(bench):
-    return sum(Decimal(row["amount"]) + Decimal(row["fee"]) for row in bench.ledger())
-
-
-def test_everyone_is_paid_once(done):
-    audit = done.audit()
-    assert done.pay(audit) == 0
-    assert "5 assignments to approve ($6.83 with fees), 0 to reject" in done.out  # 3 * 1.404 + 2 * 1.308
-    assert "5 approved, 0 rejected, 0 were settled already" in done.out
-    assert set(done.statuses().values()) == {"Approved"}
-    assert done.pay(audit) == 0
-    assert "0 assignments to approve ($0.00 with fees)" in done.out
-    assert calls(done) == (5, 0)
-
-
-def test_the_ledger_is_what_the_server_has_paid(done):
-    assert done.pay(done.audit()) == 0
-    paid = done.snapshot()["balance"]["paid"]
-    assert exact(done) == ledger_sum(done) == paid == Decimal("6.828")
-    assert done.status()["total"]["paid"] == "6.83"
-    rows = done.ledger()
-    assert {row["assignment_id"] for row in rows} == set(done.made)
-    assert {(row["kind"], row["by"]) for row in rows} == {("reward", "us")}
-    keys = [(row["task_id"], row["hit_id"], row["assignment_id"]) for row in rows]
-    assert keys == sorted(keys)
-    before = (done.batch / "ledger.csv").read_bytes()
-    done.ok("status")
-    assert (done.batch / "ledger.csv").read_bytes() == before
-
-
-def test_careless_work_is_paid_unless_its_rejection_is_asked_for(done):
-    audit = done.audit(reasons={done.made[0]: ["gibberish: random", "blank"]})
-    assert done.pay(audit) == 0
-    assert done.statuses()[done.made[0]] == "Approved"
-    assert calls(done) == (5, 0)
-
-
-def test_only_assignments_careless_throughout_are_rejected(done):
-    first, half, reviewed, disliked, dead = done.made
-    reasons = {
-        first: ["gibberish", "blank: nothing"],
-        half: ["gibberish", ""],
-        reviewed: ["too_fast", "duplicate: of another"],
-        disliked: ["reviewer: not good", "blank"],
-    }
-    audit = done.audit(reasons=reasons, dead=[dead, f"{half}:other"])
-    assert done.pay(audit, "--reject", "--dry_run") == 0
-    told = f"reject {first}: None of the 2 answers could be used: left blank (1), random letters (1). If you think"
-    assert told in done.out
-    assert calls(done) == (0, 0)
-    assert done.pay(audit, "--reject") == 0
-    assert "4 assignments to approve" in done.out
-    assert "4 approved, 1 rejected" in done.out
-    assert [i for i, status in done.statuses().items() if status == "Rejected"] == [first]
-    feedback = done.snapshot()["assignments"][first]["RequesterFeedback"]
-    assert feedback.startswith("None of the 2 answers could be used: left blank (1), random letters (1).")
-    assert [row["amount"] for row in done.ledger() if row["kind"] == "rejected"] == ["0"]
-    assert exact(done) == done.snapshot()["balance"]["paid"]
-    assert done.status()["total"]["rejected"] == 1
-    assert done.pay(audit) == 0  # a change of mind does not pay what was rejected
-    assert calls(done) == (4, 1)
-
-
-def test_an_assignment_with_a_dead_letter_is_never_rejected_by_rule(done):
-    audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
-    letter = {"stage": "ingest", "key": f"{done.made[0]}:other", "reason": "unknown_field"}
-    (audit / "dead_letters.jsonl").write_text(json.dumps(letter) + "\n")
-    assert done.pay(audit, "--reject") == 0
-    assert calls(done) == (5, 0)
-
-
-def test_rejections_by_hand(done):
-    path = done.file("rejections.csv", f'assignment_id,feedback\n{done.made[1]},"Please, read the text."\n')
-    assert done.pay(done.audit(), "--rejections", path) == 0
-    assert done.snapshot()["assignments"][done.made[1]]["RequesterFeedback"] == "Please, read the text."
-    assert calls(done) == (4, 1)
 
 
 @pytest.mark.parametrize(
@@ -190,17 +108,6 @@ def test_what_mturk_approved_by_itself_is_counted(done):
     assert exact(done) == done.snapshot()["balance"]["paid"]
 
 
-def test_a_recycled_id_is_not_paid_to_another_worker(done):
-    audit = done.audit()
-    done.server.recycle(done.made[0], worker(9))
-    assert done.pay(audit) == 1
-    assert f"its id is now another worker's: collect again, then compose: {done.made[0]}" in done.err
-    assert calls(done) == (4, 0)
-    assert done.statuses()[done.made[0]] == "Submitted"
-    assert worker(1) not in done.err
-    assert worker(9) not in done.err
-
-
 def test_nobody_is_rejected_for_what_another_worker_wrote_under_the_same_id(done):
     """Composed, then the id was given out anew, then collected: the audit judges work that is no longer there."""
     audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
@@ -238,75 +145,6 @@ def test_an_assignment_that_is_gone_is_left_alone(done):
     assert calls(done) == (4, 0)
 
 
-def test_what_is_not_in_the_audit_is_left_alone_unless_all_is_said(done):
-    audit = done.audit(leave_out=done.made[:2])
-    assert done.pay(audit) == 0
-    assert "2 assignments not in the audit and left alone: compose again" in done.err
-    assert calls(done) == (3, 0)
-    assert done.pay(audit, "--all") == 0
-    assert calls(done) == (5, 0)
-
-
-def test_all_needs_no_audit(done):
-    assert done.do("pay", "--all") == 0
-    assert calls(done) == (5, 0)
-    assert set(done.statuses().values()) == {"Approved"}
-
-
-def test_what_could_not_be_read_is_paid(done):
-    assert done.pay(done.audit(dead=done.made[:2]), "--reject") == 0
-    assert calls(done) == (5, 0)
-
-
-def test_who_handed_in_an_empty_form_is_paid_too(done, sample, tmp_path):
-    marketplace.submit(done.server.store, done.accept(OTHER, worker(6)), [("doNotRedirect", "true")])
-    done.ok("collect")
-    flags = ["--schemas", sample, "--responses", done.batch / "assignments.jsonl", "--output", tmp_path / "audit"]
-    assert main(["compose", *map(str, flags)]) == 1  # too few answers for variants
-    assert done.pay(tmp_path / "audit", "--reject") == 0
-    assert set(done.statuses().values()) == {"Approved"}
-
-
-def test_answers_lost_are_found_to_have_arrived(done):
-    """Approved, and the answer lost: botocore's next attempt meets the wrong state."""
-    lost = set()
-
-    def hook(call):
-        if call.operation in (APPROVE, REJECT) and call.outcome == "ok" and call.params["AssignmentId"] not in lost:
-            lost.add(call.params["AssignmentId"])
-            raise Drop
-
-    audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
-    done.server.on_response(hook)
-    assert done.pay(audit, "--reject") == 0
-    assert "4 approved, 1 rejected" in done.out
-    assert len(lost) == 5
-    assert {row["by"] for row in done.ledger()} == {"us"}
-    assert exact(done) == done.snapshot()["balance"]["paid"]
-
-
-@pytest.mark.parametrize("collected_between", [False, True])
-def test_a_run_cut_off_after_its_calls_is_ended_by_the_next(done, collected_between):
-    def hook(call):
-        if call.operation == APPROVE:
-            raise Drop
-
-    audit = done.audit()
-    done.server.on_response(hook)
-    assert done.pay(audit) == 1
-    done.server.response_hooks.clear()
-    approved = [i for i, status in done.statuses().items() if status == "Approved"]
-    assert approved
-    if collected_between:
-        done.ok("collect")
-    assert done.pay(audit) == 0
-    assert set(done.statuses().values()) == {"Approved"}
-    assert exact(done) == done.snapshot()["balance"]["paid"]
-    # Ours, and nothing is unclear any more.
-    assert {row["by"] for row in done.ledger()} == {"us"}
-    assert done.status()["unclear"] == {}
-
-
 def test_settled_elsewhere_in_the_other_way_between_look_and_call_is_a_failure(done):
     audit = done.audit()
 
@@ -319,19 +157,6 @@ def test_settled_elsewhere_in_the_other_way_between_look_and_call_is_a_failure(d
     assert done.pay(audit) == 1
     assert "InvalidAssignmentState" in done.err
     assert "4 approved" in done.out
-
-
-def test_a_dry_run_calls_nothing_and_keeps_nothing(done):
-    audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
-    before = {path.name: path.read_bytes() for path in done.batch.iterdir()}
-    seen = dict(done.server.calls)
-    assert done.pay(audit, "--reject", "--dry_run") == 0
-    assert dict(done.server.calls) == seen
-    assert {path.name: path.read_bytes() for path in done.batch.iterdir()} == before
-    shown = [json.loads(line) for line in done.out.splitlines() if line.startswith("{")]
-    assert sum(call["call"] == APPROVE for call in shown) == 4
-    assert [call["AssignmentId"] for call in shown if call["call"] == REJECT] == [done.made[0]]
-    assert "WORKERID" not in done.out + done.err
 
 
 def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypatch):
@@ -364,11 +189,6 @@ def test_an_audit_that_is_none_is_usage(done, tmp_path):
         assert "cannot be read" in done.err
 
 
-def test_an_audit_may_be_named_by_its_table(done):
-    audit = done.audit()
-    assert read_audit(str(audit / "responses.parquet")) == read_audit(str(audit))
-
-
 def test_an_audit_of_another_batch_pays_nobody(done):
     audit = done.audit(leave_out=done.made)
     assert done.pay(audit) == 0
@@ -386,28 +206,12 @@ def test_work_of_another_batch_in_the_file_is_not_paid_from_this_one(done):
     assert set(done.statuses().values()) == {"Approved"}
 
 
-def test_workers_stand_in_the_raw_file_only(done):
-    assert done.pay(done.audit(reasons={done.made[0]: ["blank", "blank"]}), "--reject") == 0
-    everyone = [worker(n) for n in range(1, 5)]
-    assert set(files_with(done.batch, everyone)) == {"assignments.jsonl"}
-    assert len(done.ledger()[0]["worker_hash"]) == 16
-
-
 # The rule by itself.
 
 
 def audit_of(answers, dead=()):
     """What ``read_audit`` gives."""
     return {each: Judged(Counter(answers.get(each, [])), dead=each in dead) for each in answers.keys() | set(dead)}
-
-
-@pytest.mark.parametrize("reason", sorted(CARELESS))
-def test_every_careless_reason_rejects_where_all_answers_have_it(reason):
-    found = decide(audit_of({"3A": [reason, reason], "3B": [reason, ""]}), True, {})
-    assert found["3A"].verdict == "reject"
-    assert found["3B"].verdict == "approve"
-    assert decide(audit_of({"3A": [reason]}), False, {})["3A"].verdict == "approve"
-    assert 0 < len(found["3A"].feedback) <= 1_024
 
 
 def test_every_careless_reason_is_one_of_vetting():
@@ -437,22 +241,3 @@ def test_rows_of_a_table_with_quotes_bom_and_crlf(tmp_path):
             read_rows(str(path), ("a", "b"))
     with pytest.raises(InputError, match="cannot be read"):
         read_rows(str(tmp_path / "missing"), ())
-
-
-def test_the_bench_s_audits_are_like_those_of_compose(done, reviewed):
-    import pyarrow.parquet as pq
-
-    real, ours = pq.read_schema(reviewed / "responses.parquet"), pq.read_schema(done.audit() / "responses.parquet")
-    assert {field.name: field.type for field in ours}.items() <= {field.name: field.type for field in real}.items()
-    audit = read_audit(str(reviewed))
-    assert len(audit) > 100
-    assert audit["3BROKEN"].dead
-    decided = decide(audit, True, {})
-    rejected = [payment for payment in decided.values() if payment.verdict == "reject"]
-    assert 0 < len(rejected) < len(decided) / 4
-    assert decided["3BROKEN"].verdict == "approve"
-
-
-def test_nothing_is_paid_for_descriptions_that_nobody_did(done):
-    assert done.pay(done.audit()) == 0
-    assert not [row for row in done.ledger() if row["task_id"] == DESCRIPTIONS]

@@ -1,37 +1,13 @@
 """Publishing: each HIT once, for whom it is meant, whatever is cut off."""
 
-import json
-
 import pytest
-from mturk_bench import DESCRIPTIONS, NAMES, OTHER, worker
-from mturk_publishing import CREATE, QUESTION, forget_failures, lose_answers, requirements
+from mturk_bench import DESCRIPTIONS, NAMES, worker
+from mturk_publishing import CREATE, QUESTION, lose_answers, requirements
 
 from parapet.local_mturk.faults import Drop
 from parapet.local_mturk.hits import create_hit_with_hit_type
 from parapet.local_mturk.qualifications import Profile
 from parapet.transforms.crowd.mturk.qualifications import LOCALE, MASTERS, NUMBER_APPROVED, PERCENT_APPROVED
-
-
-def test_every_hit_is_published_as_its_folder_says(bench):
-    bench.ok("publish")
-    records = {r["task_id"]: r for r in map(json.loads, (bench.hits / "manifest.jsonl").read_text().splitlines())}
-    found = bench.snapshot()["hits"].values()
-    assert sorted(hit["RequesterAnnotation"] for hit in found) == sorted(records)
-    for hit in found:
-        record = records[hit["RequesterAnnotation"]]
-        assert hit["Question"] == (bench.hits / record["question"]).read_text()
-        assert hit["MaxAssignments"] == 3
-        assert (hit["Title"], hit["Description"]) == (record["title"], record["description"])
-        assert (hit["Reward"], hit["Keywords"]) == (record["reward"], record["keywords"])
-        assert hit["Expiration"] - hit["CreationTime"] == record["lifetime_seconds"]
-        assert hit["AutoApprovalDelayInSeconds"] == record["auto_approval_delay_seconds"]
-        assert hit["AssignmentDurationInSeconds"] == record["assignment_duration_seconds"]
-    assert "$14.45 with fees" in bench.out
-    # What was told is what the server holds, but for broken cents.
-    held = bench.snapshot()["balance"]["held"]
-    assert 14.42 < held <= 14.45
-    out = {hit.hit_id for hit in bench.open().hits().values()}
-    assert out == set(bench.hit_ids())
 
 
 def test_a_second_run_publishes_nothing(bench):
@@ -129,90 +105,10 @@ def test_wrong_settings_are_usage_and_leave_no_folder(bench, flags, told):
     assert not bench.server.calls
 
 
-def test_as_many_qualifications_as_mturk_takes(bench):
-    def made(n):
-        given = {"Name": f"q{n}", "Description": "d", "QualificationTypeStatus": "Active"}
-        return bench.client.create_qualification_type(**given)["QualificationType"]["QualificationTypeId"]
-
-    bench.ok("publish", *(flag for n in range(5) for flag in ("--require_qualification", made(n))))
-    assert len(requirements(bench)) == 9  # a top-up adds the tenth
-
-
 def test_a_qualification_that_is_named_twice_is_one(bench):
     made = bench.client.create_qualification_type(Name="a", Description="a", QualificationTypeStatus="Active")
     flags = ["--require_qualification", made["QualificationType"]["QualificationTypeId"]]
     assert bench.publish(*flags, *flags) == 0, bench.err
-
-
-def test_who_did_a_task_cannot_do_its_sibling(bench):
-    bench.ok("publish")
-    bench.work(NAMES, [1])
-    bench.work(DESCRIPTIONS, [2])
-    bench.ok("collect")
-    assert bench.refused(DESCRIPTIONS, worker(1)) == "not_qualified"
-    assert bench.refused(NAMES, worker(2)) == "not_qualified"
-    assert bench.refused(OTHER, worker(1)) == ""
-    assert bench.refused(OTHER, worker(2)) == ""
-    assert bench.refused(NAMES, worker(3)) == ""
-    assert bench.server.count("AssociateQualificationWithWorker") == 2
-    bench.ok("collect")
-    assert bench.server.count("AssociateQualificationWithWorker") == 2
-
-
-def test_workers_hear_nothing_of_what_they_are_granted(bench):
-    notified = []
-    bench.server.on_request(lambda call: notified.append((call.params or {}).get("SendNotification", "no such member")))
-    bench.ok("publish")
-    bench.work(NAMES, [1])
-    notified.clear()
-    bench.ok("collect")
-    assert False in notified
-    assert True not in notified
-
-
-def test_who_did_a_task_before_its_sibling_was_published_cannot_do_that(bench):
-    bench.ok("publish", "--tasks", "names")
-    bench.work(NAMES, [1])
-    bench.ok("collect")
-    bench.ok("publish")
-    assert bench.refused(DESCRIPTIONS, worker(1)) == "not_qualified"
-
-
-def test_publishing_the_sibling_looks_first_who_did_the_task(bench):
-    bench.ok("publish", "--tasks", "names")
-    bench.work(NAMES, [1])  # handed in since the last collect
-    bench.ok("publish")
-    assert bench.refused(DESCRIPTIONS, worker(1)) == "not_qualified"
-
-
-def test_what_workers_see_tells_nothing_of_the_service(bench):
-    bench.ok("publish")
-    found = bench.snapshot()
-    types = found["qualification_types"].values()
-    assert len(types) == 5  # kept out; two of the Ferries; of the Gyms the names and their sibling
-    seen = json.dumps(list(types))
-    seen += json.dumps([[hit["Title"], hit["Description"], hit["Keywords"]] for hit in found["hits"].values()])
-    for told in ("erries", "erry", "yms", "names_1", "descriptions_1", ":names", ":descriptions", "RAPET"):
-        assert told not in seen
-
-
-def test_each_page_has_its_token(bench):
-    tokens = []
-    bench.server.on_request(lambda call: tokens.append((call.params or {}).get("UniqueRequestToken")))
-    bench.ok("publish")
-    made = [token for token in tokens if token]
-    assert len(set(made)) == 3
-    assert all(len(token) <= 64 for token in made)
-
-
-def test_two_batches_share_no_token_and_no_qualification(bench):
-    bench.ok("publish")
-    bench.batch = bench.batch.with_name("another")
-    bench.ok("publish")
-    assert len(bench.hit_ids()) == 6
-    bench.work(bench.hit_ids(NAMES)[0], [1])
-    bench.ok("collect")  # the other batch's work is not this one's
-    assert "0 new assignments" in bench.out
 
 
 def test_an_answer_lost_once_is_absorbed(bench):
@@ -228,53 +124,6 @@ def test_an_answer_lost_once_is_absorbed(bench):
     assert bench.server.calls[CREATE] == {"dropped_after": 1, "HitAlreadyExists": 1, "ok": 2}
     assert len(bench.hit_ids()) == 3
     assert set(bench.open().hits()) == set(bench.hit_ids())
-
-
-@pytest.mark.parametrize("later", [0, 25 * 3_600])
-@pytest.mark.parametrize("killed", [False, True])
-def test_a_run_cut_off_after_its_calls_makes_none_twice(bench, later, killed):
-    lose_answers(bench, CREATE)
-    assert bench.publish() == 1
-    assert "no answer from MTurk" in bench.err
-    assert bench.err.count("\n") <= 2
-    assert len(bench.hit_ids()) == 3
-    if killed:
-        forget_failures(bench)
-    bench.server.response_hooks.clear()
-    bench.server.advance(later)  # the tokens live a day
-    created = bench.server.count(CREATE)
-    bench.ok("publish")
-    assert "3 HITs that a cut-off run had made were found again" in bench.err
-    assert bench.server.count(CREATE) == created
-    assert set(bench.open().hits()) == set(bench.hit_ids())
-    assert len(bench.hit_ids()) == 3
-    assert not bench.open().journal.open
-
-
-def test_resuming_needs_no_money_for_what_exists(bench):
-    bench.server.store.add("available", -99_800_000)  # leaves twenty dollars
-    lose_answers(bench, CREATE)
-    assert bench.publish() == 1
-    bench.server.response_hooks.clear()
-    assert 5.5 < bench.snapshot()["balance"]["available"] < 5.6
-    bench.ok("publish")
-    assert len(bench.hit_ids()) == 3
-    assert not bench.open().journal.open
-
-
-def test_a_run_cut_off_before_its_calls_makes_all(bench):
-    def hook(call):
-        if call.operation == CREATE:
-            raise Drop
-
-    bench.server.on_request(hook)
-    assert bench.publish() == 1
-    forget_failures(bench)
-    bench.server.request_hooks.clear()
-    assert not bench.hit_ids()
-    bench.ok("publish")
-    assert bench.server.count("ListHITsForQualificationType") == 1
-    assert len(bench.hit_ids()) == 3
 
 
 def test_the_scan_goes_through_all_pages_of_an_account(bench):

@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, worker
+from mturk_bench import DESCRIPTIONS, NAMES, cut, files_with, worker
 from mturk_publishing import CREATE, lose_answers, page_changed, requirements
 
 from parapet.local_mturk.errors import MTurkError
@@ -165,20 +165,6 @@ def test_settings_may_change_while_nothing_is_out(bench):
 
 def calls_of(out):
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-
-
-def test_a_dry_run_sends_nothing_and_keeps_nothing(bench):
-    assert bench.publish("--dry_run") == 0
-    assert not bench.server.calls
-    assert not bench.batch.exists()
-    calls = calls_of(bench.out)
-    created = [call for call in calls if call["call"] == CREATE]
-    assert [call["RequesterAnnotation"] for call in created] == [NAMES, DESCRIPTIONS, OTHER]
-    assert all(call["Question"].endswith(" bytes") and call["MaxAssignments"] == 3 for call in created)
-    assert sum(call["call"] == "CreateHITType" for call in calls) == 3
-    assert sum(call["call"] == "CreateQualificationType" for call in calls) == 5
-    assert "$14.45" in bench.out
-    assert "nothing was sent" in bench.out
 
 
 def test_a_dry_run_needs_no_credentials(bench, monkeypatch):

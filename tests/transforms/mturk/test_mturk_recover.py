@@ -41,31 +41,6 @@ def actions(bench):
     }
 
 
-def act(bench, action, flags):
-    return bench.publish(*flags) if action == "publish" else bench.do(action, *flags)
-
-
-@pytest.mark.parametrize("left", LEFT)
-@pytest.mark.parametrize("traces", ["all", "batch.json"])
-def test_no_command_takes_a_lost_journal_for_a_new_batch(bench, left, traces):
-    bench.ok("publish")
-    bench.work(NAMES, [1, 2])
-    bench.ok("collect")
-    if traces != "all":  # killed before it was collected, or anything else was written
-        for name in ("assignments.jsonl", "ledger.csv", "status.html"):
-            (bench.batch / name).unlink()
-    before = there(bench)
-    damage(bench, LEFT[left])
-    files = {path.name: path.read_bytes() for path in bench.batch.iterdir()}
-    for action, flags in actions(bench).items():
-        assert act(bench, action, flags) in (1, 2), action
-        assert "journal" in bench.err
-        assert "what is out and paid is not known" in bench.err or "row 1" in bench.err
-        assert "PARAPET_DEBUG" not in bench.err
-    assert there(bench) == before
-    assert {path.name: path.read_bytes() for path in bench.batch.iterdir()} == files
-
-
 @pytest.mark.parametrize("left", LEFT)
 def test_a_lost_journal_is_recovered_and_nothing_is_asked_or_paid_for_twice(bench, left):
     flags = actions(bench)

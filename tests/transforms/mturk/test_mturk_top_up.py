@@ -9,7 +9,6 @@ from parapet.local_mturk.faults import Drop
 
 ADD, PROLONG = "CreateAdditionalAssignmentsForHIT", "UpdateExpirationForHIT"
 HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
-DAY = 24 * 3_600
 
 
 def shortfall(bench, *rows, name="shortfall.csv"):
@@ -34,19 +33,6 @@ def full(bench):
     bench.work(OTHER, [7, 8, 9])
     bench.ok("collect")
     return bench
-
-
-def test_more_workers_are_asked_for_as_the_largest_gap_needs(full):
-    path = shortfall(full, (NAMES, "intent_0", 4), (NAMES, "slot_0", 3), (OTHER, "slot_1", 4))
-    full.ok("topup", "--shortfall", path)
-    # Half of the answers survive: two missing need four workers.
-    assert sizes(full) == {NAMES: 7, DESCRIPTIONS: 3, OTHER: 5}
-    assert "6 more assignments on 2 HITs: $8.24 with fees" in full.out  # 4 * 1.404 + 2 * 1.308, cents rounded up
-    assert {hit.task_id: hit.wanted for hit in full.open().hits().values()} == sizes(full)
-    assert full.server.count("CreateHITWithHITType") == 3
-    full.work(NAMES, [11, 12, 13, 14])
-    full.ok("collect")
-    assert len(full.lines()) == 13
 
 
 def test_the_same_shortfall_twice_does_nothing(full):
@@ -104,18 +90,6 @@ def test_the_status_of_a_top_up_that_falls_short_does_not_depend_on_others(full)
     full.work(NAMES, range(11, 17))
     path = shortfall(full, (NAMES, "intent_0", 0), (OTHER, "slot_0", 4), name="more.csv")
     assert full.do("topup", "--shortfall", path) == alone  # none fit there, two elsewhere
-
-
-def test_a_hit_that_is_off_offer_is_put_on_again(full):
-    full.server.advance(8 * DAY)
-    assert full.refused(NAMES, worker(20)) == "expired"
-    path = shortfall(full, (NAMES, "intent_0", 4))
-    # The journal's clock is this machine's: seen from here the HIT ends in seven days, so the end is moved there too.
-    soon(full, NAMES)
-    full.ok("topup", "--shortfall", path)
-    assert "1 on offer again" in full.out
-    assert full.server.count(PROLONG) == 1
-    assert sizes(full)[NAMES] == 5
 
 
 def soon(bench, task):
@@ -273,51 +247,6 @@ def test_without_the_money_nothing_is_asked_for(full):
 def more(hits, tmp_path):
     """A folder of HITs for one task, as ``parapet hits --shortfall`` makes it."""
     return cut(hits, tmp_path / "more", [NAMES], assignments=2, fields=["intent_0"])
-
-
-def test_new_hits_are_for_who_did_neither_the_task_nor_its_sibling(full, more):
-    full.ok("topup", "--hits", more)
-    assert "top-up 1: 1 HIT to publish: $2.81 with fees" in full.out
-    first, second = full.hit_ids(NAMES)
-    for n in range(1, 7):
-        assert full.refused(second, worker(n)) == "not_qualified"
-    assert full.refused(second, worker(7)) == ""  # did another service's
-    assert full.refused(first, worker(20)) == "no_assignment_left"
-    made = full.work(second, [20, 21])
-    full.ok("collect")
-    assert set(made) <= {line["AssignmentId"] for line in full.lines()}
-    assert full.refused(DESCRIPTIONS, worker(20)) != ""
-    assert {hit.hit_id: hit.round for hit in full.open().hits().values()}[second] == 1
-
-
-def test_work_handed_in_just_before_counts(bench, more):
-    bench.ok("publish")
-    bench.work(NAMES, [1])
-    bench.work(DESCRIPTIONS, [2])  # not collected
-    bench.ok("topup", "--hits", more)
-    second = bench.hit_ids(NAMES)[-1]
-    assert bench.refused(second, worker(1)) == "not_qualified"
-    assert bench.refused(second, worker(2)) == "not_qualified"
-    assert bench.refused(second, worker(3)) == ""
-
-
-def test_the_same_new_hits_twice_are_one_top_up(full, more):
-    full.ok("topup", "--hits", more)
-    full.ok("topup", "--hits", more)
-    assert "top-up 1: 0 HITs to publish" in full.out
-    assert len(full.hit_ids()) == 4
-    assert full.server.count("CreateHITWithHITType") == 4
-
-
-def test_a_second_top_up_keeps_out_who_did_the_first(full, more, hits, tmp_path):
-    full.ok("topup", "--hits", more)
-    full.work(full.hit_ids(NAMES)[1], [20, 21])
-    other = cut(hits, tmp_path / "other", [NAMES, OTHER], assignments=2)
-    full.ok("topup", "--hits", other)
-    assert "top-up 2: 2 HITs" in full.out
-    third = full.hit_ids(NAMES)[2]
-    assert full.refused(third, worker(20)) == "not_qualified"
-    assert full.refused(third, worker(22)) == ""
 
 
 def test_new_hits_with_the_same_page_after_bad_answers_are_another_top_up(full, more):

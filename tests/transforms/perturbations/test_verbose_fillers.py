@@ -6,14 +6,11 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib import resources
-from itertools import islice
 from pathlib import Path
 
-import msgspec
 import pytest
-from multiwoz_corpus import domains_drawn, write_corpus
 
-from parapet.schemas.layout import read_root, sample_root
+from parapet.schemas.layout import read_root
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.perturbation.user_turns import DECISIVE, UserTurn, user_turns
 from parapet.transforms.perturbations.ood.language import stopwords
@@ -86,10 +83,6 @@ def schema_words(root: Path) -> set[str]:
     return {word for text in texts for word in words(text)} - stopwords()
 
 
-def test_no_part_names_what_a_schema_names(sample):
-    assert not {word for part in parts() for word in words(part)} & schema_words(sample)
-
-
 def test_no_part_names_what_sgd_names(real_data):
     known = schema_words(real_data / "sgd") | schema_words(real_data / "sgd_more")
     assert not {word for part in parts() for word in words(part)} & known
@@ -149,15 +142,3 @@ def test_fillers_tell_nothing_of_acts(sample):
 
 def test_fillers_tell_nothing_of_acts_in_sgd(real_dialogues):
     check_independence(list(turns_of(real_dialogues, ("dev",))), "0123")
-
-
-def test_fillers_tell_nothing_of_services_where_there_are_no_acts(tmp_path):
-    root = write_corpus(tmp_path / "mw", {"test": domains_drawn(60)})
-    check_independence(list(turns_of(root, ("test",))), "0123")
-
-
-def test_annotation_has_no_part():
-    """Without acts, spans and services a turn has the same fillers."""
-    for turn in islice(turns_of(sample_root(), ("train",)), 100):
-        bare = msgspec.structs.replace(turn, acts=frozenset(), services=(), turn=None, before=None)
-        assert fillers_of(bare) == fillers_of(turn)

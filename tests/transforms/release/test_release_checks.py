@@ -39,14 +39,6 @@ def faults(dialogue: dict[str, Any], services: dict[str, Service]) -> list[Fault
     return list(dialogue_faults(msgspec.convert(dialogue, Dialogue), services))
 
 
-def test_the_sample_has_no_faults(sample, services):
-    paths = [path for split in layout.SPLITS for path in layout.dialogue_files(sample, split)]
-    assert paths
-    for path in paths:
-        for dialogue in json.loads(path.read_bytes()):
-            assert faults(dialogue, services) == [], path
-
-
 def test_a_span_that_is_off_by_one(dialogue, services):
     where, turn, span = first_span(dialogue)
     span["start"] -= 1

@@ -146,16 +146,6 @@ def test_configurations_and_splits_that_came_or_went(tmp_path):
     assert changes_of(came).splits == [SplitChange("m", "full", "minor", 3, 0, 0, [], [])]
 
 
-def test_of_a_dialogue_the_columns_that_differ_are_named(tmp_path):
-    corpora = folder.sample_corpora()
-    old = release_of(tmp_path / "old", {}, corpora=corpora)
-    changed = copy.deepcopy(corpora)
-    dialogue = changed["original"]["train"]["dialogues_001.json"][0]
-    dialogue["turns"][0]["frames"][0]["state"]["slot_values"]["city"] = ["Elsewhere"]
-    new = release_of(tmp_path / "new", {}, "2.0.0", corpora=changed)
-    assert only(compare(old, new)).rows == ["~ 1_00000: turns"]
-
-
 def test_it_compares_a_folder_that_has_only_data_yet(tmp_path):
     old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
     new = release_of(tmp_path / "new", {"n": (SCHEMA, numbers(11))}, "1.0.1")

@@ -30,22 +30,6 @@ def rows(of: Manifest, title: str) -> list[list[str]]:
     return [list(row) for row in table.rows]
 
 
-def test_the_page():
-    found = show(manifest())
-    assert "Tiny X: a release for tests 1.1.0" in found.words
-    assert "by Ada Lovelace, Grace Brewster Hopper and The Parapet authors, 2026-02-03." in found.words
-    assert found.row("original") == ["original", "original", "dialogue", "dialogue_id", "3", "3", "–", "3"]
-    assert ["v1", "test", "–", "1", "12"] in found.table
-    assert found.row("v1", "12%") == ["v1", "12%", "0%", "0.28", "17.8"]
-    assert found.row("Rejected") == ["Rejected", "certainly bad", "2", "33.3%"]
-    assert found.row("Too") == ["Too fast", "The worker spent less time than reading the form takes.", "4"]
-    assert found.row("Span") == ["Span", "a span that is not inside its utterance", "7"]
-    assert found.row("sgd/v1/test/dialogues_001.json")[2:] == ["", "2"]
-    file = next(file for file in manifest().files if file.path.startswith("data/v1"))
-    assert found.row(file.path) == [file.path, file.sha256[:12], "1", f"{file.bytes:,}"]
-    assert "This is the first version." in found.words
-
-
 def test_tiles():
     total = sum(file.bytes for file in manifest().files)
     assert [(tile.label, tile.value) for tile in release_report(manifest(), columns()).tiles] == [

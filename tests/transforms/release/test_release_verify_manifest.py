@@ -82,13 +82,3 @@ def test_columns_that_tell_of_workers_are_found(tmp_path, column):
         tables = {"numbers": ("row", ["a", "b"], schema, [{"a": 1, "b": "2"}])}
         root = folder.write_release(tmp_path / str(i), folder.sample_corpora(1), tables)
         assert f"MANIFEST.json: configs.numbers: '{column}' may identify a worker" in told(root)
-
-
-def test_sizes_are_those_of_the_manifest(root):
-    size = (root / "LICENSE").stat().st_size
-
-    def change(manifest):
-        next(file for file in manifest.files if file.path == "LICENSE").bytes = 1
-
-    folder.edit_manifest(root, change)
-    assert told(root) == [f"LICENSE: has {size} bytes, 1 in MANIFEST.json"]

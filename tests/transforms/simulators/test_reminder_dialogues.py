@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import parse_service
 from parapet.transforms.perturbations.entities.kinds import minutes_of
 from parapet.transforms.running.counts import Counts, check_invariants
 from parapet.transforms.running.seeding import SeededRng
@@ -27,7 +26,6 @@ from parapet.transforms.simulators.reminders.user import (
     NAME,
     NOTHING,
     REPEATS,
-    SCHEMA,
     SET,
     TIME,
     TODAY,
@@ -139,12 +137,6 @@ def test_the_calendar():
     assert calendar.call(CANCEL, {NAME: CAT.name}).failure == UNKNOWN
     monthly, daily = Reminder("m", "2019-03-05", "10:00", "monthly"), Reminder("d", "2019-03-05", "10:00", "daily")
     assert (monthly.is_on("2019-04-05"), monthly.is_on("2019-04-06"), daily.is_on("2019-03-04")) == (True, False, False)
-
-
-def test_the_schema_is_one():
-    service = parse_service(SCHEMA)
-    assert [slot.name for slot in service.slots if slot.is_categorical] == [REPEATS]
-    assert {value for value, phrases in templates().often.items() if phrases} == {*service.slots[3].possible_values}
 
 
 def test_every_text_can_be_said():

@@ -298,15 +298,6 @@ def test_no_dialogue_repeats_another(task, size):
     assert repeats([((str(task), "test"), signatures), ((str(task), "test"), signatures[:24])]) == {key: 3}
 
 
-@pytest.mark.parametrize("seed", ["0", "another"])
-def test_each_split_has_requests_that_find_three_four_and_five(seed):
-    world = World(WORLD.ontology, seed, 3)
-    for split in SPLITS:
-        options = world.parts[split].options
-        assert [{len(world.found[request]) for request in requests} for requests, _ in options] == [{3}, {4}, {5}]
-        assert [share for _, share in options] == [0.73, 0.2, 0.07]
-
-
 @settings(max_examples=60, deadline=None)
 @given(some)
 def test_the_bot_of_rules_solves_all(which):

@@ -55,22 +55,9 @@ def test_a_share_rises_with_the_level_from_nothing_to_all(draw, one, other):
     assert 0 <= share(draw, one) <= 1
 
 
-@pytest.mark.parametrize("level", [1000, 2000, 3500, 5000, 8000])
-def test_shares_have_one_mode_at_the_level(level):
-    shares = [share(draw, level) for draw in range(DRAWS)]
-    assert sum(shares) / DRAWS == pytest.approx(level / LEVELS, abs=1e-4)
-    width = min(level, LEVELS - level) / LEVELS / 5
-    parts = [0] * 10
-    for one in shares:
-        parts[min(int((one - level / LEVELS) / width + 5), 9)] += 1
-    assert parts[:5] == sorted(parts[:5])
-    assert parts[5:] == sorted(parts[5:], reverse=True)
-
-
 # What a text was heard as: errors by ratio, of some words; a recogniser may hear better through a louder noise.
-HEARD = st.integers(1, 12).flatmap(
-    lambda words: st.tuples(st.just(words), st.lists(st.integers(0, words + 2), min_size=7, max_size=7))
-)
+ERRORS = {words: st.lists(st.integers(0, words + 2), min_size=7, max_size=7) for words in range(1, 13)}
+HEARD = st.integers(1, 12).flatmap(lambda words: st.tuples(st.just(words), ERRORS[words]))
 TURNS = st.lists(st.tuples(HEARD, DRAW), max_size=12)
 
 
@@ -85,10 +72,8 @@ def searched(errors: list[int], words: int, *draws: int, plan: Calibration = SET
 
 def plain_choice(heard: dict[float, int], words: int, draw: int, level: int, start: float) -> float:
     """The ratio whose errors are nearest to the turn's share: the fewest of equals, then the nearest to the start."""
-    order = [
-        (abs(errors - share(draw, level) * words), errors, abs(snr - start), -snr, snr) for snr, errors in heard.items()
-    ]
-    return min(order)[-1]
+    wanted = share(draw, level) * words
+    return min((abs(errors - wanted), errors, abs(snr - start), -snr, snr) for snr, errors in heard.items())[-1]
 
 
 @settings(deadline=None)
@@ -131,7 +116,6 @@ def test_what_is_far_from_every_share_is_not_heard():
     # 20 dB is not needed: nothing is better than no error. 7 and 5 dB are not: no share is as large as all.
     assert searched([0, 0, 0, 0, 10, 10, 10], 10, DRAWS // 2) == {11.0: 0, 9.0: 10}
     assert searched([0, 0, 0, 5, 10, 10, 10], 10, DRAWS // 2) == {13.0: 0, 11.0: 5}
-    assert len(searched([0, 1, 2, 3, 4, 5, 6], 10, 0, DRAWS - 1)) == 7
 
 
 @settings(deadline=None, max_examples=60)
@@ -172,32 +156,18 @@ def test_the_first_ratio_is_that_of_the_mean_rate():
     assert calibration([0.05], curve).start == 20.0
 
 
-@pytest.mark.parametrize(
-    ("target", "hint"), [(0.05, "a higher --snr makes fewer errors"), (0.5, "a lower --snr makes more errors")]
-)
+@pytest.mark.parametrize(("target", "hint"), [(0.05, "a higher --snr"), (0.5, "a lower --snr")])
 def test_what_a_sample_is_far_from_is_not_tried(target, hint):
-    quiet, loud = 0.1, 0.3
-    check_within_reach([0.08, 0.2, 0.32], quiet, loud)
+    check_within_reach([0.08, 0.2, 0.32], 0.1, 0.3)
     message = f"{set_name(target)}: {RATE} 10.0% to 30.0%, and the target is {target:.1%}; "
     with pytest.raises(InputError, match=re.escape(message) + hint):
-        check_within_reach([0.2, target], quiet, loud)
+        check_within_reach([0.2, target], 0.1, 0.3)
+    assert ("--language_model mixed" in unreachable(target, 0.1, 0.3)) == (target < 0.1)
 
 
-def test_why_a_target_cannot_be_reached():
-    low, high = unreachable(0.125, 0.2, 0.4), unreachable(0.5, 0.2, 0.4)
-    assert low.startswith(f"SR-12.5: {RATE} 20.0% to 40.0%, and the target is 12.5%; ")
-    assert "a higher --snr" in low
-    assert "--language_model mixed" in low
-    assert high.startswith(f"SR-50: {RATE} 20.0% to 40.0%, and the target is 50.0%; ")
-    assert "a lower --snr" in high
-
-
-@pytest.mark.parametrize(
-    ("target", "name"),
-    [(0.1, "SR-10"), (0.2, "SR-20"), (0.07, "SR-7"), (0.29, "SR-29"), (0.125, "SR-12.5"), (0.005, "SR-0.5")],
-)
-def test_names_of_sets(target, name):
-    assert set_name(target) == Setting(target).name == name
+def test_names_of_sets():
+    for target, name in {0.1: "SR-10", 0.07: "SR-7", 0.29: "SR-29", 0.125: "SR-12.5", 0.005: "SR-0.5"}.items():
+        assert set_name(target) == Setting(target).name == name
 
 
 @given(st.integers(1, 9999))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kit import write
 
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("soundfile")
@@ -17,6 +18,7 @@ from parapet.transforms.perturbations.speech.sound import (
     Noise,
     babble,
     digest,
+    make_noise,
     plain,
     recordings,
     sound_bytes,
@@ -67,19 +69,14 @@ def added(speech: np.ndarray, noise: Noise, snr: float, key: str = "k") -> np.nd
     return with_noise - through_noise(speech, noise, SILENCE, key)
 
 
-@pytest.mark.parametrize("kind", ["white", "pink", "babble", "recordings"])
-def test_noise_is_as_loud_as_is_asked(kind, speech, tmp_path):
-    noise = {
-        "white": lambda: plain("white"),
-        "pink": lambda: plain("pink"),
-        "babble": lambda: babble(TEXTS),
-        "recordings": lambda: recordings(folder_of(tmp_path / "r", a=hiss(3 * RATE), b=hiss(RATE, 1) // 50)),
-    }[kind]()
-    clean = through_noise(speech, noise, SILENCE, "k")
-    assert decibels(speech_power(clean)) == pytest.approx(decibels(LEVEL**2), abs=0.1)
-    for snr in (20.0, 5.0):
-        found = decibels(speech_power(clean)) - decibels((added(speech, noise, snr) ** 2).mean())
-        assert found == pytest.approx(snr, abs=0.3)
+def test_noise_is_as_loud_as_is_asked(speech, tmp_path):
+    folder = folder_of(tmp_path / "r", a=hiss(3 * RATE), b=hiss(RATE, 1) // 50)
+    for noise in (plain("white"), plain("pink"), babble(TEXTS), recordings(folder)):
+        clean = through_noise(speech, noise, SILENCE, "k")
+        assert decibels(speech_power(clean)) == pytest.approx(decibels(LEVEL**2), abs=0.1)
+        for snr in (20.0, 5.0):
+            found = decibels(speech_power(clean)) - decibels((added(speech, noise, snr) ** 2).mean())
+            assert found == pytest.approx(snr, abs=0.3)
 
 
 def test_quiet_and_loud_speech_are_brought_to_one_level(speech):
@@ -132,9 +129,8 @@ def test_recordings_are_looped_from_a_place_that_the_key_draws(tmp_path):
     starts = set()
     for key in map(str, range(6)):
         found = added(speech, noise, 0, key) / LEVEL
-        (start,) = [
-            i for i in range(len(unit)) if abs(found[0] - unit[i]) < 0.002 and abs(found[1] - unit[i - 4999]) < 0.002
-        ]
+        near = (np.abs(found[0] - unit) < 0.002) & (np.abs(found[1] - np.roll(unit, -1)) < 0.002)
+        (start,) = np.flatnonzero(near).tolist()
         expected = [unit[(start + i) % len(unit)] for i in range(len(found))]
         assert np.abs(found - expected).max() < 0.002
         starts.add(start)
@@ -142,9 +138,8 @@ def test_recordings_are_looped_from_a_place_that_the_key_draws(tmp_path):
 
 
 def test_each_key_has_one_of_the_recordings(tmp_path):
-    tones = {
-        f"t{hertz}": to_samples(8000 * np.sin(2 * np.pi * hertz * np.arange(RATE) / RATE)) for hertz in (500, 2000)
-    }
+    at = 2 * np.pi * np.arange(RATE) / RATE
+    tones = {f"t{hertz}": to_samples(8000 * np.sin(hertz * at)) for hertz in (500, 2000)}
     noise = recordings(folder_of(tmp_path / "r", **tones))
     found = []
     for key in map(str, range(12)):
@@ -160,9 +155,9 @@ def test_a_name_is_of_the_content_not_of_the_place(tmp_path):
     assert first.kind == "recordings"
     assert [Path(source).name for source in first.sources] == ["x.wav", "y.wav"]
     assert recordings(folder_of(tmp_path / "deep/b", x1_flac=one, y1=other)).name == first.name
-    names = [first.name, recordings(folder_of(tmp_path / "c", x=one)).name]
-    names.append(recordings(folder_of(tmp_path / "d", x=one, y=np.append(other, np.int16(7)))).name)
-    names.append(recordings(folder_of(tmp_path / "e", x=other, y=one)).name)  # other keys have other recordings
+    # Of two that change places other keys have other recordings.
+    others = {"c": {"x": one}, "d": {"x": one, "y": np.append(other, np.int16(7))}, "e": {"x": other, "y": one}}
+    names = [first.name, *(recordings(folder_of(tmp_path / at, **of)).name for at, of in others.items())]
     assert len(set(names)) == 4
     assert all(name.startswith("recordings:") for name in names)
     (tmp_path / "a/README.txt").write_text("no sound")
@@ -186,23 +181,21 @@ def test_plain_noises_have_plain_names():
 
 
 def test_folders_that_are_of_no_use(tmp_path):
-    with pytest.raises(InputError, match=r"--noise: is neither a kind of noise \(white, pink, babble\) nor a folder"):
-        recordings(str(tmp_path / "gone"))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"empty: --noise: has no recordings: \.wav, \.flac"):
-        recordings(str(tmp_path / "empty"))
-    (tmp_path / "empty/notes.txt").write_text("none")
-    with pytest.raises(InputError, match="has no recordings"):
-        recordings(str(tmp_path / "empty"))
-    with pytest.raises(InputError, match="nor a folder of recordings"):
-        recordings(str(tmp_path / "empty/notes.txt"))
-    folder = folder_of(tmp_path / "bad", a=hiss(3000))
-    (tmp_path / "bad/b.WAV").write_text("none")
-    with pytest.raises(InputError, match=r"bad/b\.WAV: cannot be read as sound"):
-        recordings(folder)
-    folder = folder_of(tmp_path / "silent", a=np.zeros(3000, np.int16))
-    with pytest.raises(InputError, match=r"silent/a\.wav: has no sound in it"):
-        recordings(folder)
+    write(tmp_path / "empty/notes.txt", "none")
+    folder_of(tmp_path / "bad", a=hiss(3000))
+    write(tmp_path / "bad/b.WAV", "none")
+    folder_of(tmp_path / "silent", a=np.zeros(3000, np.int16))
+    for folder, said in (
+        ("gone", r"--noise: is neither a kind of noise \(white, pink, babble\) nor a folder"),
+        ("empty", r"empty: --noise: has no recordings: \.wav, \.flac"),
+        ("empty/notes.txt", "nor a folder of recordings"),
+        ("bad", r"bad/b\.WAV: cannot be read as sound"),
+        ("silent", r"silent/a\.wav: has no sound in it"),
+    ):
+        with pytest.raises(InputError, match=said):
+            make_noise(str(tmp_path / folder), [])
+    assert make_noise("pink", ["a"]) == plain("pink")
+    assert make_noise("babble", ["b", "a"]) == babble(["a", "b"])
 
 
 @pytest.mark.parametrize("what", ["a folder", "a link to nothing"])

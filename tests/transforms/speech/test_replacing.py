@@ -11,6 +11,15 @@ from hypothesis import strategies as st
 pytest.importorskip("jiwer")
 
 from parapet.schemas.dialogue import Turn
+from parapet.transforms.perturbations.speech.alignment import (
+    Aligned,
+    Found,
+    align,
+    alignment_text,
+    find_span,
+    plain_ranges,
+    restored,
+)
 from parapet.transforms.perturbations.speech.replacing import Replaced, recognised_turn, unchanged_turn, write_into
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, load_normalisation, spoken_words
 from parapet.transforms.perturbations.speech.transcribing import Transcript
@@ -62,37 +71,20 @@ def values_of(raw: dict[str, Any]) -> dict[str, str]:
     }
 
 
+RIGHT = "at seven thirty p m in san jose please"
+THIRTEEN = "at seven thirteen p m in san jose trees"
+TIME, CITY = {"time": "seven thirty p m"}, {"city": "san jose"}
+
+
 @pytest.mark.parametrize(
     ("words", "form", "utterance", "values"),
     [
-        (
-            "at seven thirty p m in san jose please",
-            "heard",
-            "at seven thirty p m in san jose please",
-            {"time": "seven thirty p m", "city": "san jose"},
-        ),
-        ("at seven thirty p m in san jose please", "restored", UTTERANCE, {"time": "7:30 pm", "city": "San Jose"}),
-        (
-            "at seven thirteen p m in san jose trees",
-            "heard",
-            "at seven thirteen p m in san jose trees",
-            {"city": "san jose"},
-        ),
-        (
-            "oh at seven thirty p m in san jose",
-            "heard",
-            "oh at seven thirty p m in san jose",
-            {"time": "seven thirty p m", "city": "san jose"},
-        ),
-        (
-            "at seven thirty p m in san a jose please",
-            "heard",
-            "at seven thirty p m in san a jose please",
-            {"time": "seven thirty p m"},
-        ),
-        ("", "heard", "", {}),
+        (RIGHT, "heard", RIGHT, TIME | CITY),
+        (RIGHT, "restored", UTTERANCE, {"time": "7:30 pm", "city": "San Jose"}),
+        (THIRTEEN, "heard", THIRTEEN, CITY),
+        (THIRTEEN, "restored", "At seven thirteen pm, in San Jose trees", {"city": "San Jose"}),
+        ("at seven thirty p m in san a jose please", "heard", "at seven thirty p m in san a jose please", TIME),
         ("", "restored", "", {}),
-        ("uh", "restored", "uh", {}),
     ],
 )
 def test_the_new_utterance_and_its_spans(words, form, utterance, values):
@@ -100,56 +92,36 @@ def test_the_new_utterance_and_its_spans(words, form, utterance, values):
     assert after["utterance"] == found.row["utterance"] == utterance
     assert values_of(after) == values
     rows = {row["slot"]: row for row in found.row["slots"]}
-    assert {slot: row["status"] for slot, row in rows.items()} == {
-        slot: "kept" if slot in values else "lost" for slot in ("time", "city")
-    }
-    for slot, row in rows.items():
-        assert row["service"] == "Restaurants_2"
-        assert (
-            UTTERANCE[row["start"] : row["exclusive_end"]]
-            == row["value"]
-            == {"time": "7:30 pm", "city": "San Jose"}[slot]
-        )
+    for slot, value in (("time", "7:30 pm"), ("city", "San Jose")):
+        row = rows.pop(slot)
+        assert (row["service"], row["value"]) == ("Restaurants_2", value)
+        assert row["status"] == ("kept" if slot in values else "lost")
+        assert UTTERANCE[row["start"] : row["exclusive_end"]] == value
         if slot in values:
             assert utterance[row["heard_start"] : row["heard_exclusive_end"]] == values[slot]
         else:
             assert (row["heard_start"], row["heard_exclusive_end"]) == (None, None)
-
-
-def test_restored_words_heard_wrong_are_as_they_were_heard():
-    after, _ = heard(RAW, "at seven thirteen p m in san jose trees", "restored")
-    assert after["utterance"].startswith("At seven thirteen p")
-    assert "in San Jose trees" in after["utterance"]
-    assert values_of(after) == {"city": "San Jose"}
+    assert not rows
+    expected = copy.deepcopy(RAW)
+    expected["utterance"] = utterance
+    expected["frames"][0]["slots"] = after["frames"][0]["slots"]
+    assert after == expected, "everything else is left alone"
 
 
 def test_the_row_says_all_of_it():
     _, found = heard(RAW, "at seven thirteen p m in in san please")
     row = found.row
-    assert {name: value for name, value in row.items() if name != "slots"} == {
-        "turn": 4,
-        "status": "heard",
-        "reason": "",
-        "original": UTTERANCE,
-        "utterance": "at seven thirteen p m in in san please",
-        "spoken": "at seven thirty p m in san jose please",
-        "hypothesis": "at seven thirteen p m in in san please",
-        "alignment": row["alignment"],
-        "words": 9,
-        "substitutions": row["substitutions"],
-        "deletions": row["deletions"],
-        "insertions": row["insertions"],
-        "wer": 3 / 9,
-        "voice": "klatt4",
-        "noise": "pink",
-        "snr": 9.0,
-        "audio_sha256": "abc",
-        "seconds": 1.5,
+    counted = {name: row[name] for name in ("slots", "alignment", "substitutions", "deletions", "insertions")}
+    assert row == {
+        **{"turn": 4, "status": "heard", "reason": "", "original": UTTERANCE, "spoken": RIGHT, "words": 9},
+        **dict.fromkeys(("utterance", "hypothesis"), "at seven thirteen p m in in san please"),
+        **{"wer": 3 / 9, "voice": "klatt4", "noise": "pink", "snr": 9.0, "audio_sha256": "abc", "seconds": 1.5},
+        **counted,
     }
-    assert row["substitutions"] + row["deletions"] + row["insertions"] == 3
-    assert row["substitutions"] + row["deletions"] == sum(
-        pair.partition(">")[1:] != ("", "") and bool(pair.partition(">")[0]) for pair in row["alignment"].split(" ")
-    )
+    pairs = [pair.partition(">") for pair in row["alignment"].split(" ") if ">" in pair]
+    of = [bool(said) + 2 * bool(heard) for said, _, heard in pairs]
+    assert [row["deletions"], row["insertions"], row["substitutions"]] == [of.count(n) for n in (1, 2, 3)]
+    assert len(pairs) == 3
 
 
 def test_what_is_no_span_stays():
@@ -158,7 +130,7 @@ def test_what_is_no_span_stays():
     raw = turn_of(
         UTTERANCE,
         {"service": "A", "state": {"active_intent": "x", "requested_slots": [], "slot_values": {}}},
-        {"service": "B", "slots": [copied, span(UTTERANCE, "7:30 pm"), {"slot": "half", "start": 3}]},
+        {"service": "B", "slots": [copied, span(UTTERANCE, "7:30 pm", mine=[1]), {"slot": "half", "start": 3}]},
         {"service": "C", "slots": []},
     )
     for words in ("at seven thirty p m", "something else"):
@@ -168,18 +140,9 @@ def test_what_is_no_span_stays():
         kept = after["frames"][1]["slots"]
         assert [one for one in kept if "exclusive_end" not in one] == [copied, {"slot": "half", "start": 3}]
         assert kept[0] == copied
+        assert all(one["mine"] == [1] for one in kept[1:-1])
         assert len(found.row["slots"]) == 1
         assert len(kept) == (3 if words.startswith("at") else 2)
-
-
-def test_spans_keep_what_else_they_have():
-    raw = turn_of(
-        UTTERANCE, {"service": "hotel", "slots": [{**span(UTTERANCE, "San Jose"), "value": "San Jose", "mine": [1]}]}
-    )
-    after, _ = heard(raw, "in san jose")
-    assert after["frames"][0]["slots"] == [
-        {"slot": "s", "start": 3, "exclusive_end": 11, "value": "San Jose", "mine": [1]}
-    ]
 
 
 def test_spans_that_are_not_in_the_utterance_are_lost():
@@ -187,14 +150,6 @@ def test_spans_that_are_not_in_the_utterance_are_lost():
     after, found = heard(turn_of(UTTERANCE, {"service": "A", "slots": slots}), "at seven thirty p m in san jose please")
     assert after["frames"][0]["slots"] == []
     assert [row["status"] for row in found.row["slots"]] == ["lost"] * 5
-
-
-def test_everything_else_is_left_alone():
-    after, _ = heard(RAW, "nothing at all")
-    expected = copy.deepcopy(RAW)
-    expected["utterance"] = "nothing at all"
-    expected["frames"][0]["slots"] = []
-    assert after == expected
 
 
 def test_a_turn_that_is_not_heard_stays_as_it_was():
@@ -217,21 +172,7 @@ def test_a_turn_that_is_not_heard_stays_as_it_was():
     assert set(row) == set(heard(RAW, "at")[1].row)
 
 
-PARTS = [
-    "At",
-    "7:30 pm",
-    "San Jose,",
-    "please.",
-    "(two)",
-    "$5.50",
-    "I'd",
-    "like",
-    "the",
-    "the",
-    "drop-off",
-    "21st",
-    "A",
-]
+PARTS = ["At", "7:30 pm", "San Jose,", "please.", "(two)", "$5.50", "I'd", "like", "the", "drop-off", "21st", "A"]
 BLANKS = st.sampled_from([" ", "  ", ", ", " - "])
 
 
@@ -249,12 +190,8 @@ def turns_heard(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
     words = []
     for word in spoken_words(utterance, RULES):
         what = draw(st.sampled_from(["right"] * 7 + ["lost", "other", "more"]))
-        words += {
-            "right": [word.text],
-            "lost": [],
-            "other": ["uh"],
-            "more": [draw(st.sampled_from(["uh", "the"])), word.text],
-        }[what]
+        more = draw(st.sampled_from(["uh", "the"]))
+        words += {"right": [word.text], "lost": [], "other": ["uh"], "more": [more, word.text]}[what]
     return turn_of(utterance, {"service": "A", "slots": slots}), " ".join(words)
 
 
@@ -281,3 +218,128 @@ def test_each_span_that_is_left_is_its_value(turn, form):
         said = " ".join(word.text for word in spoken_words(row["value"], RULES))
         if f" {said} " not in f" {words} ":
             assert row["status"] == "lost"
+
+
+SAID = st.lists(st.sampled_from(["a", "b", "c", "o'clock"]), max_size=9)
+PIECES = [
+    *["At", "7:30", "pm", ",", " ", " ", " ", ". ", "(", ")", "-", "2-3", "$5.50", "café", "Mr.", "😀"],
+    *["4star", "St. ", "I'm", "\n", "12", "o'clock", "ﬁ"],
+]
+UTTERANCES = st.one_of(st.text(max_size=30), st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+
+
+def errors(reference: list[str], heard: list[str]) -> int:
+    """Levenshtein's distance as every textbook has it."""
+    row = list(range(len(heard) + 1))
+    for i, said in enumerate(reference, 1):
+        above, row = row, [i]
+        for j, got in enumerate(heard, 1):
+            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (said != got)))
+    return row[-1]
+
+
+@st.composite
+def heard_wrong(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """An utterance and what is heard of its words: some dropped, some others, some more."""
+    utterance = draw(UTTERANCES)
+    heard = []
+    for word in spoken_words(utterance, RULES):
+        what = draw(st.sampled_from(["right"] * 8 + ["lost", "other", "more"]))
+        heard += {"right": [word.text], "lost": [], "other": ["uh"], "more": ["uh", word.text]}[what]
+    return utterance, heard
+
+
+def heard_right(aligned: Aligned) -> dict[int, int]:
+    """The words said that were heard right, and where."""
+    equal = [chunk for chunk in aligned.chunks if chunk[0] == "equal"]
+    return {i: i - start + heard_start for _, start, end, heard_start, _ in equal for i in range(start, end)}
+
+
+@settings(deadline=None, max_examples=150)
+@given(SAID, SAID)
+def test_fewest_errors_and_all_words_once(reference, heard):
+    aligned = align(reference, heard)
+    assert aligned.substitutions + aligned.deletions + aligned.insertions == errors(reference, heard)
+    assert aligned.hits + aligned.substitutions + aligned.deletions == len(reference)
+    assert aligned.hits + aligned.substitutions + aligned.insertions == len(heard)
+    at = (0, 0)
+    for kind, start, end, heard_start, heard_end in aligned.chunks:
+        assert (start, heard_start) == at
+        at = (end, heard_end)
+        assert (reference[start:end] == heard[heard_start:heard_end]) == (kind == "equal")
+        assert (end > start, heard_end > heard_start) == (kind != "insert", kind != "delete")
+    assert at == (len(reference), len(heard))
+
+
+def test_the_text():
+    reference, heard = ["i", "want", "three", "a", "b", "c"], ["i", "want", "tree", "b", "c", "the"]
+    text = alignment_text(reference, heard, align(reference, heard))
+    assert text == "i want three>tree a> b c >the"
+
+
+@pytest.mark.parametrize("word", ["", "a b", "a>b", ">", "a\n"])
+def test_words_that_would_not_read_back_are_refused(word):
+    with pytest.raises(ValueError, match="not the words"):
+        alignment_text([word], [], Aligned((("delete", 0, 1, 0, 0),), 0, 1, 0, 0))
+
+
+@settings(deadline=None, max_examples=250)
+@given(heard_wrong(), st.data())
+def test_what_is_found_is_what_was_said(drawn, data):
+    utterance, heard = drawn
+    start = data.draw(st.integers(0, len(utterance)))
+    end = data.draw(st.integers(start, len(utterance)))
+    words = spoken_words(utterance, RULES)
+    aligned = align([word.text for word in words], heard)
+    own = [word for word in words if word.start < end and start < word.end] if start < end else []
+    plain = " ".join(heard)
+    found = find_span(start, end, words, aligned, plain_ranges(heard))
+    if found is not None:
+        assert plain[found.start : found.end].split(" ") == [word.text for word in own]
+    right = heard_right(aligned)
+    places = [right.get(i, -1) for i, word in enumerate(words) if word in own]
+    there = bool(own) and -1 not in places and places == list(range(places[0], places[0] + len(places)))
+    assert there == (found is not None)
+
+    text, ranges = restored(utterance, words, aligned, heard)
+    again = find_span(start, end, words, aligned, ranges)
+    assert (again is None) == (found is None)
+    if again is not None:
+        assert text[again.start : again.end] == utterance[own[0].start : own[-1].end]
+
+
+@settings(deadline=None, max_examples=150)
+@given(heard_wrong())
+def test_restored_words_are_where_they_are_said_to_be(drawn):
+    utterance, heard = drawn
+    words = spoken_words(utterance, RULES)
+    aligned = align([word.text for word in words], heard)
+    text, ranges = restored(utterance, words, aligned, heard)
+    assert len(ranges) == len(heard)
+    written = {utterance[word.start : word.end] for word in words}
+    last = Found(0, 0)
+    for one, word in zip(ranges, heard, strict=True):
+        assert one == last or last.end <= one.start < one.end <= len(text)
+        assert text[one.start : one.end] in {word, *written}
+        last = one
+    if not aligned.substitutions + aligned.deletions + aligned.insertions:
+        assert text == (utterance if words else "")
+
+
+@pytest.mark.parametrize(
+    ("utterance", "heard", "expected"),
+    [
+        ("Hello, I'm at 7:30 pm.", "hello i'm at eleven thirty p m", "Hello, I'm at eleven thirty pm."),
+        ("Hello, I'm at 7:30 pm.", "hello i'm at seven the thirty p m", "Hello, I'm at seven the thirty pm."),
+        ("Hello, I'm at 7:30 pm.", "hello i'm at seven thirty p", "Hello, I'm at 7:30 p"),
+        ("Hello, I'm at 7:30 pm.", "oh hello um i'm at seven thirty p m uh", "oh Hello, um I'm at 7:30 pm. uh"),
+        ("A drop-off (Main St.), please!", "a drop of main street peas", "A drop of (Main St.), peas"),
+        ("A drop-off (Main St.), please!", "the drop off main street please", "the drop-off (Main St.), please!"),
+        ("Café\n$25!", "cafe five dollars", "Café five dollars"),
+        ("?!", "san", "san"),
+    ],
+)
+def test_restored(utterance, heard, expected):
+    words = spoken_words(utterance, RULES)
+    got = heard.split()
+    assert restored(utterance, words, align([word.text for word in words], got), got)[0] == expected

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import pytest
 
 pytest.importorskip("jiwer")
 pytest.importorskip("scipy")
 
 from parapet.transforms.perturbations.speech.alignment import Setting
-from parapet.transforms.perturbations.speech.language_model import KINDS
 from parapet.transforms.perturbations.speech.perturbation import SpeechErrors
 from parapet.transforms.perturbations.speech.replacing import statistics
 from parapet.transforms.reports.report import Bars, Dots, Example, Report, card, page
@@ -29,13 +27,13 @@ SETTINGS = [Setting(0.1, 4000), Setting(0.2, 250), Setting(0.125, 10000)]
 SUMS = {"turns": 600, "words": 12345, "substitutions": 700, "deletions": 80, "insertions": 90, "slots": 400}
 
 
-def numbers(voices: tuple[str, ...] = ("klatt4", "adam"), **made_with: str) -> dict[str, Any]:
+def numbers(**made_with: str) -> dict[str, Any]:
     counts = Counts()
     for i, setting in enumerate(SETTINGS, 1):
         sums = {**SUMS, "substitutions": 700 * i, "slots_kept": 400 - 50 * i}
         for name, n in sums.items():
             counts.add(f"domain_{name}", 2 * n, set=setting.name, value="Hotels")
-            for voice in voices:
+            for voice in MADE_WITH["voices"]:
                 counts.add(f"voice_{name}", n, set=setting.name, value=voice)
         for rate, n in (("0/7", 600), ("1/8", 300), ("6/10", 300)):
             counts.add("turn_errors", n, set=setting.name, value=rate)
@@ -50,10 +48,6 @@ def numbers(voices: tuple[str, ...] = ("klatt4", "adam"), **made_with: str) -> d
 
 def report(found: Mapping[str, Any], examples: Mapping[str, list[Example]] | None = None, **options: Any) -> Report:
     return SpeechErrors().report(found, examples or {}, options)
-
-
-def example_of(shown: Mapping[str, Any]) -> Example:
-    return SpeechErrors().example(shown)
 
 
 def section(of: Report, title: str) -> Any:
@@ -99,18 +93,16 @@ def test_every_set_is_there():
 
 
 def test_the_page_and_the_card_have_it():
-    made = report(numbers(), {"SR-20": [example_of(row())]}, seed="a`b")
+    made = report(numbers(), {"SR-20": [SpeechErrors().example(row())]}, seed="a`b")
     text, html = card(made), page(made)
     assert "| SR-10 | 7.05% · " in text
-    for part in ("espeak-ng", "klatt4, adam", "recordings:aaaabbbbcccc", "pocketsphinx:0123456789ab", "a\\`b"):
-        assert part in text
-    for part in ("SR-12.5", "7.05%", "By domain", "Examples", "calibration.json"):
-        assert part in html
+    assert all(made in text for made in ("espeak-ng", "klatt4, adam", "recordings:aaaa", "pocketsphinx:0123", "a\\`b"))
+    assert all(part in html for part in ("SR-12.5", "7.05%", "At 7:30 in San Jose"))
     assert "None" not in text + html
 
 
 def test_an_example_marks_the_errors_and_names_lost_values():
-    example = example_of(row())
+    example = SpeechErrors().example(row())
     assert example.place == "dialogue 1_00001, turn 4: 50.0% of the words wrong at 7.5 dB"
     original, recognised, lost = example.lines
     assert original.parts[0].text == "At 7:30 in San Jose"
@@ -119,10 +111,10 @@ def test_an_example_marks_the_errors_and_names_lost_values():
     before = "".join(part.text + part.removed for part in recognised.parts)
     assert before.split() == ["at", "seven", "thirty", "in", "san", "jose"]
     assert (lost.label, lost.parts[0].text) == ("lost slot values", "time: 7:30")
-    assert [line.label for line in example_of(row(slots=[])).lines] == ["original", "recognised"]
+    assert [line.label for line in SpeechErrors().example(row(slots=[])).lines] == ["original", "recognised"]
 
 
-@pytest.mark.parametrize("model", [*KINDS[1:], "a file", ""])
+@pytest.mark.parametrize("model", ["train", "mixed", "own", ""])
 def test_it_says_where_the_recogniser_has_seen_the_text(model):
     made = report(numbers(language_model=model))
     assert bool(made.notes) == (model in ("mixed", "own"))
@@ -137,15 +129,3 @@ def test_sets_without_a_transcript():
     assert [cells[0] for cells in rows] == ["SR-10", "SR-12.5", "SR-20"]
     assert all((cells[1], cells[3], cells[-1]) == ("–", "0", "–") for cells in rows)
     assert "None" not in page(made) + card(made)
-
-
-def test_names_are_text():
-    hostile = "<script>alert('x')</script> & \"|`"
-    found = numbers(voices=("klatt4", hostile), synthesiser=hostile)
-    shown = example_of(row(original=hostile, alignment="<b>bold</b> a><i>", dialogue_id=hostile))
-    made = report(found, {"SR-10": [shown]})
-    assert msgspec.json.encode(made)
-    html = page(made)
-    assert html.count("<script>") == page(report(numbers())).count("<script>")
-    assert "<b>bold" not in html
-    assert "&lt;script&gt;alert" in html

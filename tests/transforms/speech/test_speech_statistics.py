@@ -5,8 +5,6 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip("jiwer")
 
@@ -28,15 +26,8 @@ def row_of(drawn: random.Random) -> dict[str, Any]:
     slots = [{"status": drawn.choice(["kept", "lost"])} for _ in range(drawn.randrange(4))]
     errors = {kind: drawn.randrange(3) for kind in ("substitutions", "deletions", "insertions")}
     status = drawn.choice(["heard", "heard", "heard", "failed", "not_spoken"])
-    return {
-        "status": status,
-        "words": words,
-        **errors,
-        "wer": sum(errors.values()) / words,
-        "slots": slots,
-        "voice": drawn.choice(["klatt4", "adam"]),
-        "snr": drawn.choice([20.0, 12.5, 9.0]),
-    }
+    heard = {"voice": drawn.choice(["klatt4", "adam"]), "snr": drawn.choice([20.0, 12.5, 9.0])}
+    return {"status": status, "words": words, **errors, "wer": sum(errors.values()) / words, "slots": slots, **heard}
 
 
 def counts_of(rows: list[tuple[dict[str, Any], list[str]]]) -> Counts:
@@ -60,21 +51,15 @@ def test_numbers_are_plain_sums_over_the_turns():
     curve = [(5.0, (30, 100)), (20.0, (4, 80)), (12.0, (0, 0))]
     found = statistics(counts, [Setting(0.3, 17), Setting(0.2, 4000)], curve)
 
-    def expected(of: list[dict[str, Any]]) -> dict[str, Any]:
-        wrong = {kind: sum(row[kind] for row in of) for kind in ("substitutions", "deletions", "insertions")}
-        slots = [slot["status"] for row in of for slot in row["slots"]]
-        words = sum(row["words"] for row in of)
-        return {
-            "turns": len(of),
-            "words": words,
-            **wrong,
-            "slots": len(slots),
-            "slots_kept": slots.count("kept"),
-            "wer": sum(wrong.values()) / words,
-            "slot_survival": slots.count("kept") / len(slots),
-        }
-
     wrong = ("substitutions", "deletions", "insertions")
+
+    def expected(of: list[dict[str, Any]]) -> dict[str, Any]:
+        sums = {kind: sum(row[kind] for row in of) for kind in ("words", *wrong)}
+        slots = [slot["status"] for row in of for slot in row["slots"]]
+        kept, errors = slots.count("kept"), sum(sums[kind] for kind in wrong)
+        rates = {"wer": errors / sums["words"], "slot_survival": kept / len(slots)}
+        return {"turns": len(of), **sums, "slots": len(slots), "slots_kept": kept, **rates}
+
     heard = [(row, of) for row, of in rows if row["status"] == "heard"]
     one = found["sets"]["SR-20"]
     whole = expected([row for row, _ in heard])
@@ -104,36 +89,28 @@ def test_numbers_are_plain_sums_over_the_turns():
     ]
     assert list(found["sets"]) == ["SR-20", "SR-30"]
     other = found["sets"]["SR-30"]
-    assert (other["wer"], other["slot_survival"], other["wer_low"], other["wer_high"]) == (None, None, None, None)
-    assert (other["words"], other["domains"], other["voices"]) == (0, {}, {})
+    assert {other[name] for name in ("wer", "slot_survival", "wer_low", "wer_high")} == {None}
+    assert (other["words"], other["domains"], other["voices"], other["turn_snr"]) == (0, {}, {}, [])
     assert other["turn_wer"] == {"quartiles": [], "perfect": None, "garbled": None, "tenths": [0] * 12}
-    assert other["turn_snr"] == []
 
 
 def test_of_no_turns_there_are_no_numbers():
     assert numbers((0,) * len(SUMS)) == {**dict.fromkeys(SUMS, 0), "wer": None, "slot_survival": None}
-    assert numbers((1, 4, 1, 1, 0, 0, 0))["slot_survival"] is None
-    assert numbers((1, 4, 1, 1, 0, 0, 0))["wer"] == 0.5
-    assert numbers((1, 4, 4, 0, 4, 2, 1))["wer"] == 2.0
-    found = statistics(Counts(), [Setting(0.2, 0)], [])
-    assert found["sets"]["SR-20"]["wer"] is None
-    assert found["curve"] == []
-    for dialogues in ([], [(0, 0)], [(0, 0)] * 5):
+    assert (numbers((1, 4, 1, 1, 0, 0, 0))["wer"], numbers((1, 4, 1, 1, 0, 0, 0))["slot_survival"]) == (0.5, None)
+    for dialogues in ([], [(0, 0)] * 5):
         assert interval(dialogues, "SR-20") == (None, None)
 
 
-def test_turns_without_a_transcript_count_nowhere():
+def test_turns_without_a_transcript_count_nowhere_and_a_domain_once():
     row = {**row_of(random.Random(1)), "status": "failed"}
     assert list(turn_counts(row, ("A_1",))) == [("failed", 1)]
     row["status"] = "heard"
-    counts = counts_of([(row, ["A_1", "A_2", "A_1"])])
-    errors = row["substitutions"] + row["deletions"] + row["insertions"]
-    assert counts.by("value", "turn_errors") == {f"{errors}/{row['words']}": 1}
-    assert counts.by("value", "turn_snr") == {f"{row['snr']:g}": 1}
-    assert counts.by("value", "domain_words") == {"A": row["words"]}
-    assert counts.by("value", "voice_turns") == {row["voice"]: 1}
-    assert counts.sum("perfect") == (errors == 0)
-    assert counts.sum("garbled") == (errors >= 0.6 * row["words"])
+    counts = counts_of([(row, ["A_1", "A_2", "A_1", "_1"])])
+    assert counts.by("value", "domain_turns") == {"A": 1, "_1": 1}
+    for errors, perfect, garbled in ((0, 1, 0), (5, 0, 0), (6, 0, 1)):
+        wrong = {"words": 10, "substitutions": errors, "deletions": 0, "insertions": 0, "wer": errors / 10}
+        counts = counts_of([({**row, **wrong}, ["A_1"])])
+        assert (counts.sum("perfect"), counts.sum("garbled")) == (perfect, garbled)
 
 
 def test_the_words_of_a_dialogue():
@@ -144,11 +121,6 @@ def test_the_words_of_a_dialogue():
         ("dialogue_errors", place): errors,
         ("dialogue_words", place): sum(row["words"] for row in rows),
     }
-
-
-def test_a_service_that_is_a_number_has_a_domain():
-    row = {**row_of(random.Random(1)), "status": "heard"}
-    assert counts_of([(row, ["_1"])]).by("value", "domain_turns") == {"_1": 1}
 
 
 @pytest.mark.parametrize(
@@ -163,8 +135,6 @@ def test_the_interval_is_that_of_resampled_dialogues():
     dialogues = [(sum(drawn.random() < 0.2 for _ in range(n)), n) for n in (drawn.randrange(5, 60) for _ in range(80))]
     rate = sum(errors for errors, _ in dialogues) / sum(words for _, words in dialogues)
     low, high = interval(dialogues, "SR-20")
-    assert low is not None
-    assert high is not None
     assert low < rate < high
     rates = []
     for _ in range(1500):
@@ -176,25 +146,13 @@ def test_the_interval_is_that_of_resampled_dialogues():
     assert interval(list(dialogues), "SR-20") == (low, high)
     assert interval(dialogues, "SR-30") != (low, high)
     # Dialogues that go wrong together make it wider than as many words apart.
-    apart = interval([(20, 20), (0, 80)] * 2 + [(5, 25)] * 16, "x")
-    alike = interval([(5, 25)] * 20, "x")
-    assert alike == (0.2, 0.2)
-    assert apart[1] - apart[0] > 0.1
-
-
-@settings(deadline=None, max_examples=6)
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=1, max_size=8), st.text(max_size=5))
-def test_the_interval_lies_within_what_dialogues_have(dialogues, name):
-    low, high = interval(dialogues, name)
-    rates = [errors / words for errors, words in dialogues]
-    assert min(rates) - 1e-6 <= low <= high <= max(rates) + 1e-6
-    assert interval(dialogues, name) == (low, high)
+    low, high = interval([(20, 20), (0, 80)] * 2 + [(5, 25)] * 16, "x")
+    assert high - low > 0.1
+    assert interval([(5, 25)] * 20, "x") == (0.2, 0.2)
 
 
 def test_the_order_in_which_dialogues_come_does_not_matter():
-    places = [f"f\0{i:06}" for i in range(30)]
-    counted = [("dialogue_errors", place, i % 3) for i, place in enumerate(places)]
-    counted += [("dialogue_words", place, 5 + i % 7) for i, place in enumerate(places)]
+    counted = [(name, f"f\0{i:06}", 5 + i % 7) for i in range(30) for name in ("dialogue_errors", "dialogue_words")]
     results = []
     for order in (counted, counted[::-1]):
         counts = Counts()

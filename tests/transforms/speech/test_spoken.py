@@ -1,18 +1,41 @@
 """Spoken forms: examples of each kind of number, and what must hold for any text and any file of rules."""
 
+import hashlib
+import json
 import pickle
 import time
 import tomllib
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import kit
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.errors import InputError, storable
+from parapet.transforms.perturbation.corpora import dialogues_of
 from parapet.transforms.perturbations.speech import spoken
-from parapet.transforms.perturbations.speech.spoken import WORD, Word, load_normalisation, spoken_words, unspeakable
+from parapet.transforms.perturbations.speech.spoken import (
+    DRAWS,
+    WORD,
+    Occurrence,
+    Speakers,
+    Utterance,
+    Word,
+    draw_of,
+    load_normalisation,
+    occurrences_of,
+    sentences_of,
+    shard_of,
+    spoken_words,
+    unspeakable,
+    user_turns,
+    voice_of,
+)
 
 RULES = load_normalisation()
 BUNDLED = Path(spoken.__file__).with_name("normalisation.toml").read_text(encoding="utf-8")
@@ -21,25 +44,8 @@ BUNDLED = Path(spoken.__file__).with_name("normalisation.toml").read_text(encodi
 PARTS = st.sampled_from(
     [
         *"0123456789,.:;/-+#$£%&@()'½°é\u0301\u00ad\ufe0f😀\0ßﬁ٣５Ⓗ№",
-        *[
-            " ",
-            " ",
-            "am",
-            "pm",
-            "a.m.",
-            "Mr.",
-            "St.",
-            "Dr",
-            "march",
-            "th",
-            "1st",
-            "hr",
-            "415",
-            "2019",
-            "million",
-            ".com",
-        ],
-        *["o'clock", "I", "Straße", "привет", "80's", "k"],
+        *[" ", " ", "am", "pm", "a.m.", "Mr.", "St.", "Dr", "march", "th", "1st", "hr", "415", "2019", "million"],
+        *[".com", "o'clock", "I", "Straße", "привет", "80's", "k"],
     ]
 )
 TEXTS = st.one_of(st.text(max_size=60), st.lists(PARTS, max_size=25).map("".join))
@@ -98,7 +104,6 @@ def test_plain_words_are_said_as_they_are_written(words, between):
     ("utterance", "expected"),
     [
         # Cardinals and long runs of digits.
-        ("6 people or 1,000", "six people or one thousand"),
         ("Transfer 1,640 dollars", "transfer one thousand six hundred forty dollars"),
         ("655 and 5434", "six hundred fifty five and five thousand four hundred thirty four"),
         ("0 or 00", "zero or zero zero"),
@@ -116,7 +121,6 @@ def test_plain_words_are_said_as_they_are_written(words, between):
         ("-5 or 2-3, 10-5", "minus five or two to three ten five"),
         ("2½ or 1/2 or 2 1/2 or 3/4", "two and one half or one half or two and one half or three quarters"),
         # Money.
-        ("$25", "twenty five dollars"),
         ("$25.50, $1.01, $0.99", "twenty five dollars and fifty cents one dollar and one cent ninety nine cents"),
         ("£1 or 25€ or ¥500", "one pound or twenty five euros or five hundred yen"),
         ("$5 million, $1.5k, $1170", "five million dollars one point five thousand dollars one thousand one hundred"
@@ -124,7 +128,6 @@ def test_plain_words_are_said_as_they_are_written(words, between):
         ("$25-$30", "twenty five dollars to thirty dollars"),
         ("$$$ for $", "for"),
         # Times.
-        ("7:30 pm", "seven thirty p m"),
         ("7pm, 7 AM, 7 a.m. and six am", "seven p m seven a m seven a m and six a m"),
         ("which one am I", "which one am i"),
         ("19:05 14:00", "nineteen oh five fourteen hundred"),
@@ -146,7 +149,6 @@ def test_plain_words_are_said_as_they_are_written(words, between):
         ("555-1234", "five five five one two three four"),
         # Symbols and units.
         ("50% & @ #105 #fun +", "fifty percent and at number one hundred five fun plus"),
-        ("AT&T", "at and t"),
         ("70°F, 5km, 1 hr, 5-min", "seventy degrees f five kilometers one hour five minutes"),
         ("a@example.com", "a at example dot com"),
         # Abbreviations.
@@ -171,10 +173,8 @@ def test_examples(utterance, expected):
     [
         ("At $25.50!", [("At", "at"), ("$25.50", "twenty five dollars and fifty cents")]),
         ("7:30pm", [("7:30", "seven thirty"), ("pm", "p m")]),
-        ("7 p.m.", [("7", "seven"), ("p.m.", "p m")]),
         ("2-3", [("2", "two"), ("-", "to"), ("3", "three")]),
         ("😀 cafe\u0301 ß７", [("cafe\u0301", "cafe"), ("ß", "ss"), ("７", "seven")]),
-        ("Mr. X", [("Mr", "mister"), ("X", "x")]),
         ("ﬁne1", [("ﬁne", "fine"), ("1", "one")]),
     ],
 )
@@ -188,15 +188,11 @@ def test_where_words_come_from(utterance, expected):
 @pytest.mark.parametrize(
     ("utterance", "reason"),
     [
-        ("", "empty"),
-        ("?!", "empty"),
         ("😀 ❤️", "empty"),
         (" \0\n", "empty"),
         ("&", "empty"),
-        ("привет", "script"),
         ("book 北京 please", "script"),
         ("א", "script"),
-        ("7", None),
         ("١٢٣", None),
         ("naïve", None),
         ("a" * 101, "too_long"),
@@ -216,18 +212,7 @@ def test_huge_texts_take_no_huge_time(unit):
     spoken_words(unit * 10_000, RULES)
     assert time.perf_counter() - started < 5  # a fifth of a second: squares would take a minute
     assert unspeakable(unit * 10_000, RULES, 1000) == "too_long"
-
-
-def test_a_number_of_4000_digits():
     assert spoken_words("9" * 4000, RULES) == [Word("nine", 0, 4000)] * 4000
-    assert said("9," + ",".join(["999"] * 100)).startswith("nine nine")
-
-
-def test_rules_travel_between_processes():
-    said("7")  # what is made of the rules is at hand, and does not travel
-    again = pickle.loads(pickle.dumps(RULES))
-    assert again == RULES
-    assert spoken_words("$7 & Mr. X", again) == spoken_words("$7 & Mr. X", RULES)
 
 
 def test_a_file_of_ones_own(tmp_path):
@@ -236,17 +221,8 @@ def test_a_file_of_ones_own(tmp_path):
     own.write_text(BUNDLED.replace('mr = "mister"', 'mr = "sir"').replace('zero = "zero"', 'zero = "oh"'))
     rules = load_normalisation(own)
     assert [word.text for word in spoken_words("Mr. 007", rules)] == ["sir", "oh", "oh", "seven"]
-    for name in (
-        "abbreviations",
-        "before_names",
-        "after_names",
-        "symbols",
-        "units",
-        "currencies",
-        "scales",
-        "fractions",
-    ):
-        del tables[name]
+    again = pickle.loads(pickle.dumps(rules))  # what is made of the rules is at hand, and does not travel
+    assert spoken_words("$7 & Mr. X", again) == spoken_words("$7 & Mr. X", rules)
     sayings = [f'{key} = "{value}"' for key, value in tables["sayings"].items()]
     months = f"names = {tables['months']['names']}"
     own.write_text("\n".join(['version = "x"', "[sayings]", *sayings, "[months]", months]))
@@ -263,7 +239,6 @@ def test_a_file_of_ones_own(tmp_path):
         ('version = "1"', "", "", "missing required field `version`"),
         ('version = "1"', "version", "", "not TOML"),
         ('mr = "mister"', 'mr = "Mister"', "abbreviations.mr", "cannot be said"),
-        ('mr = "mister"', 'mr = ""', "abbreviations.mr", "cannot be said"),
         ('mr = "mister"', '"m.r" = "mister"', "abbreviations.m.r", "not a word"),
         ('"december",', "", "months.names", "twelve"),
         ('"&" = "and"', '"a" = "and"', "symbols.a", "not one character"),
@@ -290,3 +265,112 @@ def test_no_file(tmp_path):
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(InputError, match="not UTF-8 at byte 0"):
         load_normalisation(tmp_path / "bytes.toml")
+
+
+SPEAKERS = Speakers(("klatt4", "adam", "f1"), "0", RULES, 1000)
+ANY_ID = st.text(st.characters(), max_size=8) | st.sampled_from(["\ud800", "a\0b", ""])
+
+
+def dialogue(name: str = "1_00000", *said: str) -> dict[str, Any]:
+    said = said or ("At 7:30 pm, please.",)
+    turns = [turn for text in said for turn in (kit.turn("USER", text), kit.turn("SYSTEM", "Well?"))]
+    return kit.dialogue(name, *turns)
+
+
+def file_of(place: Path, data: Any, split: str = "test") -> DialogueFile:
+    path = kit.write(place / "dialogues_001.json", data)
+    return DialogueFile(split, path.name, str(path), path.stat().st_size)
+
+
+@settings(deadline=None)
+@given(ANY_ID, st.integers(0, 99), ANY_ID, st.integers(1, 99))
+def test_draws_and_voices_depend_on_id_turn_and_seed_alone(name, turn, seed, longest):
+    one = Speakers(("klatt4", "adam", "f1"), seed, RULES, 1000)
+    other = Speakers(("x", "y", "z"), seed, RULES, longest)
+    assert 0 <= draw_of(name, turn, one) < DRAWS
+    assert draw_of(name, turn, one) == draw_of(name, turn, other)
+    assert one.voices.index(voice_of(name, one)) == other.voices.index(voice_of(name, other))
+
+
+def test_draws_and_voices_are_spread_evenly():
+    draws = [draw_of(f"{d}_00001", t, SPEAKERS) for d in range(1000) for t in range(0, 20, 2)]
+    assert max(draws) > 9990
+    assert min(draws) < 10
+    for tenth in range(10):
+        assert sum(draw // 1000 == tenth for draw in draws) == pytest.approx(1000, abs=120)
+    voices = Counter(voice_of(f"{d}_00001", SPEAKERS) for d in range(3000))
+    assert all(n == pytest.approx(1000, abs=120) for n in voices.values())
+    assert set(voices) == set(SPEAKERS.voices)
+    other = Speakers(SPEAKERS.voices, "1", RULES, 1000)
+    assert sum(draw_of(str(d), 0, SPEAKERS) == draw_of(str(d), 0, other) for d in range(1000)) < 5
+
+
+def test_what_is_said_in_a_file(tmp_path):
+    some = [dialogue("a", "At 7:30 pm, please.", "?!", "Yes"), dialogue("\ud800", "Yes"), dialogue("b", "\u4f60\u597d")]
+    found = list(occurrences_of(file_of(tmp_path, some), SPEAKERS))
+    expected = [("a", 0, 0, "at seven thirty p m please"), ("a", 0, 4, "yes"), ("\ud800", 1, 0, "yes")]
+    assert found == [
+        (
+            Utterance(voice_of(name, SPEAKERS), text),
+            Occurrence("test/dialogues_001.json", position, turn, draw_of(name, turn, SPEAKERS), storable(name)),
+        )
+        for name, position, turn, text in expected
+    ]
+    single = list(occurrences_of(file_of(tmp_path, some, ""), SPEAKERS))
+    assert {use.file for _, use in single} == {"dialogues_001.json"}
+    sentences = [("at", "seven", "thirty", "p", "m", "please"), ("yes",), ("yes",)]
+    assert list(sentences_of([file_of(tmp_path, some)] * 2, SPEAKERS)) == sentences * 2
+
+
+def test_user_turns_and_why_some_are_not_said(tmp_path):
+    short = Speakers(("klatt4",), "0", RULES, 30)
+    said = ["hello", "", "?!", "\u4f60\u597d", "a" * 31, "\ud800", "1234567890123"]
+    ((_, _, _, typed),) = dialogues_of(file_of(tmp_path, [dialogue("a", *said)]))
+    found = list(user_turns(typed, short))
+    assert [turn.position for turn in found] == [0, 2, 4, 6, 8, 10, 12]
+    assert [turn.reason for turn in found] == ["", "empty", "empty", "script", "too_long", "empty", "too_long"]
+    assert [bool(turn.words) for turn in found] == [True, *[False] * 6]
+    assert [turn.turn.utterance for turn in found] == said
+
+
+def test_bad_dialogues_are_left_out_alone(tmp_path):
+    bad: list[Any] = [{}, 7, dialogue("x"), dialogue("y")]
+    bad[2]["turns"][0]["utterance"] = None
+    bad[3]["turns"][0]["speaker"] = "ROBOT"
+    file = file_of(tmp_path, [dialogue("a"), *bad, dialogue("b")])
+    found = list(dialogues_of(file))
+    assert [position for position, *_ in found] == list(range(6))
+    assert [plain for _, _, plain, _ in found] == [True] * 6
+    assert [raw for _, raw, _, _ in found] == json.loads(Path(file.path).read_bytes())
+    told = {position: (typed.where, typed.reason) for position, _, _, typed in found if isinstance(typed, InputError)}
+    assert told == {
+        1: ("", "not_sgd: Object missing required field `dialogue_id`"),
+        2: ("", "not_sgd: Expected `object`, got `int`"),
+        3: ("turns[0].utterance", "not_sgd: Expected `str`, got `null`"),
+        4: ("turns[0].speaker", "not_sgd: Invalid enum value 'ROBOT'"),
+    }
+    assert [use.dialogue for _, use in occurrences_of(file, SPEAKERS)] == [0, 5]
+
+
+GOOD = json.dumps([dialogue("a"), dialogue("b")]).encode()
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", GOOD[:-1], GOOD + b"x", b"\xff\xfe", GOOD.replace(b'"b"', b'"\xff"')])
+def test_of_a_file_that_cannot_be_read_nothing_is_said(data, tmp_path):
+    file = file_of(tmp_path, data)
+    assert list(occurrences_of(file, SPEAKERS)) == []
+    assert list(sentences_of([file], SPEAKERS)) == []
+    with pytest.raises(InputError, match=r"dialogues_001\.json"):
+        list(dialogues_of(file))
+    marked = file_of(tmp_path, b"\xef\xbb\xbf" + GOOD)
+    assert len(list(occurrences_of(marked, SPEAKERS))) == 2, "a mark at the start of a file is forgiven"
+    gone = DialogueFile("test", "x.json", str(tmp_path / "x.json"), 0)
+    assert list(occurrences_of(gone, SPEAKERS)) == []
+
+
+def test_texts_are_kept_in_some_thousand_groups():
+    shards = [shard_of(Utterance("klatt4", f"text {i}")) for i in range(500)]
+    assert all(len(shard) == 3 and int(shard, 16) < 4096 for shard in shards)
+    assert len(set(shards)) > 400
+    assert shard_of(Utterance("a", "b")) == hashlib.sha256(b"a\0b").hexdigest()[:3]
+    assert shard_of(Utterance("adam", "text 0")) != shards[0]

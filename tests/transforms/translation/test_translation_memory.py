@@ -10,10 +10,20 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import MEMORY, Translation
-from parapet.transforms.translation.memory import by_languages, memory_bytes, merge, missing, read_memory
+from parapet.transforms.translation.memory import (
+    Batch,
+    Limits,
+    by_languages,
+    make_batches,
+    memory_bytes,
+    merge,
+    missing,
+    read_memory,
+)
 
 HEADER = "provider,model,source,target,text,translation\n"
 NAME = Translation("google", "general/nmt", "en", "ko", "account name", "계정 이름")
@@ -33,75 +43,34 @@ def columns_of(*given: Translation) -> dict[str, Any]:
     return {name: [getattr(row, name) for row in given] for name in MEMORY.names}
 
 
-def test_parquet(tmp_path):
-    path = tmp_path / "memory.parquet"
-    path.write_bytes(memory_bytes([NAME, BACK, HUMAN]))
-    assert read_memory(path) == [NAME, BACK, HUMAN]
-    assert read_memory(str(path)) == [NAME, BACK, HUMAN]
-
-
-def test_parquet_with_more_columns_in_another_order(tmp_path):
-    columns = {"note": ["x"], **dict(reversed(columns_of(NAME).items()))}
-    assert read_memory(parquet(tmp_path / "m.parquet", columns)) == [NAME]
-
-
-def test_csv_as_people_save_it(tmp_path):
-    path = tmp_path / "mine.csv"
-    lines = [
-        "text,translation,provider,model,source,target,note",
-        "account name,계좌 이름,human,,en,ko,",
-        '"date, or day",날짜,google,general/nmt,en,ko,"looked\r\nup"',
-        "",
-    ]
-    path.write_bytes(("\ufeff" + "\r\n".join(lines)).encode())
-    assert read_memory(path) == [HUMAN, DATE]
-
-
-def test_line_ends_inside_a_text_stay(tmp_path):
-    path = tmp_path / "mine.csv"
-    path.write_bytes((HEADER + 'human,,en,ko,"one\r\ntwo","하나\r\n둘"\n').encode())
-    assert read_memory(path) == [Translation("human", "", "en", "ko", "one\r\ntwo", "하나\r\n둘")]
-
-
 def test_a_folder_is_all_its_files_by_name(tmp_path):
-    (tmp_path / "b.parquet").write_bytes(memory_bytes([NAME]))
-    (tmp_path / "a.csv").write_text(HEADER + "human,,en,ko,account name,계좌 이름\n", encoding="utf-8")
-    (tmp_path / "notes.txt").write_text("nothing of it")
+    parquet(tmp_path / "b.parquet", {"note": ["x"], **dict(reversed(columns_of(NAME).items()))})
+    write(tmp_path / "a.csv", HEADER + "human,,en,ko,account name,계좌 이름\n")
+    write(tmp_path / "notes.txt", "nothing of it")
+    write(tmp_path / "c.csv", HEADER)
+    write(tmp_path / "d.parquet", memory_bytes([]))
     assert read_memory(tmp_path) == [HUMAN, NAME]
     assert read_memory(tmp_path / "a.csv") == [HUMAN]
-
-
-def test_an_empty_memory(tmp_path):
-    (tmp_path / "a.csv").write_text(HEADER)
-    (tmp_path / "b.parquet").write_bytes(memory_bytes([]))
-    assert read_memory(tmp_path) == []
+    assert read_memory(str(tmp_path / "b.parquet")) == [NAME]
 
 
 @pytest.mark.parametrize(
     ("content", "where", "reason"),
     [
         ("text,translation\n", "", "it has no column 'provider'"),
-        ("", "", "it has no column 'provider'"),
         (HEADER + "a,b,en,ko,x,y\na,b,en,ko,x\n", "row 3", "translation is no text"),
         (HEADER + "a,b,en,ko,x,y\na,b,en,ko,date, or day,z\n", "row 3", "more values than columns"),
         (HEADER + "a,b,en,ko,x,\n", "row 2", "lacks a text or translation"),
         (HEADER + "a,b,en,ko, ,y\n", "row 2", "lacks a text or translation"),
         (HEADER + 'a,b,en,ko,"x,y\n', "row 2", "not CSV"),
+        (HEADER.encode() + "a,b,en,ko,x,날짜\n".encode("cp949"), "", "not UTF-8 at byte 58"),
     ],
 )
 def test_a_bad_csv_is_told_by_row(tmp_path, content, where, reason):
-    path = tmp_path / "mine.csv"
-    path.write_text(content, encoding="utf-8")
+    path = write(tmp_path / "mine.csv", content)
     with pytest.raises(InputError, match=reason) as error:
         read_memory(path)
     assert (error.value.path, error.value.where) == (str(path), where)
-
-
-def test_a_csv_in_another_encoding(tmp_path):
-    path = tmp_path / "mine.csv"
-    path.write_bytes(HEADER.encode() + "a,b,en,ko,x,날짜\n".encode("cp949"))
-    with pytest.raises(InputError, match="not UTF-8 at byte 58: save the file as UTF-8"):
-        read_memory(path)
 
 
 @pytest.mark.parametrize(
@@ -139,24 +108,6 @@ def test_the_earlier_memory_is_right():
     assert merge() == []
 
 
-def test_what_an_engine_knows():
-    known = by_languages([NAME, BACK, HUMAN, DATE], "google", "general/nmt")
-    assert known == {
-        ("en", "ko"): {"account name": "계정 이름", "date, or day": "날짜"},
-        ("ko", "en"): {"계정 이름": "account title"},
-    }
-    assert by_languages([NAME], "google", "general/translation-llm") == {}
-    assert by_languages([NAME], "libretranslate") == {}
-
-
-def test_of_any_engine_the_first_in_order():
-    assert by_languages([HUMAN, NAME])[("en", "ko")] == {"account name": "계정 이름"}  # google before human
-
-
-def test_what_is_missing():
-    assert missing(["b", "a", "b", "known"], {"known": "x"}) == ["a", "b"]
-
-
 @settings(deadline=None)
 @given(rows, st.randoms(use_true_random=False))
 def test_the_same_rows_give_the_same_bytes(given, order):
@@ -167,3 +118,71 @@ def test_the_same_rows_give_the_same_bytes(given, order):
     back = pq.read_table(io.BytesIO(data))
     assert back.schema.equals(MEMORY)
     assert [Translation(**row) for row in back.to_pylist()] == sorted(merged)
+
+
+def test_csv_as_people_save_it(tmp_path):
+    lines = [
+        "text,translation,provider,model,source,target,note",
+        "account name,계좌 이름,human,,en,ko,",
+        '"date, or day",날짜,google,general/nmt,en,ko,"looked\r\nup"',
+        '"one\r\ntwo","하나\r\n둘",human,,en,ko,',
+    ]
+    path = write(tmp_path / "mine.csv", ("\ufeff" + "\r\n".join([*lines, ""])).encode())
+    assert read_memory(path) == [HUMAN, DATE, Translation("human", "", "en", "ko", "one\r\ntwo", "하나\r\n둘")]
+
+
+def test_what_an_engine_knows():
+    known = by_languages([NAME, BACK, HUMAN, DATE], "google", "general/nmt")
+    assert known == {
+        ("en", "ko"): {"account name": "계정 이름", "date, or day": "날짜"},
+        ("ko", "en"): {"계정 이름": "account title"},
+    }
+    assert by_languages([NAME], "google", "general/translation-llm") == by_languages([NAME], "libretranslate") == {}
+    assert by_languages([HUMAN, NAME])[("en", "ko")] == {"account name": "계정 이름"}  # google before human
+    assert missing(["b", "a", "b", "known"], {"known": "x"}) == ["a", "b"]
+
+
+texts_of_all_kinds = st.sets(st.text(max_size=30), max_size=60)
+limits_of_all_kinds = st.builds(Limits, texts=st.integers(1, 10), codepoints=st.integers(1, 60))
+
+
+def count_greedily(lengths: list[int], limits: Limits) -> int:
+    """How many batches it takes to fill one after the other, by lengths alone."""
+    batches, texts, codepoints = 0, 0, 0
+    for length in lengths:
+        texts, codepoints = texts + 1, codepoints + length
+        if batches == 0 or texts > limits.texts or codepoints > limits.codepoints:
+            batches, texts, codepoints = batches + 1, 1, length
+    return batches
+
+
+@settings(deadline=None)
+@given(texts_of_all_kinds, limits_of_all_kinds)
+def test_each_text_is_in_one_batch_within_the_limits(texts, limits):
+    batches, too_long = make_batches(texts, "en", "ko", limits)
+    assert [text for batch in batches for text in batch.texts] == sorted(texts - set(too_long))
+    assert too_long == sorted(text for text in texts if len(text) > limits.codepoints)
+    for batch in batches:
+        assert (batch.source, batch.target) == ("en", "ko")
+        assert 1 <= len(batch.texts) <= limits.texts
+        assert sum(map(len, batch.texts)) <= limits.codepoints
+    assert len(batches) == count_greedily([len(text) for text in sorted(texts - set(too_long))], limits)
+
+
+@settings(deadline=None)
+@given(texts_of_all_kinds, limits_of_all_kinds, st.randoms(use_true_random=False))
+def test_the_order_of_arrival_does_not_matter(texts, limits, order):
+    shuffled = sorted(texts)
+    order.shuffle(shuffled)
+    assert make_batches(shuffled, "en", "ko", limits) == make_batches(sorted(texts), "en", "ko", limits)
+
+
+def test_by_hand():
+    limits = Limits(texts=2, codepoints=5)
+    batches, too_long = make_batches(["bb", "a", "ccc", "dddddd", "eeeee", "f"], "en", "ko", limits)
+    assert batches == [Batch("en", "ko", texts) for texts in (("a", "bb"), ("ccc",), ("eeeee",), ("f",))]
+    assert too_long == ["dddddd"]
+    assert make_batches([], "en", "ko", limits) == ([], [])
+    sheep = ["가나다라마", "🐑🐑🐑🐑🐑"]
+    batches, too_long = make_batches(sheep, "ko", "en", Limits(texts=9, codepoints=5))
+    assert ([batch.texts for batch in batches], too_long) == ([(one,) for one in sheep], []), "not bytes"

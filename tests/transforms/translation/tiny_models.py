@@ -25,25 +25,15 @@ transfer 转账 振込 / weather 天气 天気 / day 天 日 / cost 费用 費�
 """
 ENGLISH, CHINESE, JAPANESE = zip(*(word.split() for word in _WORDS.split("/")), strict=True)
 # What comes back differs from what was sent, as with a real pair of models.
-SYNONYMS = {
-    "name": "title",
-    "restaurant": "eatery",
-    "price": "fee",
-    "city": "town",
-    "movie": "film",
-    "people": "guests",
-}
+SYNONYMS = {"name": "title", "restaurant": "eatery", "price": "fee", "city": "town", "movie": "film"}
 BACK = [SYNONYMS.get(word, word) for word in ENGLISH]
 
 WIDTH, HEADS = 128, 4
 SIZES = {
     "d_model": WIDTH,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "encoder_attention_heads": HEADS,
-    "decoder_attention_heads": HEADS,
-    "encoder_ffn_dim": 8,
-    "decoder_ffn_dim": 8,
+    **dict.fromkeys(["encoder_layers", "decoder_layers"], 1),
+    **dict.fromkeys(["encoder_attention_heads", "decoder_attention_heads"], HEADS),
+    **dict.fromkeys(["encoder_ffn_dim", "decoder_ffn_dim"], 8),
     "scale_embedding": True,
     "max_position_embeddings": 64,
 }
@@ -79,14 +69,8 @@ def save_marian(folder: Path, source: Sequence[str], targets: dict[str, Sequence
     (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 64}))  # as little as the Hub's have
     tokenizer = MarianTokenizer.from_pretrained(str(folder), local_files_only=True)
     pad = len(vocabulary) - 1
-    config = MarianConfig(
-        **SIZES,
-        vocab_size=len(vocabulary),
-        pad_token_id=pad,
-        decoder_start_token_id=pad,
-        eos_token_id=0,
-        forced_eos_token_id=0,
-    )
+    special = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0, "forced_eos_token_id": 0}
+    config = MarianConfig(**SIZES, vocab_size=len(vocabulary), **special)
     model = MarianMTModel(config)
     model.generation_config.bad_words_ids = [[pad]]
     model.generation_config.num_beams = 6  # as the Hub's say; not what is asked for
@@ -267,19 +251,11 @@ def _train_spm(path: Path, words: Sequence[str]) -> list[str]:
     import sentencepiece
 
     written = io.BytesIO()
+    sizes = {"vocab_size": 10_000, "hard_vocab_limit": False, "character_coverage": 1.0, "num_threads": 1}
+    ids = {"bos_id": -1, "pad_id": -1, "eos_id": 0, "unk_id": 1}
+    sentences = iter(phrases(words, 2_000))
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(phrases(words, 2_000)),
-        model_writer=written,
-        model_type="bpe",
-        vocab_size=10_000,
-        hard_vocab_limit=False,
-        character_coverage=1.0,
-        num_threads=1,
-        minloglevel=2,
-        bos_id=-1,
-        pad_id=-1,
-        eos_id=0,
-        unk_id=1,
+        sentence_iterator=sentences, model_writer=written, model_type="bpe", minloglevel=2, **sizes, **ids
     )
     path.write_bytes(written.getvalue())
     known = sentencepiece.SentencePieceProcessor(model_file=str(path))

@@ -53,17 +53,6 @@ def test_every_name_is_replaced_and_nothing_else():
     assert [turn["utterance"] for turn in found["turns"]] == [turn["utterance"] for turn in DIALOGUE["turns"]]
 
 
-def test_one_variant_leaves_no_trace_in_the_next():
-    other = {
-        "Taxi_1": Names("T", {"GetTaxi": "A", "FindTaxi": "B"}, {s.name: f"{s.name}_x" for s in TAXI.slots}),
-        "Bus_1": Names("B", {"GetBus": "C"}, {s.name: s.name for s in BUS.slots}),
-    }
-    places = Places(copy.deepcopy(DIALOGUE), KNOWN)
-    for names in (NAMES, other, NAMES):
-        places.write(names)
-        assert places.dialogue == written(DIALOGUE, names)
-
-
 def test_a_slot_is_copied_from_another_service():
     way = ["turns", 1, "frames", 1, "slots", 0, "copy_from"]
     assert written(changed(way, "from"))["turns"][1]["frames"][1]["slots"][0]["copy_from"] == "to"

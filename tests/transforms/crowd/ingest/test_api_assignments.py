@@ -12,8 +12,6 @@ from parapet.transforms.crowd.ingest import (
     Unusable,
     parse_answer_xml,
     read_assignments,
-    read_batch,
-    worker_hash,
 )
 
 KEY = b"a key of at least sixteen bytes"
@@ -81,24 +79,6 @@ def between(middle):
 # --- good lines ------------------------------------------------------------------------------------------------------
 
 
-def test_a_line_is_an_assignment():
-    assert read(item()) == [
-        Assignment(
-            "3A",
-            "Taxi_1",
-            "names",
-            worker_hash(KEY, WORKERS[0]),
-            {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""},
-            asked=True,
-            accept_time=1_509_483_922,
-            submit_time=1_509_483_982,
-            work_seconds=60,
-            rejected=False,
-            source="api.jsonl: row 1",
-        )
-    ]
-
-
 @given(st.dictionaries(st.sampled_from(["intent_0", "slot_0", "slot_7", "service"]), XML_TEXT, min_size=1))
 def test_hostile_text_comes_through(answers):
     (one,) = read(item(answers=answers))
@@ -108,20 +88,6 @@ def test_hostile_text_comes_through(answers):
 @given(XML_TEXT)
 def test_the_answers_xml_round_trips(text):
     assert parse_answer_xml(xml({"slot_0": text})) == {"slot_0": text}
-
-
-@pytest.mark.parametrize(
-    "declaration",
-    [
-        "",
-        '<?xml version="1.0"?>\n',
-        '<?xml version="1.0" encoding="UTF-8"?>\n',
-        '\n <?xml version="1.0" encoding="UTF-16" standalone="yes"?>\n',
-        "<?xml version='1.0' encoding='ASCII'?>",
-    ],
-)
-def test_what_the_declaration_says_of_the_encoding_does_not_matter(declaration):
-    assert parse_answer_xml(xml({"slot_0": "où 中 😀"}, declaration)) == {"slot_0": "où 中 😀"}
 
 
 def test_cdata_and_references():
@@ -137,12 +103,6 @@ def test_an_answer_without_free_text_is_blank():
     assert parse_answer_xml(document) == {"slot_0": ""}
 
 
-@pytest.mark.parametrize("page", ['[{"slot_0": "where_to"}]', '{"slot_0": "where_to"}'])
-def test_both_shapes_of_task_answers(page):
-    (one,) = read(item(answers={"taskAnswers": page, "doNotRedirect": "true"}))
-    assert one.answers == {"slot_0": "where_to"}
-
-
 def test_doubled_worker_ids_and_statuses():
     one, other = read(
         item(WorkerId=f"{WORKERS[0]},{WORKERS[0]}", AssignmentStatus="Rejected"),
@@ -155,12 +115,6 @@ def test_doubled_worker_ids_and_statuses():
 def test_line_ends_of_browsers():
     (one,) = read(item(answers={"slot_0": "where\r\nto\rgo"}))
     assert one.answers == {"slot_0": "where\nto\ngo"}
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_a_byte_order_mark_is_taken(encoding):
-    line = json.dumps(item(answers={"slot_0": "où"}), ensure_ascii=False).encode(encoding)
-    assert [one.answers for one in read(line)] == [{"slot_0": "où"}]
 
 
 def test_blank_lines_are_nothing():
@@ -273,19 +227,3 @@ def test_fields_of_other_forms_are_told():
 def test_no_bytes_end_the_file(lines):
     found = read(item(), *lines, item(AssignmentId="3C"))
     assert list(assignments(found)) == ["3A", "3C"]
-
-
-def test_the_sample_says_the_same_as_its_batch_csv(sample):
-    with (sample / "crowd/assignments.jsonl").open("rb") as handle:
-        found = list(read_assignments(handle, "assignments.jsonl", KEY))
-    assert dead(found) == []
-    from_csv = {}
-    for name in ("names.csv", "descriptions.csv"):
-        with (sample / "crowd" / name).open("rb") as handle:
-            from_csv.update(assignments(read_batch(handle, name, KEY)))
-    assert assignments(found).keys() == from_csv.keys()
-    for key, one in assignments(found).items():
-        other = from_csv[key]
-        assert (one.service_name, one.task, one.worker_hash) == (other.service_name, other.task, other.worker_hash)
-        assert (one.accept_time, one.submit_time) == (other.accept_time, other.submit_time)
-        assert one.answers == {field: text for field, text in other.answers.items() if text or field in one.answers}

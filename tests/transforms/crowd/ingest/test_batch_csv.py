@@ -26,7 +26,6 @@ ROW = {
     "Answer.slot_1": "",
     "Approve": "",
 }
-SUBMITTED = 1_509_483_982
 
 
 def table(*rows, columns=None, delimiter=",", end="\r\n"):
@@ -73,35 +72,12 @@ def check_others_went_on(found):
 # --- good rows -------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_is_an_assignment():
-    assert read(table({})) == [
-        Assignment(
-            "3A",
-            "Taxi_1",
-            "names",
-            worker_hash(KEY, WORKERS[0]),
-            {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""},
-            asked=False,
-            accept_time=SUBMITTED - 60,
-            submit_time=SUBMITTED,
-            work_seconds=60,
-            rejected=False,
-            source="names.csv: row 2",
-        )
-    ]
-
-
 def test_fields_that_the_form_did_not_show_are_no_answers():
     (one,) = read(table({"Input.fields": "intent_0 slot_1"}))
     assert one.answers == {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""}
     (one,) = read(table({"Input.fields": "intent_0 slot_0"}))
     assert one.answers == {"intent_0": "BookTaxi", "slot_0": "where_to"}
     assert one.asked
-
-
-@pytest.mark.parametrize(("status", "rejected"), [("Rejected", True), ("Approved", False), ("Submitted", False)])
-def test_the_requesters_rejection(status, rejected):
-    assert [one.rejected for one in read(table({"AssignmentStatus": status}))] == [rejected]
 
 
 def test_times_that_are_missing():
@@ -114,22 +90,10 @@ def test_doubled_worker_ids_are_one():
     assert one.worker_hash == worker_hash(KEY, WORKERS[0])
 
 
-def test_line_ends_of_browsers():
-    (one,) = read(table({"Answer.slot_0": "where\r\nto\rgo\n"}))
-    assert one.answers["slot_0"] == "where\nto\ngo\n"
-
-
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_any_answer_comes_through(text):
     (one,) = read(table({"Answer.slot_0": text}))
     assert one.answers["slot_0"] == text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def test_both_shapes_of_task_answers():
-    columns = [name for name in ROW if not name.startswith("Answer.")] + ["Answer.taskAnswers"]
-    rows = [{"Answer.taskAnswers": text} for text in ('[{"slot_0": "where_to"}]', '{"slot_0": "where_to"}')]
-    found = read(table(*rows, columns=columns))
-    assert [one.answers for one in found] == [{"slot_0": "where_to"}] * 2
 
 
 def test_columns_may_stand_in_any_order():
@@ -139,14 +103,6 @@ def test_columns_may_stand_in_any_order():
 # --- encodings -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
-def test_files_with_a_byte_order_mark(encoding):
-    data = table({"Answer.slot_0": "où_ça"}, {"AssignmentId": "3B"}).decode().encode(encoding)
-    found = read(data)
-    assert dead(found) == []
-    assert {key: one.answers["slot_0"] for key, one in assignments(found).items()} == {"3A": "où_ça", "3B": "where_to"}
-
-
 def test_a_latin_1_row_is_dead_and_the_others_go_on():
     found = read(
         three(table({"AssignmentId": "3B", "Answer.slot_0": "café"}).decode().encode("latin-1").split(b"\r\n")[1])
@@ -154,11 +110,6 @@ def test_a_latin_1_row_is_dead_and_the_others_go_on():
     check_others_went_on(found)
     assert reasons(found) == [("names.csv: row 3", "encoding: the row is not UTF-8; save the file as UTF-8")]
     assert dead(found)[0].payload.startswith("[not shown, for a worker id may be anywhere in it: ")
-
-
-def test_a_latin_1_file_can_be_named_as_such():
-    data = table({"Answer.slot_0": "café"}).decode().encode("latin-1")
-    assert [one.answers["slot_0"] for one in read(data, "latin-1")] == ["café"]
 
 
 # --- headers ---------------------------------------------------------------------------------------------------------
@@ -212,14 +163,6 @@ def test_files_without_a_usable_header(data, where, reason):
 
 
 # --- bad rows --------------------------------------------------------------------------------------------------------
-
-
-def test_a_broken_row_is_dead_and_the_others_go_on():
-    found = read(three(f'"3HIT","x","3B,"{WORKERS[1]}","Submitted"'.encode()))
-    check_others_went_on(found)
-    assert [key for key, _ in reasons(found)] == ["names.csv: row 3"]
-    assert reasons(found)[0][1].startswith("broken_row: ")
-    assert "3HIT" not in dead(found)[0].payload
 
 
 def test_a_row_of_too_few_cells():
@@ -289,16 +232,3 @@ def test_no_bytes_end_the_file(rows, between):
         return
     if between:
         assert {"3A", "3C"} <= assignments(found).keys() | {letter.key for letter in dead(found)}
-
-
-def test_the_sample_is_read_whole(sample):
-    with (sample / "crowd/names.csv").open("rb") as handle:
-        found = list(read_batch(handle, "names.csv", KEY))
-    assert dead(found) == []
-    with (sample / "crowd/names.csv").open(encoding="utf-8", newline="") as handle:
-        rows = list(csv.DictReader(handle))
-    assert [one.assignment_id for one in found] == [row["AssignmentId"] for row in rows]
-    for one, row in zip(found, rows, strict=True):
-        assert f"{one.service_name}:{one.task}" == row["Input.task_id"]
-        assert one.answers == {k.removeprefix("Answer."): v for k, v in row.items() if k.startswith("Answer.")}
-        assert one.worker_hash == worker_hash(KEY, row["WorkerId"])
