@@ -19,7 +19,7 @@ help:
 	@echo "make test-all  the same, and the tests that take long"
 	@echo "make test-machines  the tests that train, as other machines would run them"
 	@echo "make test-faults  commands killed, and their disk failing, at hundreds of operations"
-	@echo "make fuzz   mutated input through every reader and pipeline for an hour: make fuzz MINUTES=5 SEED=2"
+	@echo "make fuzz   damaged inputs of every command for an hour: make fuzz MINUTES=5 SEED=2"
 	@echo "make test-matrix  every command's output as the value of every flag that reads one (half an hour)"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make docs   the documentation site: build/site/index.html"
