@@ -208,11 +208,8 @@ def hostile(tmp_path_factory):
     for path in (place / "sgd").glob("*/dialogues_*.json"):
         edit(path, dialogues)
     for path in (place / "sgd/crowd").glob("[ndr]*.csv"):
-        rows = [
-            {key: value + text if key.startswith("Answer.") and value else value for key, value in row.items()}
-            for row in rows_of(path)
-        ]
-
+        rows = rows_of(path)  # of which the others leave something to compose
+        rows[0].update({key: value + text for key, value in rows[0].items() if key.startswith("Answer.") and value})
         write(path, rows)
     chats = place / "sgd/chats.jsonl"
     chats.write_text(chats.read_text().replace('"text": "', f'"text": {json.dumps(text)[:-1]}'))
