@@ -1,5 +1,7 @@
 """Google Cloud Storage on this machine: gcp-storage-emulator in memory, behind the real clients."""
 
+import base64
+import hashlib
 import logging
 import threading
 from collections import Counter
@@ -9,6 +11,7 @@ from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 from apache_beam.internal.gcp import auth
 from gcp_storage_emulator.handlers.buckets import create_bucket
@@ -102,6 +105,8 @@ class Bucket:
             "generation": "1",
             "metageneration": "1",
             "updated": "2020-01-01T00:00:00.000000Z",
+            "md5Hash": base64.b64encode(hashlib.md5(data).digest()).decode(),  # without which no download ends
+            "crc32c": base64.b64encode(google_crc32c.Checksum(data).digest()).decode(),
         }
         self.storage.create_file(self.name, name, data, facts)
 

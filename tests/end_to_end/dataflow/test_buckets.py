@@ -24,13 +24,13 @@ from parapet.transforms.storage import files
 # A pipeline of each kind; later ones read what earlier ones wrote.
 CHAIN = ("compose", "rewrite", "back_translate", "language_variations", "speech_errors")
 # Those that read and write as one of the above does.
-OTHERS = (
+ALIKE = (
     *("statistics", "hits", "augment", "compose_variations", "unseen_entities", "anonymise", "ood", "few_shot"),
     *("unseen_services", "reminders", "evaluate"),
 )
 
 
-def commands(names: tuple[str, ...], place: str, out: str) -> list[list[str]]:
+def ended_lines(names: tuple[str, ...], place: str, out: str) -> list[list[str]]:
     """Whole command lines."""
     return [ended(lines(place, out)[name], f"{out}/{name}") for name in names]
 
@@ -55,12 +55,12 @@ def local(tmp_path_factory):
     """What the chain writes locally."""
     place = tmp_path_factory.mktemp("local")
     (place / "sgd").symlink_to(sample_root())
-    run_in_a_fresh_process(commands(CHAIN, str(place), str(place / "out")))
+    run_in_a_fresh_process(ended_lines(CHAIN, str(place), str(place / "out")))
     return place
 
 
 def test_the_bytes_are_those_of_a_local_run(bucket, local, capsys):
-    for name, argv in zip(CHAIN, commands(CHAIN, bucket.url, f"{bucket.url}/out"), strict=True):
+    for name, argv in zip(CHAIN, ended_lines(CHAIN, bucket.url, f"{bucket.url}/out"), strict=True):
         assert main(argv) == 0
         assert bucket.tree(f"out/{name}") == files_of(local / "out" / name), name
     assert capsys.readouterr() == ("", "")
@@ -68,9 +68,9 @@ def test_the_bytes_are_those_of_a_local_run(bucket, local, capsys):
 
 @pytest.mark.thorough
 def test_the_bytes_of_the_others(bucket, local):
-    run_in_a_fresh_process(commands(OTHERS, str(local), str(local / "out")))
+    run_in_a_fresh_process(ended_lines(ALIKE, str(local), str(local / "out")))
     bucket.put("more", local / "out")
-    for name, argv in zip(OTHERS, commands(OTHERS, bucket.url, f"{bucket.url}/more"), strict=True):
+    for name, argv in zip(ALIKE, ended_lines(ALIKE, bucket.url, f"{bucket.url}/more"), strict=True):
         assert main(argv) == 0
         assert bucket.tree(f"more/{name}") == files_of(local / "out" / name), name
 
