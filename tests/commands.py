@@ -235,29 +235,45 @@ def registered() -> set[tuple[str, str, str]]:
     }
 
 
-def inputs_of(argv: list[str], *roots: str) -> Iterator[tuple[int, str, str]]:
-    """(position, flag or word before it, path) of each argument that names what is below one of the roots.
+def takes(flag: str) -> set[str]:
+    """The commands that have a flag."""
+    return {
+        command
+        for command in PIPELINES
+        for action in (actions_of(command) or {"": ""})
+        if any(flag in option.option_strings for option in parser_of(command, action)._actions)
+    }
 
-    Of ``NAME=PATH`` the path; of several values of one flag each.
-    """
+
+def path_of(part: str) -> str:
+    """The path in an argument: of ``NAME=PATH`` what stands behind the name."""
+    return re.sub(r"^\w+=(?=/|gs:)", "", part)
+
+
+def inputs_of(argv: list[str], root: str) -> Iterator[tuple[int, str, str]]:
+    """(position, flag before it, path) of each argument that names what is below a folder; no flag of the first."""
     flag = ""
     for i, part in enumerate(argv):
-        path = re.sub(r"^\w+=(?=/|gs:)", "", part)
         if part.startswith("--"):
             flag = part
-        elif path.startswith(roots):
-            yield i, flag, path
+        elif path_of(part).startswith(root):
+            yield i, flag, path_of(part)
+
+
+def ready(place: Path, name: str) -> list[str]:
+    """A line whose inputs are there: what no line makes is written, and the lines that it reads are run."""
+    if not (place / "sgd").exists():
+        write_inputs(place)
+    out = place / "out"
+    argv = lines(str(place), str(out))[name]
+    for _, _, path in inputs_of(argv, f"{out}/"):
+        made(place, Path(path).relative_to(out).parts[0])
+    return argv
 
 
 def made(place: Path, name: str) -> Path:
-    """The output of a line, which is run where it has not been, after those that it reads."""
-    out = place / "out"
-    if not (place / "sgd").exists():
-        write_inputs(place)
-    if not (out / name).exists():
-        argv = lines(str(place), str(out))[name]
-        for _, _, path in inputs_of(argv, f"{out}/"):
-            made(place, next(known for known in sorted(lines("", ""), key=len, reverse=True)
-                             if f"{Path(path).relative_to(out)}/".startswith(f"{known}/")))  # fmt: skip
-        run(*ended(argv, str(out / name)))
-    return out / name
+    """The output of a line, which is run where it has not been."""
+    output = place / "out" / name
+    if not output.exists():
+        run(*ended(ready(place, name), str(output)))
+    return output

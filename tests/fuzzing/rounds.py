@@ -12,10 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from commands import ended, inputs_of, lines, made
+from commands import ended, inputs_of, lines, path_of, ready, takes
 from kit import files_of, rows_of
 
-from fuzzing.mutations import json_text, mutated, mutated_bytes
+from fuzzing.mutations import json_text, mutated, mutated_bytes, mutated_rows
 from fuzzing.watching import Finding, output_findings, run
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import id_of
@@ -24,10 +24,7 @@ LINES = lines("/place", "/place/out")
 TARGETS = [(name, i) for name in LINES for i, _, _ in inputs_of(LINES[name], "/place")]
 # Of these every set has every dialogue, or a dead letter says why not.
 KEEP_ALL = ("perturb", "language_variations", "rewrite", "ood", "unseen_entities")
-LEAVE_OUT = (
-    *(*KEEP_ALL, "augment", "few_shot", "unseen_services", "speech_errors", "back_translate", "anonymise"),
-    "babi_task6",
-)
+LEAVE_OUT = takes("--max_bad")
 SEEDS = Path(__file__).parent / "seeds"
 
 
@@ -49,17 +46,10 @@ class Found(NamedTuple):
     finding: Finding
 
 
-def input_of(place: Path, line: str, position: int) -> Path:
-    """The good input."""
-    made(place, line)
-    argv = lines(str(place), str(place / "out"))[line]
-    (path,) = (path for i, _, path in inputs_of(argv, str(place)) if i == position)
-    return Path(path)
-
-
 def findings(place: Path, line: str, position: int, file: str, data: bytes) -> list[Finding]:
     """Runs a line with other bytes in one file of an input: all that is wrong."""
-    path, folder = input_of(place, line, position), place / "fuzzed"
+    argv, folder = ready(place, line), place / "fuzzed"
+    path = Path(path_of(argv[position]))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     if path.is_dir():  # without its manifest, by which all damage would be refused at once
@@ -67,13 +57,12 @@ def findings(place: Path, line: str, position: int, file: str, data: bytes) -> l
         (folder / path.name / file).write_bytes(data)
     else:
         (folder / file).write_bytes(data)
-    argv = lines(str(place), str(place / "out"))[line]
     argv[position] = argv[position].replace(str(path), str(folder / (path.name if path.is_dir() else file)))
     argv += ["--max_bad", "100%"] if argv[0] in LEAVE_OUT else []
-    ran = run(ended(argv, str(folder / "out")))
-    wrong = [ran.finding] if ran.finding else []
+    status, finding = run(ended(argv, str(folder / "out")))
+    wrong = [finding] if finding else []
     wrong += output_findings(folder / "out")
-    if argv[0] in KEEP_ALL and argv[position - 1] == "--sgd" and ran.status == 0:
+    if argv[0] in KEEP_ALL and argv[position - 1] == "--sgd" and status == 0:
         wrong += lost_dialogues(folder / "out", file, data)
     return wrong
 
@@ -110,6 +99,9 @@ def damaged(name: str, whole: bytes, rng: Random) -> bytes:
         units, joined = parted(name, whole)
     except ValueError:  # it is of no format whose values we know
         return mutated_bytes(whole, rng)
+    if name.endswith(".csv") and rng.random() < 0.3:
+        header, rows = mutated_rows(units[0], units[1:], rng)
+        return joined([header, *rows])
     some = rng.choice([1, 1, 3, len(units) // 2])
     for i in rng.sample(range(len(units)), min(max(some, 1), len(units))):
         units[i] = mutated(units[i], rng, units[:3])
@@ -146,9 +138,7 @@ def _table(rows: list[Any]) -> bytes:
     out = io.StringIO(newline="")
     writer = csv.writer(out, quoting=csv.QUOTE_ALL)
     for row in rows:
-        writer.writerow(
-            [cell if isinstance(cell, str) else json.dumps(cell) for cell in (row if isinstance(row, list) else [row])]
-        )
+        writer.writerow(map(_text, row if isinstance(row, list) else [row]))
     return _bytes(out.getvalue())
 
 
@@ -164,7 +154,7 @@ def round_of(
       known: kinds of findings by command; new ones are added.
       patience: seconds in which records are taken out of a finding.
     """
-    path = input_of(place, line, position)
+    path = Path(path_of(ready(place, line)[position]))
     files = [name for name in files_of(path) if name != "run.json"] if path.is_dir() else [path.name]
     file = rng.choice([name for name in files if not name.startswith(".")] or files)
     data = damaged(file, (path / file if path.is_dir() else path).read_bytes(), rng)

@@ -5,10 +5,11 @@ import os
 import re
 import shutil
 import time
+from pathlib import Path
 from random import Random
 
 import pytest
-from commands import made
+from commands import made, path_of, ready
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import sample_dialogues
@@ -94,7 +95,7 @@ def test_mutations_are_json_and_of_the_seed(seed):
 
 
 def dialogues_of(place):
-    return json.loads((rounds.input_of(place, "perturb", 3) / "test/dialogues_001.json").read_bytes())
+    return json.loads((Path(path_of(ready(place, "perturb")[3])) / "test/dialogues_001.json").read_bytes())
 
 
 def test_a_planted_fault_is_found_and_traced_to_its_record(place, monkeypatch):
@@ -103,7 +104,6 @@ def test_a_planted_fault_is_found_and_traced_to_its_record(place, monkeypatch):
     def text(dialogue, plain=True):
         return real({**dialogue, "x": {}["planted"]} if "fuzz" in dialogue else dialogue, plain)
 
-    made(place, "perturb")
     monkeypatch.setattr(files, "dialogue_text", text)
     dialogues = dialogues_of(place)
     dialogues[2]["fuzz"] = 1

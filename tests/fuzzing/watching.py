@@ -4,7 +4,6 @@ import contextlib
 import csv
 import io
 import json
-import logging
 import re
 import signal
 import sys
@@ -18,12 +17,12 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import defusedxml.ElementTree
+import kit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fuzzing.mutations import CANARY
 from parapet.pipelines import command
-from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 
 HANGS = "it takes too long"
@@ -113,16 +112,8 @@ def message_problem(text: str) -> str:
     return "Traceback" if "Traceback (most" in text else ""
 
 
-class Ran(NamedTuple):
-    """A command that has run."""
-
-    status: int
-    errors: str
-    finding: Finding | None
-
-
-def run(argv: Sequence[str], seconds: float = 60.0) -> Ran:
-    """Runs a command in this process: status, messages, and the finding where it must not have ended in that way."""
+def run(argv: Sequence[str], seconds: float = 60.0) -> tuple[int | None, Finding | None]:
+    """Runs a command in this process: its status, and the finding where it must not have ended in that way."""
     failures: list[BaseException] = []
     real = command._failed
 
@@ -130,25 +121,17 @@ def run(argv: Sequence[str], seconds: float = 60.0) -> Ran:
         failures.append(error)
         return real(error)
 
-    printed, errors = io.StringIO(), io.StringIO()
     command._failed = failed
-    status, finding = -1, None
     try:
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors), time_limit(seconds):
-            status = main([*argv, "--quiet"])
+        with time_limit(seconds):
+            ran = kit.run(*argv, status=None)
     except (TooLong, Exception) as error:
-        finding = unexpected(error)
+        return None, unexpected(error)
     except SystemExit as stop:
-        finding = Finding(f"SystemExit({stop.code})", "".join(traceback.format_exception(stop)))
+        return None, Finding(f"SystemExit({stop.code})", "".join(traceback.format_exception(stop)))
     finally:
         command._failed = real
-        logging.getLogger().handlers[:] = []
-    text = errors.getvalue()
-    if failures and finding is None:
-        finding = _of_failure(failures[0])
-    if finding is None:
-        finding = _of_end(status, text)
-    return Ran(status, text, finding)
+    return ran.status, _of_failure(failures[0]) if failures else _of_end(ran.status, ran.errors)
 
 
 def _of_failure(error: BaseException) -> Finding:

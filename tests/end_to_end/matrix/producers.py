@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from commands import ended, lines, nets, write_checkpoints, write_inputs
+from commands import ONE_PROCESS, ended, lines, nets, write_checkpoints, write_inputs
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.main import main
@@ -47,19 +47,13 @@ def produce(place: Path, only: Callable[[str], bool] = lambda _: True) -> Iterat
         write_inputs(place)
         write_checkpoints(place)
     out = f"{place}/out"
-    every = {
-        name: ended(argv, f"{out}/{name}") for name, argv in {**lines(str(place), out), **nets(str(place), out)}.items()
-    }
-    for name, argv in every.items():
+    for name, argv in {**lines(str(place), out), **nets(str(place), out)}.items():
         if only(name) and not (place / "out" / name).exists():
-            yield name, main([*argv, *workers_of(argv)])
+            yield name, main([*ended(argv, f"{out}/{name}"), *workers_of(argv)])
     write_predictions(place)
 
 
 def workers_of(argv: list[str]) -> list[str]:
     """One local process, for the commands that have the flag."""
-    takes = argv[0] not in ("evaluate", "train", "compare", "leaderboard", "suite", "mturk") and argv[:2] not in (
-        ["release", "show"],
-        ["release", "diff"],
-    )
+    takes = argv[0] not in (*ONE_PROCESS, "mturk") and argv[:2] not in (["release", "show"], ["release", "diff"])
     return ["--workers", "1"] if takes and "--workers" not in argv else []
