@@ -86,17 +86,20 @@ def run(*argv: object, status: int | None = 0, **flags: object) -> Result:
     Args:
       argv: the command and what follows it.
       status: how it must end; None for any way.
-      flags: see :func:`argv_of`; of ``output``, which is not checked, the result has the files.
+      flags: see :func:`argv_of`; the result has the files of ``output``.
     """
     from parapet.pipelines.main import main
 
     line = argv_of(*argv, **flags)
     output, errors = io.StringIO(), io.StringIO()
+    root = logging.getLogger()  # which a command sets up for its own process: the tests' comes back
+    handlers, level = root.handlers[:], root.level
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
             ended = main(line)
     finally:
-        logging.getLogger().handlers.clear()  # which write to what is closed now
+        root.handlers[:] = handlers
+        root.setLevel(level)
     folder = line[line.index("--output") + 1] if "--output" in line else ""
     result = Result(ended, output.getvalue(), errors.getvalue(), Path(folder))
     assert status is None or ended == status, f"{line} ended with {ended}: {result.output}{result.errors}"
@@ -175,23 +178,6 @@ def dialogues_of(folder: Path) -> dict[str, Any]:
 Json = dict[str, Any]
 
 
-def action(act: str, slot: str = "", *values: str, **more: Any) -> Json:
-    return {"act": act, "slot": slot, "values": list(values), **more}
-
-
-def frame(service: str, utterance: str = "", spans: dict[str, str] | None = None, *actions: Json, **more: Any) -> Json:
-    """A frame; ``spans`` has the text of each slot, marked where it first stands in the utterance."""
-    slots = [
-        {"slot": slot, "start": utterance.index(text), "exclusive_end": utterance.index(text) + len(text)}
-        for slot, text in (spans or {}).items()
-    ]
-    return {"service": service, "slots": slots, "actions": list(actions), **more}
-
-
-def state(intent: str = "NONE", *requested: str, **values: list[str]) -> Json:
-    return {"active_intent": intent, "requested_slots": list(requested), "slot_values": values}
-
-
 def turn(speaker: str, utterance: str, *frames: Json) -> Json:
     return {"speaker": speaker, "utterance": utterance, "frames": list(frames)}
 
@@ -205,17 +191,6 @@ def dialogue(name: str, *turns: Json) -> Json:
 def slot(name: str, description: str = "", *values: str) -> Json:
     """A slot of a schema, categorical where it has values."""
     return {"name": name, "description": description, "is_categorical": bool(values), "possible_values": list(values)}
-
-
-def intent(name: str, description: str = "", *required: str, transactional: bool = False, **optional: str) -> Json:
-    return {
-        "name": name,
-        "description": description,
-        "is_transactional": transactional,
-        "required_slots": list(required),
-        "optional_slots": optional,
-        "result_slots": [],
-    }
 
 
 def service(name: str, slots: Sequence[Json], intents: Sequence[Json] = (), description: str = "") -> Json:
