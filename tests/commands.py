@@ -206,17 +206,17 @@ def nets(place: str, out: str) -> dict[str, list[str]]:
         "damd": ["--steps", "1"],
     }
     chats = {"tfidf": [], "nearest": [], "embeddings": ["--steps", "1"], "memn2n": ["--steps", "1"]}
-    found = {f"train {model}": ["train", model, "--train", sgd, *flags] for model, flags in corpora.items()}
+    every = {f"train {model}": ["train", model, "--train", sgd, *flags] for model, flags in corpora.items()}
     for model, flags in chats.items():
         given = texts[:2] if model == "nearest" else texts
-        found[f"train {model}"] = ["train", model, *given, *(facts if model != "nearest" else []), *flags]
+        every[f"train {model}"] = ["train", model, *given, *(facts if model != "nearest" else []), *flags]
     for model in (*corpora, *chats):
         reference = sgd if model in corpora else f"{task}-tst.txt"
         more = t5 if model == "pt_t5" else []  # of which prompts alone are trained
-        found[f"predict {model}"] = [
+        every[f"predict {model}"] = [
             *("predict", model, "--model", f"{out}/train {model}", "--reference", reference, *more)
         ]
-    return found
+    return every
 
 
 def ended(argv: list[str], output: str) -> list[str]:

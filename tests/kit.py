@@ -193,6 +193,17 @@ def slot(name: str, description: str = "", *values: str) -> Json:
     return {"name": name, "description": description, "is_categorical": bool(values), "possible_values": list(values)}
 
 
+def intent(name: str, description: str = "", *required: str, transactional: bool = False, **optional: str) -> Json:
+    return {
+        "name": name,
+        "description": description,
+        "is_transactional": transactional,
+        "required_slots": list(required),
+        "optional_slots": optional,
+        "result_slots": [],
+    }
+
+
 def service(name: str, slots: Sequence[Json], intents: Sequence[Json] = (), description: str = "") -> Json:
     return {"service_name": name, "description": description, "slots": list(slots), "intents": list(intents)}
 

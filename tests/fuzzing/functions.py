@@ -35,8 +35,8 @@ def _schema() -> list[Any]:
 
 def _perturbed(name: str, dialogue: Any) -> None:
     corpus = parapet.corpus_of({"test": [dialogue]}, {"test": _schema()})
-    for one in parapet.perturb(corpus, name).dialogues():
-        json.dumps(one)
+    for perturbed in parapet.perturb(corpus, name).dialogues():
+        json.dumps(perturbed)
 
 
 def _vetted(record: str) -> None:
@@ -49,8 +49,8 @@ def _vetted(record: str) -> None:
 def _anonymised(record: str) -> None:
     turns = (ChatTurn("user", record[:20_000], "Ann Lee"), ChatTurn("agent", "Hi Ann"))
     done = Anonymiser(Rules()).of(Chat("1", turns))
-    for i, one in enumerate(done.texts):
-        list(suspects_in(i, one, done.parts, done.names))
+    for i, anonymous in enumerate(done.texts):
+        list(suspects_in(i, anonymous, done.parts, done.names))
 
 
 def _typed(record: str) -> None:
@@ -90,8 +90,8 @@ FUNCTIONS = {**OF_TEXTS, **OF_DIALOGUES}
 def round_of(name: str, rng: Random, known: set[str], calls: int = 300) -> list[tuple[Any, Finding]]:
     """Calls a function on hostile records: those with a new kind of finding."""
     dialogues = sample_dialogues()
-    texts = [turn["utterance"] for one in dialogues for turn in one["turns"]] + TEXTS
-    found = []
+    texts = [turn["utterance"] for dialogue in dialogues for turn in dialogue["turns"]] + TEXTS
+    new = []
     for _ in range(calls if name in OF_TEXTS else calls // 15):
         record = (
             _hostile(rng.choice(texts), rng) if name in OF_TEXTS else mutated(rng.choice(dialogues), rng, dialogues)
@@ -99,8 +99,8 @@ def round_of(name: str, rng: Random, known: set[str], calls: int = 300) -> list[
         finding = call(partial(FUNCTIONS[name], record), SECONDS)
         if finding and (key := f"{name}: {finding.kind}") not in known:
             known.add(key)
-            found.append((record, finding))
-    return found
+            new.append((record, finding))
+    return new
 
 
 def _hostile(record: str, rng: Random) -> str:

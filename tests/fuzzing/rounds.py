@@ -84,10 +84,11 @@ def lost_dialogues(output: Path, file: str, data: bytes) -> Iterator[Finding]:
     dead |= {id_of(records[int(of[1:-1])], int(of[1:-1])) for of in dead if of[1:-1].isdigit()}
     for place in {path.parent for path in output.rglob(f"{split}/dialogues_*.json")}:
         path = place / name
-        found = Counter(id_of(one, i) for i, one in enumerate(json.loads(path.read_bytes()) if path.is_file() else []))
-        if gone := [one for one in expected if expected[one] > found[one] and one not in dead]:
+        written = json.loads(path.read_bytes()) if path.is_file() else []
+        there = Counter(id_of(record, i) for i, record in enumerate(written))
+        if gone := [key for key in expected if expected[key] > there[key] and key not in dead]:
             yield Finding("dialogues are lost", f"{place}: {gone[:5]}")
-        if new := [one for one in found if found[one] > expected[one]]:
+        if new := [key for key in there if there[key] > expected[key]]:
             yield Finding("dialogues from nowhere", f"{place}: {new[:5]}")
 
 
@@ -158,15 +159,15 @@ def round_of(
     files = [name for name in files_of(path) if name != "run.json"] if path.is_dir() else [path.name]
     file = rng.choice([name for name in files if not name.startswith(".")] or files)
     data = damaged(file, (path / file if path.is_dir() else path).read_bytes(), rng)
-    found = []
+    new = []
     for finding in findings(place, line, position, file, data):
         key = f"{LINES[line][0]}: {finding.kind}"
         if key not in known:
             known.add(key)
             less = smaller(file, data, lambda some, kind=finding.kind: any(
                 one.kind == kind for one in findings(place, line, position, file, some)), patience)  # fmt: skip
-            found.append(Found(line, position, file, less, finding))
-    return found
+            new.append(Found(line, position, file, less, finding))
+    return new
 
 
 def smaller(file: str, data: bytes, wrong: Callable[[bytes], bool], patience: float) -> bytes:
