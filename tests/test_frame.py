@@ -9,12 +9,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
-from kit import files_of
 from plugin_packages import bring
 
-import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
 
@@ -113,10 +110,6 @@ def sets_of(name: str, output: Path) -> dict[str, Path]:
     return {folder.name if folder != output else name: folder for folder in sorted(folders)}
 
 
-def test_every_installed_perturbation_is_tested_here():
-    assert set(parapet.perturbations()) == set(OPTIONS)
-
-
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     output = outputs[name]
@@ -141,37 +134,6 @@ def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     counts = json.loads((output / "run.json").read_bytes())["counts"]
     assert (counts["files"], counts["broken_files"], counts["dialogues"], counts["left_out"]) == (3, 1, 9, 1)
     assert [counts[f"dialogues/{name}/test"] for name in sets] == [8] * len(sets)
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_rows_numbers_page_and_card(name, outputs):
-    output = outputs[name]
-    perturbation = parapet.perturbations()[name]
-    tables = sorted(output.rglob(f"{perturbation.rows_folder}/test/*.parquet"))
-    assert {path.name for path in tables} == {"dialogues_001.parquet", "dialogues_002.parquet"}
-    for path in tables:
-        assert pq.read_schema(path).equals(perturbation.row_schema)
-    assert sum(pq.read_metadata(path).num_rows for path in tables)
-    page, card = ((output / file).read_text() for file in ("report.html", "README.md"))
-    assert f"Parapet · {name}" in page or name in ("typos", "verbose", "simple", "paraphrase")
-    assert "<script" not in page
-    assert card.startswith("# ")
-    json.loads((output / "statistics.json").read_bytes())
-    manifest = json.loads((output / "run.json").read_bytes())
-    assert manifest["pipeline"] == f"perturb {name}"
-    assert ("plugins" in manifest) == (name == "shout")
-    written = {path for path in files_of(output) if not path.startswith(".heard/")}  # transcripts, for another run
-    assert manifest["files"].keys() | {"run.json"} == written
-
-
-def test_a_rerun_writes_the_same_and_clears_away_what_it_no_longer_makes(corpus, outputs, tmp_path):
-    shutil.copytree(outputs["typos"], tmp_path / "out")
-    before = files_of(outputs["typos"])
-    assert run("typos", corpus, tmp_path / "out") == 0
-    assert files_of(tmp_path / "out") == before
-    flags = ["perturb", "typos", "--sgd", str(corpus), "--max_bad", "60%", "--quiet"]
-    assert main([*flags, "--output", str(tmp_path / "out")]) == 0
-    assert set(sets_of("typos", tmp_path / "out")) == {"typos"}
 
 
 def test_too_many_bad_records_publish_nothing(corpus, tmp_path, capsys):
@@ -206,60 +168,3 @@ def test_the_help_of_one_has_its_options(capsys):
     assert main(["perturb", "shout", "--help"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "--share X how many of the user turns (default: 1.0)" in printed
-
-
-def test_the_same_as_from_python(outputs):
-    """The two drivers, of dialogues and of files."""
-    (folder,) = sets_of("shout", outputs["shout"]).values()
-    whole = parapet.load_corpus()
-    dialogues = [{**dialogue, "turns": dialogue["turns"][:4]} for dialogue in whole.dialogues("test")]
-    corpus = parapet.corpus_of({"test": dialogues}, {"test": whole.services("test")})
-    perturbed = parapet.perturb(corpus, "shout", share=0.5)
-    written = [
-        dialogue
-        for path in sorted((folder / "test").glob("dialogues_*.json"))
-        for dialogue in json.loads(path.read_bytes())
-    ]
-    assert written == list(perturbed.dialogues())
-    rows = [row for path in sorted((folder / "turns").rglob("*.parquet")) for row in pq.read_table(path).to_pylist()]
-    assert rows == perturbed.rows.to_pylist()
-
-
-RELEASE = """
-name = "shouted"
-title = "Shouted dialogues"
-version = "1.0.0"
-description = "Dialogues of people who shout."
-licence = "CC0-1.0"
-changes = "First release."
-
-[[authors]]
-name = "Somebody"
-
-[[corpora]]
-path = {sample}
-name = "original"
-kind = "original"
-
-[[corpora]]
-path = "shout"
-name = "shout"
-kind = "shouted"
-
-[[tables]]
-path = "shout/turns/test"
-name = "shouted_turns"
-kind = "rows"
-key = ["dialogue_id", "turn"]
-"""
-
-
-def test_a_plugin_has_its_place_in_a_release(outputs, tmp_path):
-    (folder,) = sets_of("shout", outputs["shout"]).values()
-    shutil.copytree(folder, tmp_path / "shout")
-    config = tmp_path / "release.toml"
-    config.write_text(RELEASE.format(sample=json.dumps(str(sample_root()))))
-    assert main(["release", "build", "--config", str(config), "--output", str(tmp_path / "out"), "--quiet"]) == 0
-    (release,) = (path.parent for path in (tmp_path / "out").rglob("MANIFEST.json"))
-    assert main(["release", "verify", str(release), "--quiet"]) == 0
-    assert "shouted_turns" in (release / "README.md").read_text()

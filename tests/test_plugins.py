@@ -1,23 +1,19 @@
 """Plug-ins: the example of docs/plugin_example, installed and used by the commands; and those that are broken."""
 
 import json
-import random
 import re
 import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from plugin_packages import FROM, bring, record
+from plugin_packages import bring, record
 
 import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
-from parapet.transforms.perturbations.speech import engine
-from parapet.transforms.perturbations.speech.engine import Recogniser, Synthesiser
 from parapet.transforms.running import plugins
-from parapet.transforms.translation.memory import Engine
 
 ROOT = Path(__file__).parents[1]
 
@@ -76,14 +72,6 @@ def test_two_plugins_of_one_name_are_told(site):
         plugins.find(plugins.METRICS, "same", "--metrics")
 
 
-def test_what_is_not_there_is_told_with_what_is(site):
-    with pytest.raises(InputError, match="no metric 'x': installed plug-ins: none"):
-        plugins.choose(plugins.METRICS, "x", "--metrics")
-    bring(site, "broken_a", plugins.METRICS, "same", "broken_a:made")
-    with pytest.raises(InputError, match="no metric 'x': installed plug-ins: same"):
-        plugins.choose(plugins.METRICS, "x=1", "--metrics")
-
-
 def test_names_are_those_built_in_and_those_installed(site):
     flags = plugins.Names(plugins.TRANSLATION_ENGINES, "memory")
     assert list(flags) == ["memory", "google", "libretranslate", "local"]
@@ -101,49 +89,10 @@ def test_names_are_those_built_in_and_those_installed(site):
     assert chosen.argument == "a=b"
 
 
-def test_what_is_built_in_comes_first_and_is_no_plugin_of_a_run(site):
-    bring(site, "broken_impostor", plugins.DISTANCES, "jaccard", "broken_impostor:made", "raise RuntimeError")
-    chosen = plugins.choose(plugins.DISTANCES, "jaccard", "--name_distance")
-    assert (chosen.plugin.distribution, chosen.plugin.built_in) == ("parapet-dialogue", True)
-    assert plugins.recorded(chosen) == {}
-    assert plugins.choose(plugins.SPEECH_ENGINES, "azure", "--engine").plugin.extras == ["azure"]
-
-
-def test_what_is_installed_meanwhile_is_found(site):
-    for name in ("broken_one", "broken_two"):
-        assert name not in plugins.names(plugins.DISTANCES)
-        bring(site, name, plugins.DISTANCES, name, f"{name}:made")
-        assert name in plugins.names(plugins.DISTANCES)
-
-
 def test_an_installation_older_than_the_checkout_is_said_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(InputError, match="not even what is built in is registered: install Parapet again, pip install"):
         plugins.choose(plugins.DISTANCES, "levenshtein", "--name_distance")
-
-
-def test_help_names_plugins_and_imports_none(site, capsys):
-    bring(site, "broken_engine", plugins.TRANSLATION_ENGINES, "pig", "broken_engine:made", "raise RuntimeError")
-    assert main(["back_translate", "--help"]) == 0
-    assert "libretranslate,local,pig}" in " ".join(capsys.readouterr().out.split())
-    assert "broken_engine" not in sys.modules
-
-
-def test_members_are_what_a_protocol_names():
-    asked = ["provider", "model", "limits", "dollars_per_million", "parallel", "open", "close", "translate"]
-    assert plugins.members(Engine) == asked
-    assert plugins.members(Recogniser) == ["name", "parallel", "dollars_per_hour", "open", "close", "hear"]
-    assert set(plugins.members(Synthesiser)) == {
-        *("name", "parallel", "dollars_per_million", "open", "close", "speak"),
-        *("default_voice", "check"),
-    }
-
-
-def test_records_name_the_distribution_and_not_the_argument(example):
-    chosen = plugins.find(plugins.TRANSLATION_ENGINES, "pig_latin=secret", "--engine")
-    one = {"group": plugins.TRANSLATION_ENGINES, "name": "pig_latin", **FROM}
-    assert plugins.recorded(chosen, None, chosen) == {"plugins": [one]}
-    assert plugins.recorded(None) == {}
 
 
 def test_a_translation_engine_with_an_argument(example, tmp_path):
@@ -249,54 +198,6 @@ def test_a_metric_cannot_have_a_name_that_is_taken(site, capsys):
         assert "the rows have a column of that name" in capsys.readouterr().err
 
 
-def plainly_mentioned(folder: Path) -> tuple[list[str], list[float]]:
-    """The intent of each user frame; and of those with categorical values the share that was mentioned last."""
-    slots = {
-        (service["service_name"], slot["name"]): slot["possible_values"]
-        for service in json.loads((folder / "schema.json").read_text())
-        for slot in service["slots"]
-        if slot["is_categorical"]
-    }
-    intents, accuracies = [], []
-    for dialogue in json.loads((folder / "dialogues_001.json").read_text()):
-        said: list[str] = []
-        for turn in dialogue["turns"]:
-            said.append(turn["utterance"].lower())
-            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
-                intents.append(frame["state"]["active_intent"])
-                right = []
-                for slot, wanted in frame["state"]["slot_values"].items():
-                    if (frame["service"], slot) in slots:
-                        values = slots[frame["service"], slot]
-                        heard = [value for text in said for value in values if value.lower() in text]
-                        right.append(heard[-1:] == wanted[:1])
-                accuracies += [sum(right) / len(right)] if right else []
-    return intents, accuracies
-
-
-def test_a_model(example, tmp_path):
-    out = tmp_path / "out"
-    flags = ["--split", "dev", "--model", "mention", "--replicates", "0", "--quiet"]
-    assert main(["evaluate", "--task", "dst", *flags, "--output", str(out)]) == 0
-    metrics = json.loads((out / "metrics.json").read_text())["#ALL_SERVICES"]
-    intents, accuracies = plainly_mentioned(ROOT / "schemas" / "sample" / "dev")
-    assert metrics["active_intent_accuracy"] == intents.count("NONE") / len(intents)  # it always says NONE
-    assert metrics["average_cat_accuracy"] == pytest.approx(sum(accuracies) / len(accuracies))
-    assert metrics["average_noncat_accuracy"] == 0
-    assert record(out) == [(plugins.MODELS, "mention")]
-
-
-def test_the_speech_engine_hears_what_it_says(example):
-    chosen = engine.choose("speaker", "modem")
-    speaker = engine.make("speaker", chosen, {})
-    listener = engine.make("listener", engine.choose("listener", "modem"), {})
-    text = "a table for two at 7 o'clock"
-    assert listener.hear(speaker.speak(text, speaker.default_voice)) == text
-    assert chosen.plugin.name == "modem"
-    with pytest.raises(InputError, match="no voice of the modem"):
-        speaker.check(["plain", "fancy"])
-
-
 @pytest.mark.thorough
 def test_a_speech_engine(example, tmp_path):
     out = tmp_path / "out"
@@ -315,62 +216,6 @@ def test_two_processes_write_the_same(example, tmp_path):
         flags = ["--source", "proverbs=6", "--rates", "0.1", "--quiet", *more]
         assert main(["ood", *flags, "--output", str(tmp_path / name)]) == 0
     assert (tmp_path / "one" / "run.json").read_bytes() == (tmp_path / "two" / "run.json").read_bytes()
-
-
-def articles_dropped(dialogue: dict, seed: str, rate: float) -> list[str]:
-    """What the users of a dialogue say without articles: word by word, character by character."""
-    states = [f["state"]["slot_values"] for turn in dialogue["turns"] for f in turn["frames"] if "state" in f]
-    actions = [a for t in dialogue["turns"] if t["speaker"] == "USER" for f in t["frames"] for a in f["actions"]]
-    values = {value.lower() for state in states for of_slot in state.values() for value in of_slot}
-    values |= {value.lower() for action in actions if action["slot"] != "intent" for value in action["values"]}
-    utterances = []
-    for position, turn in enumerate(dialogue["turns"]):
-        text = turn["utterance"]
-        if turn["speaker"] == "USER":
-            spans = [slot for frame in turn["frames"] for slot in frame["slots"]]
-            kept = {i for span in spans for i in range(span["start"], span["exclusive_end"])}
-            for value in values - {"dontcare", "true", "false"}:
-                if any(letter.isalpha() for letter in value):
-                    for i in range(len(text)):
-                        around = text[i - 1 : i] + text[i + len(value) : i + len(value) + 1]
-                        if text.lower()[i:].startswith(value) and not any(letter.isalnum() for letter in around):
-                            kept |= set(range(i, i + len(value)))
-            drawn = random.Random(
-                "\0".join([seed, "dropped_articles", dialogue["dialogue_id"], str(position)]).encode()
-            )
-            dropped, at = set(), 0
-            for i, word in enumerate(words := text.split(" ")):
-                place = range(at, at + len(word) + 1)
-                at += len(word) + 1
-                head = word.lstrip("\"'(")
-                if head.lower() in ("a", "an", "the") and i + 1 < len(words) and words[i + 1][:1].isalnum():
-                    place = place[len(word) - len(head) :]
-                    if drawn.random() < rate and not kept & set(place):
-                        dropped |= set(place)
-            text = "".join(letter for i, letter in enumerate(text) if i not in dropped) if dropped else text
-        utterances.append(text)
-    return utterances
-
-
-@pytest.mark.parametrize(("seed", "rate"), [("0", 1.0), ("0", 0.5), ("a", 0.5), ("7", 0.0)])
-def test_a_perturbation(seed, rate, example, tmp_path):
-    assert {"dropped_articles", "typos"} <= set(parapet.perturbations())
-    original = parapet.load_corpus()
-    corpus = parapet.perturb(original, "dropped_articles", seed=seed, rate=rate)
-    rows = []
-    for before, after in zip(original.dialogues(), corpus.dialogues(), strict=True):
-        expected = articles_dropped(before, seed, rate)
-        assert [turn["utterance"] for turn in after["turns"]] == expected
-        rows += [
-            parapet.changed_turn(before, i, {"utterance": text})
-            for i, text in enumerate(expected)
-            if text != before["turns"][i]["utterance"]
-        ]
-    assert corpus.rows.to_pylist() == rows
-    assert bool(rows) == (rate > 0)
-    corpus.save(tmp_path / "out")
-    assert [*parapet.load_corpus(tmp_path / "out").dialogues()] == [*corpus.dialogues()]
-    assert parapet.check_perturbation("dropped_articles", seed=seed, rate=rate) == []
 
 
 def test_a_perturbation_in_a_pipeline(example):
@@ -412,11 +257,6 @@ def test_two_perturbations_of_one_name(site):
         bring(site, name, plugins.PERTURBATIONS, "same", f"{name}:Made")
     with pytest.raises(InputError, match=r"'same', of broken_a 0\.3 and broken_b 0\.3: uninstall one"):
         parapet.perturb(parapet.load_corpus(), "same")
-
-
-def test_a_perturbation_that_is_built_in_goes_before_a_plugin_of_its_name(site):
-    bring(site, "broken_typos", plugins.PERTURBATIONS, "typos", "broken_typos:Made", "raise RuntimeError")
-    assert parapet.perturbations()["typos"].__module__.startswith("parapet.")
 
 
 def test_the_page_on_perturbations(example, tmp_path, monkeypatch, capsys):

@@ -112,13 +112,6 @@ def test_the_first_bad_dialogue_fails_the_pipeline(dialogues, source, name, bad,
         pipeline.run().wait_until_finish()
 
 
-def test_no_dialogues(source):
-    with beam.Pipeline("FnApiRunner") as pipeline:
-        none = pipeline | beam.Create([]).with_output_types(dict[str, Any])
-        outputs = none | parapet.beam.Perturb("ood", rates=0.3, source=source).with_outputs()
-        assert_that(outputs.dialogues, same([]))
-
-
 VARIANTS = {
     name: {"test": [dict(one, service_name=one["service_name"] + name) for one in parapet.load_corpus(TEST).services()]}
     for name in ("v1", "v2")
@@ -153,14 +146,6 @@ def test_texts_are_refused_when_the_pipeline_is_made(transform):
     pipeline = beam.Pipeline("FnApiRunner")
     with pytest.raises(beam.typehints.TypeCheckError, match=r"expected Dict.*, got <class 'str'>"):
         _ = pipeline | beam.Create(["a text"]) | transform()
-
-
-def test_what_it_gives_has_a_type():
-    pipeline = beam.Pipeline("FnApiRunner")
-    read = pipeline | beam.Create([]).with_output_types(dict[str, Any])
-    assert (read | parapet.beam.Perturb("typos")).element_type == read.element_type
-    renamed = read | parapet.beam.ApplyVariants(VARIANTS, corpus=TEST)
-    assert renamed.element_type == beam.typehints.Tuple[str, read.element_type]
 
 
 class _Labels(PipelineVisitor):

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit import files_of
 
-import parapet
 from parapet.crowd import Composition, compose, rank
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -85,17 +84,6 @@ def test_what_is_saved_is_what_the_command_writes(tmp_path, made, sample, answer
 def test_options_are_the_flags(tmp_path, sample, answers, flags, options):
     expected = by_command(tmp_path / "command", "--schemas", sample, "--responses", *answers, *flags)
     assert saved(compose(sample, answers, **options), tmp_path / "api") == expected
-
-
-def test_two_reviewers_are_merged_as_by_the_command(tmp_path, sample, answers, decisions):
-    other = tmp_path / "other.csv"
-    other.write_text(decisions.read_text().replace(",accept,", ",reject,"))
-    flags = ["--schemas", sample, "--responses", *answers, "--reviewers", decisions, other]
-    expected = by_command(tmp_path / "command", *flags)
-    made = compose(sample, answers, reviewers=(decisions, other))
-    assert saved(made, tmp_path / "api") == expected
-    assert "adjudicate.csv" in expected
-    assert made.statistics["agreement"]["disagreements"] > 0
 
 
 def test_the_published_answers_give_the_same_by_both(tmp_path, real_data):
@@ -193,19 +181,6 @@ def test_records_are_as_good_as_files(sample, answers, decisions, made):
     assert mixed.audit.equals(made.audit)
 
 
-def test_a_corpus_a_list_of_services_and_a_file_are_as_good_as_a_folder(sample, answers, decisions, made):
-    schemas = {split: json.loads((sample / split / "schema.json").read_bytes()) for split in ("train", "dev", "test")}
-    assert compose(parapet.load_corpus(sample), answers, decisions).variants == made.variants
-    of_file = compose(sample / "test" / "schema.json", answers, decisions)
-    of_list = compose(schemas["test"], answers, decisions)
-    assert of_file.variants == of_list.variants
-    assert {name: found["schema"] for name, found in of_file.variants.items()} == {
-        name: found["test"] for name, found in made.variants.items()
-    }
-    # The other services are known to nobody here.
-    assert {letter.reason.partition(":")[0] for letter in of_list.dead_letters} >= {"unknown_service"}
-
-
 def test_a_service_that_breaks_a_rule_is_a_dead_letter(sample, answers):
     services = json.loads((sample / "test" / "schema.json").read_bytes())
     services[0]["slots"][0]["name"] = ""
@@ -273,21 +248,6 @@ def test_records_made_by_hand_are_checked(sample):
     assert refused(sample, [good], [maybe]).startswith("decisions[0]: Invalid enum value 'perhaps'")
 
 
-def test_a_folder_of_ours_is_replaced_and_any_other_is_left_alone(tmp_path, made, sample, answers):
-    first = saved(made, tmp_path / "out")
-    again = saved(compose(sample, answers, allow_partial=True), tmp_path / "out")
-    assert again.keys() == first.keys()
-    assert again["v1/train/schema.json"] != first["v1/train/schema.json"]
-    assert saved(made, tmp_path / "out") == first
-    parapet.load_corpus(sample).save(tmp_path / "corpus")
-    with pytest.raises(InputError, match="holds what 'parapet save' made"):
-        made.save(tmp_path / "corpus")
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="cannot write here"):
-        made.save(tmp_path / "file")
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 def test_a_save_that_fails_publishes_nothing(tmp_path, made, monkeypatch):
     def full(*_args: object) -> None:
         raise OSError(28, "No space left on device")
@@ -300,27 +260,6 @@ def test_a_save_that_fails_publishes_nothing(tmp_path, made, monkeypatch):
 
 
 # --- rank ----------------------------------------------------------------------------------------------------------
-
-
-def test_variants_are_in_the_order_of_rank(made, sample):
-    used: dict[tuple[str, str], list[tuple[int, float, str]]] = {}
-    for row in made.audit.to_pylist():
-        if row["variant"]:
-            used.setdefault((row["element_id"], row["field"]), []).append(
-                (row["variant"], row["distance"], row["canonical"])
-            )
-    services = layout.services_by_name(layout.read_root(sample))
-    seen = 0
-    for (element, field), found in used.items():
-        service, kind, *name = element.split("/")
-        element_of: Any = services[service]
-        if kind != "service":
-            element_of = next(e for e in getattr(element_of, f"{kind}s") if e.name == name[0])
-        by = "levenshtein" if field == "name" else "jaccard"
-        ranked = rank(getattr(element_of, field), [text for _, _, text in found], by)
-        assert [distance for distance, _ in ranked] == [distance for _, distance, _ in sorted(found)]
-        seen += len(found)
-    assert seen > 300
 
 
 @given(st.text(max_size=8), st.lists(st.text(max_size=8), max_size=6), st.sampled_from(["levenshtein", "jaccard"]))

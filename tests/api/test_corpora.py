@@ -10,41 +10,12 @@ import parapet
 from parapet.evaluation.dst.baseline import Keywords
 
 
-def test_it_has_what_the_files_have(sample):
-    corpus = parapet.load_corpus(sample)
-    assert corpus.splits == ("train", "dev", "test")
-    for split in corpus.splits:
-        assert corpus.services(split) == json.loads((sample / split / "schema.json").read_bytes())
-        paths = sorted((sample / split).glob("dialogues_*.json"))
-        assert list(corpus.dialogues(split)) == [one for path in paths for one in json.loads(path.read_bytes())]
-    assert list(corpus.dialogues()) == [one for split in corpus.splits for one in corpus.dialogues(split)]
-    names = [service["service_name"] for service in corpus.services()]
-    assert len(names) == len(set(names)) == 6
-
-
-def test_a_saved_corpus_is_the_same_bytes(sample, tmp_path):
-    parapet.load_corpus(sample).save(tmp_path / "saved")
-    for split in ("train", "dev", "test"):
-        for path in (sample / split).iterdir():
-            assert (tmp_path / "saved" / split / path.name).read_bytes() == path.read_bytes()
-    again = parapet.load_corpus(tmp_path / "saved")
-    assert list(again.dialogues()) == list(parapet.load_corpus().dialogues())
-    again.save(tmp_path / "saved_again")
-    parapet.load_corpus(sample).save(tmp_path / "saved")  # a folder of ours is replaced
-
-
 def test_a_folder_with_other_files_is_left_alone(tmp_path):
     (tmp_path / "mine" / "test").mkdir(parents=True)
     (tmp_path / "mine" / "test" / "schema.json").write_text("mine")
     with pytest.raises(parapet.InputError, match=r"mine/test/schema.json: is not of an earlier run"):
         parapet.load_corpus().save(tmp_path / "mine")
     assert (tmp_path / "mine" / "test" / "schema.json").read_text() == "mine"
-
-
-def test_a_split_alone(sample):
-    corpus = parapet.load_corpus(sample / "test")
-    assert corpus.splits == ("test",)
-    assert list(corpus.dialogues("test")) == list(parapet.load_corpus(sample).dialogues("test"))
 
 
 def test_schemas_alone(sample, tmp_path):
@@ -61,17 +32,6 @@ def test_a_release(sample, tmp_path):
     assert parapet.load_corpus(tmp_path).splits == ("train", "dev", "test")
     with pytest.raises(parapet.InputError, match=r"the release has no corpus 'v1': it has original"):
         parapet.load_corpus(tmp_path, name="v1")
-
-
-def test_what_is_in_memory(tmp_path):
-    sample = parapet.load_corpus()
-    dialogues = {split: list(sample.dialogues(split)) for split in ("dev", "test")}
-    corpus = parapet.corpus_of(dialogues, {split: sample.services(split) for split in ("test", "dev")})
-    assert corpus.splits == ("dev", "test")
-    assert list(corpus.dialogues("dev")) == dialogues["dev"]
-    first = parapet.perturb(corpus, "typos", seed=3)
-    second = parapet.perturb(sample, "typos", seed=3)
-    assert list(first.dialogues("dev")) == list(second.dialogues("dev"))
 
 
 def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path):

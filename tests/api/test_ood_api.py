@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections import Counter
 from itertools import product
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from test_same_as_commands import SPLITS, data_of, run
 
 import parapet
 from parapet.schemas.layout import sample_root
-from parapet.transforms.perturbation.base import size_of
 
 WHO, DID, WHAT = (
     ("uncle", "beekeeper", "goalkeeper", "volcano", "orchestra", "penguin", "librarian", "glacier"),
@@ -53,46 +51,6 @@ def test_it_is_what_the_command_writes(source, root, own, rates, place, seed):
         for name, corpus in sets.items():
             corpus.save(out / name)
             assert data_of(out / name) == data_of(out / "c" / name)
-
-
-def test_rates_are_exact_and_sets_nested(source):
-    sets = parapet.perturb_sets(parapet.load_corpus(), "ood", rates=(0.25, 0.7), source=source, seed="x")
-    assert list(sets) == ["ood-25", "ood-70"]
-    injected = {}
-    for name, corpus in sets.items():
-        rows = corpus.rows.to_pylist()
-        labels = Counter(row["label"] for row in rows)
-        per_split = [
-            sum(turn["speaker"] == "USER" for one in corpus.original.dialogues(split) for turn in one["turns"])
-            for split in corpus.splits
-        ]
-        assert labels == {
-            "in_domain": sum(per_split),
-            "ood": sum(size_of(f"0.{name.removeprefix('ood-')}", turns) for turns in per_split),
-        }
-        injected[name] = {(row["dialogue_id"], row["utterance"]) for row in rows if row["label"] == "ood"}
-    assert injected["ood-25"] < injected["ood-70"]
-
-
-def test_a_perturbed_corpus_has_its_own_turns(source):
-    typos = parapet.perturb(ROOTS["test"], "typos")
-    both = parapet.perturb(typos, "ood", rates=0.3, source=source)
-    in_memory = parapet.corpus_of({"test": typos.dialogues("test")}, {"test": typos.services("test")})
-    again = parapet.perturb(in_memory, "ood", rates=0.3, source=source)
-    said = {turn["utterance"] for one in both.dialogues() for turn in one["turns"] if turn["speaker"] == "USER"}
-    assert said >= {row["utterance"] for row in typos.rows.to_pylist()}
-    assert Counter(row["label"] for row in both.rows.to_pylist()) == Counter(
-        row["label"] for row in again.rows.to_pylist()
-    )
-
-
-def test_an_object_is_fitted_for_each_corpus():
-    made = parapet.perturbations()["ood"](rates=0.05)
-    first = parapet.perturb(ROOTS["all"], made)
-    before = list(first.dialogues())
-    parapet.perturb(ROOTS["test"], made)
-    assert list(first.dialogues()) == before
-    assert made.schemas is None
 
 
 def test_bad_rows_of_a_source(tmp_path, capfd):

@@ -4,8 +4,6 @@ import json
 import tempfile
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,18 +98,6 @@ def test_apply_variants(variants, tmp_path):
         assert data_of(tmp_path / name) == data_of(tmp_path / "c" / name)
 
 
-def test_variants_in_memory_are_those_of_the_folder(variants):
-    corpus = parapet.load_corpus()
-    in_memory = {
-        name: {split: parapet.load_corpus(variants / name).services(split) for split in corpus.splits}
-        for name in ("v1", "v5")
-    }
-    for name, renamed in parapet.apply_variants(corpus, in_memory).items():
-        expected = parapet.apply_variants(corpus, variants, names=[name])[name]
-        assert list(renamed.dialogues()) == list(expected.dialogues())
-        assert renamed.services() == expected.services()
-
-
 def test_a_set_of_a_variant(variants, tmp_path):
     """Typos in v2: the commands on each other's folders, the API on its own corpora."""
     run("rewrite", "--variants", str(variants), "--variant", "v2", "--output", str(tmp_path / "r"))
@@ -123,12 +109,3 @@ def test_a_set_of_a_variant(variants, tmp_path):
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "typos")
     both["typos-env1"].save(tmp_path / "e")
     assert data_of(tmp_path / "c" / "typos-env1").items() <= data_of(tmp_path / "e").items()
-
-
-def test_rows_are_the_files_of_rows(tmp_path):
-    corpus = parapet.perturb(parapet.load_corpus(), "typos", seed="x")
-    corpus.save(tmp_path)
-    tables = [pq.read_table(path) for split in corpus.splits for path in sorted((tmp_path / "turns" / split).iterdir())]
-    assert corpus.rows == pa.concat_tables(tables)
-    assert corpus.rows_of("test") == tables[-1]
-    assert corpus.rows_of("test").num_rows < corpus.rows.num_rows

@@ -1,6 +1,5 @@
 """``parapet.beam.ScoreStates``: the metrics of the command and of the function, and nothing lost in the join."""
 
-import copy
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -10,13 +9,10 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from state_predictions import BASELINE, CORPUS, DIALOGUES, PREDICTIONS, by_command, lines_of, metrics_of, wrong
+from state_predictions import CORPUS, DIALOGUES, PREDICTIONS, by_command, lines_of, metrics_of, wrong
 
 import parapet
-from parapet.evaluation.dst.baseline import Keywords
-from parapet.evaluation.dst.model import Example
 from parapet.schemas.layout import dialogue_bytes
-from parapet.schemas.service import parse_service
 
 
 def in_pipeline(references: Sequence[Any], predictions: Sequence[Any], expected: Any, **options: Any) -> None:
@@ -27,26 +23,6 @@ def in_pipeline(references: Sequence[Any], predictions: Sequence[Any], expected:
         }
         metrics = both | parapet.beam.ScoreStates(corpus=CORPUS, split="test", **options)
         assert_that(metrics, equal_to([expected]))
-
-
-def by_baseline() -> list[dict[str, Any]]:
-    """The baseline's predictions as dialogues."""
-    predicted = copy.deepcopy(DIALOGUES)
-    services = {raw["service_name"]: parse_service(raw) for raw in CORPUS.services("test")}
-    for dialogue in predicted:
-        history: list[tuple[str, str]] = []
-        for i, turn in enumerate(dialogue["turns"]):
-            history.append((turn["speaker"], turn["utterance"]))
-            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
-                example = Example(dialogue["dialogue_id"], i, services[frame["service"]], tuple(history))
-                (frame["state"],) = Keywords().predict([example])
-                del frame["slots"]
-    return predicted
-
-
-def test_a_pipeline_gives_the_metrics_of_the_command(tmp_path):
-    expected = metrics_of(by_command(tmp_path / "out", "--model", BASELINE))
-    in_pipeline(DIALOGUES, by_baseline(), expected)
 
 
 def test_lines_and_pairs_are_taken_by_a_pipeline_too():
@@ -72,20 +48,6 @@ def test_lines_and_pairs_are_taken_by_a_pipeline_too():
 def test_a_dialogue_that_is_not_on_both_sides_fails_the_pipeline(references, predictions, reason):
     with pytest.raises(Exception, match=reason):
         in_pipeline(references, predictions, None)
-
-
-def test_official_passes_over_what_is_missing_as_the_function_does():
-    some = parapet.score_states(CORPUS, PREDICTIONS[2:], official=True)
-    assert some.passed_over == {"missing_dialogues": 2, "missing_turns": 0, "unknown_slots": 0}
-    in_pipeline(DIALOGUES, PREDICTIONS[2:], some.metrics, official=True)
-
-
-def test_elements_that_are_no_dialogues_are_refused_while_the_pipeline_is_built():
-    pipeline = beam.Pipeline()
-    dialogues = pipeline | "R" >> beam.Create(DIALOGUES)
-    numbers = pipeline | "P" >> beam.Create([1, 2])
-    with pytest.raises(beam.typehints.decorators.TypeCheckError, match="requires PCollections of type"):
-        _ = {"references": dialogues, "predictions": numbers} | parapet.beam.ScoreStates()
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.integers(1, len(DIALOGUES)))

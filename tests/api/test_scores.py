@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from state_predictions import ALL, BASELINE, CORPUS, DIALOGUES, JGA, PREDICTIONS, by_command, lines_of, metrics_of
 
@@ -34,33 +32,6 @@ def predictions(tmp_path_factory):
 
 
 # --- the numbers of the command ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("flags", "options"),
-    [
-        ([], {}),
-        (["--exact"], {"fuzzy": False}),
-        (["--across_turn"], {"across_turn": True}),
-        (["--split", "dev"], {"split": "dev"}),
-        (["--split", "train"], {"split": "train"}),
-    ],
-)
-def test_a_tracker_scores_as_by_the_command(tmp_path, flags, options):
-    scored = by_command(tmp_path / "out", "--model", BASELINE, *flags)
-    found = parapet.score_states(CORPUS, Keywords(), **options)
-    assert found.metrics == metrics_of(scored)
-    assert found.joint_goal_accuracy == found.metrics[ALL][JGA]
-    files = sorted((scored / "rows" / "original").glob("*.parquet"))
-    assert found.frames.equals(pa.concat_tables(map(pq.read_table, files)))
-    assert len(files) == (2 if options.get("split") == "train" else 1)
-
-
-def test_files_score_as_by_the_command(tmp_path, predictions):
-    expected = metrics_of(by_command(tmp_path / "out", "--predictions", predictions))
-    assert 0.1 < expected[ALL][JGA] < 0.9
-    for place in (predictions, str(predictions / "test"), predictions / "test" / "dialogues_001.json"):
-        assert parapet.score_states(sample_root(), place).metrics == expected
 
 
 def test_every_form_of_predictions_gives_the_same(tmp_path, predictions):
@@ -105,17 +76,6 @@ def test_references_in_memory_score_the_same(predictions):
     assert set(unseen.frames["set"].to_pylist()) == {"ours"}
 
 
-def test_what_train_has_counts_as_seen_without_its_dialogues(tmp_path):
-    for split in ("train", "test"):
-        (tmp_path / split).mkdir()
-        (tmp_path / split / "schema.json").write_bytes((sample_root() / split / "schema.json").read_bytes())
-    (tmp_path / "test" / "dialogues_001.json").write_bytes(dialogue_bytes(DIALOGUES))
-    assert parapet.load_corpus(tmp_path).splits == ("train", "test")
-    expected = parapet.score_states(CORPUS, PREDICTIONS)
-    assert expected.metrics["#SEEN_SERVICES"]
-    assert parapet.score_states(tmp_path, PREDICTIONS).metrics == expected.metrics
-
-
 # --- variants ------------------------------------------------------------------------------------------------------
 
 
@@ -130,43 +90,6 @@ def variants():
 def scores(variants):
     corpora = {"original": CORPUS, **variants}
     return {name: parapet.score_states(corpus, Keywords()) for name, corpus in corpora.items()}
-
-
-def test_variants_and_their_sensitivity_are_the_commands(tmp_path, variants, scores):
-    for name, corpus in variants.items():
-        corpus.save(tmp_path / "variants" / name)
-    out = by_command(tmp_path / "out", "--variants", tmp_path / "variants", "--model", BASELINE, "--replicates", "50")
-    numbers = json.loads((out / "robustness.json").read_bytes())
-    assert list(scores) == list(numbers["sets"]) == ["original", "v1", "v2", "v3", "v4", "v5"]
-    for name, found in scores.items():
-        assert found.name == name
-        assert found.metrics == numbers["sets"][name]["metrics"]
-        assert found.frames.equals(pq.read_table(out / "rows" / name))
-    assert scores["v3"].frames["original_service"].to_pylist() == scores["original"].frames["service"].to_pylist()
-    for unit in ("frame", "turn"):
-        for zero in ("drop", "zero"):
-            expected = numbers["variants"]["schema_sensitivity"][f"{unit}/{zero}"][ALL]
-            for metric, value in expected.items():
-                found = parapet.schema_sensitivity(scores, metric=metric, unit=unit, zero=zero)
-                assert found == value, (unit, zero, metric)
-            interval = parapet.schema_sensitivity_interval(scores, unit=unit, zero=zero, replicates=50)
-            assert list(interval) == numbers["variants"]["schema_sensitivity_intervals"][f"{unit}/{zero}"][ALL]
-    assert parapet.schema_sensitivity(scores) == numbers["variants"]["table"][ALL]["schema_sensitivity"] > 0.05
-
-
-def test_a_variants_service_is_seen_if_its_original_is():
-    """The variants' train has the services of test, too, as the published variants have for a part of SGD."""
-    train, test = CORPUS.services("train"), CORPUS.services("test")
-    names = {service["service_name"] for service in test}
-    corpus = parapet.corpus_of(
-        {"test": DIALOGUES}, {"train": [one for one in train if one["service_name"] not in names], "test": test}
-    )
-    every = {service["service_name"]: service for service in [*train, *test]}
-    schema = [{**service, "service_name": f"{name}1"} for name, service in every.items()]
-    renamed = parapet.apply_variants(corpus, {"v1": {"train": schema, "test": schema}})["v1"]
-    metrics = parapet.score_states(renamed, Keywords()).metrics
-    assert "#SEEN_SERVICES" not in metrics
-    assert metrics["#UNSEEN_SERVICES"] == metrics[ALL]
 
 
 def test_the_original_is_in_no_sensitivity(scores):

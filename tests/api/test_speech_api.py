@@ -5,7 +5,6 @@ import shutil
 import tempfile
 from typing import Any
 
-import apache_beam as beam
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -13,14 +12,10 @@ from hypothesis import strategies as st
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")
 
-from apache_beam.testing.util import assert_that
 from heard_sets import run, three_dialogues, write_corpus
-from kit import edit
-from test_beam import same
 from test_same_as_commands import data_of
 
 import parapet
-from parapet.schemas.layout import sample_root
 
 QUICK: dict[str, Any] = {"wer": (0.1, 0.3), "language_model": "own", "snr": (14, 9, 6, 3), "sample": 4}
 FLAGS = ["--wer", "0.1,0.3", "--language_model", "own", "--snr", "14,9,6,3", "--sample", "4"]
@@ -80,33 +75,6 @@ def test_options(short, tmp_path_factory, form, noise, seed, longest):
     corpus.save(out / "a")
     assert data_of(out / "a") == data_of(out / "c" / "SR-20")
     assert {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()} == kept
-
-
-def test_the_split_train_makes_the_language_model_and_a_calibration_is_carried_over(short, tmp_path):
-    root = shutil.copytree(short, tmp_path / "sgd")
-    shutil.copytree(sample_root() / "train", root / "train")
-    edit(root / "train" / "dialogues_001.json", lambda of: [{**of[0], "turns": of[0]["turns"][:4]}])
-    (root / "train" / "dialogues_002.json").unlink()
-    flags = ["--split", "train,test", "--wer", "0.3", "--language_model", "mixed", "--snr", "14,3"]
-    assert run(tmp_path / "c", "--sgd", str(root), *flags, "--quiet") == 0
-    options = {"wer": 0.3, "language_model": "mixed", "cache": tmp_path / "c" / ".heard"}
-    parapet.perturb(root, "speech_errors", snr=(14, 3), **options).save(tmp_path / "a")
-    assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "SR-30")
-    calibration = tmp_path / "c" / "calibration.json"
-    parapet.perturb(root, "speech_errors", calibration=calibration, **options).save(tmp_path / "again")
-    assert data_of(tmp_path / "again") == data_of(tmp_path / "a"), "with the calibration of another run"
-
-
-def test_dialogues_of_a_pipeline(heard, some):
-    expected = parapet.perturb(some[0], "speech_errors", set_name="SR-30", cache=heard / ".heard", **QUICK)
-    silent = {**some[1][0], "dialogue_id": "silent", "turns": []}
-    with beam.Pipeline("FnApiRunner") as pipeline:
-        options = {"set_name": "SR-30", "corpus": some[0], "cache": heard / ".heard", **QUICK}
-        read = pipeline | beam.Create([*some[1], silent, {"dialogue_id": "broken"}])
-        outputs = read | parapet.beam.Perturb("speech_errors", **options).with_outputs()
-        assert_that(outputs.dialogues, same([*expected.dialogues(), silent]), "dialogues")
-        assert_that(outputs.rows, same(expected.rows.to_pylist()), "rows")
-        assert_that(outputs.dead_letters | beam.Map(lambda one: one.dialogue_id), same(["broken"]), "dead letters")
 
 
 @pytest.mark.parametrize(

@@ -34,41 +34,6 @@ def test_it_is_what_the_command_writes(seed, values, categorical, split):
         assert any(row["status"] == "replaced" for row in corpus.rows.to_pylist()) or values == "corpus"
 
 
-def test_a_gazetteer_and_a_corpus_that_is_trained_on(tmp_path):
-    gazetteer = tmp_path / "names.csv"
-    values = [f"{first} {last}" for first in ("Zorvik", "Quandel", "Brummel", "Ostrid") for last in ("Hesk", "Vloon")]
-    gazetteer.write_text("slot_or_kind,value\n" + "".join(f"city,{value}\n" for value in values))
-    flags = ["--values", str(gazetteer), "--least_changed", "0", "--split", SPLITS]
-    run("unseen_entities", *flags, "--output", str(tmp_path / "c"))
-    sample = parapet.load_corpus()
-    parapet.perturb(sample, "unseen_entities", values=gazetteer, training=sample).save(tmp_path / "a")
-    expected = data_of(tmp_path / "c")
-    expected.pop("statistics.json")
-    assert data_of(tmp_path / "a") == expected
-    replaced = {row["canonical_replacement"] for row in _rows(tmp_path / "a") if row["status"] == "replaced"}
-    assert replaced
-    assert replaced <= set(values)
-
-
-def _rows(folder: Path) -> list[dict]:
-    import pyarrow.parquet as pq
-
-    return [row for path in sorted(folder.glob("replacements/*/*.parquet")) for row in pq.read_table(path).to_pylist()]
-
-
-def test_a_perturbed_corpus_has_unseen_entities_of_its_own():
-    """Values are found in the dialogues as they are now, not as they lie on disk."""
-    sample = parapet.load_corpus()
-    dialogues = {split: list(sample.dialogues(split)) for split in sample.splits}
-    services = {split: sample.services(split) for split in sample.splits}
-    first = parapet.perturb(sample, "unseen_entities", seed="first", training=sample)
-    second = parapet.perturb(first, "unseen_entities", seed="second", training=sample)
-    again = {split: list(first.dialogues(split)) for split in sample.splits}
-    in_memory = parapet.perturb(parapet.corpus_of(again, services), "unseen_entities", seed="second", training=sample)
-    assert list(second.dialogues("test")) == list(in_memory.dialogues("test"))
-    assert again["test"] != dialogues["test"]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,36 +1,26 @@
 """Leaderboards: what stands in them, which differences are tested, and the files and sections that are made of them."""
 
-import csv
-import io
 import json
 import random
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
-from compare_folders import JGA, groups, intent_metrics, intents, mean, sensitivity, states
+from compare_folders import JGA, groups, mean, sensitivity, states
 
 from parapet.evaluation.compare.leaderboard import (
     Board,
     SignificanceConfig,
     grid,
-    headings,
     leaderboard,
     read_board,
     read_systems,
 )
 from parapet.evaluation.compare.page import (
     board_json,
-    escaped,
     headline,
-    latex,
-    notes,
     page_of,
     sections,
     table_files,
-    terms,
-    tiles,
 )
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Selection
 from parapet.schemas.errors import InputError
@@ -155,45 +145,6 @@ def test_states_with_variants(trackers, tmp_path):
     assert table_files(again) == table_files(board)
 
 
-def test_the_sections_of_trackers(trackers):
-    board = board_of(trackers, baselines={"pt": "ft"})
-    titles = [section.title for section in sections(board)]
-    assert titles == [
-        "Joint goal accuracy by set, %", "The same as a chart",
-        "Joint goal accuracy and schema sensitivity under variants, against the baseline",
-        "Joint goal accuracy of seen and unseen services, %",
-        "Joint goal accuracy over v1–v2 of seen and unseen services",
-        "Joint goal accuracy by service, %", "Differences",
-        "Slots lost under a variant's wording: pt", "Slots lost under a variant's wording: ft",
-    ]  # fmt: skip
-    first = table(board, "Joint goal accuracy by set, %")
-    assert first.columns == ["system", "mean", "original", "v1", "v2", "v1–v2", "schema sensitivity, %", "typos"]
-    assert [row[0] for row in first.rows] == ["pt", "ft"]
-    value, interval, drop = first.rows[0][5].split("\n")
-    original = float(first.rows[0][2].split("\n")[0])
-    assert float(drop.rstrip("%")) == pytest.approx(100 * (float(value) / original - 1), abs=0.2)
-    assert "–" in interval
-    assert {(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)} <= set(first.best)
-    sensitivities = [float(row[6].split("\n")[0]) for row in first.rows]
-    assert sensitivities[1] < sensitivities[0]  # ft is wrong under both variants more often
-    assert [cell for cell in first.best if cell[1] == 6] == [(1, 6)]  # low is good
-    against = {row[1]: row for row in table(board, "Differences").rows}
-    assert {row[0] for row in against.values()} == {"pt – ft"}
-    difference, relative = against["v1–v2"][2:4]
-    other = float(first.rows[1][5].split("\n")[0])
-    assert float(difference) == pytest.approx(float(value) - other, abs=0.11)
-    assert float(relative.rstrip("%")) == pytest.approx(100 * (float(value) / other - 1), abs=0.6)
-    groups_of = table(board, "Joint goal accuracy of seen and unseen services, %")
-    assert groups_of.groups == {0: "seen services", 2: "unseen services"}
-    dots = [one for one in sections(board) if isinstance(one, Dots)][1].dots
-    assert [(dot.label, dot.group) for dot in dots] == [
-        ("ft", "seen services"), ("ft", "unseen services"), ("pt", "seen services"), ("pt", "unseen services")
-    ]  # fmt: skip
-    services = table(board, "Joint goal accuracy by service, %")
-    assert [row[0] for row in services.rows] == ["Cabs_1", "Inns_1"]
-    assert services.columns[1:4] == ["pt original", "pt v1–v2", "pt sensitivity"]
-
-
 def test_mixes_are_folded_away(tmp_path):
     names = ["original", "typos", "typos-env1", "typos-env2", "verbose", "prod-env1"]
     systems = {
@@ -247,77 +198,6 @@ def test_relative_changes_as_in_table_3_of_sgdx(trackers):
     assert board_of(trackers).relative_changes == {}
 
 
-def test_one_system(trackers):
-    board = board_of({"ft": trackers["ft"]})
-    assert board.tests == []
-    assert board.settings.replicates == 99
-    first = table(board, "Joint goal accuracy by set, %")
-    assert len(first.rows) == 1
-    assert first.best == []
-    (tile,) = tiles(board)
-    assert tile.label == "ft: joint goal accuracy, mean over 4 sets"
-    assert tile.value.endswith("%")
-    assert "Differences" not in [section.title for section in sections(board)]
-    assert list(terms(board)) == ["Mean", "JGA", "Small print", "Schema sensitivity", "Seen, unseen"]
-    assert b"ft by set" in page_of(board)
-
-
-def test_files(trackers):
-    board = board_of(trackers)
-    files = table_files(board)
-    assert set(files) == {"table.csv", "table.parquet", "table.tex", "table.md"}
-    rows = list(csv.DictReader(io.StringIO(files["table.csv"].decode())))
-    assert list(rows[0]) == ["system", "task", "set", "group", "metric", "value", "low", "high"]
-    parquet = pq.read_table(io.BytesIO(files["table.parquet"])).to_pylist()
-    assert len(rows) == len(parquet) == len(board.values) + 2
-    for text, row in zip(rows, parquet, strict=True):
-        assert {key: value for key, value in text.items() if key in ("system", "task", "set", "group", "metric")} == {
-            key: row[key] for key in ("system", "task", "set", "group", "metric")
-        }
-        assert [float(text[key]) for key in ("value", "low", "high")] == [row[key] for key in ("value", "low", "high")]
-    assert {row["group"] for row in parquet} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
-    assert [(row["system"], row["metric"], row["value"]) for row in parquet[-2:]] == [
-        (name, "average", board.average[name].value) for name in ("pt", "ft")
-    ]
-    lines = files["table.md"].decode().splitlines()
-    assert lines[2] == "| system | mean | original | v1 | v2 | v1–v2 | schema sensitivity, % | typos |"
-    assert lines[4].startswith("| pt | **")
-    assert lines[7:10:2] == ["Joint goal accuracy of seen and unseen services, %", lines[2]]
-    assert [line.split(" |")[0] for line in lines[11:]] == [
-        "| **seen services**", "| pt", "| ft", "| **unseen services**", "| pt", "| ft"
-    ]  # fmt: skip
-    tex, seen = files["table.tex"].decode().split("\n\n")
-    assert tex.splitlines()[0] == "% Joint goal accuracy by set, \\%"
-    assert tex.splitlines()[2] == r"\begin{tabular}{lrrrrrrr}"
-    assert tex.count(r"\\") == 3
-    assert seen.count(r"\\") == 7
-    assert r"\multicolumn{8}{l}{\emph{unseen services}} \\" in seen
-    assert r"pt & \textbf{" in tex
-    assert "v1--v2" in tex
-
-
-def test_what_is_not_a_mean_of_rows(tmp_path):
-    systems = {
-        "one": [intents(tmp_path / "one", intent_metrics(0.5, 1.0, 2 / 3), [1.0, 0.0, 1.0])],
-        "two": [intents(tmp_path / "two", intent_metrics(1.0, 1.0, 1.0, 0.7), [1.0, 1.0, 1.0])],
-    }
-    board = board_of(systems)
-    assert board.systems == ["two", "one"]
-    assert {name: number.value for name, number in board.average.items()} == {"one": 75.0, "two": 100.0}
-    assert [(one.first, one.second, one.column, one.difference) for one in board.tests] == [
-        ("two", "one", "intent/a/accuracy", 50.0), ("two", "one", "intent/b/accuracy", 0.0),
-        ("two", "one", "average", 25.0),
-    ]  # fmt: skip
-    assert board.tests[1].p == board.tests[1].p_holm == 1.0
-    assert headline(board) == "two is ahead, not significantly"
-    assert notes(board) == ["Not tested, because they are not means over rows of dialogues: a macro-F1, b macro-F1."]
-    assert list(headings(board).values()) == ["average", "a accuracy", "b accuracy", "a macro-F1", "b macro-F1"]
-    by_name = {(one.system, one.set, one.metric): (one.value, one.low) for one in board.values}
-    assert by_name["one", "a", "macro_f1"] == (0.5, None)
-    assert by_name["one", "a", "accuracy"] == (0.5, 0.0)
-    assert board_of(systems, replicates=0).tests == []
-
-
 def test_where_low_is_good_and_what_is_requested(tmp_path):
     path = groups(tmp_path / "one", "ood", {"#ALL": {"f1": 0.8, "fpr95": 0.1, "bleu": 30.0}})
     board = board_of({"one": [path], "two": [path]}, "f1", "fpr95", "bleu")
@@ -325,14 +205,6 @@ def test_where_low_is_good_and_what_is_requested(tmp_path):
     assert board.average["one"].value == 55.0
     assert headline(board) == "Systems next to each other"
     assert board.systems == ["one", "two"]
-
-
-def test_a_number_that_is_not_defined(tmp_path):
-    values = {"a": None, "b": 0.1, "c": 0.1}
-    systems = {name: [groups(tmp_path / name, "ood", {"#ALL": {"f1": value}})] for name, value in values.items()}
-    board = board_of(systems)
-    assert board.systems == ["b", "c", "a"]
-    assert [row[1] for row in table(board, "F1 by set, %").rows] == ["10.0", "10.0", "–"]
 
 
 def test_everything_with_dashes(tmp_path, trackers):
@@ -370,25 +242,6 @@ def test_what_no_system_has_is_left_out_of_everything(trackers):
         "set SR-30: no system has it",
         "of the average, what no system has: combined, SR-30/f1",
     ]
-
-
-def test_hostile_names(tmp_path):
-    name, evil = "=<script>|x\\input{a}", '"><img src=x onerror=1>|`$&%#_{}~^\\'
-    keys = [(evil, "d0", 0), ("b", "d0", 0)]
-    metrics: dict[str, Any] = {group: {"accuracy": 1.0} for group in ("#ALL", evil, "b")}
-    systems = {one: [intents(tmp_path / str(i), metrics, [1.0, 1.0], keys)] for i, one in enumerate([name, "b"])}
-    board = board_of(systems)
-    files = table_files(board)
-    html = page_of(board)
-    assert b"<script>" not in html
-    assert b"<img" not in html
-    assert b"<script>" not in files["table.md"]
-    assert rb"&lt;script&gt;\|x" in files["table.md"]
-    assert any(row["system"] == "'" + name for row in csv.DictReader(io.StringIO(files["table.csv"].decode())))
-    assert r"=\textless{}script\textgreater{}\textbar{}x\textbackslash{}input\{a\} & " in latex(board)
-    assert escaped('$&%#_{}~^\\[*é漢"') == (
-        r"\$\&\%\#\_\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}{[}{*}é?" + '"'
-    )
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])

@@ -1,24 +1,17 @@
 """What systems are compared on: reading what evaluate wrote, what they share, and what cannot be compared."""
 
-import json
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 
-from parapet.evaluation.compare.leaderboard import SignificanceConfig, headings, leaderboard, read_systems
+from parapet.evaluation.compare.leaderboard import read_systems
 from parapet.evaluation.compare.results import (
     SENSITIVITY,
     VARIANTS,
     Column,
-    absent_groups,
     columns_of,
-    macro_average,
     read_outcome,
-    set_order,
     shared,
 )
 from parapet.evaluation.compare.significance import read_rows
@@ -26,18 +19,6 @@ from parapet.schemas.errors import InputError
 
 BASE = [1.0, 0.0, 1.0, 1.0]
 SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]}
-
-
-def test_the_macro_average():
-    assert macro_average([80.0, 20.0, 56.0]) == 52.0
-    assert macro_average([80.0, None]) is None
-    assert macro_average([]) is None
-
-
-def test_sets_are_in_the_order_of_the_page():
-    names = ["original", "v1", "v2", "v10", VARIANTS, "typos", "verbose", "simple", "paraphrase", "SR-10", "SR-20",
-             "SR-100", "unseen", "ood-10", "OOD-20", "Env-1", "Env-2", "accents", "srv", "#MEAN"]  # fmt: skip
-    assert sorted(set(names), key=set_order) == names
 
 
 def test_states_by_set_and_by_group(tmp_path):
@@ -61,79 +42,12 @@ def test_states_by_set_and_by_group(tmp_path):
         read_outcome(str(tmp_path / "one"))
 
 
-@pytest.mark.parametrize(
-    ("requested", "names"),
-    [
-        ("v1/joint_goal_accuracy", ["dst/v1/joint_goal_accuracy"]),
-        ("dst/v2/joint_goal_accuracy", ["dst/v2/joint_goal_accuracy"]),
-        ("schema_sensitivity", ["dst/#VARIANTS/schema_sensitivity"]),
-        (
-            "seen/joint_goal_accuracy",
-            [f"dst/{name}/seen/joint_goal_accuracy" for name in ("original", "v1", "v2", "#VARIANTS")],
-        ),
-        ("v1/Cabs_1/joint_goal_accuracy", ["dst/v1/Cabs_1/joint_goal_accuracy"]),
-    ],
-)
-def test_columns_by_name(tmp_path, requested, names):
-    outcome = read_outcome(states(tmp_path / "one", SETS))
-    assert [column.name for column in columns_of([outcome], [requested])] == names
-
-
 def test_metrics_that_are_not_there(tmp_path):
     outcome = read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
     with pytest.raises(InputError, match="no such metric: 'f2'; there are: bleu, fpr95"):
         columns_of([outcome], ["f2"])
     with pytest.raises(InputError, match="which metrics"):
         columns_of([outcome])
-
-
-def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
-    of_all = {"sgsacc": 0.9, "slot_error_rate": 0.1, "bleu": 30.0}
-    numbers = {"#ALL": of_all, "#SEEN_DOMAINS": {"sgsacc": 0.9, "slot_error_rate": 0.1}}
-    outcome = read_outcome(groups(tmp_path / "dev", "generation", numbers))
-    requested = ["sgsacc", "seen/sgsacc", "unseen/sgsacc"]
-    assert absent_groups(outcome.values, requested) == ["unseen/sgsacc"]
-    assert [column.name for column in columns_of([outcome], requested)] == [
-        "generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"
-    ]  # fmt: skip
-    for wrong in ("unseen/f2", "unseen/bleu", "v1/sgsacc"):
-        with pytest.raises(InputError, match=f"no such metric: '{wrong}'"):
-            columns_of([outcome], ["sgsacc", wrong])
-
-
-def test_rows_give_back_the_numbers(tmp_path):
-    outcome = read_outcome(states(tmp_path / "one", SETS))
-    columns = [column for column in outcome.values if column.metric in (JGA, SENSITIVITY)]
-    rows = read_rows(outcome, columns)
-    assert rows is not None
-    assert set(rows.parts) == set(columns)
-    assert rows.parts[Column("dst", "v1", JGA)] == ({"d0": (1.0, 2), "d1": (1.0, 2)},)
-    assert rows.parts[Column("dst", VARIANTS, JGA, "seen")] == (
-        {"d0": (1.0, 1), "d1": (1.0, 1)}, {"d0": (0.0, 1), "d1": (1.0, 1)}
-    )  # fmt: skip
-    (by_dialogue,) = rows.parts[Column("dst", VARIANTS, SENSITIVITY)]
-    # The second frame of d0 is wrong under both variants.
-    assert by_dialogue["d0"] == (pytest.approx(2**0.5), 2)
-    assert by_dialogue["d1"] == (pytest.approx(2**0.5), 2)
-
-
-@pytest.mark.parametrize(
-    ("unit", "zero", "expected"),
-    [("frame", "drop", 2 * 2**0.5 / 3), ("turn", "drop", 2**0.5), ("turn", "zero", 2**0.5 / 2)],
-)
-def test_the_sensitivity_as_it_was_computed(tmp_path, unit, zero, expected):
-    path = Path(states(tmp_path / "one", SETS, unit=unit, zero=zero))
-    numbers = json.loads((path / "robustness.json").read_text())
-    # Two frames a turn: that of d0 is wrong under both variants, that of d1 is 0 under v1 and 0.5 under v2.
-    for place in sorted(path.glob("rows/*/*.parquet")) if unit == "turn" else ():
-        rows = [{**row, "turn": 0, "frame": row["turn"] // 2} for row in pq.read_table(place).to_pylist()]
-        pq.write_table(pa.Table.from_pylist(rows), place)
-    numbers["variants"]["table"]["#ALL_SERVICES"]["schema_sensitivity"] = expected
-    (path / "robustness.json").write_text(json.dumps(numbers))
-    column = Column("dst", VARIANTS, SENSITIVITY)
-    rows = read_rows(read_outcome(str(path)), [column])
-    assert rows is not None
-    assert column in rows.parts
 
 
 def test_rows_that_do_not_average_to_the_number(tmp_path):
@@ -172,18 +86,6 @@ def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path):
     found, left_out = shared({"one": [one], "other": [other]})
     assert {column.set for column in found["one"][0].values} == {"a"}
     assert left_out == ["set b of intent: not scored for 'other'"]
-
-
-def test_candidates_of_one_system_are_no_other_set(tmp_path):
-    """An ensemble has the row #RANKED, the models that it is made of have none."""
-    rows = {"#ALL": {"sgsacc": 0.5}, "#SEEN_DOMAINS": {"sgsacc": 0.4}}
-    one = groups(tmp_path / "one", "generation", rows)
-    other = groups(tmp_path / "other", "generation", {**rows, "#RANKED": {"sgsacc": 0.6}})
-    systems = read_systems({"one": [one], "other": [other]}, ["sgsacc", "seen/sgsacc"])
-    assert [column.name for column in systems.columns] == ["generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"]
-    assert [systems.value("other", column) for column in systems.columns] == [0.5, 0.4]
-    assert list(headings(leaderboard(systems, SignificanceConfig())).values()) == ["mean", "all", "seen"]
-    assert systems.left_out == []
 
 
 def test_what_cannot_be_compared(tmp_path):

@@ -3,7 +3,6 @@
 import math
 import random
 from functools import partial
-from itertools import product
 
 import numpy as np
 import pytest
@@ -53,18 +52,6 @@ def test_equal_to_a_plain_loop():
     assert other.p == min(1.0, 2 * (1 + beyond) / (1 + bootstrap.REPLICATES))
 
 
-def test_near_the_exact_permutation_test():
-    first = {f"d{i}": (value, 1) for i, value in enumerate([1.0, 0.9, 0.8, 1.0, 0.7, 0.9, 0.2])}
-    second = {f"d{i}": (value, 1) for i, value in enumerate([0.5, 0.8, 0.2, 0.9, 0.8, 0.1, 0.4])}
-    gaps = [first[name][0] - second[name][0] for name in first]
-    exact = sum(
-        abs(sum(sign * gap for sign, gap in zip(signs, gaps, strict=True))) >= abs(sum(gaps)) - 1e-9
-        for signs in product((1, -1), repeat=len(gaps))
-    ) / 2 ** len(gaps)
-    ((each,),) = randomised([[(first, second)]], [1.0], [[0]], "seed", 20_000)
-    assert each.p == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 20_000))
-
-
 def test_the_mean_over_parts_moves_dialogues_together():
     first, second = drawn(1, 50, 0.6), drawn(2, 50, 0.5)
     for test in (randomised, bootstrapped):
@@ -90,15 +77,6 @@ def test_intervals_are_those_of_a_plain_loop():
     assert found[0] != found[1]
     assert found[2] is None
     assert intervals([], "s") == []
-
-
-def test_coins_are_fair_and_of_the_dialogue():
-    heads = np.stack([coins_of("0", f"d{i}", 1001) for i in range(100)])
-    assert set(np.unique(heads)) == {0, 1}
-    assert abs(heads.mean() - 0.5) < 0.01
-    assert (coins_of("0", "d1", 7) == heads[1][:7]).all()
-    assert not (coins_of("1", "d1", 1001) == heads[1]).all()
-    assert len(coins_of("0", "\ud800", 9)) == 9
 
 
 def test_holm_by_hand():

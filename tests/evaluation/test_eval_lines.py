@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from parapet.evaluation.sets import ALL, MEAN, Keyed, check_complete, groups_of, read_keyed, with_mean
+from parapet.evaluation.sets import Keyed, read_keyed
 from parapet.schemas.errors import InputError
 
 
@@ -16,15 +16,6 @@ def write(tmp_path: Path, text: str | bytes) -> str:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return str(path)
-
-
-def test_rows_have_an_id_or_a_place_in_a_dialogue(tmp_path):
-    lines = '\ufeff{"id": 7, "value": 1, "more": []}\n\n{"dialogue_id": "d", "turn": 3, "value": 2.5}\n'
-    found = read_keyed(write(tmp_path, lines), Row)
-    assert {key: (line, row.value) for key, (line, row) in found.items()} == {
-        ("", "7", 0): (1, 1.0),
-        ("", "d", 3): (3, 2.5),
-    }
 
 
 @pytest.mark.parametrize(
@@ -65,25 +56,3 @@ def test_a_file_must_be_there(tmp_path):
     for path in (tmp_path / "nothing", tmp_path):
         with pytest.raises(InputError, match="no such file"):
             read_keyed(str(path), Row)
-
-
-def test_missing_items():
-    keys = [("", "a", 0), ("", "x", 2)]
-    with pytest.raises(InputError, match="no prediction for 'b', turn 0, of 's'; 2 are missing in all"):
-        check_complete([("", "a", 0), ("s", "b", 0), ("s", "c", 1)], keys, "f")
-    check_complete(keys, keys, "f")
-
-
-def test_groups_and_their_mean():
-    assert groups_of([("b", "1", 0), ("a", "2", 0)]) == {
-        ALL: [("a", "2", 0), ("b", "1", 0)],
-        "b": [("b", "1", 0)],
-        "a": [("a", "2", 0)],
-    }
-    assert groups_of([("", "1", 0)]) == {ALL: [("", "1", 0)]}
-    assert list(groups_of([("typos", "1", 0), ("ood", "1", 0), ("original", "1", 0)])) == [
-        ALL, "original", "ood", "typos"
-    ]  # fmt: skip
-    metrics = {ALL: {"x": 0.4, "y": 1.0}, "a": {"x": 0.5, "y": None}, "b": {"x": 0.25, "y": 1.0}}
-    assert with_mean(metrics)[MEAN] == {"x": 0.375, "y": None}
-    assert MEAN not in with_mean({ALL: {"x": 1.0}, "a": {"x": 1.0}})

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -24,32 +23,12 @@ class Counting:
 PAIRS = [("premise one", "a"), ("p", "hypothesis"), ("premise one", "a"), ("p", "é\ud800")]
 
 
-def test_a_pair_is_asked_once(tmp_path):
-    inner, plain = Counting(), Counting()
-    cached = Cached(inner)
-    assert cached.entailment(PAIRS) == plain.entailment(PAIRS)
-    assert cached.entailment(PAIRS[:2]) == plain.entailment(PAIRS[:2])
-    assert sorted(inner.asked) == sorted(set(PAIRS))
-    assert inner.asked == sorted(inner.asked, key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
-    assert (cached.asked, cached.judged) == (6, 3)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_file_serves_the_next_run_to_the_last_bit(tmp_path):
     path = str(tmp_path / "judgements.jsonl")
     first = Cached(Counting(), path).entailment(PAIRS)
     inner = Counting()
     assert Cached(inner, path).entailment(PAIRS) == first
     assert inner.asked == []
-
-
-def test_another_model_is_asked_itself(tmp_path):
-    path = str(tmp_path / "judgements.jsonl")
-    Cached(Counting("1"), path).entailment(PAIRS)
-    other = Counting("2")
-    Cached(other, path).entailment(PAIRS)
-    assert len(other.asked) == 3
-    assert len(Path(path).read_text().splitlines()) == 6
 
 
 def test_what_a_kill_cut_off_is_asked_again(tmp_path):

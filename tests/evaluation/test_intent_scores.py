@@ -33,15 +33,3 @@ def test_equal_to_scikit_learn(pairs):
             (precision[i], recall[i], f1[i]), abs=1e-12
         )
         assert (one["support"], one["predicted"]) == (support[i], said.count(label))
-
-
-def test_a_class_that_is_only_predicted_is_in_no_mean_but_costs_recall():
-    counts = Counter([("a", "a"), ("a", "x"), ("b", "b"), ("b", "y"), ("b", "x")])
-    assert scores.only_predicted(counts) == {"x": 2, "y": 1}
-    assert scores.overall(counts) == pytest.approx(
-        {"accuracy": 0.4, "macro_f1": (2 / 3 + 1 / 2) / 2, "macro_precision": 1.0, "macro_recall": (1 / 2 + 1 / 3) / 2}
-    )
-    pairs = [("a", "x"), ("b", "x"), ("b", "y")]
-    confused = [{"label": label, "predicted": predicted, "items": 1} for label, predicted in pairs]
-    assert scores.most_confused(counts) == confused
-    assert scores.most_confused(counts, 1) == confused[:1]

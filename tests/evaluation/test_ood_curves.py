@@ -45,20 +45,6 @@ def test_precision_and_recall_equal_to_scikit_learn(pairs):
     assert ood.precision_recall_f1(pairs) == pytest.approx(wanted, abs=1e-12)
 
 
-def test_fpr95_where_95_percent_falls_between_scores():
-    # 19 of 20 positives are 95 %, to the item.
-    items = [(float(100 - i), True) for i in range(19)] + [(50.0, False), (40.0, True), (30.0, False)]
-    assert ood.fpr95(ood.points_of(items)) == 0.0
-    items = [(float(100 - i), True) for i in range(18)] + [(50.0, False), (40.0, True), (40.0, True), (30.0, False)]
-    assert ood.fpr95(ood.points_of(items)) == 0.5
-
-
-def test_of_thresholds_with_one_f1_the_highest_is_taken():
-    # From 3 on: 1 of 2 found, none wrong. From 1 on: both found, 2 wrong. F1 is 2/3 either way.
-    items = [(3.0, True), (2.0, False), (1.5, False), (1.0, True)]
-    assert ood.best_threshold(ood.points_of(items)) == 3.0
-
-
 TURNS = [
     Turn(ood, score, None, "") for ood, score in [(True, 0.9), (True, 0.4), (False, 0.5), (False, 0.1), (False, 0.2)]
 ]
@@ -77,12 +63,3 @@ def test_the_positive_class_and_the_direction_of_scores():
     )
     assert tune(TURNS, Orientation()) == Threshold(0.4, 0.8, 5)
     assert tune(TURNS[2:], Orientation()) is None
-
-
-def test_what_is_not_defined_is_none():
-    assert metrics_of(TURNS[:2], Orientation(), None) == {
-        "accuracy": None, "precision": None, "recall": None, "f1": None, "auroc": None, "aupr": 1.0, "fpr95": None,
-    }  # fmt: skip
-    said = [Turn(turn.ood, None, True, "") for turn in TURNS]
-    found = metrics_of(said, Orientation(), None)
-    assert (found["precision"], found["recall"], found["auroc"]) == (0.4, 1.0, None)

@@ -6,19 +6,14 @@ from pathlib import Path
 import pytest
 
 from parapet.evaluation.ranking import (
-    METRICS,
     Answers,
-    Response,
     answer_files,
     by_task,
-    call_values,
     details_of,
     evaluate,
     list_tests,
-    means,
     metrics_of,
     read_test,
-    values_of,
 )
 from parapet.evaluation.sets import ALL
 from parapet.schemas.errors import InputError
@@ -45,39 +40,6 @@ def answers(*given: str) -> str:
     return "".join(
         f'{{"dialogue": {d}, "turn": {t}, "answer": "{answer}"}}\n' for (d, t), answer in zip(keys, given, strict=False)
     )
-
-
-@pytest.mark.parametrize(
-    ("answer", "right"),
-    [
-        ("api_call french rome four cheap", (1, 1, 1, 1, 1)),
-        ("api_call french  rome four cheap", (1, 1, 1, 1, 1)),
-        ("api_call thai rome four cheap", (0, 0, 1, 1, 1)),
-        ("api_call french rome four", (0, 1, 1, 1, 0)),
-        ("api_call french rome four cheap more", (0, 1, 1, 1, 1)),
-        ("french rome four cheap", (0, 0, 0, 0, 0)),
-        ("hello french rome four cheap", (0, 0, 0, 0, 0)),
-        ("", (0, 0, 0, 0, 0)),
-    ],
-)
-def test_calls_by_field(answer, right):
-    assert tuple(call_values("api_call french rome four cheap", answer).values()) == right
-
-
-def test_what_is_no_call_and_calls_of_another_shape():
-    assert call_values("hello", "api_call a b c d") == {}
-    assert call_values("api_call R_cuisine west cheap", "api_call R_cuisine west cheap") == {"api_call": 1.0}
-
-
-def test_a_dialogue_is_right_where_all_of_it_is():
-    said = [(0, "a", "a"), (0, "b", " b "), (1, "a", "a"), (1, "b", "c"), (2, "a", "x")]
-    responses = [Response(dialogue, i, "", wanted, given) for i, (dialogue, wanted, given) in enumerate(said)]
-    values = values_of(responses)
-    assert [one["per_response"] for one in values] == [1, 1, 1, 0, 0]
-    assert [one["per_dialogue"] for one in values] == [None, 1, None, 0, 0]
-    found = means(values)
-    assert (found["per_response"], found["per_dialogue"]) == pytest.approx((0.6, 1 / 3))
-    assert {found[name] for name in METRICS[2:]} == {None}
 
 
 def ranked(*given: list[str]) -> str:
@@ -156,15 +118,6 @@ def test_files_by_task_oov_beside_plain(tmp_path):
     details = details_of(Answers(files, frozenset({"hello"})))
     assert by_task(details) == [["Task 1", "75.0% (50.0%)", "75.0% (50.0%)"]]
     assert details["files"]["task1-API-calls-tst"]["not_among_candidates"] == 2
-
-
-def test_what_is_not_answered_is_not_scored(tmp_path):
-    chat = "1 hi\t<SILENCE>\n2 table for two\thello\n3 bye\t<SILENCE>\n\n"
-    reference = write(tmp_path, "t.txt", chat)
-    given = write(tmp_path, "t.jsonl", '{"dialogue": 0, "turn": 0, "answer": "hello"}')
-    for predictions in (reference, given):
-        (response,) = read_test(reference, predictions, frozenset({"hello"})).responses
-        assert (response.user, response.reference, response.answer) == ("table for two", "hello", "hello")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from parapet.evaluation import bootstrap
 from parapet.evaluation.response.goals import Reference, Response, judge, reference_of
-from parapet.evaluation.response.task import Bleu, Scores, SetScores, dialogue_sums, own_responses, scores_of, table_of
+from parapet.evaluation.response.task import Bleu, Scores, SetScores, dialogue_sums, own_responses, scores_of
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.service import parse_service
 
@@ -73,27 +73,6 @@ def scored(of: Reference, said: dict[str, list[Response]]) -> SetScores:
 def numbers(scores: Scores | None) -> tuple[float | None, ...]:
     assert scores is not None
     return scores.inform, scores.success, scores.bleu, scores.combined
-
-
-def test_a_system_that_is_good_in_one_domain_only():
-    of = reference(("Inns_1",), ("Bars_1",), ("Inns_1", "Bars_1"))
-    said = own_responses(of.responses)
-    # In the second half of the third dialogue, and in all of the second, the system says something else.
-    said["d1"] = [Response(t, "sorry no idea") for t in (1, 3)]
-    said["d2"] = [*said["d2"][:2], *(Response(t, "sorry no idea") for t in (5, 7))]
-    found = scored(of, said)
-    assert set(found.domains) == {"Inns", "Bars"}
-    assert numbers(found.domains["Inns"]) == pytest.approx((1.0, 1.0, 100.0, 200.0))
-    assert numbers(found.domains["Bars"]) == (0.0, 0.0, 0.0, 0.0)
-    assert numbers(found.mean) == pytest.approx((0.5, 0.5, 50.0, 100.0))
-    assert (found.all.inform, found.all.success) == (1 / 3, 1 / 3)  # only the first dialogue as a whole
-    assert [(one.dialogues, one.responses) for one in (*found.domains.values(), found.all)] == [(2, 4), (2, 4), (3, 8)]
-    assert found.domains["Inns"].intervals["inform"] == (1.0, 1.0)
-    low, high = found.all.intervals["inform"] or (1.0, 0.0)
-    assert low <= 1 / 3 <= high
-    cells = table_of({"original": found}).rows
-    assert [row[0] for row in cells] == ["Bars", "Inns", "mean over domains"]
-    assert cells[2][1].splitlines()[0] == "50.0"
 
 
 def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops():

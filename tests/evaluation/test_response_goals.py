@@ -8,10 +8,7 @@ from parapet.evaluation.response.goals import (
     Request,
     Response,
     Search,
-    is_said,
     judge,
-    placeholders,
-    placeholders_of,
     satisfies,
 )
 
@@ -27,16 +24,6 @@ ROMAN = Search("Inns_1", {"city": ("Rome",)}, ("name",))
 def met(search: Search, *said: Response | str) -> bool:
     turns = [Response(2 * i + 1, one) if isinstance(one, str) else one for i, one in enumerate(said)]
     return judge(Goal((search,)), turns, KNOWN).searches[0]
-
-
-def test_an_offer_in_words():
-    assert met(ROMAN, "How about ANCHOR?")
-    assert not met(ROMAN, "How about Castle?")
-    assert not met(ROMAN, "How about Anchorage?")
-    assert not met(ROMAN)
-    both = Search("Inns_1", {"city": ("rome",)}, ("name", "price"))
-    assert met(both, "Anchor, at ten.")
-    assert not met(both, "Anchor, at 20.", "At 10!")
 
 
 def test_an_offer_counts_in_its_turns_only():
@@ -98,16 +85,6 @@ def test_what_answers_a_request(text, answered):
     assert (found.inform, found.success) == (1.0, float(answered))
 
 
-def test_success_needs_inform_and_is_of_dialogues_with_a_goal():
-    request = Request("Inns_1", "phone", ("555-1",))
-    failed = judge(Goal((ROMAN,), (request,)), [Response(1, "555-1")], KNOWN)
-    assert (failed.inform, failed.success) == (0.0, 0.0)
-    alone = judge(Goal((), (request,)), [Response(1, "No.")], KNOWN)
-    assert (alone.inform, alone.success) == (1.0, 0.0)
-    nothing = judge(Goal(), [Response(1, "Hi")], KNOWN)
-    assert (nothing.inform, nothing.success) == (None, None)
-
-
 def test_constraints():
     train = {"day": "monday", "leaveAt": "9:15", "arriveBy": "10:07"}
     assert satisfies(train, {"day": ("MONDAY", "sunday"), "colour": ("red",), "leaveAt": ("dontcare",)})
@@ -115,14 +92,3 @@ def test_constraints():
     assert satisfies(train, {"leaveAt": ("09:15",), "arriveBy": ("10:30",)})
     assert not satisfies(train, {"leaveAt": ("09:30",)})
     assert not satisfies(train, {"arriveBy": ("10:00",)})
-
-
-def test_words_and_names():
-    assert is_said("$5", "it is $5.")
-    assert not is_said("5", "it is 55 or 5a")
-    assert is_said("5", "55 or 5")
-    assert not is_said("", "anything")
-    assert placeholders("[Restaurant-Name], [value_post] [] [ref") == {"restaurant_name", "value_postcode"}
-    own, shared = placeholders_of("Trains_2", "Id")
-    assert own == {"trains_2_trainid", "trains_trainid"}
-    assert shared == {"trainid", "value_trainid"}

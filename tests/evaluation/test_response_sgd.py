@@ -9,11 +9,7 @@ import pytest
 
 from parapet.evaluation.response.goals import (
     END,
-    Goal,
     Reference,
-    Request,
-    Search,
-    naming_slots,
     read_entities,
     read_reference,
     reference_of,
@@ -84,43 +80,11 @@ def dialogues(turns: list[dict[str, Any]] = TURNS, name: str = "1_00000") -> lis
     return msgspec.convert([{"dialogue_id": name, "services": ["Inns_1"], "turns": turns}], list[Dialogue])
 
 
-def test_searches_and_requests_of_the_annotation():
-    found = reference_of(dialogues(), SERVICES)
-    assert found.goals["1_00000"] == Goal(
-        (
-            Search("Inns_1", {"city": ("Rome",)}, ("inn_name",), (ROMAN,), 1, 4),
-            Search("Inns_1", {"city": ("Bonn",)}, ("inn_name",), (GERMAN,), 5, 5),
-        ),
-        (Request("Inns_1", "phone", ("12",), 3),),
-    )
-    assert found.skipped == {"never_answered": 1, "yes_or_no": 1}
-    assert found.responses == {"1_00000": {1: "Anchor?", 3: "12, yes", 5: "Castle", 7: "Your inn in Bonn is booked."}}
-    assert found.knowledge.entities == {"Inns_1": [dict(sorted(one.items())) for one in (GERMAN, ROMAN)]}
-    assert found.knowledge.ways("Inns_1", "fare", "10") == ["10", "ten"]
-    more = reference_of(dialogues(), SERVICES, {"Inns_1": [{"inn_name": "Inn"}]})
-    assert {"inn_name": "Inn"} in more.knowledge.entities["Inns_1"]
-    assert [one.results for one in more.goals["1_00000"].searches] == [
-        (ROMAN, {"inn_name": "Inn"}), (GERMAN, {"inn_name": "Inn"})
-    ]  # fmt: skip
-
-
 def test_a_search_lasts_until_the_next_or_to_the_end():
     only = reference_of(dialogues(TURNS[:2]), SERVICES).goals["1_00000"].searches
     assert [(one.first, one.last) for one in only] == [(1, END)]
     again = reference_of(dialogues([*TURNS[:2], user("alternatives?"), TURNS[1]]), SERVICES).goals["1_00000"].searches
     assert [(one.first, one.last) for one in again] == [(1, 2), (3, END)]
-
-
-def test_the_slots_that_name_an_entity():
-    def named(*slots: str) -> tuple[str, ...]:
-        offer = system("!", *(act("OFFER", slot, ("x",)) for slot in slots), **search(ROMAN, city="Rome"))
-        return naming_slots(dialogues([TURNS[0], offer]), SERVICES)["Inns_1", "FindInn"]
-
-    assert named("city", "inn_name", "fare") == ("inn_name",)
-    assert named("city", "phone", "fare") == ("fare", "phone")
-    assert named("city") == ("city",)
-    without = [TURNS[0], system("It is 10", act("INFORM", "fare", ("10",)), **search(ROMAN, city="Rome"))]
-    assert reference_of(dialogues(without), SERVICES).goals["1_00000"].searches == ()
 
 
 def test_what_the_schema_lacks():
@@ -141,18 +105,6 @@ def test_the_reference_itself_and_a_system_that_says_nothing():
     silent = {name: dict.fromkeys(turns, "") for name, turns in reference.responses.items()}
     mute = scored(reference, own_responses(silent), "13a")
     assert mute.metrics[ALL] == {"inform": 0.0, "success": 0.0, "bleu": 0.0, "combined": 0.0}
-
-
-def test_bleu_is_sacrebleus():
-    import sacrebleu
-
-    reference = reference_of(dialogues(), SERVICES)
-    texts = ["anchor ?", "12 , yes", "castle it is", "the inn in bonn is booked ."]
-    said = own_responses({"1_00000": dict(zip((1, 3, 5, 7), texts, strict=True))})
-    wanted = sacrebleu.corpus_bleu(
-        texts, [["Anchor?", "12, yes", "Castle", "Your inn in Bonn is booked."]], lowercase=True
-    ).score
-    assert scored(reference, said, "13a").metrics[ALL]["bleu"] == wanted
 
 
 GOALS = {

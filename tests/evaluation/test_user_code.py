@@ -1,9 +1,7 @@
 """Code of the user's own: how it is found, called with arguments, and blamed."""
 
 import json
-import os
 import re
-import sys
 from typing import Any
 
 import pytest
@@ -157,32 +155,6 @@ def test_a_mistake_that_the_code_explains_is_passed_on(tmp_path):
     with pytest.raises(InputError) as caught:
         user_code.resolve(UserCode("polite.py:Tracker", {}, str(tmp_path)))
     assert str(caught.value) == "set TRACKER_KEY"
-
-
-def test_two_models_have_helpers_of_one_name(tmp_path):
-    before = list(sys.path)
-    for name in ("first", "second", "first"):
-        folder = tmp_path / name
-        (folder / "helpers").mkdir(parents=True, exist_ok=True)
-        (folder / "helpers" / "words.py").write_text(f"name = {name!r}")
-        (folder / "json.py").write_text(
-            "import helpers.words\ndef function(batch):\n    import helpers.words as again\n"
-            "    return [(helpers.words.name, again.name)]"
-        )
-        predict = user_code.make(UserCode("json.py:function", {}, str(folder)), "predict")
-        assert predict([1]) == [(name, name)]
-    assert sys.modules["json"] is json  # a file may have the name of a module that is in use
-    assert sys.path == before
-
-
-def test_a_file_that_changed_is_read_again(tmp_path):
-    path = tmp_path / "changing.py"
-    code = UserCode("changing.py:function", {}, str(tmp_path))
-    for i in range(2):
-        path.write_text(f"def function(batch):\n    return [{i}]")
-        os.utime(path, (i, i))  # Python keeps what it has compiled of a file by its seconds
-        assert user_code.make(code, "predict")([1]) == [i]
-        assert user_code.resolve(code) is user_code.resolve(code)
 
 
 def test_values_of_arguments():

@@ -1,47 +1,16 @@
 """The protocol: keys, faults and how botocore stands them, hooks, counts, restarts, the controls."""
 
-import os
-import signal
 import socket
-import subprocess
-import sys
-import threading
 from collections import Counter
 from decimal import Decimal
 
 import pytest
 
-from parapet.local_mturk.errors import MTurkError
-from parapet.local_mturk.faults import Call, Drop, Faults, faults_from
+from parapet.local_mturk.faults import Faults, faults_from
 from parapet.local_mturk.server import LocalMTurk
 from parapet.schemas.errors import InputError
 
 exceptions = pytest.importorskip("botocore.exceptions")
-
-
-def test_keys(tmp_path, connect, refused):
-    with LocalMTurk(tmp_path / "a", refused_keys={"BAD"}) as server:
-        connect(server, key="ANY").get_account_balance()
-        code, message = refused(connect(server, key="BAD").get_account_balance)
-        assert (code, message) == (
-            "UnrecognizedClientException",
-            "The security token included in the request is invalid.",
-        )
-    with LocalMTurk(tmp_path / "b", accepted_keys={"GOOD"}) as server:
-        connect(server, key="GOOD").get_account_balance()
-        assert refused(connect(server, key="ANY").get_account_balance)[0] == "UnrecognizedClientException"
-
-
-def test_errors_are_as_mturk_sends_them(client):
-    with pytest.raises(client.exceptions.RequestError) as caught:
-        client.get_hit(HITId="3NONE")
-    response = caught.value.response
-    assert response["Error"]["Code"] == "RequestError"
-    assert response["TurkErrorCode"] == "AWS.MechanicalTurk.HITDoesNotExist"
-    assert response["Message"] == response["Error"]["Message"]
-    assert response["Message"].startswith("Hit 3NONE does not exist. (1")
-    assert response["ResponseMetadata"]["HTTPStatusCode"] == 400
-    assert response["ResponseMetadata"]["RequestId"]
 
 
 def test_raw_requests(browser):
@@ -106,44 +75,6 @@ def test_faults_that_cannot_be(given):
         faults_from(given)
 
 
-def test_hooks_see_every_call_and_may_meddle(mturk, client, hit, refused):
-    seen: list[tuple[str, int, str]] = []
-
-    def before(call: Call) -> None:
-        seen.append(("before", call.index, call.outcome))
-        if call.index == 2:
-            raise Drop
-        if call.index == 3:
-            raise MTurkError("Rate exceeded", code="ThrottlingException")
-
-    def after(call: Call) -> None:
-        seen.append(("after", call.index, call.outcome))
-        if call.index == 4:
-            raise Drop
-
-    mturk.on_request(before)
-    mturk.on_response(after)
-    client.get_account_balance()
-    with pytest.raises(exceptions.HTTPClientError):
-        client.create_hit(**hit)
-    assert mturk.snapshot()["hits"] == {}
-    assert refused(client.create_hit, **hit)[0] == "ThrottlingException"
-    with pytest.raises(exceptions.HTTPClientError):
-        client.create_hit(**hit)
-    assert len(mturk.snapshot()["hits"]) == 1
-    assert seen == [
-        ("before", 1, ""),
-        ("after", 1, "ok"),
-        ("before", 2, ""),
-        ("after", 2, "dropped_before"),
-        ("before", 3, ""),
-        ("after", 3, "ThrottlingException"),
-        ("before", 4, ""),
-        ("after", 4, "ok"),
-    ]
-    assert mturk.calls["CreateHIT"] == Counter(dropped_before=1, ThrottlingException=1, dropped_after=1)
-
-
 def test_a_restart_changes_nothing(tmp_path, connect, browse, hit):
     path = tmp_path / "state.sqlite"
     with LocalMTurk(path, seed=3, balance=Decimal(50)) as server:
@@ -166,46 +97,6 @@ def test_a_restart_changes_nothing(tmp_path, connect, browse, hit):
         other = client.create_hit(**hit)["HIT"]
         assert other["HITId"] != made
         assert other["HITTypeId"] == before["hits"][made]["HITTypeId"]
-
-
-KILLED = """
-import sys, time
-from parapet.local_mturk.server import LocalMTurk
-with LocalMTurk(sys.argv[1]) as server:
-    print(server.url, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_killed_server_has_all_that_it_answered(tmp_path, connect, hit):
-    path = tmp_path / "state.sqlite"
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
-    ) as process:
-        url = process.stdout.readline().strip()
-        client = connect(type("Server", (), {"url": url}))
-        ids = [client.create_hit(**hit)["HIT"]["HITId"] for _ in range(5)]
-        os.kill(process.pid, signal.SIGKILL)
-    with LocalMTurk(path) as server:
-        assert list(server.snapshot()["hits"]) == ids
-        assert server.count("CreateHIT") == 5
-
-
-def test_many_clients_at_once(mturk, connect, hit, browse):
-    made = connect(mturk).create_hit(**hit | {"MaxAssignments": 40, "Reward": "0.01"})["HIT"]["HITId"]
-
-    def worker(name: str) -> None:
-        browser = browse(mturk.url)
-        for i in range(10):
-            browser.json("POST", f"/accept?hit_id={made}&worker_id={name}{i}")
-
-    threads = [threading.Thread(target=worker, args=(f"AW{i}X",)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(mturk.snapshot()["assignments"]) == 40
-    assert mturk.snapshot()["hits"][made]["NumberOfAssignmentsAvailable"] == 0
 
 
 def test_controls_over_http(mturk, browser, connect, refused):

@@ -12,16 +12,6 @@ def at(mturk, seconds):
     return datetime.datetime.fromtimestamp(mturk.now() + seconds, datetime.UTC)
 
 
-def test_equal_types_are_one(client):
-    asked = {"Reward": "0.5", "Title": "t", "Description": "d", "AssignmentDurationInSeconds": 60}
-    locale = {"QualificationTypeId": "00000000000000000071", "Comparator": "In", "LocaleValues": [{"Country": "US"}]}
-    first = client.create_hit_type(**asked)["HITTypeId"]
-    assert first == client.create_hit_type(**asked | {"Reward": "0.50", "Keywords": ""})["HITTypeId"]
-    others = [asked | {"Reward": "0.51"}, asked | {"Title": "T"}, asked | {"QualificationRequirements": [locale]}]
-    ids = {client.create_hit_type(**other)["HITTypeId"] for other in others}
-    assert len(ids | {first}) == 4
-
-
 def test_what_does_not_exist(client, refused, hit):
     assert refused(client.get_hit, HITId="3NONE")[0] == "HITDoesNotExist"
     assert refused(client.delete_hit, HITId="3NONE")[0] == "HITDoesNotExist"
@@ -41,17 +31,6 @@ def test_hits_are_listed_newest_first_page_by_page(client, make_hit, refused):
     assert [each["HITId"] for each in client.list_hits(NextToken=token)["HITs"]] == ids[9::-1]
     assert refused(client.list_reviewable_hits, NextToken=token)[0] == "InvalidParameterValue"
     assert refused(client.list_hits, NextToken="gibberish")[0] == "InvalidParameterValue"
-
-
-def test_a_token_makes_one_hit_for_24_hours(client, refused, hit, mturk):
-    made = client.create_hit(**hit, UniqueRequestToken="once")["HIT"]["HITId"]
-    code, message = refused(client.create_hit, **hit, UniqueRequestToken="once")
-    assert code == "HitAlreadyExists"
-    assert made in message
-    mturk.advance(24 * 3_600 - 60)
-    assert refused(client.create_hit, **hit, UniqueRequestToken="once")[0] == "HitAlreadyExists"
-    mturk.advance(61)
-    assert client.create_hit(**hit, UniqueRequestToken="once")["HIT"]["HITId"] != made
 
 
 def test_a_refused_request_does_not_use_its_token_up(client, refused, hit):
@@ -96,21 +75,6 @@ def test_expired_by_hand_and_put_on_offer_again(client, make_hit, browser, mturk
     browser.work(hit_id)
     # As Dallinger's issue 3109 has it.
     assert refused(client.update_expiration_for_hit, HITId=hit_id, ExpireAt=later)[0] == "DuplicateRequest"
-
-
-def test_more_assignments(client, make_hit, mturk, refused):
-    hit_id = make_hit()
-    more = {"HITId": hit_id, "NumberOfAdditionalAssignments": 2}
-    client.create_additional_assignments_for_hit(**more, UniqueRequestToken="t")
-    assert (
-        refused(client.create_additional_assignments_for_hit, **more, UniqueRequestToken="t")[0] == "DuplicateRequest"
-    )
-    found = client.get_hit(HITId=hit_id)["HIT"]
-    assert (found["MaxAssignments"], found["NumberOfAssignmentsAvailable"]) == (5, 5)
-    assert balance(client) == Decimal("997.00")
-    mturk.advance(24 * 3_600 + 1)
-    client.create_additional_assignments_for_hit(**more, UniqueRequestToken="t")
-    assert client.get_hit(HITId=hit_id)["HIT"]["MaxAssignments"] == 7
 
 
 def test_ten_assignments_are_a_border(client, make_hit, refused):

@@ -86,10 +86,6 @@ def test_what_is_no_object_is_no_request(params):
     assert why("GetAccountBalance", params)[0] == "SerializationException"
 
 
-def test_null_is_the_same_as_nothing():
-    assert checked("ListHITs", {"MaxResults": None}) == {}
-
-
 def test_the_model_has_what_is_done_here():
     assert set(_DONE_HERE) <= operations()
 
@@ -139,18 +135,6 @@ def test_bounds_that_the_model_lacks(shared, refused, hit, changes, member):
     code, message = refused(shared[1].create_hit, **{**hit, **changes})
     assert code == "ParameterValidationError"
     assert f"is not valid for the parameter {member}." in message
-
-
-def test_the_bounds_themselves_are_fine(make_hit):
-    make_hit(
-        Title="t" * 128,
-        Description="d" * 2_000,
-        Keywords="k" * 1_000,
-        RequesterAnnotation="a" * 255,
-        AutoApprovalDelayInSeconds=0,
-        AssignmentDurationInSeconds=30,
-        LifetimeInSeconds=31_536_000,
-    )
 
 
 def test_a_hit_needs_a_question(client, refused, hit):

@@ -2,12 +2,9 @@
 
 import pytest
 
-from parapet.local_mturk.qualifications import Profile
-
 US = {"QualificationTypeId": "00000000000000000071", "Comparator": "EqualTo", "LocaleValues": [{"Country": "US"}]}
 PERCENT = {"QualificationTypeId": "000000000000000000L0", "Comparator": "GreaterThanOrEqualTo", "IntegerValues": [95]}
 NUMBER = {"QualificationTypeId": "00000000000000000040", "Comparator": "GreaterThan", "IntegerValues": [500]}
-MASTERS = {"QualificationTypeId": "2F1QJWKUDD8XADTFD2Q0G6UTO95ALH", "Comparator": "Exists"}
 NEW = {"Name": "asked before", "Description": "Has done part of this", "QualificationTypeStatus": "Active"}
 
 
@@ -100,40 +97,6 @@ def test_how_many_requirements_and_of_what(make_hit, refused):
     unknown = {"QualificationTypeId": "3NONE", "Comparator": "Exists"}
     assert refused(make_hit, QualificationRequirements=[unknown])[0] == "QualificationTypeDoesNotExist"
     make_hit(QualificationRequirements=[US, PERCENT, NUMBER])
-
-
-WHO = [
-    (US, Profile(), True),
-    (US, Profile(country="DE"), False),
-    (requirement(Comparator="NotEqualTo"), Profile(country="DE"), True),
-    (requirement(Comparator="In", LocaleValues=[{"Country": "GB"}, {"Country": "US"}]), Profile(), True),
-    (requirement(Comparator="NotIn", LocaleValues=[{"Country": "GB"}, {"Country": "US"}]), Profile(), False),
-    (requirement(LocaleValues=[{"Country": "US", "Subdivision": "CA"}]), Profile(), False),
-    (requirement(LocaleValues=[{"Country": "US", "Subdivision": "CA"}]), Profile(subdivision="CA"), True),
-    (PERCENT, Profile(percent_approved=95), True),
-    (PERCENT, Profile(percent_approved=94), False),
-    (NUMBER, Profile(number_approved=500), False),
-    ({**NUMBER, "Comparator": "LessThanOrEqualTo"}, Profile(number_approved=500), True),
-    ({**NUMBER, "Comparator": "LessThan"}, Profile(number_approved=500), False),
-    ({**NUMBER, "Comparator": "NotEqualTo"}, Profile(number_approved=500), False),
-    ({**NUMBER, "Comparator": "In"}, Profile(number_approved=500), True),
-    ({**NUMBER, "Comparator": "NotIn"}, Profile(number_approved=500), False),
-    (MASTERS, Profile(), False),
-    (MASTERS, Profile(masters=True), True),
-    ({**MASTERS, "Comparator": "DoesNotExist"}, Profile(), True),
-]
-
-
-@pytest.mark.parametrize(("asked", "profile", "may"), WHO)
-def test_who_may_work(shared, hit, asked, profile, may):
-    mturk, client, browser = shared
-    hit_id = client.create_hit(**hit, QualificationRequirements=[asked])["HIT"]["HITId"]
-    mturk.set_worker("A1", profile)
-    status, answer = browser.json("POST", f"/accept?hit_id={hit_id}&worker_id=A1")
-    assert (status == 200) is may
-    if not may:
-        assert answer["reason"] == "not_qualified"
-        assert asked["Comparator"] in answer["detail"]
 
 
 def test_a_qualification_keeps_workers_away(client, made, make_hit, browser):

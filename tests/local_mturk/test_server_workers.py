@@ -35,14 +35,6 @@ def row(**changes: object) -> str:
     return json.dumps({**good, **changes})
 
 
-def given(server, hit_id):
-    return {
-        each["WorkerId"]: parse_answer_xml(each["Answer"])
-        for each in server.snapshot()["assignments"].values()
-        if each["HITId"] == hit_id
-    }
-
-
 def test_scripts_are_read_and_what_is_none_is_counted(tmp_path):
     boxes = answer_xml({"taskAnswers": json.dumps([{"slot_0": "two", "note": "hm"}])})
     lines = [
@@ -62,27 +54,6 @@ def test_scripts_are_read_and_what_is_none_is_counted(tmp_path):
     assert unusable == Counter(broken_row=3, worker_id=1, broken_xml=1, unsafe_xml=1)
     with pytest.raises(InputError, match="cannot be read"):
         scripts_from_jsonl(tmp_path / "none")
-
-
-def test_a_script_goes_to_the_pages_that_ask_for_its_fields(mturk, make_hit):
-    part_1 = make_hit(Question=question("intent_0", "slot_0"))
-    part_2 = make_hit(Question=question("slot_1"))
-    make_hit(Question=question("slot_0", "slot_1"), RequesterAnnotation="Parcels_1:descriptions")
-    report = play(mturk.url, [script("A1", slot_0="a\nb", slot_1="c", intent_0=""), script("A2", slot_1="d")])
-    assert report == Report(3, Counter())
-    assert given(mturk, part_1) == {"A1": {"intent_0": "", "slot_0": "a\r\nb"}}
-    assert given(mturk, part_2) == {"A1": {"slot_1": "c"}, "A2": {"slot_1": "d"}}
-    times = [each["SubmitTime"] - each["AcceptTime"] for each in mturk.snapshot()["assignments"].values()]
-    assert all(90 <= seconds <= 120 for seconds in times)
-
-
-def test_when_a_hit_is_full_its_top_up_is_played(mturk, make_hit):
-    full = make_hit(Question=question("slot_0", "slot_1"), MaxAssignments=1)
-    top_up = make_hit(Question=question("slot_1"), MaxAssignments=1)
-    report = play(mturk.url, [script(f"AW{i}", slot_0="x", slot_1=str(i)) for i in range(3)])
-    assert report == Report(2, Counter(no_assignment_left=1))
-    assert given(mturk, full) == {"AW0": {"slot_0": "x", "slot_1": "0"}}
-    assert given(mturk, top_up) == {"AW1": {"slot_1": "1"}}
 
 
 def test_a_report_says_why_not(mturk, make_hit, client):

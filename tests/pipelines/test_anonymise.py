@@ -15,10 +15,8 @@ from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
-from parapet.transforms.anonymise.writing import lines_of as lines_of_turns
 from parapet.transforms.anonymise.writing import no_suspects, parse_splits, split_of
 from parapet.transforms.running.counts import Counts
-from parapet.transforms.simulators.babi_format import Exchange, Unanswered, dialogue_text, parse_dialogues
 
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
 
@@ -70,48 +68,6 @@ def output(given, tmp_path_factory):
     names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
     assert run(out, "--chats", *names, "--bots", "zyx", "--max_bad", "100%") == 0
     return out
-
-
-def test_chats(output):
-    assert lines_of(output / "chats" / "00001.jsonl")[:2] == [
-        {
-            "chat_id": "00001-000001",
-            "turns": [
-                {"speaker": "user", "text": "Hi, my name is <PERSON_1>"},
-                {"speaker": "bot", "text": "hello <PERSON_1>! which city?"},
-                {"speaker": "user", "text": "Chicago. call <PHONE_1>"},
-            ],
-        },
-        {
-            "chat_id": "00001-000002",
-            "turns": [
-                {"speaker": "user", "text": "is okonkwo in?"},
-                {"speaker": "bot", "text": "api_call"},
-                {"speaker": "user", "text": "thanks, zip <ADDRESS_1> is mine"},
-            ],
-        },
-    ]
-    assert [one["turns"] for one in lines_of(output / "chats" / "00002.jsonl")] == [
-        [{"speaker": "user", "text": "Hi, it's me, <EMAIL_1>"}, {"speaker": "bot", "text": "hello <PERSON_1>"}],
-        [{"speaker": "user", "text": "bye"}],
-    ]
-
-
-def test_the_format_of_dialog_babi(output):
-    one, *_ = parse_dialogues((output / "babi" / "00001.txt").read_bytes())
-    assert one.exchanges == [Exchange("Hi, my name is <PERSON_1>", "hello <PERSON_1>! which city?")]
-    assert one.lines[-1] == Unanswered("Chicago. call <PHONE_1>")
-    (read_again,) = parse_dialogues((output / "babi" / "00003.txt").read_bytes())
-    assert read_again.lines == (Exchange("hi i'm <PERSON_1>", "hi <PERSON_1>"), Exchange("<SILENCE>", "api_call"))
-
-
-def test_turns_in_a_row_are_lines_of_their_own():
-    lines = lines_of_turns([("user", "a"), ("user", "b"), ("bot", "c"), ("bot", "d"), ("user", ""), ("user", "e")])
-    assert lines == [Unanswered("a"), Exchange("b", "c"), Exchange("<SILENCE>", "d"), Unanswered("e")]
-    text = dialogue_text(lines)
-    assert text == "1 a\t<SILENCE>\n2 b\tc\n3 <SILENCE>\td\n4 e\t<SILENCE>\n\n"
-    assert [list(one.lines) for one in parse_dialogues(text.encode())] == [lines]
-    assert lines_of_turns([("user", ""), ("bot", "")]) == [Unanswered("<SILENCE>")]
 
 
 def concierge(folder: Path, *flags: str, copies: int = 1) -> Path:
@@ -207,22 +163,6 @@ def test_what_a_second_look_suspects(output):
     numbers = json.loads((output / "statistics.json").read_text())
     assert {kind: n for kind, n in numbers["suspects"].items() if n} == {"carried": 1}
     assert numbers["chats_with_suspects"] == 1
-
-
-def test_nothing_is_lost(output):
-    numbers = json.loads((output / "statistics.json").read_text())
-    assert (numbers["files"], numbers["chats"], numbers["written"], numbers["left_out"]) == (3, 9, 6, 3)
-    assert numbers["turns"] == sum(len(one["turns"]) for path in (output / "chats").iterdir() for one in lines_of(path))
-    assert numbers["facts_left_out"] == 1
-    letters = [
-        (one["file"], one["where"], one["reason"].partition(":")[0]) for one in lines_of(output / "dead_letters.jsonl")
-    ]
-    assert letters == [
-        ("00001", "line 4", "not_json"),
-        ("00001", "line 5: turns[0]", "not_chat"),
-        ("00002", "line 5", "short_row"),
-    ]
-    assert numbers["replaced"]["PERSON"] == {"mentions": 5, "things": 3}
 
 
 def test_no_file_reveals_what_was_replaced(output):

@@ -13,7 +13,6 @@ from kit import files_of
 
 from benchmarks.rewrite_reference import names_of, rename
 from parapet.pipelines import augment
-from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.dialogue import problems_of, read_dialogues
 from parapet.schemas.dialogue_table import dialogue_of
@@ -120,88 +119,6 @@ def test_the_same_as_a_plain_reference(made, tmp_path):
     assert found["dead_letters.jsonl"] == b""
 
 
-def test_counts_balance_and_every_file_is_in_the_manifest(made):
-    manifest = json.loads((made / "out/run.json").read_bytes())
-    assert set(manifest["files"]) == set(files_of(made / "out")) - {"run.json"}
-    counts = manifest["counts"]
-    statistics = json.loads((made / "out/statistics.json").read_bytes())
-    assert counts["dialogues"] == statistics["dialogues"] == 24
-    assert list(statistics["versions"].values()) == [{"dialogues": 24, "left_out": 0}] * 8
-    for name, versions in VERSIONS.items():
-        assert counts[f"dialogues/{name}"] == counts[f"rows/{name}"] == 24 * (1 + len(versions))
-        assert manifest["options"]["sets"][name] == ["original", *versions]
-    assert manifest["options"]["replace_rate"] == 0.2
-    for page in ("report.html", "README.md"):
-        text = (made / "out" / page).read_text()
-        assert "A word is replaced with probability 0.2; a share of 0.3 of the words changes places." in text
-    changes = [json.loads(line) for line in (made / "out/corruptions/changes.jsonl").read_text().splitlines()]
-    for of in VERSIONS["corrupted"]:
-        changed = [c for c in changes if c["corruption"] == of and c["field"] == "name" and not c["reason"]]
-        assert statistics["corruptions"][of]["names"]["changed"] == len(changed) > 0
-        assert all(change["emitted"] != change["original"] for change in changed)
-
-
-@pytest.mark.parametrize("name", ALL.split(","))
-def test_references_hold_ids_are_unique_and_rows_are_the_json(name, made):
-    root = made / "out" / name
-    services = layout.services_by_name(layout.read_root(root))
-    ids, by_file = [], {}
-    for path in layout.dialogue_files(root, "train"):
-        dialogues = read_dialogues(path)
-        assert [list(problems_of(dialogue, services)) for dialogue in dialogues] == [[]] * len(dialogues)
-        ids += [dialogue.dialogue_id for dialogue in dialogues]
-        by_file[path.name] = json.loads(path.read_bytes())
-    assert len(ids) == len(set(ids)) == 24 * (1 + len(VERSIONS[name]))
-    (path,) = (root / "parquet").iterdir()
-    assert path.name == "train-00000-of-00001.parquet"
-    rows = pq.read_table(path).to_pylist()
-    keys = [(row["source_dialogue_id"], row["dialogue_id"]) for row in rows]
-    assert keys == sorted(keys)
-    assert {key[1] for key in keys} == set(ids)
-    for row in rows:
-        assert dialogue_of(row) == by_file[row["file"]][row["position"]]
-        suffix = "" if row["variant"] == "original" else f"_{row['variant']}"
-        assert row["dialogue_id"] == row["source_dialogue_id"] + suffix
-        assert (row["layout"], row["source_json"]) == ("published", None)
-
-
-def test_corruptions_are_variants_for_the_other_pipelines(made, tmp_path):
-    places = ["--sgd", str(made / "sgd"), "--variants", str(made / "out/corruptions")]
-    assert main(["rewrite", *places, "--output", str(tmp_path / "rewritten"), "--quiet"]) == 0
-    assert main(["statistics", *places, "--output", str(tmp_path / "statistics"), "--quiet"]) == 0
-    mine = json.loads((made / "out/corrupted/train/dialogues_001.json").read_bytes())
-    theirs = json.loads((tmp_path / "rewritten/order/train/dialogues_001.json").read_bytes())
-    kept = [{**d, "dialogue_id": d["dialogue_id"][:-6]} for d in mine if d["dialogue_id"].endswith("_order")]
-    assert kept == theirs
-
-
-def test_no_test_word_comes_into_training(made):
-    """Words that replace others are train's, also in the corrupted test schemas."""
-    from parapet.transforms.reports.text import Conventions, name_words
-    from parapet.transforms.splits.augment.plan import vocabulary_of
-
-    train, test = (layout.read_root(made / "sgd" / split)[0].services for split in ("train", "test"))
-    seen = vocabulary_of(train, Conventions())
-    own = {word for service in test for slot in service.slots for word in name_words(slot.name)}
-    for service in layout.read_root(made / "out/corruptions/replace/test")[0].services:
-        words = {word for slot in service.slots for word in name_words(slot.name)}
-        assert words <= own | set(seen.slots)
-    assert own - set(seen.slots)
-
-
-def test_seed_rates_and_operations(made):
-    flags = ["--replace_rate=0", "--order_rate=1", "--corruptions", "order,replace", "--seed", "Ünlike", "--quiet"]
-    assert run(made, *flags, sets="corrupted", out="seed") == 0
-    options = json.loads((made / "seed/run.json").read_bytes())["options"]
-    assert (options["seed"], options["replace_rate"], options["order_rate"]) == ("Ünlike", 0, 1)
-    assert options["sets"] == {"corrupted": ["original", "replace", "order"]}
-    assert sorted(path.name for path in (made / "seed/corruptions").iterdir() if path.is_dir()) == ["order", "replace"]
-    same = (made / "seed/corruptions/replace/train/schema.json").read_text().replace('_1replace"', '_1"')
-    assert same == (made / "sgd/train/schema.json").read_text()
-    path = "corruptions/order/train/schema.json"
-    assert (made / "seed" / path).read_bytes() != (made / "out" / path).read_bytes()
-
-
 def test_some_variants_another_split_and_a_split_alone(corpus):
     flags = ["--variant", "v2,zh", "--split", "dev", "--quiet"]
     assert run(corpus, *flags, sets="backtrans+oracle") == 0
@@ -243,23 +160,6 @@ def test_mismatches_are_told_and_lose_nothing(corpus, capsys):
     services = [s["service_name"] for s in json.loads((corpus / "out/oracle/train/schema.json").read_bytes())]
     assert "Museums_11" in services
     assert "Museums_12" not in services
-
-
-def test_a_file_that_cannot_be_read_fails_the_run_or_is_left_out(corpus, capsys):
-    path = corpus / "sgd/train/dialogues_001.json"
-    path.write_bytes(path.read_bytes()[:5000])
-    assert run(corpus, "--quiet", sets="oracle") == 1
-    told = capsys.readouterr().err
-    assert "error: 1 of 2 files could not be augmented, over --max_bad 1%, so nothing was published" in told
-    assert len(told.splitlines()) == 1
-    assert not (corpus / "out/run.json").exists()
-    assert run(corpus, "--quiet", "--max_bad", "100%", sets="oracle") == 0
-    (letter,) = letters_of(corpus / "out")
-    assert (letter["variant"], letter["file"], letter["dialogue_id"]) == ("", "dialogues_001.json", "")
-    rows = pq.read_table(corpus / "out/oracle/parquet").to_pylist()
-    whole = json.loads((corpus / "sgd/train/dialogues_002.json").read_bytes())
-    assert len(rows) == 3 * len(whole)
-    assert not (corpus / "out/oracle/train/dialogues_001.json").exists()
 
 
 def test_unusual_files_come_through(corpus):
@@ -335,19 +235,6 @@ def test_a_corpus_without_the_split(corpus, capsys):
     shutil.rmtree(corpus / "sgd/train")
     assert run(corpus, "--quiet", sets="none") == 2
     assert "no dialogues of 'train' here" in capsys.readouterr().err
-
-
-def test_the_sample_without_any_flags(tmp_path, capsys):
-    assert augment.run(["--output", str(tmp_path / "out")]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[:3] == [
-        "24 dialogues in 2 files",
-        "none: 24 dialogues: original",
-        "corrupted: 96 dialogues: original, replace, order, both",
-    ]
-    assert [line.split(": ")[0] for line in told[3:]] == ["replace", "order", "both"]
-    assert all(line.endswith("of descriptions changed") for line in told[3:])
-    assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {"none", "corrupted", "corruptions"}
 
 
 def test_the_published_variants(real_data, real_dialogues, tmp_path):

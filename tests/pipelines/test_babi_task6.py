@@ -9,10 +9,8 @@ from dstc2_calls import WELCOME, asian_oriental, cheap_chinese, write_lists
 from kit import TWO_WORKERS
 
 from parapet.pipelines.babi_task6 import run as command
-from parapet.schemas.dialogue import Dialogue, parse_dialogues, problems_of
+from parapet.schemas.dialogue import parse_dialogues, problems_of
 from parapet.schemas.layout import read_root, services_by_name
-from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
-from parapet.transforms.perturbation.user_turns import user_turns
 
 CHEAP = f"""\
 1 <SILENCE>\t{WELCOME}
@@ -94,30 +92,6 @@ def test_the_files_of_task_6(output):
     assert "<script" not in (output / "report.html").read_text()
 
 
-def test_the_numbers_are_those_of_the_files(output):
-    numbers = json.loads((output / "statistics.json").read_text())
-    for split, short in (("train", "trn"), ("dev", "dev"), ("test", "tst")):
-        lines = [line for line in babi(output, short).splitlines() if line]
-        said = [line.partition(" ")[2].split("\t") for line in lines if "\t" in line]
-        one = numbers["splits"][split]
-        assert one["dialogues"] == sum(line.startswith("1 ") for line in lines)
-        assert one["bot_turns"] == len(said)
-        assert one["user_turns"] == sum(user != "<SILENCE>" for user, _ in said)
-        assert one["api_calls"] == sum(bot.startswith("api_call") for _, bot in said)
-        assert one["facts"] + one["no_result"] == len(lines) - len(said)
-        assert one["offers"] == one["offers_found"]
-        utterances = one["user_turns"] + len(lines)  # each line has a bot turn or a fact
-        assert one["per_dialogue"]["utterances"] == utterances / one["dialogues"]
-    words = {
-        word
-        for short in ("trn", "dev", "tst")
-        for line in babi(output, short).splitlines()
-        for word in line.split()[1:]
-    }
-    assert numbers["vocabulary"] == len(words)
-    assert (numbers["restaurants"], numbers["candidates"]) == (3, 12)
-
-
 def test_the_sgd_layout(output):
     services = services_by_name(read_root(output / "sgd"))
     assert list(services) == ["Restaurants_dstc2"]
@@ -153,16 +127,6 @@ def test_the_sgd_layout(output):
         for span in turn["frames"][0]["slots"]
     }
     assert {("food", "tuscan"), ("pricerange", "cheap"), ("name", "the lucky star"), ("phone", "01223 244277")} <= spans
-
-
-def test_other_pipelines_take_it(output):
-    """As they all read a corpus."""
-    corpus = read_corpus(output / "sgd", ["train", "test"])
-    assert [path for path, _ in corpus.schemas] == ["test/schema.json", "train/schema.json"]
-    read = [one for file in corpus.files for _, _, plain, one in dialogues_of(file) if plain]
-    assert len(read) == 3
-    said = [said for one in read if isinstance(one, Dialogue) for said in user_turns(one)]
-    assert not [one for one in said if one.wrong or one.odd]
 
 
 def test_the_same_in_any_order_on_two_workers(root, output, tmp_path):

@@ -1,25 +1,16 @@
 """``parapet back_translate`` as a person runs it: replays, engines against local servers, cuts and faults."""
 
 import json
-import signal
-from collections import Counter
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import killed
 import kit
 import pytest
 from google_server import GoogleServer, Request
-from libretranslate_server import LibreTranslateServer
-from pseudo_translator import translate
 
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
 from parapet.transforms.reports.text import name_words
-from parapet.transforms.translation.memory import Limits, make_batches
-
-PIVOTS = ("zh", "ja", "ko")
 
 
 def translated(out: Path, *flags: str, **options: Any) -> kit.Result:
@@ -52,29 +43,6 @@ def replayed(tmp_path_factory):
     return translated(tmp_path_factory.mktemp("replayed") / "out")
 
 
-def test_the_sample_is_what_its_memory_says(replayed, sample):
-    """A plain reading of the CSV, name by name."""
-    rows = kit.rows_of(sample / "translations.csv")
-    said = {(row["source"], row["target"], row["text"]): row["translation"] for row in rows}
-    for pivot in PIVOTS:
-
-        def back(text: str, pivot: str = pivot) -> str:
-            return said[pivot, "en", said["en", pivot, text]]
-
-        for split in layout.SPLITS:
-            originals = json.loads((sample / split / "schema.json").read_bytes())
-            variants = replayed.json(f"{pivot}/{split}/schema.json")
-            for original, variant in zip(originals, variants, strict=True):
-                assert variant["service_name"] == original["service_name"] + pivot
-                assert variant["description"] == back(original["description"])
-                for kind, join in (("slots", "_".join), ("intents", lambda words: "".join(map(str.capitalize, words)))):
-                    names = [join(back(" ".join(name_words(one["name"]))).split()) for one in original[kind]]
-                    twice = {name for name in names if names.count(name) > 1}
-                    for one, other, name in zip(original[kind], variant[kind], names, strict=True):
-                        assert other["name"] == name or (name in twice and other["name"] == one["name"])
-                        assert other["description"] == back(one["description"])
-
-
 def test_every_reference_is_renamed_and_names_are_unique(replayed):
     for path in replayed.folder.glob("*/*/schema.json"):
         for raw in json.loads(path.read_bytes()):
@@ -82,66 +50,6 @@ def test_every_reference_is_renamed_and_names_are_unique(replayed):
             for elements in (service.slots, service.intents):
                 names = [element.name for element in elements]
                 assert len(set(names)) == len(names)
-
-
-def test_the_audit_says_what_was_said_in_each_language(replayed):
-    rows = {(row["element_id"], row["field"], row["pivot"]): row for row in replayed.rows("translations.parquet")}
-    row = rows["Ferries_1/slot/departure_port", "name", "zh"]
-    assert (row["original"], row["text"], row["pivot_text"]) == ("departure_port", "departure port", "出发港")
-    assert (row["back_text"], row["emitted"], row["reason"]) == ("port of departure", "port_of_departure", "")
-    assert [row["reason"] for row in rows.values() if row["reason"] not in ("", "identical")] == ["collision"]
-    assert {row["emitted"] == row["original"] for row in rows.values() if row["reason"]} == {True}
-    lines = replayed.output.splitlines()
-    assert [line.split()[0] for line in lines] == ["name", "zh", "ja", "ko", "self-BLEU", "report:"]
-    assert lines[3].split()[-1] == "1"
-
-
-def test_rewrite_and_statistics_take_it(replayed, tmp_path):
-    rewritten = kit.run("rewrite", variants=replayed.folder, output=tmp_path / "dialogues")
-    assert "zh: 40 rewritten, 0 left out" in rewritten.output
-    assert rewritten.manifest["options"]["matched_by"] == "mapping"
-    theirs = kit.run("statistics", variants=replayed.folder, output=tmp_path / "theirs").json("statistics.json")
-    ours = replayed.json("statistics.json")
-    for pivot in PIVOTS:
-        for key in ("name_distance", "description_bleu"):
-            assert ours["pivots"][pivot][key] == theirs["variants"][pivot][key]
-    assert ours["self_bleu"] == theirs["self_bleu"]
-
-
-def test_google_cold_and_warm(tmp_path, sample):
-    """Each text once a leg, in no more requests than the limits ask for; a second run asks nothing."""
-    texts = texts_of(sample)
-    with GoogleServer() as server:
-        made = translated(tmp_path / "out", *google(server))
-        legs = {("en", code): texts for code in ("zh-CN", "ja", "ko")}
-        legs |= {(code, "en"): {translate(text, "en", code) for text in texts} for _, code in legs}
-        expected = Counter((*leg, text) for leg, of_leg in legs.items() for text in of_leg)
-        assert server.texts == expected
-        assert {one.mime_type for one in server.requests} == {"text/plain"}
-        limits = Limits(1024, 5_000)
-        assert len(server.requests) == sum(len(make_batches(of, "", "", limits)[0]) for of in legs.values())
-        sent = sum(len(text) for _, _, text in expected)
-        asked = len(server.requests)
-        assert f"sent to google: {sent:,} characters in {asked} requests, ${sent * 20e-6:,.2f}\n" in made.output
-        before = made.files
-        assert translated(tmp_path / "out", *google(server)).files == before
-        assert len(server.requests) == asked
-    for pivot in PIVOTS:
-        services = made.json(f"{pivot}/train/schema.json")
-        code = "zh-CN" if pivot == "zh" else pivot
-        original = services_of(sample)[services[0]["service_name"].removesuffix(pivot)]["description"]
-        assert services[0]["description"] == translate(translate(original, "en", code), code, "en")
-
-
-def test_a_memory_of_another_run_is_taken(tmp_path):
-    with GoogleServer() as server:
-        first = translated(tmp_path / "first", *google(server), pivots="zh,ko")
-        asked = len(server.requests)
-        memory = first.folder / "memory.parquet"
-        second = translated(tmp_path / "second", *google(server), memory=memory, pivots="ko,zh")
-        assert len(server.requests) == asked
-    translated(tmp_path / "replay", memory=memory, pivots="zh")
-    assert kit.files_of(tmp_path / "replay" / "zh") == kit.files_of(second.folder / "zh")
 
 
 def test_a_limit_of_the_day_publishes_nothing_and_loses_nothing(tmp_path):
@@ -172,37 +80,6 @@ def test_left_in_english_where_that_is_asked_for(tmp_path, sample):
     statistics = made.json("statistics.json")["pivots"]
     assert statistics["ja"]["description_fallbacks"]["not_translated"] > 0
     assert statistics["zh"]["description_fallbacks"] == {}
-
-
-def test_killed_and_run_again_it_has_paid_for_nothing_in_vain(tmp_path):
-    processes: list[BaseProcess] = []
-
-    def kill(request: Request) -> str:
-        if request.number == 4:
-            processes[0].kill()
-            return "unavailable"
-        return ""
-
-    with GoogleServer(kill) as server:
-        command = ["back_translate", "--output", str(tmp_path / "out"), *google(server), "--quiet"]
-        processes.append(killed.start(killed.command, command))
-        assert killed.ended(processes[0]) == -signal.SIGKILL
-        assert not (tmp_path / "out" / "run.json").exists()
-        assert len(server.answered) == 4
-        made = translated(tmp_path / "out", *google(server))
-        assert set(server.texts.values()) == {1}
-    with GoogleServer() as server:
-        assert made.files == translated(tmp_path / "undisturbed", *google(server)).files
-
-
-def test_libretranslate(tmp_path, monkeypatch, sample):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with LibreTranslateServer() as server:
-        made = translated(tmp_path / "out", engine="libretranslate", libretranslate_url=server.url, pivots="ko")
-        asked = Counter(text for one in server.requests for text in one.texts if one.source == "en")
-    assert asked == Counter(texts_of(sample))
-    memory = made.rows("memory.parquet")
-    assert {(row["provider"], row["model"]) for row in memory} == {("libretranslate", "libretranslate")}
 
 
 def test_dry_run_says_what_it_would_cost(tmp_path, sample):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from parapet.pipelines import command
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
 
@@ -114,33 +113,6 @@ def test_what_dataflow_lacks_is_said_before_anything_runs(changed, said, capsys)
     assert main(["compose", *flags]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {said}")
-
-
-def test_a_dry_run_submits_nothing(capsys):
-    assert main(["hits", "--dry_run", *DATAFLOW]) == 0
-    assert capsys.readouterr().out.endswith("dry run: nothing was written\n")
-
-
-def test_quiet_says_nothing_unless_it_fails(tmp_path, capsys):
-    assert main(["compose", "--output", str(tmp_path / "out"), "--quiet"]) == 0
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_folder_belongs_to_one_pipeline(tmp_path, capsys):
-    assert main(["hits", "--output", str(tmp_path), "--quiet"]) == 0
-    assert main(["compose", "--output", str(tmp_path)]) == 2
-    assert "holds what 'parapet hits' made" in capsys.readouterr().err
-    assert (tmp_path / "pages/Gyms_1.names.html").exists()
-
-
-def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback(caplog):
-    text = """Traceback (most recent call last):
-      File "worker.py", line 1, in process
-    RuntimeError: Traceback (most recent call last):
-      File "client.py", line 2, in get
-    client.ServiceUnavailable: 503: come back later"""
-    assert command._failed(RuntimeError(text)) == 1
-    assert caplog.messages == ["client.ServiceUnavailable: 503: come back later (PARAPET_DEBUG=1 shows the traceback)"]
 
 
 def test_outputs_and_inputs_are_apart(tmp_path, capsys):

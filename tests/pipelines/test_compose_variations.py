@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -16,7 +15,6 @@ from parapet.pipelines.compose_variations import run as command
 from parapet.pipelines.hits import run as hits
 from parapet.schemas.dialogue import Dialogue, read_dialogues
 from parapet.schemas.layout import sample_root
-from parapet.schemas.rows import REWRITINGS
 from parapet.transforms.crowd.mturk.publish import read_lacks
 
 CROWD = sample_root() / "crowd"
@@ -70,45 +68,6 @@ def composed(tmp_path_factory):
     out = tmp_path_factory.mktemp("composed") / "out"
     assert run(out) == 0
     return out
-
-
-def test_every_answer_ends_once_and_where_it_belongs(composed):
-    truth = {f"{row['AssignmentId']}:{row['field']}": row["label"] for row in sheet(CROWD / "rewrites_truth.csv")}
-    rows = rows_of(composed)
-    assert [row["response_id"] for row in rows] == list(dict.fromkeys(row["response_id"] for row in rows))
-    taken = ("used", "surplus", "duplicate")
-    found = {row["response_id"]: "genuine" if row["disposition"] in taken else row["reason"] for row in rows}
-    assert found == truth
-    assert pq.read_schema(composed / "responses.parquet").equals(REWRITINGS)
-    answers = json.loads((composed / "statistics.json").read_bytes())["answers"]
-    assert answers == {"total": len(truth), **Counter(row["disposition"] for row in rows)}
-    assert lines_of(composed / "dead_letters.jsonl") == []
-    given = {f"{row['AssignmentId']}:{name[7:]}": row[name] for row in sheet(CROWD / "rewrites.csv") for name in row}
-    assert all(row["text"] == given[row["response_id"]] for row in rows)
-    workers = {row["WorkerId"] for row in sheet(CROWD / "rewrites.csv")}
-    assert not any(worker.encode() in data for data in files_of(composed).values() for worker in workers)
-
-
-def test_what_is_written_keeps_its_values(composed):
-    dialogues = {one.dialogue_id: one for one in read_dialogues(sample_root() / "test" / "dialogues_001.json")}
-    lines = lines_of(composed / "rewritten.jsonl")
-    places = [(line["dialogue_id"], line["turn"], line["kind"]) for line in lines]
-    kinds = ["paraphrase", "typos", "verbose", "simple"]
-    assert places == sorted(set(places), key=lambda place: (*place[:2], kinds.index(place[2])))
-    used = {row["response_id"]: row for row in rows_of(composed) if row["disposition"] == "used"}
-    assert len(used) == len(lines)
-    for line in lines:
-        row, turn = used[line["source"]], dialogues[line["dialogue_id"]].turns[line["turn"]]
-        assert (line["utterance"], line["kind"]) == (row["canonical"], row["kind"])
-        spans = [(span.start, span.exclusive_end) for frame in turn.frames for span in frame.slots]
-        assert spans == [
-            (one["start"], one["exclusive_end"])
-            for one in row["values"]
-            if (one["start"], one["exclusive_end"]) in spans
-        ]
-        for one in row["values"]:
-            value = turn.utterance[one["start"] : one["exclusive_end"]]
-            assert line["utterance"][one["new_start"] : one["new_exclusive_end"]] == value == one["value"]
 
 
 def test_what_is_short_can_be_asked_again(composed):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -11,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.requirements import Requirement
 
 from parapet.pipelines import doctor
 from parapet.pipelines.doctor import Finding
 from parapet.pipelines.main import main
-from parapet.schemas.errors import DISTRIBUTION, install_line
+from parapet.schemas.errors import DISTRIBUTION
 from parapet.transforms.crowd import worker_ids
 
 SECRETS = {
@@ -73,19 +71,6 @@ def report(capsys: pytest.CaptureFixture[str], *flags: str, status: int = 0) -> 
     return found
 
 
-def test_it_works_here(capsys):
-    found = report(capsys)
-    assert found["core_works"] is True
-    assert list(found) == ["core_works", "core", "extras", "models", "credentials", "plug-ins", "machine"]
-    assert [one["name"] for one in found["extras"]] == sorted(metadata(DISTRIBUTION).get_all("Provides-Extra") or [])
-    assert main(["doctor"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("Core\n")
-    assert re.search(r"^The core works; \d+ optional parts? missing, \d+ wrong\.$", told, re.M)
-    assert main(["doctor", "--quiet"]) == 0
-    assert capsys.readouterr() == ("", "")
-
-
 def test_every_extra_is_said_to_be_for_something():
     assert set(doctor.ENABLES) >= set(metadata(DISTRIBUTION).get_all("Provides-Extra") or [])
 
@@ -110,23 +95,6 @@ def test_levenshtein_may_be_absent(monkeypatch, capsys):
     assert (found["state"], found["detail"]) == ("missing", "absent: rapidfuzz gives the same values")
     absent(monkeypatch, python_Levenshtein="0.1")
     assert report(capsys, status=1)["core_works"] is False
-
-
-def test_extras_that_are_missing_and_broken(monkeypatch):
-    absent(monkeypatch, boto3=None, google_cloud_translate="1.0")
-    found = by_name(doctor.extras())
-    assert found["mturk"] == Finding("mturk", "missing", "mturk", "boto3 is not installed", install_line("mturk"))
-    assert found["google"].state == "wrong"
-    assert found["google"].detail.startswith("google-cloud-translate 1.0 is not ")
-    assert found["speech"].state == "there"
-    assert f"jiwer {version('jiwer')}" in found["speech"].detail
-
-
-def test_an_extra_of_a_requirement_is_looked_into(monkeypatch):
-    absent(monkeypatch, google_cloud_storage=None)
-    assert "google-cloud-storage is not installed" in list(doctor.problems(Requirement("apache-beam[gcp]>=2")))
-    assert list(doctor.problems(Requirement("apache-beam>=2"))) == []
-    assert by_name(doctor.extras())["gcp"].next == install_line("gcp")
 
 
 def test_another_python_is_a_failure(monkeypatch, capsys):
@@ -317,18 +285,6 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     assert doctor._writable(tmp_path).state == "there"
     found = doctor._writable(tmp_path / "nosuch")
     assert (found.state, found.next) == ("missing", "cd elsewhere, or --output elsewhere")
-
-
-def test_marks_in_ascii_where_the_terminal_has_no_others():
-    found = {"extras": [Finding("mturk", "missing", "mturk", "boto3 is not installed", "pip install x")]}
-    told = [line for line, _ in doctor.lines(found, works=True, plain=True)]
-    assert told[:4] == [
-        "Extras",
-        "  -- mturk  mturk",
-        "            boto3 is not installed",
-        "            -> pip install x",
-    ]
-    assert all(line.isascii() for line in told)
 
 
 def test_it_imports_nothing_large():

@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import TWO_WORKERS, files_of
 from multiwoz_corpus import write_corpus
 
 from parapet.pipelines.splits import run_named
-from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.layout import read_root
 
 FLAGS = ["--sizes", "1,3,4", "--test", "2"]
@@ -23,60 +21,11 @@ def dialogues_of(folder: Path) -> list[Any]:
     return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
 
 
-def slots_of(dialogues: list[Any]) -> set[tuple[str, str]]:
-    """By a walk through everything: (service, slot)."""
-    found = set()
-    for dialogue in dialogues:
-        for frame in (frame for turn in dialogue["turns"] for frame in turn["frames"]):
-            names = [span["slot"] for span in frame["slots"]]
-            names += [action["slot"] for action in frame["actions"] if action["slot"] not in ("", "intent", "count")]
-            state = frame.get("state", {"slot_values": {}, "requested_slots": []})
-            names += [
-                *state["slot_values"],
-                *state["requested_slots"],
-                *frame.get("service_call", {}).get("parameters", {}),
-            ]
-            found |= {(frame["service"], name) for name in names}
-    return found
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "out"
     assert run(out, *FLAGS, "--quiet") == 0
     return out
-
-
-def test_the_sets(made, sample):
-    numbers = json.loads((made / "statistics.json").read_bytes())["domains"]
-    originals = {one["dialogue_id"]: one for one in dialogues_of(sample / "train")}
-    tests = {one["dialogue_id"]: one for one in dialogues_of(sample / "test")}
-    domains = {"Ferries": "Ferries_1", "Gyms": "Gyms_1", "Libraries": "Libraries_1", "Museums": "Museums_1"}
-    assert set(numbers) == set(domains)
-    for domain, service in domains.items():
-        alone = [one for one in originals.values() if one["services"] == [service]]
-        before: list[Any] = []
-        for size in (1, 3, 4):
-            folder = made / domain / str(size) / "train"
-            found = dialogues_of(folder)
-            assert len(found) == size
-            assert found[: len(before)] == before
-            assert all(originals[one["dialogue_id"]] == one for one in found)
-            assert all(one["services"] == [service] for one in found)
-            assert [of.service_name for of in read_root(folder)[0].services] == [service]
-            of = numbers[domain]["train"][str(size)]
-            missing = slots_of(alone) - slots_of(found)
-            assert {tuple(slot.split("/slot/")) for slot in of["slots_missing"]} == missing
-            before = found
-        assert slots_of(before) == slots_of(alone)
-        test = dialogues_of(made / domain / "test")
-        assert all(tests[one["dialogue_id"]] == one for one in test)
-        # A test may have another service of the domain, such as Libraries_2.
-        assert {service.partition("_")[0] for one in test for service in one["services"]} <= {domain}
-        assert not {one["dialogue_id"] for one in test} & {one["dialogue_id"] for one in before}
-        assert numbers[domain]["test"]["dialogues"] == len(test)
-    one = (made / "Gyms" / "1" / "train" / "dialogues_001.json").read_bytes()
-    assert one == b"[\n" + dialogue_text(dialogues_of(made / "Gyms" / "1" / "train")[0]) + b"\n]\n"
 
 
 def test_what_is_short_is_told(made, tmp_path, capsys):
@@ -89,19 +38,6 @@ def test_what_is_short_is_told(made, tmp_path, capsys):
     assert not (tmp_path / "out" / "Museums").exists()
     for path in ("Gyms/4/train/dialogues_001.json", "Ferries/test/dialogues_001.json"):
         assert (tmp_path / "out" / path).read_bytes() == (made / path).read_bytes()
-
-
-def test_in_any_order_on_two_workers(made, sample, tmp_path):
-    for split in ("train", "test"):
-        (tmp_path / "sgd" / split).mkdir(parents=True)
-        (tmp_path / "sgd" / split / "schema.json").write_bytes((sample / split / "schema.json").read_bytes())
-        every = dialogues_of(sample / split)[::-1]
-        for n, part in enumerate((every[:3], every[3:]), 1):
-            (tmp_path / "sgd" / split / f"dialogues_00{n}.json").write_text(json.dumps(part))
-    assert run(tmp_path / "out", "--sgd", str(tmp_path / "sgd"), *FLAGS, "--quiet", *TWO_WORKERS) == 0
-    made_files, files = files_of(made), files_of(tmp_path / "out")
-    assert json.loads(files.pop("run.json"))["files"].keys() == json.loads(made_files.pop("run.json"))["files"].keys()
-    assert files == made_files
 
 
 def test_those_that_touch_a_domain(tmp_path):

@@ -2,13 +2,12 @@
 
 import argparse
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
 
-from parapet.pipelines.dispatch import GROUPS, PIPELINES, actions_of, canonical, parser_of, spelling
-from parapet.pipelines.flags import is_input, is_rare, wrap_commands
+from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.flags import is_rare
 from parapet.pipelines.main import main
 from parapet.transforms.running import plugins
 
@@ -37,20 +36,6 @@ def parser(request):
 
 def long_flags(parser: argparse.ArgumentParser) -> list[str]:
     return [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
-
-
-def test_every_flag_has_a_group_and_a_help_in_one_style(parser):
-    for title, actions in parser.shown_groups():
-        assert title not in ("options", "positional arguments"), [action.dest for action in actions]
-        for action in actions:
-            text = action.help or ""
-            assert text, action.dest
-            assert text.endswith("...") or not text.endswith("."), text
-            assert "(default " not in text, text
-            assert text.count("(default") <= 1 or "with --checkpoint" in text, text
-            assert len(text) <= 140 or "perturb" in parser.prog, text  # a perturbation's is its docstring
-            if "(default" in text and isinstance(action.default, str | int | float) and action.default:
-                assert action.default in ("auto",), f"{action.dest}: argparse knows this default"
 
 
 def test_the_common_flags_fit_on_a_screen(parser):
@@ -82,50 +67,11 @@ def test_help_shows_the_common_flags_and_help_all_every_flag(parser, capsys):
     assert all((action.option_strings or [action.metavar])[-1] in usage for action in required)
 
 
-def test_dashes_and_underscores_are_alike(parser):
-    """No two flags differ by them only, and each is understood in either spelling, with a value or without."""
-    known = long_flags(parser)
-    assert len({canonical(flag) for flag in known}) == len(known)
-    for flag in known:
-        for other in (flag, "--" + flag[2:].replace("_", "-"), "--" + flag[2:].replace("-", "_")):
-            assert parser.check_flags([other, "a-b_c"], tuple) == [flag, "a-b_c"]
-            assert parser.check_flags([f"{other}=a-b_c"], tuple) == [f"{flag}=a-b_c"]
-    assert parser.check_flags(["--", "--no-flag"], tuple) == ["--", "--no-flag"]
-
-
 def test_an_unknown_flag_names_the_nearest(parser, capsys):
     for flag in long_flags(parser):
         with pytest.raises(SystemExit, match="2"):
             parser.parse([f"{flag}x=1".replace("_", "-")])
         assert f"unknown flag {flag.replace('_', '-')}x: did you mean {flag}?" in capsys.readouterr().err
-
-
-SAME_EVERYWHERE = ("quiet", "log_format", "variant", "schemas", "device", "threads", "dry_run", "json")
-
-
-def test_a_flag_has_the_same_words_everywhere():
-    texts: dict[str, set[str]] = defaultdict(set)
-    for names in COMMANDS.values():
-        for flag in parser_of(*names)._actions:
-            texts[flag.dest].add(f"{flag.metavar}: {flag.help}")
-    assert {dest: texts[dest] for dest in SAME_EVERYWHERE if len(texts[dest]) != 1} == {}
-    assert len(texts["split"]) == 4, texts["split"]  # one, several, and two whose default depends on the corpus
-    assert len(texts["output"]) == 3, texts["output"]  # a folder; of the suite a local one; of one command a file
-    seed = re.compile(r"(TEXT|N): random seed( of [\w -]+)?( \(default: 0\))?")
-    assert all(seed.fullmatch(text) for text in texts["seed"]), texts["seed"]
-    max_bad = re.compile(r"SHARE: share of .* that may be unusable \(default: 1%%\)")
-    assert all(max_bad.fullmatch(text) for text in texts["max_bad"]), texts["max_bad"]
-
-
-def test_flags_that_name_inputs_are_marked():
-    inputs = {flag.dest for names in COMMANDS.values() for flag in parser_of(*names)._actions if is_input(flag)}
-    assert {"sgd", "schemas", "reference", "predictions", "responses", "variants", "train"} <= inputs
-    assert not {"output", "split", "seed", "quiet", "source", "values"} & inputs
-
-
-def test_flags_of_beam_go_through_in_either_spelling():
-    _, rest = parser_of("compose").parse(["--output", "out", "--direct-num-workers=2", "--streaming"])
-    assert rest == ["--direct_num_workers=2", "--streaming"]
 
 
 def test_a_flag_of_beams_own_tests_is_unknown(capsys):
@@ -159,28 +105,3 @@ def test_names_of_commands_and_help_as_a_command(line, usage, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith(f"usage: {usage} ")
     assert not [text for text in printed.splitlines() if len(text) > 80]
-
-
-def test_the_commands_stand_by_purpose(capsys):
-    assert main(["--help"]) == 0
-    printed = capsys.readouterr().out
-    titles = re.findall(r"^(\S.*):$", printed, re.M)
-    assert titles == [*GROUPS, "example"]
-    assert re.findall(r"^  (\w+)  +\S", printed, re.M) == [*PIPELINES]
-    assert len(PIPELINES) == sum(len(names) for names in GROUPS.values())
-    assert len(printed.splitlines()) <= 70
-
-
-def test_a_name_in_another_spelling():
-    assert spelling("a-b", ["a_b", "c"]) == "a_b"
-    assert spelling("a_b", ["a-b"]) == "a-b"
-    assert spelling("ab", ["a_b"]) is None
-
-
-def test_long_command_lines_are_broken_before_flags():
-    line = "  parapet rewrite --sgd " + "a" * 30 + " --variants " + "b" * 20 + " --output out   # a comment"
-    assert wrap_commands(line) == [
-        "  # a comment\n  parapet rewrite --sgd " + "a" * 30 + " \\\n      --variants " + "b" * 20 + " --output out"
-    ]
-    assert wrap_commands("  # of both\n  a  # short\n  b") == ["  # of both\n  a  # short", "  b"]
-    assert wrap_commands("  a \\\n    --b") == ["  a --b"]

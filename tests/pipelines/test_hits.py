@@ -2,20 +2,11 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from parapet.pipelines.main import main
-from parapet.schemas.dialogue import read_dialogues
-from parapet.schemas.layout import SPLITS, dialogue_files, read_root, sample_root, services_by_name
-from parapet.transforms.crowd.hits.markup import html_of
-
-
-def tree(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()
-    }
+from parapet.schemas.layout import SPLITS, sample_root
 
 
 @pytest.fixture(scope="module")
@@ -45,48 +36,6 @@ def schema_file(tmp_path, *services):
 def service(name="Parcels_1", slots=2, **more):
     made = [{"name": f"part_{i}", "description": f"The part at place {i} of the parcel"} for i in range(slots)]
     return {"service_name": name, "description": "Sends parcels", "slots": made, "intents": [], **more}
-
-
-def test_the_sample_gives_two_pages_for_every_service_once(made):
-    services = services_by_name(read_root(sample_root()))
-    records = [json.loads(line) for line in (made / "manifest.jsonl").read_text().splitlines()]
-    assert [record["task_id"] for record in records] == [
-        f"{name}:{task}" for name in services for task in ("names", "descriptions")
-    ]
-    for record in records:
-        question = (made / record["question"]).read_bytes()
-        assert html_of(question).encode() == (made / record["page"]).read_bytes()
-        assert record["requester_annotation"] == record["task_id"]
-    assert {path.name for path in (made / "pages").iterdir()} == {
-        f"{name}.{task}.{kind}" for name in services for task in ("names", "descriptions") for kind in ("html", "xml")
-    }
-
-
-def test_everything_of_the_contract_is_there(made):
-    assert {path for path in tree(made) if not path.startswith("pages/")} == {
-        "index.html",
-        "manifest.jsonl",
-        "plan.json",
-        "requester/descriptions.csv",
-        "requester/descriptions.html",
-        "requester/names.csv",
-        "requester/names.html",
-        "run.json",
-    }
-    run = json.loads((made / "run.json").read_text())
-    assert run["pipeline"] == "hits"
-    assert run["counts"]["services"] == len(services_by_name(read_root(sample_root())))
-    index = (made / "index.html").read_text()
-    for line in (made / "manifest.jsonl").read_text().splitlines():
-        assert f'href="{json.loads(line)["page"]}"' in index
-
-
-def test_dry_run_prints_the_plan_and_writes_nothing(made, tmp_path, capsys):
-    out = tmp_path / "none"
-    assert main(["hits", "--output", str(out), "--dry_run"]) == 0
-    assert not out.exists()
-    total = json.loads((made / "plan.json").read_text())["total"]
-    assert f"{float(total['cost']):,.2f}" in capsys.readouterr().out
 
 
 def test_flags_reach_manifest_and_plan(tmp_path):
@@ -149,37 +98,6 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path, capl
     assert "Parcels_1/intent/SendParcel" in (out / "index.html").read_text()
 
 
-def test_rewrites_of_the_sample(rewritten):
-    assert {path for path in tree(rewritten) if not path.startswith("pages/")} == {
-        "index.html",
-        "manifest.jsonl",
-        "plan.json",
-        "requester/rewrites.csv",
-        "requester/rewrites.html",
-        "run.json",
-    }
-    turns = {
-        (each.dialogue_id, i): turn
-        for path in dialogue_files(sample_root(), "test")
-        for each in read_dialogues(path)
-        for i, turn in enumerate(each.turns)
-        if turn.speaker == "USER"
-    }
-    counts = json.loads((rewritten / "run.json").read_text())["counts"]
-    ends = (counts.get(name, 0) for name in ("pages", "not_asked", "not_drawn"))
-    assert counts["user_turns"] == len(turns) == sum(ends)
-    records = [json.loads(line) for line in (rewritten / "manifest.jsonl").read_text().splitlines()]
-    assert len(records) == counts["pages"] > 40
-    for record in records:
-        assert record["task_id"] == f"{record['dialogue_id']}:{record['turn']}:rewrites"
-        assert record["utterance"] == turns[record["dialogue_id"], record["turn"]].utterance
-        assert all(kept["value"] in record["utterance"] for kept in record["values"])
-        assert (
-            html_of((rewritten / record["question"]).read_bytes()).encode() == (rewritten / record["page"]).read_bytes()
-        )
-    assert len({record["page"] for record in records}) == len(records)
-
-
 def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(rewritten, tmp_path, capsys):
     flags = ["--split", "test", "--turns", "7", "--seed", "3"]
     assert rewrites(tmp_path / "out", *flags) == 0
@@ -240,23 +158,6 @@ def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, capfd, monkeypatc
     assert main(["hits", "--output", str(out), *flags]) == 2
     assert message in capfd.readouterr().err
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[]", "empty"),
-        ("", "empty"),
-        ("{", "schema.json"),
-        (json.dumps([service("../../x")]), "service name"),
-        (json.dumps([service(), service()]), "stands twice"),
-    ],
-)
-def test_bad_schemas_end_with_status_2_and_say_where(tmp_path, capfd, content, message):
-    path = tmp_path / "schema.json"
-    path.write_text(content)
-    assert main(["hits", "--schemas", str(path), "--output", str(tmp_path / "out")]) == 2
-    assert message in capfd.readouterr().err
 
 
 def test_help_imports_no_beam_and_is_quick():

@@ -3,19 +3,14 @@
 import copy
 import hashlib
 import json
-import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_PROCESSES, files_of
 
-from parapet.pipelines import progress
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
-from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 
 KINDS = ("typos", "verbose", "simple", "paraphrase")
@@ -132,70 +127,6 @@ def root(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("root") / "sgd", dialogues)
 
 
-def test_sets_and_mixes(made, root):
-    check_sets(root, made)
-    for path in made.rglob("*.parquet"):
-        assert pq.read_schema(path).equals(PERTURBED_TURNS)
-    schema = (sample_root() / "test" / "schema.json").read_bytes()
-    names = [f"{kind}{env}" for kind in KINDS for env in ("", "-env1", "-env2", "-env3")]
-    assert {path.parent.parent.name for path in made.rglob("schema.json") if path.read_bytes() == schema} == set(names)
-    assert (made / "dead_letters.jsonl").read_bytes() == b""
-
-
-def test_numbers_are_those_of_the_rows(made):
-    numbers = json.loads((made / "statistics.json").read_bytes())["kinds"]
-    for kind in KINDS:
-        rows, one = list(rows_of(made, kind).values()), numbers[kind]
-        varied = [row for row in rows if row["status"] == "varied"]
-        assert (one["turns"], one["varied"], one["changed"]) == (len(rows), len(varied), len(varied) / len(rows))
-        operations = [operation for row in rows for operation in row["operations"]]
-        counted = Counter(operation["kind"] for operation in operations)
-        assert {name: of["count"] for name, of in one["operations"].items()} == counted
-        assert one["characters_edited"] == sum(max(len(of["before"]), len(of["after"])) for of in operations)
-        assert one["reasons"] == Counter(row["reason"] for row in rows if row["reason"])
-        for i, name in enumerate(RATES, 1):
-            found = one["envs"][f"{kind}-{name}"]["splits"]["test"]
-            assert found["replaced"] == min(found["requested"], len(varied)) == sum(0 < row["env"] <= i for row in rows)
-            assert found["share"] == found["replaced"] / len(rows)
-    card = (made / "README.md").read_text()
-    assert "| typos | typos-env2 | test | 50% | 49 | 49 | 25 | 25 | 0 | 51.02% |" in card
-    page = (made / "report.html").read_text()
-    can = numbers["simple"]["varied"]
-    assert f"| simple | simple-env3 | test | 80% | 49 | {can} | 39 | {can} | {39 - can} | {can / 49:.2%} |" in card
-    assert page.count("<ins") >= 24
-    assert "<script" not in page
-
-
-def test_the_same_in_any_order_on_two_processes(made, root, tmp_path, monkeypatch):
-    """Dialogues in another order and other files, workers in processes of their own, which report what they do."""
-    events: list[progress.Event] = []
-    monkeypatch.setattr(progress, "sink", events.append)
-    dialogues = json.loads((root / "test" / "dialogues_001.json").read_bytes())
-    other = write_corpus(tmp_path / "sgd", dialogues[5:][::-1], dialogues[:5])
-    assert run(tmp_path / "out", "--sgd", str(other), "--quiet", *TWO_PROCESSES) == 0
-    done = {event.stage: event for event in events if event.total}
-    assert done == {stage: (stage, len(dialogues), len(dialogues), "dialogues") for stage in ("analysis", "")}
-    for kind in KINDS:
-        assert rows_of(tmp_path / "out", kind) == rows_of(made, kind)
-        for env in ("", "-env1", "-env2", "-env3"):
-            assert dialogues_of(tmp_path / "out" / f"{kind}{env}") == dialogues_of(made / f"{kind}{env}")
-    for name in ("statistics.json", "README.md"):
-        assert (tmp_path / "out" / name).read_bytes() == (made / name).read_bytes()
-    # Again into the same folder, and another seed.
-    before = files_of(tmp_path / "out")
-    assert run(tmp_path / "out", "--sgd", str(other), "--quiet") == 0
-    assert files_of(tmp_path / "out") == before
-    assert (
-        run(tmp_path / "out", "--sgd", str(other), "--quiet", "--seed", "1", "--env", "none", "--kinds", "typos") == 0
-    )
-    assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {"typos"}
-    same = sum(
-        row["utterance"] == rows_of(made, "typos")[key]["utterance"]
-        for key, row in rows_of(tmp_path / "out", "typos").items()
-    )
-    assert same < 25
-
-
 def test_values_perturbed(root, tmp_path):
     flags = [
         "--sgd",
@@ -308,16 +239,6 @@ def test_what_cannot_be_mended(tmp_path, capsys):
     rows = rows_of(tmp_path / "out", "typos")
     assert [row["status"] for row in rows.values()] == ["unchanged", "varied"]
     assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == dialogue["turns"][0]
-
-
-def test_a_set_that_hardly_changed_fails(root, tmp_path, capsys):
-    flags = ["--sgd", str(root), "--rates", "word=0.01,abbreviation=0", "--at_least", "0", "--kinds", "typos"]
-    assert run(tmp_path / "out", *flags) == 1
-    said = capsys.readouterr().err
-    assert re.search(r"typos: only \d\.\d% of 49 user turns changed, and --least_changed requires 50%", said)
-    assert "Traceback" not in said
-    assert not (tmp_path / "out" / "run.json").exists()
-    assert run(tmp_path / "out", *flags, "--least_changed", "0") == 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """``parapet language_variations`` with the words of others: rewritten turns of files, and turns translated and back."""
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -71,35 +70,6 @@ def check_set(before: dict[Turn, dict[str, Any]], out: Path, kind: str) -> dict[
                 assert new["utterance"][found["start"] : found["exclusive_end"]] == value
             assert {**frame, "slots": 0} == {**moved, "slots": 0}
     return rows
-
-
-def test_the_sample_by_its_memory(tmp_path, capsys):
-    """A plain reading of the CSV: what is used is what came back, as it is or with its values put back."""
-    assert run(tmp_path / "out", "--kinds", "paraphrase", "--engine", "memory", "--env", "none") == 0
-    assert "paraphrase: 39 of 49 user turns varied" in capsys.readouterr().out
-    rows = check_set(originals(), tmp_path / "out", "paraphrase")
-    with (sample_root() / "translations.csv").open(newline="", encoding="utf-8") as handle:
-        said = {(row["source"], row["target"], row["text"]): row["translation"] for row in csv.DictReader(handle)}
-    back = {text: said["de", "en", there] for (source, target, text), there in said.items() if target == "de"}
-    hidden = 0
-    for row in rows.values():
-        if row["status"] == "varied":
-            assert row["source"] == "back_translation:de"
-            if row["utterance"] != back[row["original"]]:
-                values = sorted((slot["start"], slot["value"]) for slot in row["slots"])
-                text, answer = row["original"], row["utterance"]
-                for i, (_, value) in enumerate(values, 1):
-                    text, answer = text.replace(value, f"X{i}"), answer.replace(value, f"X{i}")
-                assert answer == back[text]
-                hidden += 1
-    assert hidden == 7
-    reasons = Counter(row["reason"].partition(":")[0] for row in rows.values() if row["reason"])
-    assert reasons == {"copy": 6, "value_lost": 2, "meaning": 2}
-    numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["kinds"]["paraphrase"]
-    assert (numbers["reasons"], numbers["sources"]) == (reasons, {"back_translation:de": 39})
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "| pivots | de |" in card
-    assert "| provider | memory |" in card
 
 
 def lines_of() -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from parapet.local_mturk import marketplace
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, play
 from parapet.pipelines.main import main
@@ -44,74 +43,6 @@ class Told:
 # What goes where, and what is told.
 
 
-def test_without_an_action_it_shows_them_all():
-    told = Told()
-    assert told.status == 2
-    assert all(f"  {action}" in told.out for action in ACTIONS)
-    assert Told("--help").status == 0
-    assert Told("--help").out == told.out
-
-
-@pytest.mark.parametrize(
-    ("action", "hint"),
-    [
-        ("publsh", "did you mean 'publish'?"),
-        ("top-up", "did you mean 'topup'?"),
-        ("site-scv", "did you mean 'site-csv'?"),
-        ("xyzzy", "'parapet mturk --help' lists the actions"),
-        ("--batch", "lists the actions"),
-        ("session", "lists the actions"),  # a module, and no action
-        ("", "lists the actions"),
-    ],
-)
-def test_an_unknown_action_is_usage_with_a_hint(action, hint):
-    told = Told(action)
-    assert told.status == 2
-    assert f"there is no action {action!r}" in told.err
-    assert hint in told.err
-    assert told.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("argv", "hint"),
-    [
-        (["publish", "--hit", "a", "--batch", "b"], "unknown flag --hit: did you mean --hits?"),
-        (["publish", "--hits", "a", "--batch", "b", "--dry-rnu"], "unknown flag --dry-rnu: did you mean --dry_run?"),
-        (["collect", "--bach", "b"], "unknown flag --bach: did you mean --batch?"),
-        (["pay", "--batch", "b", "--rejection", "f"], "unknown flag --rejection: did you mean"),
-        (["topup", "--batch", "b", "--shortfal", "f"], "unknown flag --shortfal: did you mean --shortfall?"),
-        (["stop", "--batch", "b", "--production"], "unknown flag --production"),
-        (["status", "--batch", "b", "--xyzzy"], "unknown flag --xyzzy"),
-        (["site-csv", "--audits", "a"], "unknown flag --audits: did you mean --audit?"),
-        (["collect", "--batch", "b", "--runner", "DirectRunner"], "unknown flag --runner"),  # Beam has no part in this
-    ],
-)
-def test_an_unknown_flag_is_usage_and_names_the_nearest(argv, hint, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    told = Told(*argv)
-    assert told.status == 2
-    assert hint in told.err
-    assert f"'parapet mturk {argv[0]} --help' shows the flags" in told.err
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("action", BATCH_ACTIONS)
-def test_the_batch_is_named(action):
-    told = Told(action)
-    assert told.status == 2
-    assert "--batch" in told.err
-
-
-@pytest.mark.parametrize("action", BATCH_ACTIONS)
-def test_a_batch_that_is_not_there_is_usage_and_is_not_made(action, tmp_path):
-    flags = {"pay": ["--all"], "topup": ["--shortfall", "shortfall.csv"]}.get(action, [])
-    told = Told(action, "--batch", tmp_path / "missing", *flags)
-    assert told.status == 2
-    assert f"{tmp_path / 'missing'}: no batch here: 'parapet mturk publish' makes one" in told.err
-    assert told.err.count("\n") == 1
-    assert not (tmp_path / "missing").exists()
-
-
 @pytest.mark.parametrize("action", BATCH_ACTIONS)
 def test_a_folder_that_is_no_batch_is_left_as_it_is(action, tmp_path):
     flags = {"pay": ["--all"], "topup": ["--shortfall", "shortfall.csv"]}.get(action, [])
@@ -137,17 +68,6 @@ def test_a_journal_that_cannot_be_used_is_told_in_one_line(action, journal, told
     assert told in run.err
     assert run.err.count("\n") == 1
     assert (tmp_path / "journal.jsonl").read_bytes() == journal
-
-
-@pytest.mark.parametrize("action", BATCH_ACTIONS)
-def test_a_batch_of_another_version_is_told(action, tmp_path):
-    facts = {"format": 99, "parapet": "9.9.9", "id": "x", "endpoint": "http://127.0.0.1:9", "settings": {}}
-    entry = {"at": "2026-01-01T00:00:00+00:00", "event": "batch", "key": "batch", "facts": facts}
-    (tmp_path / "journal.jsonl").write_text(json.dumps(entry) + "\n")
-    flags = {"pay": ["--all"], "topup": ["--shortfall", "s.csv"]}.get(action, [])
-    run = Told(action, "--batch", tmp_path, *flags)
-    assert run.status == 2
-    assert "made by Parapet 9.9.9" in run.err
 
 
 LOADED = """
@@ -259,36 +179,3 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
     for name, text in files.items():
         assert name in raw or not any(each in text for each in everyone), name
     assert all(worker(n) in files["assignments.jsonl"] for n in (1, 2, 3, 98))
-
-
-def test_quiet_prints_nothing_that_is_no_error(hits, tmp_path):
-    with LocalMTurk(tmp_path / "server.db") as server:
-        where = ["--batch", tmp_path / "batch", "--quiet"]
-        made = [Told("publish", *where, "--hits", hits, "--endpoint_url", server.url)]
-        made.append(Told("collect", *where))
-        made.append(Told("stop", *where))
-    assert [each.status for each in made] == [0, 0, 0]
-    assert [each.out + each.err for each in made] == ["", "", ""]
-
-
-def test_what_is_told_is_json_where_that_is_asked_for(hits, tmp_path, monkeypatch):
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
-    told = Told("publish", "--hits", hits, "--batch", tmp_path / "b", "--endpoint_url", "http://127.0.0.1:9",
-                "--log_format", "json")  # fmt: skip
-    assert told.status == 1
-    assert json.loads(told.err)["level"] == "error"
-
-
-def test_ctrl_c_says_how_to_go_on(hits, tmp_path, monkeypatch):
-    def pressed(*_args, **_more):
-        raise KeyboardInterrupt
-
-    with LocalMTurk(tmp_path / "server.db") as server:
-        where = ["--batch", tmp_path / "batch"]
-        assert Told("publish", *where, "--hits", hits, "--endpoint_url", server.url).status == 0
-        monkeypatch.setattr("parapet.transforms.crowd.mturk.collect.collect", pressed)
-        told = Told("collect", *where)
-        assert told.status == 1
-        assert "stopped; run the same command again: it goes on where it was" in told.err
-        monkeypatch.undo()
-        assert marketplace.on_offer(server.store)

@@ -8,12 +8,9 @@ from babi_toy import CANDIDATES, dialogues, write_toy
 from kit import train
 from safetensors.torch import load_file
 
-from parapet.evaluation.models.babi import nets
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
 from parapet.evaluation.models.babi.inference import load
-from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import WEIGHTS
-from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import Exchange
@@ -43,24 +40,6 @@ PUBLISHED_VOCABULARY, PUBLISHED_CANDIDATES = 3_747, 4_212  # Table 1, tasks 1 to
 def parsed(model: str, *argv: str, name: str = "chats") -> argparse.Namespace:
     files = ["--train", f"babi-{name}-trn.txt", "--dev", f"babi-{name}-dev.txt", "--candidates", "c", "--output", "o"]
     return family_of(model).train_parser().parse([*files, *argv])[0]
-
-
-@pytest.mark.parametrize(("model", "preset", "task", "rate", "margin", "size", "negatives", "last"), ROWS)
-def test_a_preset_has_the_row_of_its_task(model, preset, task, rate, margin, size, negatives, last):
-    args = parsed(model, "--preset", preset, "--task", task)
-    assert (args.learning_rate, args.margin) == (float(rate), float(margin))
-    assert (args.size, args.negatives) == (int(size), int(negatives))
-    assert (args.optimiser, args.batch_size, args.schedule, args.bigrams) == ("sgd", 1, "constant", False)
-    config = read_config(BabiConfig, args, model=model, device="cpu")
-    if model == "embeddings":
-        assert args.input == {"True": "history", "False": "last"}[last]
-        assert [(shape.share, shape.input) for shape in nets.shapes(config)] == [
-            (False, args.input),
-            (True, args.input),
-        ]
-    else:
-        assert args.hops == int(last)
-        assert (args.memory, args.time) == (1000, "index")  # T = 1000 features of the index
 
 
 @pytest.mark.parametrize(("model", "preset"), [("embeddings", "table8"), ("memn2n", "table9")])

@@ -10,29 +10,18 @@ import torch
 from generation_toy import texts, write_toy
 from kit import train
 from tiny_t5 import save_t5
-from torch import nn
 
 from parapet.evaluation.generation.corpus import Candidate, read
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.models.configs import GenerationConfig, TrainingConfig
 from parapet.evaluation.models.examples import bucketed
-from parapet.evaluation.models.generation.data import read_examples
 from parapet.evaluation.models.generation.net import (
-    KINDS,
-    Card,
-    GenerationLearner,
-    Generator,
-    Loaded,
-    Prefixes,
-    Search,
     chosen,
-    shape_of,
 )
 from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
 from parapet.pipelines.predict import run as predict
-from parapet.transforms.storage.checkpoints import inspect
 
 BATCH_SIZE, EPOCHS, RATE = 8, 3, 1e-4  # Appendix E
 TRAIN_TURNS = 164_982  # section 4
@@ -46,39 +35,6 @@ def flags(model: str, *argv: str) -> argparse.Namespace:
 
 def config(model: str) -> GenerationConfig:
     return read_config(GenerationConfig, flags(model), model=model, device="cpu")
-
-
-def parameters(module: nn.Module) -> int:
-    return sum(one.numel() for one in module.parameters())
-
-
-def t5_small() -> Any:
-    """Of its shape, without weights."""
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    shape = T5Config(
-        vocab_size=32_128, d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_decoder_layers=6, num_heads=8
-    )
-    with torch.device("meta"):
-        return T5ForConditionalGeneration(shape)
-
-
-def test_the_parameters_of_the_prefixes():
-    args = flags("pt_t5")
-    t5 = t5_small()
-    with torch.device("meta"):
-        prefixes = Prefixes(shape_of(t5), args.prefix_length, args.prefix_embedding, args.prefix_size)
-    trained, total = parameters(prefixes), parameters(prefixes) + parameters(t5)
-    assert (trained, total) == (7_702_656, 68_209_280)
-    assert (round(trained / 1e6, 1), round(total / 1e6, 1)) == (7.7, 68.2)
-    # Ten pairs of a key and a value for each attention; three separate MLPs that share nothing.
-    assert {kind: shape_of(t5).of(kind, args.prefix_length) for kind in KINDS} == dict.fromkeys(
-        KINDS, (6, 2, 8, 10, 64)
-    )
-    assert [parameters(prefixes.nets[kind]) + parameters(prefixes.embeddings[kind]) for kind in KINDS] == [
-        2_567_552
-    ] * 3
-    assert [layer.out_features for layer in prefixes.nets["cross"] if isinstance(layer, nn.Linear)] == [384, 6144]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -108,38 +64,6 @@ def folder(tmp_path_factory):
         given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--output", str(made / model)]
         assert train([model, "--preset", "sgsacc", "--max_output", "20", *given, "--quiet"]) == 0
     return made
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_training_by_the_preset(model, folder):
-    log = [json.loads(line) for line in (folder / model / "log.jsonl").read_text().splitlines()]
-    epoch = -(-60 // BATCH_SIZE)
-    assert [(row["epoch"], row["step"], row["learning_rate"]) for row in log] == [
-        (number, number * epoch, RATE) for number in range(1, EPOCHS + 1)
-    ]
-    assert log[-1]["loss"] < log[0]["loss"]
-    assert log[-1]["best"]  # its weights are the model's: dev chooses none
-    options = json.loads((folder / model / "run.json").read_text())["options"]
-    table = family_of(model).presets["sgsacc"]
-    assert options["preset"] == "sgsacc"
-    assert {flag: options[flag] for flag in table} == table
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_the_optimiser_and_the_decoded_length(model, folder):
-    rows = read_examples(str(folder / "toy"), "dev").rows
-    learner = GenerationLearner(config(model), inspect(str(folder / "t5"), ["t5"]), rows, rows)
-    assert type(learner.optimiser) is torch.optim.AdamW
-    (group,) = learner.optimiser.param_groups
-    assert (group["lr"], group["betas"], group["eps"], group["weight_decay"]) == (RATE, (0.9, 0.999), 1e-8, 0.01)
-    trained = learner.t5 if model == "ft_t5" else learner.prefixes
-    assert {id(one) for one in group["params"]} == {id(one) for one in trained.parameters()}  # type: ignore[union-attr]
-    assert all(one.requires_grad for one in group["params"])
-    card = Card(model=model, checkpoint="", max_input=256, max_output=config(model).max_output)
-    never = Generator(Loaded(card, learner.tokenizer, learner.t5.double()), Search(4, 1, 0))
-    never.t5.generation_config.eos_token_id = None
-    tokens = never.t5.generate(**learner.tokenizer("Goodbye.", return_tensors="pt"))
-    assert tokens.shape[1] == 1 + 128  # the first begins the utterance
 
 
 def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder):

@@ -1,22 +1,10 @@
 """``parapet reminders`` as a person runs it: a corpus that the other pipelines take, the same for any sharding."""
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from parapet.pipelines.hits import run as run_hits
-from parapet.pipelines.main import main
 from parapet.pipelines.reminders import run
-from parapet.schemas.dialogue import problems_of, read_dialogues
-from parapet.schemas.layout import read_root, services_by_name
 
 SIZES = ["--dialogues", "40,0,12"]
-
-
-def dialogues_of(folder: Path) -> list[Any]:
-    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
 
 
 @pytest.fixture(scope="module")
@@ -24,57 +12,6 @@ def output(tmp_path_factory):
     out = tmp_path_factory.mktemp("output") / "out"
     assert run(["--output", str(out), *SIZES, "--per_file", "16", "--quiet"]) == 0
     return out
-
-
-def test_the_corpus(output):
-    files = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
-    assert files == {
-        *("README.md", "report.html", "run.json", "statistics.json"),
-        *("train/schema.json", "train/dialogues_001.json", "train/dialogues_002.json", "train/dialogues_003.json"),
-        *("test/schema.json", "test/dialogues_001.json"),
-    }
-    services = services_by_name(read_root(output))
-    for split, n in (("train", 40), ("test", 12)):
-        typed = [one for file in sorted((output / split).glob("d*.json")) for one in read_dialogues(file)]
-        assert [one.dialogue_id for one in typed] == [f"{split}_{i:05}" for i in range(n)]
-        assert not [problem for one in typed for problem in problems_of(one, services)]
-    numbers = json.loads((output / "statistics.json").read_bytes())
-    train = dialogues_of(output / "train")
-    of = numbers["splits"]["train"]
-    utterances = [turn["utterance"] for one in train for turn in one["turns"]]
-    assert (of["dialogues"], of["turns"], of["different_utterances"]) == (40, len(utterances), len(set(utterances)))
-    frames = [turn["frames"][0] for one in train for turn in one["turns"]]
-    assert of["calls"] == sum("service_call" in frame for frame in frames)
-    assert of["failed_calls"] == sum("service_call" in frame and not frame["service_results"] for frame in frames)
-    assert of["user_acts"]["NEGATE"] == sum(
-        action["act"] == "NEGATE" for frame in frames for action in frame["actions"]
-    )
-    assert train[0]["turns"][0]["utterance"] in (output / "report.html").read_text()
-    assert "| train | 40 |" in (output / "README.md").read_text()
-    counts = json.loads((output / "run.json").read_bytes())["counts"]
-    assert (counts["dialogues//train"], counts["dialogues//test"]) == (40, 12)
-    assert counts["turns//train"] == len(utterances)
-
-
-def test_then_unseen_values_then_people(output, tmp_path):
-    unseen, hits = tmp_path / "unseen", tmp_path / "hits"
-    assert main(["unseen_entities", "--sgd", str(output), "--output", str(unseen), "--quiet"]) == 0
-    numbers = json.loads((unseen / "statistics.json").read_bytes())
-    assert (numbers["leaks"], numbers["changed"]) == (0, 12)
-    assert {kind for kind, of in numbers["kinds"].items() if of["replaced"]} == {"task", "date", "time"}
-    assert set(numbers["kept"]) <= {"categorical"}
-    seen = {turn["utterance"] for one in dialogues_of(output / "train") for turn in one["turns"]}
-    spans = [
-        turn["utterance"][span["start"] : span["exclusive_end"]]
-        for one in dialogues_of(unseen / "test")
-        for turn in one["turns"]
-        for span in turn["frames"][0]["slots"]
-    ]
-    assert spans
-    assert not [value for value in spans if any(value in utterance for utterance in seen)]
-    flags = ["--task", "rewrites", "--dialogues", str(unseen), "--turns", "3"]
-    assert run_hits([*flags, "--output", str(hits), "--quiet"]) == 0
-    assert len(list((hits / "pages").glob("*.rewrites.html"))) == 3
 
 
 @pytest.mark.parametrize(

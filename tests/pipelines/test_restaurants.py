@@ -1,6 +1,5 @@
 """``parapet restaurants`` as a person runs it: the published files, the corpora, the numbers, any sharding."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,10 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from parapet.pipelines.main import main
 from parapet.pipelines.restaurants import run as run_restaurants
-from parapet.schemas.dialogue import problems_of, read_dialogues
-from parapet.schemas.layout import read_root, services_by_name
 from parapet.transforms.running.counts import Counts, check_invariants
 from parapet.transforms.simulators.babi_format import (
     FACTS,
@@ -92,131 +88,6 @@ def test_published_files(output):
     assert 0.3 < changed[False] / changed.total() < 0.7
     for name in ("dialog-babi-candidates.txt", "dialog-babi-kb-all.txt"):
         assert (output / "babi_plus" / name).read_bytes() == (output / name).read_bytes()
-
-
-def test_splits_do_not_overlap(output):
-    """By the words of the files alone: what occurs in the out-of-vocabulary tests, and which calls and entities."""
-    found = sets(output)
-    values: dict[str, dict[str, set[str]]] = {}
-    for fact in parse_facts((output / "dialog-babi-kb-all.txt").read_bytes()):
-        values.setdefault(fact.relation, {}).setdefault(fact.value, set()).add(fact.entity)
-    hidden = {fact for relation in ("R_cuisine", "R_location", "R_phone", "R_address") for fact in values[relation]}
-    hidden |= {entity for of in values["R_cuisine"].values() for entity in of}
-    words: dict[bool, set[str]] = {True: set(), False: set()}
-    requests: dict[str, set[str]] = {}
-    for (_, split), dialogues in found.items():
-        for dialogue in dialogues:
-            for line in dialogue.lines:
-                text = f"{line.entity} {line.value}" if isinstance(line, Fact) else f"{line.user} {line.bot}"
-                words[split == "oov"] |= set(text.split()) & hidden
-            calls = {one.bot for one in dialogue.exchanges if one.bot.startswith("api_call")}
-            requests.setdefault(split, set()).update(calls | {fact.entity for fact in dialogue.facts})
-    assert len(words[True]) > 50 < len(words[False])
-    assert not words[True] & words[False]
-    for first in requests:
-        for second in requests:
-            assert first == second or not requests[first] & requests[second]
-
-
-def test_corpora_in_the_sgd_layout(output):
-    found = sets(output)
-    names = [f"task{task}{plus}{oov}" for task in TASKS for plus in ("", "-plus") for oov in ("", "-oov")]
-    assert sorted(path.name for path in (output / "sgd").iterdir()) == sorted(names)
-    for name in names:
-        task, plus = int(name[4]), "plus" in name
-        root = output / "sgd" / name
-        services = services_by_name(read_root(root))
-        assert list(services) == ["Restaurants_1"]
-        splits = {"oov": "test"} if name.endswith("oov") else {"train": "train", "dev": "dev", "test": "test"}
-        for split, folder in splits.items():
-            dialogues = read_dialogues(root / folder / "dialogues_001.json")
-            assert [one.dialogue_id for one in dialogues] == [f"{task}_{split}_{i:05}" for i in range(SIZES[split])]
-            for one, published in zip(dialogues, found[task, split], strict=True):
-                assert not list(problems_of(one, services))
-                users = [turn.utterance for turn in one.turns if turn.speaker == "USER"]
-                assert plus or users == [line.user for line in published.exchanges if line.user != SILENCE]
-
-
-def test_numbers_are_those_of_the_files(output):
-    numbers = json.loads((output / "statistics.json").read_bytes())
-    for (task, split), dialogues in sets(output).items():
-        exchanges = [one for dialogue in dialogues for one in dialogue.exchanges]
-        silences = sum(one.user == SILENCE for one in exchanges)
-        facts = sum(len(dialogue.facts) for dialogue in dialogues)
-        sums = {"user": len(exchanges) - silences, "silences": silences, "bot": len(exchanges), "results": facts}
-        found = numbers["tasks"][str(task)]["splits"][split]
-        assert {name: round(found[name] * len(dialogues)) for name in sums} == sums
-    for of_task in numbers["bot"]["plain"].values():
-        for of in of_task.values():
-            assert (of["per_response"], of["per_dialogue"]) == (1, 1)
-    tried = sum(of["tried"] for of_task in numbers["bot"]["plain"].values() for of in of_task.values())
-    assert tried == 5 * sum(SIZES.values())
-    assert numbers["bot"]["plus"]["5"]["seen"]["per_dialogue"] < 0.5
-    assert (numbers["candidates"], numbers["facts"]) == (4212, 8400)
-    for task in TASKS:
-        texts = {
-            split: [one.lines for one in dialogues] for (of, split), dialogues in sets(output).items() if of == task
-        }
-        repeated = sum(len(lines) - len(set(lines)) for lines in texts.values())
-        structure = numbers["tasks"][str(task)]["structure"]
-        assert structure["repeats"]["simulated"] == repeated == 0
-        assert structure["lines"]["simulated"] == numbers["tasks"][str(task)]["all"]["bot"]
-    assert numbers["tasks"]["5"]["structure"]["ends"] == {"simulated": {"decline": 1.0}, "published": {"decline": 1.0}}
-    card = (output / "README.md").read_text()
-    assert "| 4, providing extra information | 52 |" in card
-    assert "| 2, last act of the user | thank: 100.0% | thank: 100.0% |" in card
-    page = (output / "report.html").read_text()
-    assert "5, fields updated" in page
-    assert page.count('<article class="example"') == 10
-    assert "<script" not in page
-    counts = json.loads((output / "run.json").read_bytes())["counts"]
-    written = {name: n for name, n in counts.items() if name.startswith(("babi/", "sgd/"))}
-    assert sum(written.values()) == 4 * 5 * sum(SIZES.values())
-
-
-def test_more_dialogues_another_seed_another_domain(output, tmp_path):
-    """What is there stays as the sets grow; a seed changes it; hotels are simulated as restaurants are."""
-    (tmp_path / "hotels.toml").write_text(HOTELS)
-    out = tmp_path / "out"
-    flags = [
-        "--ontology",
-        str(tmp_path / "hotels.toml"),
-        "--tasks",
-        "5",
-        "--sizes",
-        "30",
-        "--formats",
-        "babi",
-        "--seed",
-        "x",
-    ]
-    assert run(out, *flags, "--quiet") == 0
-    assert sorted(path.name for path in out.glob("*.txt")) == sorted(
-        [*(dialogues_name(5, split) for split in SPLITS), "dialog-babi-candidates.txt", "dialog-babi-kb-all.txt"]
-    )
-    assert not (out / "sgd").exists()
-    (first, *_) = parse_dialogues((out / dialogues_name(5, "oov")).read_bytes())
-    assert all(fact.value.split("_")[0] in ("inn", "harbour", "hills", "island", "single", "double", "suite", *"12345")
-               for fact in first.facts)  # fmt: skip
-    world = World(default_ontology(), "0", 3)
-    ids = [simulating.simulate(world, 1, "train", number).dialogue_id for number in range(3)]
-    stored = json.loads((output / "sgd" / "task1" / "train" / "dialogues_001.json").read_bytes())
-    assert [one["dialogue_id"] for one in stored[:3]] == ids
-    other = World(default_ontology(), "1", 3)
-    assert simulating.simulate(world, 5, "dev", 0) != simulating.simulate(other, 5, "dev", 0)
-
-
-def test_other_pipelines_take_it(output, tmp_path):
-    flags = ["--sgd", str(output / "sgd" / "task5-oov"), "--kinds", "typos", "--env", "none", "--quiet"]
-    assert main(["language_variations", *flags, "--output", str(tmp_path / "out")]) == 0
-    before = json.loads((output / "sgd/task5-oov/test/dialogues_001.json").read_bytes())
-    after = json.loads((tmp_path / "out/typos/test/dialogues_001.json").read_bytes())
-    assert before != after
-    for old, new in zip(before, after, strict=True):
-        for first, second in zip(old["turns"], new["turns"], strict=True):
-            for span, moved in zip(first["frames"][0]["slots"], second["frames"][0]["slots"], strict=True):
-                value = first["utterance"][span["start"] : span["exclusive_end"]]
-                assert second["utterance"][moved["start"] : moved["exclusive_end"]] == value
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """``parapet speech_errors`` with Azure's SDK and a local service: what is asked, paid once, and what fails."""
 
 import json
-import signal
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import killed
 import kit
 import pytest
 
@@ -17,7 +15,6 @@ pytest.importorskip("azure.cognitiveservices.speech")
 from azure_speech_server import KEY, AzureSpeechServer
 from heard_sets import both, files_of, rows_of, three_dialogues, write_corpus
 
-from parapet.pipelines.main import main
 from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
 
@@ -62,30 +59,6 @@ def words(some):
     return {" ".join(word.text for word in spoken_words(utterance, rules)) for utterance in said}
 
 
-def test_azure_speaks_and_listens(some, words, tmp_path):
-    with AzureSpeechServer(mishears=mishears) as server:
-        made = run(tmp_path / "out", server, sgd=some[0])
-        spoken = [request.text for request in server.requests if request.kind == "speak"]
-        assert sorted(spoken) == sorted(words)  # each once
-        assert len([request for request in server.requests if request.kind == "hear"]) == 2 * len(words)
-        assert 0.1 < made.json("statistics.json")["sets"]["SR-20"]["wer"] < 0.3
-        asked = len(server.requests)
-        again = run(tmp_path / "again", server, sgd=some[0], cache=made.folder / ".heard")
-        assert len(server.requests) == asked, "whatever was paid for is in the cache"
-    assert files_of(again.folder) == files_of(made.folder)
-    assert KEY not in made.errors + again.errors
-    assert not any(KEY.encode() in content for content in kit.files_of(tmp_path).values())
-
-
-def test_espeak_speaks_and_azure_listens(some, tmp_path):
-    """What eSpeak says is noise to the server: it hears words that nobody said, and no set can be made of them."""
-    with AzureSpeechServer() as server:
-        mixed = [*azure(server)[2:], "--speaker", "embedded", "--listener", "azure"]
-        stopped = kit.run("speech_errors", *mixed, sgd=some[0], output=tmp_path / "out", status=1)
-    assert {request.kind for request in server.requests} == {"hear"}
-    assert "and the target is 20.0%; a higher --snr" in stopped.errors
-
-
 def test_a_service_that_fails(some, tmp_path):
     """Some requests fail for good, after the sample: the run is not published, and the next asks for these alone."""
     # The server draws one at each handshake, and one at each request.
@@ -125,33 +98,6 @@ def test_what_fails_later_can_be_left_out(some, tmp_path):
     assert 0 < len(failed) < len(rows)
     assert all(row["utterance"] == row["original"] for row in rows if row["status"] == "failed")
     assert all(letter["reason"].startswith("quota: ") for letter in late.dead_letters)
-
-
-def test_killed_and_run_again_pays_once(some, words, tmp_path):
-    """SIGKILL after some answers; the rerun asks for the rest, and ends as an undisturbed run."""
-    out = tmp_path / "out"
-    with AzureSpeechServer(mishears=mishears) as server:
-        flags = ["speech_errors", "--sgd", str(some[0]), *azure(server), "--parallel_calls", "1", "--quiet"]
-        process = killed.start(killed.command, [*flags, "--output", str(out)])
-        answers = 0
-
-        def kill_after_nine() -> str:
-            nonlocal answers
-            answers += 1
-            if answers == 10:
-                process.kill()
-            return ""
-
-        server.faults = kill_after_nine
-        assert killed.ended(process, 60) == -signal.SIGKILL
-        assert not (out / "run.json").exists()
-        before = len(server.requests)
-        assert main([*flags, "--output", str(out)]) == 0
-        # The one that was under way may be asked for twice; all others are kept.
-        assert 3 * len(words) <= len(server.requests) <= 3 * len(words) + 1
-        assert 0 < before < 2 * len(words)
-        assert main([*flags, "--output", str(tmp_path / "undisturbed")]) == 0
-    assert files_of(out) == files_of(tmp_path / "undisturbed")
 
 
 ODD = {"": "empty", "?!": "empty", "🙂🙂": "empty", "Привет, как дела": "script", "book it " * 1250: "too_long"}

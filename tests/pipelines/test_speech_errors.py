@@ -4,17 +4,17 @@ import hashlib
 import json
 
 import pytest
-from kit import TWO_WORKERS, corpus, refused
+from kit import corpus, refused
 
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")
 
 from azure_speech_server import KEY
-from heard_sets import both, dialogues_of, files_of, rows_of, run, three_dialogues, write_corpus
+from heard_sets import both, dialogues_of, run, three_dialogues
 
 from parapet.transforms.perturbations.speech.alignment import align, share
 from parapet.transforms.perturbations.speech.embedded import Espeak, Sphinx
-from parapet.transforms.perturbations.speech.sound import digest, plain, read_sound, through_noise
+from parapet.transforms.perturbations.speech.sound import digest, plain, through_noise
 from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
 EMBEDDED = ["--wer", "0.1,0.3", "--language_model", "own", "--snr", "14,9,6,3", "--sample", "4"]
@@ -97,35 +97,6 @@ def test_turns_are_heard_through_what_a_plain_search_chooses(heard):
             found = [errors_of(said, kept[sound].split()) for sound in sounds if sound in kept]
             errors = row["substitutions"] + row["deletions"] + row["insertions"]
             assert abs(errors - wanted) == min(abs(n - wanted) for n in found)
-
-
-def test_what_was_listened_to_can_be_listened_to(heard):
-    rows = rows_of(heard, "SR-30")
-    files = sorted((heard / "SR-30" / "audio" / "test" / "dialogues_001").iterdir())
-    assert [digest(read_sound(file.read_bytes())) for file in files] == [row["audio_sha256"] for row in rows]
-
-
-def test_the_same_in_any_order_on_two_workers(heard, some, tmp_path):
-    """Dialogues in another order and other files, two workers, nothing known from before."""
-    _, chosen, schema = some
-    root = write_corpus(tmp_path / "sgd", schema, [chosen[2], chosen[0]], [chosen[1]])
-    assert run(tmp_path / "out", "--sgd", str(root), *EMBEDDED, *TWO_WORKERS, "--quiet") == 0
-    assert dialogues_of(tmp_path / "out" / "SR-30") == dialogues_of(heard / "SR-30")
-    for name in ("statistics.json", "calibration.json"):
-        assert (tmp_path / "out" / name).read_bytes() == (heard / name).read_bytes(), name
-
-
-def test_a_rerun_listens_to_nothing_and_writes_the_same(heard, some, tmp_path, capsys):
-    """From the cache of the other run alone; and a new set from the same sounds."""
-    flags = ["--sgd", str(some[0]), *EMBEDDED, "--audio", "flac", "--cache", str(heard / ".heard")]
-    assert run(tmp_path / "again", *flags) == 0
-    assert "decoded 0" in capsys.readouterr().err
-    assert files_of(tmp_path / "again") == files_of(heard)
-    assert run(tmp_path / "more", *flags, "--wer", "0.1,0.25", "--form", "restored") == 0
-    assert "decoded 0" in capsys.readouterr().err
-    for row in rows_of(tmp_path / "more", "SR-25"):
-        if row["wer"] == 0:
-            assert row["utterance"] == row["original"]
 
 
 def test_thresholds_are_carried_over(heard, some, tmp_path, capsys):

@@ -82,30 +82,6 @@ def test_statistics(sample, variants, tmp_path):
     assert found["unseen_services"] == sum(one.service_name not in known for one in of_dev)
 
 
-def test_evaluate(sample, variants, tmp_path):
-    """Of the variants the same split's dialogues are scored, whatever the default is."""
-    rewritten = ["--sgd", str(sample), "--variants", str(variants), "--quiet", "--output", str(tmp_path / "rewritten")]
-    assert main(["rewrite", *rewritten]) == 0
-    scores = []
-    for reference in (["--reference", str(sample / "dev")], ["--reference", str(sample), "--split", "dev"]):
-        flags = [
-            *reference,
-            "--variants",
-            str(tmp_path / "rewritten"),
-            "--model",
-            "parapet.evaluation.dst.baseline:Keywords",
-        ]
-        out = tmp_path / f"scores{len(scores)}"
-        assert main(["evaluate", "--task", "dst", *flags, "--output", str(out), "--quiet"]) == 0
-        scores.append(json.loads((out / "metrics.json").read_bytes()))
-        numbers = json.loads((out / "robustness.json").read_bytes())
-        assert numbers["options"]["split"] == "dev"
-        scores[-1]["v1"] = numbers["sets"]["v1"]["metrics"]["#ALL_SERVICES"]
-    # What is seen in training, a folder of dev does not say.
-    first, second = ({name: of for name, of in found.items() if "SEEN" not in name} for found in scores)
-    assert first == second
-
-
 def parsers() -> dict[str, argparse.ArgumentParser]:
     """Of every pipeline that takes ``--split``."""
     names = ("language_variations", "ood", "rewrite", "speech_errors", "unseen_entities")

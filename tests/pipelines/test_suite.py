@@ -9,21 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
-from kit import THOROUGH
 
-from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.main import main
-from parapet.pipelines.suite import steps as options
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
 from parapet.pipelines.suite.running import FOLDER, State, source_hash
-from parapet.pipelines.suite.steps import RESULTS, Graph, command_line, lacks, owner, sets_of, without
+from parapet.pipelines.suite.steps import RESULTS, Graph, command_line, lacks, sets_of, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -87,78 +82,6 @@ def append_to(folder: Path, text: str) -> None:
     path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
 
 
-def test_the_steps_of_a_file(folder):
-    append_to(folder, '[variants]\nresponses = ["@sample/crowd/names.csv"]\nrewrite = { max_bad = "30%" }\n')
-    append_to(folder, '[release]\nname = "small"\nversion = "1.0.0"\n')
-    graph = graph_of(folder / "small.toml")
-    scored = {"compose", "rewrite", "sets/typos", "sets/wordy"}
-    assert {name: set(needs) for name, needs in graph.needs.items()} == {
-        "compose": set(),
-        "rewrite": {"compose"},
-        "statistics": {"compose"},
-        "sets/typos": set(),
-        "sets/wordy": set(),
-        "scores/keywords/dst": scored - {"compose"},
-        "comparison": {"scores/keywords/dst"},
-        "release": scored | {"statistics"},
-    }
-    assert [(one.name, one.root) for one in graph.sets] == [
-        ("typos", "@sets/typos/typos"),
-        ("wordy", "@sets/wordy/verbose"),
-        ("wordy-env1", "@sets/wordy/verbose-env1"),
-    ]
-    assert command_line(graph.steps["scores/keywords/dst"], Path("/out")) == [
-        *("evaluate", "--task", "dst", "--reference=corpus", "--split=test", "--variants=/out/rewrite"),
-        *("--sets", "typos=/out/sets/typos/typos", "wordy=/out/sets/wordy/verbose"),
-        *("wordy-env1=/out/sets/wordy/verbose-env1", "--model=parapet.evaluation.dst.baseline:Keywords"),
-        *("--system=keywords", "--output", "/out/scores/keywords/dst"),
-    ]
-    assert command_line(graph.steps["sets/wordy"], Path("/out"))[:2] == ["perturb", "verbose"]
-    assert "--env=0.5" in command_line(graph.steps["sets/wordy"], Path("/out"))
-    assert command_line(graph.steps["rewrite"], Path("/out"))[-4:] == [
-        *("--variants=/out/compose", "--max_bad=30%", "--output", "/out/rewrite")
-    ]
-
-
-def test_inputs_globs_and_each(folder):
-    for name in ("b.txt", "a.txt"):
-        (folder / name).write_text("1 hello\thi\n", encoding="utf-8")
-    append_to(
-        folder,
-        """
-[inputs]
-chats = ""
-[[steps]]
-pipeline = "evaluate ranking"
-name = "rank-{task}"
-each = [{ task = "a" }, { task = "b" }]
-reference = "@chats/{task}*.txt"
-predictions = "@chats"
-needs = "chats: --set inputs.chats=DIR"
-""",
-    )
-    assert [one.name for one in graph_of(folder / "small.toml").left_out] == ["rank-a", "rank-b"]
-    graph = graph_of(folder / "small.toml", f"inputs.chats={folder}")
-    assert graph.steps["rank-a"].options == {"reference": [f"{folder}/a.txt"], "predictions": str(folder)}
-    assert not graph.left_out
-
-
-def test_a_system_is_trained_predicts_and_is_scored(folder):
-    append_to(
-        folder, '[[systems]]\nname = "tiny"\ntrain = { model = "tiny_dst", epochs = 1, predict = { batch_size = 2 } }\n'
-    )
-    graph = graph_of(folder / "small.toml")
-    assert graph.needs["scores/tiny/dst"] >= {"predictions/tiny/dst", "sets/typos"}
-    assert graph.needs["predictions/tiny/dst"] >= {"models/tiny/dst", "sets/typos"}
-    train = command_line(graph.steps["models/tiny/dst"], Path("/out"))
-    assert train == ["train", "tiny_dst", "--train", "corpus", "--epochs=1", "--output", "/out/models/tiny/dst"]
-    predict = command_line(graph.steps["predictions/tiny/dst"], Path("/out"))
-    assert {"--model=/out/models/tiny/dst", "--batch_size=2", "typos=/out/sets/typos/typos"} <= set(predict)
-    assert "--predictions=/out/predictions/tiny/dst/predictions" in command_line(
-        graph.steps["scores/tiny/dst"], Path("/out")
-    )
-
-
 def test_what_lacks_an_input_is_left_out_with_what_needs_it(folder):
     append_to(
         folder,
@@ -174,14 +97,6 @@ needs = "--set systems.theirs.predictions=DIR"
     assert [(one.name, one.reason) for one in graph.left_out] == [("scores/theirs/dst", "predictions is not given")]
     graph = graph_of(folder / "small.toml", f"systems.theirs.predictions={folder}")
     assert graph.systems == ["keywords", "theirs"]
-
-
-def test_references_name_the_longest_step():
-    steps = ["sets/typos", "scores/ours/dst", "compose"]
-    assert owner("sets/typos/typos-env1", steps) == "sets/typos"
-    assert owner("scores/ours", steps) == "scores/ours/dst"
-    assert owner("scores/ours/robustness.json", steps) == "scores/ours/dst"
-    assert owner("composed", steps) is None
 
 
 def test_a_step_goes_on_without_what_failed(folder):
@@ -277,40 +192,10 @@ rows = [
     graph_of(folder / "small.toml")
 
 
-def test_what_the_table_of_all_systems_has(folder):
-    append_to(folder, '[compare]\nsets = ["wordy", "original"]\naverage = ["wordy/joint_goal_accuracy"]\n')
-    graph = graph_of(folder / "small.toml", "compare.replicates=9")
-    assert command_line(graph.steps["comparison"], Path("/out")) == [
-        *("compare", "--all", "--sets", "wordy", "original", "--average", "wordy/joint_goal_accuracy"),
-        *("--replicates=9", "--systems", "keywords=/out/scores/keywords/dst", "--output", "/out/comparison"),
-    ]
-
-
 def test_an_entry_with_a_seed_needs_a_name_with_it(folder):
     append_to(folder, '[[steps]]\nname = "a"\npipeline = "perturb typos"\nseed = "{seed}"\n')
     with pytest.raises(InputError, match=r"give it a name with {seed}"):
         read_suite(str(folder / "small.toml"))
-
-
-def test_sets_without_files_are_left_out(folder):
-    (folder / "a-tst.txt").write_text("1 hello\thi\n", encoding="utf-8")
-    append_to(
-        folder,
-        """
-[inputs]
-chats = "."
-[[steps]]
-pipeline = "evaluate ranking"
-name = "{task}"
-each = [{ task = "a" }, { task = "b" }]
-sets = { plain = "@chats/{task}*tst.txt", OOV = "@chats/{task}*OOV.txt" }
-predictions = "@chats"
-needs = "chats"
-""",
-    )
-    graph = graph_of(folder / "small.toml")
-    assert graph.steps["a"].options["sets"] == {"plain": str(folder / "a-tst.txt")}
-    assert [(one.name, one.reason) for one in graph.left_out] == [("b", "sets is not given")]
 
 
 @pytest.fixture(scope="module")
@@ -324,70 +209,11 @@ def made(tmp_path_factory):
     return folder
 
 
-def test_the_results(made):
-    out = made / "out"
-    with (out / "table.csv").open(newline="", encoding="utf-8") as handle:
-        rows = {(row["set"], row["metric"]): row for row in csv.DictReader(handle) if row["group"] == "all"}
-    accuracy = json.loads((out / "scores/keywords/dst/metrics.json").read_text())["#ALL_SERVICES"][
-        "joint_goal_accuracy"
-    ]
-    row = rows["original", "joint_goal_accuracy"]
-    assert float(row["value"]) == pytest.approx(accuracy)
-    assert float(row["low"]) <= accuracy <= float(row["high"])
-    assert {"original", "typos", "wordy", "wordy-env1"} <= {name for name, _ in rows}
-    page = (out / "index.html").read_text(encoding="utf-8")
-    assert "Small &lt;suite&gt;" in page
-    assert "Small <suite>" not in page
-    assert f"{100 * accuracy:.1f}" in page
-    assert "a checkpoint of theirs" in page
-    assert 'href="sets/typos/report.html"' in page
-    mixes = page.index("<summary>1 more set: mixes of these sets with the original</summary>")
-    for name in ("original", "typos", "wordy", "wordy-env1"):
-        link = f'href="scores/keywords/dst/failures/{name}.html"'
-        assert link in page
-        assert (out / f"scores/keywords/dst/failures/{name}.html").is_file()
-        # Mixes are folded away: in the table of scores, and in that of failures.
-        assert (name == "wordy-env1") == (page.index(f">{name}</th>") > mixes)
-    assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output OUT/sets/wordy" in page
-    manifest = json.loads((out / "run.json").read_text())
-    assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
-    assert set(manifest["files"]) == {"index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"}
-
-
 def test_again_nothing_runs(made, capsys):
     before = content(made / "out")
     assert run(made) == 0
     assert "0 steps run, 4 unchanged" in capsys.readouterr().out
     assert content(made / "out") == before
-
-
-@pytest.mark.parametrize(
-    ("change", "again"),
-    [
-        ("option", 3),  # the set, scores, comparison
-        ("input", 4),
-        ("output", 1),  # the same bytes as before: what comes after is unchanged
-        ("code", 4),
-    ],
-)
-def test_what_has_changed_is_made_again(change, again, made, tmp_path, monkeypatch, capsys):
-    shutil.copytree(made, tmp_path / "copy")
-    folder = tmp_path / "copy"
-    if change == "option":
-        text = (folder / "small.toml").read_text(encoding="utf-8")
-        (folder / "small.toml").write_text(text.replace('"typos"\n', '"typos"\nseed = "2"\n', 1), encoding="utf-8")
-    elif change == "input":
-        path = folder / "corpus/test/dialogues_001.json"
-        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))[:-1]), encoding="utf-8")
-    elif change == "output":
-        (folder / "out/sets/typos/report.html").unlink()
-    elif change == "code":
-        monkeypatch.setattr("parapet.pipelines.suite.running.code_sha256", lambda: "other code")
-        (folder / "out" / FOLDER / "hashes.json").write_text("{", encoding="utf-8")  # damaged: files are hashed again
-    assert run(folder, "--dry_run") == 0
-    assert "would run" in capsys.readouterr().out
-    assert run(folder) == 0
-    assert f"{again} step{'s' * (again > 1)} run, {4 - again} unchanged" in capsys.readouterr().out
 
 
 def runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
@@ -647,35 +473,6 @@ def test_the_licence_of_a_release_lies_beside_the_suite(folder):
     assert "Do as you like." in (folder / "out/release/small/1.0.0/LICENSE").read_text(encoding="utf-8")
 
 
-def test_twenty_thousand_seeds_make_a_graph_in_seconds(folder):
-    """Four times the seeds take about four times as long: no step is compared with all others."""
-    seconds = []
-    for n in (2_000, 8_000):
-        seeds = f"seeds = {list(range(n))}"
-        text = '[[systems]]\nname = "m-{seed}"\nmodel = "keywords"\n[[sets]]\npath = "@sample"\n'
-        (folder / "many.toml").write_text(f"{seeds}\n{text}", encoding="utf-8")
-        begun = time.process_time()
-        graph_of(folder / "many.toml")
-        seconds.append(time.process_time() - begun)
-    assert seconds[1] < 10 * seconds[0]
-
-
-def test_steps_of_one_command_share_its_parser(folder, monkeypatch):
-    text = 'seeds = [0, 1, 2, 3, 4, 5]\n[[systems]]\nname = "m-{seed}"\nmodel = "keywords"\n'
-    text += '[[sets]]\nperturbation = "typos"\nname = "t-{seed}"\n'
-    (folder / "small.toml").write_text(text, encoding="utf-8")
-    parsers, plain = [], StrictParser.__init__
-
-    def init(parser: StrictParser, name: str, *others: str) -> None:
-        parsers.append(name)
-        plain(parser, name, *others)
-
-    monkeypatch.setattr(StrictParser, "__init__", init)
-    options._parser.cache_clear()
-    assert run(folder, "--dry_run") == 0
-    assert max(Counter(parsers).values()) == 1
-
-
 def test_a_failed_step_leaves_the_others_done(folder, capsys):
     append_to(folder, '[[sets]]\nperturbation = "ood"\nrates = [0.9]\n')
     append_to(folder, '[[steps]]\npipeline = "few_shot"\nsgd = "@sets/ood/ood-90"\n')
@@ -723,20 +520,6 @@ def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(folder, capsys, monk
     }
     assert "will be written, and the disk has 0.0 GB left" in told.err
     assert not (folder / "out").exists()
-
-
-def test_a_set_that_needs_a_step_which_is_left_out(folder):
-    """Systems are scored on the other sets, and a release has these."""
-    append_to(folder, '[[sets]]\nperturbation = "unseen_entities"\nknowledge_base = "@more/kb.json"\n')
-    append_to(folder, '[[steps]]\nname = "more"\npipeline = "few_shot"\nsgd = ""\nneeds = "entities"\n')
-    append_to(folder, '[release]\nname = "small"\nversion = "1.0.0"\n')
-    graph = graph_of(folder / "small.toml")
-    assert [(one.name, one.needs) for one in graph.left_out] == [
-        ("more", "entities"),
-        ("sets/unseen_entities", "entities"),
-    ]
-    assert [one.name for one in graph.sets] == ["typos", "wordy", "wordy-env1"]
-    assert graph.needs["scores/keywords/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}
 
 
 def test_a_model_file_and_a_folder_of_predictions_on_a_corpus_of_ones_own(tmp_path):
@@ -787,65 +570,9 @@ version = "1.0.0"
     assert {"original", "typos"} <= {path.name for path in (release / "data").iterdir()}
 
 
-def test_two_suites_cannot_write_to_one_folder(made, tmp_path):
-    from parapet.pipelines.suite.running import locked
-
-    def enter() -> None:
-        with locked(tmp_path):
-            pass
-
-    with locked(tmp_path), ThreadPoolExecutor(1) as others, pytest.raises(InputError, match="is being written by"):
-        others.submit(enter).result()
-    enter()
-
-
-def start(folder: Path, output: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "parapet", "suite", str(folder / "small.toml"), "--output", str(folder / output)]
-    # What a shell starts in the background ignores Ctrl-C, and so would its children.
-    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed)
-
-
 def test_files_where_it_is_run_are_not_taken_for_modules(folder):
     for name in ("apache_beam.py", "parapet.py"):
         (folder / name).write_text("raise RuntimeError('this is not the module')\n", encoding="utf-8")
     words = [str(Path(sys.executable).with_name("parapet")), "suite", "small.toml", "--output", "out"]
     result = subprocess.run([*words, "--only", "sets/typos"], cwd=folder, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-
-
-def test_killed_in_any_step_and_run_again(made, tmp_path):
-    """The outputs end in the same bytes, and nothing of the killed run is left running."""
-    shutil.copytree(made / "corpus", tmp_path / "corpus")
-    shutil.copy(made / "small.toml", tmp_path)
-    out, expected, killed = tmp_path / "out", content(made / "out"), 0
-    for i in range(20 if THOROUGH else 3):
-        shutil.rmtree(out / FOLDER / "logs", ignore_errors=True)
-        step = ("sets/typos", "sets/wordy", "scores/keywords/dst", "comparison")[i % 4]
-        process = start(tmp_path, "out")
-        while process.poll() is None and not (out / FOLDER / "logs" / f"{step}.log").exists():
-            time.sleep(0.01)
-        process.kill()
-        process.communicate()
-        killed += process.returncode == -signal.SIGKILL
-        if process.returncode == 0:  # an earlier run had done that step
-            shutil.rmtree(out)
-    assert killed >= 3
-    assert run(tmp_path, "--quiet") == 0
-    assert content(out) == expected
-
-
-def test_ctrl_c_stops_the_steps_and_says_how_to_go_on(made, tmp_path):
-    shutil.copytree(made / "corpus", tmp_path / "corpus")
-    shutil.copy(made / "small.toml", tmp_path)
-    process = start(tmp_path, "out")
-    logs = tmp_path / "out" / FOLDER / "logs"
-    while process.poll() is None and not any(logs.rglob("*.log")):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    told, _ = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "stopped; run it again to go on" in told
-    assert "Traceback" not in told
-    with (tmp_path / "out" / FOLDER / "steps.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no step holds it

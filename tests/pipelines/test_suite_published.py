@@ -5,7 +5,6 @@ import re
 import tomllib
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 
@@ -109,23 +108,6 @@ def test_the_graph_can_be_made_and_every_pointer_leads_to_a_step(suite):
         assert one.needs or one.reason.endswith("is left out"), one
 
 
-def test_what_is_left_out_says_the_line_that_gives_it(suite):
-    for one in make_graph(suite, sets_of, lacks).left_out:
-        for given in re.findall(r"--set ([\w.+\-]+)=", one.needs):
-            level, entry = given.split(".")[:2]
-            raw: dict[str, Any] = tomllib.loads((SUITES / f"{suite.name}.toml").read_text(encoding="utf-8"))
-            entries = raw.get(level, {})
-            names = (
-                entries
-                if isinstance(entries, dict)
-                else [
-                    str(one.get("name") or one.get("perturbation") or str(one["pipeline"]).split()[0])
-                    for one in entries
-                ]
-            )
-            assert entry in names, given
-
-
 def test_with_what_it_needs_a_system_is_there(tmp_path):
     given = settings("sgdx", tmp_path)
     trained = read_suite("sgdx", [*given, "inputs.t5=t5", "systems.T5DST.train.steps=2"])
@@ -161,17 +143,6 @@ def test_steps_that_need_what_is_left_out_are_left_out_or_compare_the_rest(tmp_p
         assert "Table-3-tiny_dst" not in make_graph(suite, sets_of, lacks).steps
 
 
-def test_tasks_that_are_there_are_trained_and_scored(tmp_path):
-    graph = make_graph(read_suite("babi", settings("babi", tmp_path)), sets_of, lacks)
-    scored = [name for name, step in graph.steps.items() if step.command == ("evaluate", "ranking")]
-    seeded = ("embeddings", "embeddings-bigrams", "embeddings-match", "memn2n", "memn2n-match")
-    named = [f"{model}-1-{seed}-scores" for model in seeded for seed in range(5)]
-    named += [f"{model}-1-scores" for model in ("nearest", "rules", "tfidf", "tfidf-match")]
-    assert sorted(scored) == sorted(named)
-    assert graph.steps["memn2n-match-1-3"].options["match"] == [str(tmp_path / "dialog-babi-kb-all.txt")]
-    assert graph.needs["memn2n-1-4-answers"] == {"memn2n-1-4"}
-
-
 def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
     from parapet.pipelines.suite.page import beside_ours
 
@@ -199,14 +170,6 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
         (folder / "robustness.json").write_text(json.dumps({"variants": {"table": row}}), encoding="utf-8")
     shown_changes = beside_ours(changes, suite.seeds, graph, tmp_path).rows[0]
     assert shown_changes == ["SGP-DST, backtrans", "8\npaper 8, +0", "-17\npaper -17, +0"]
-
-
-def test_what_is_left_out_is_said_once_for_all_that_need_the_same(tmp_path):
-    graph = make_graph(read_suite("babi", settings("babi", tmp_path)), sets_of, lacks)
-    lines = {first.needs: names for names, first in graph.lacking()}
-    assert len(graph.left_out) > 100
-    assert lines["task 2 of the published tasks: --set inputs.babi=FOLDER"].startswith("rules-2 and ")
-    assert len(lines) == len(graph.lacking()) <= 8
 
 
 def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path):

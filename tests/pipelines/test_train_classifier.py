@@ -62,27 +62,6 @@ def model(data):
     return out
 
 
-def test_what_a_training_writes(model):
-    assert sorted(files_of(model)) == ["log.jsonl", "model.json", "report.html", "run.json", "weights.safetensors"]
-    head, card = json.loads((model / "run.json").read_text()), json.loads((model / "model.json").read_text())
-    assert head["pipeline"] == "train_classifier"
-    assert head["result"]["threshold"] == card["threshold"]
-    assert head["result"]["threshold_f1"] > 0.7  # of "all are foreign" it is 0.56
-    assert [one["flag"] for one in head["inputs"]] == ["train", "foreign"]
-    assert card["labels"] == ["Alarm", "BuyTicket", "FindBus", "NONE"]
-
-
-def test_intents_of_lines(model, data, tmp_path):
-    flags = ["classifier", "--quiet", "--model", str(model), "--reference", str(data / "test.jsonl")]
-    assert predict([*flags, "--output", str(tmp_path / "out")]) == 0
-    said = tmp_path / "out" / "predictions" / "intent.jsonl"
-    scores = ["--task", "intent", "--quiet", "--reference", str(data / "test.jsonl"), "--predictions", str(said)]
-    assert evaluate([*scores, "--output", str(tmp_path / "scores")]) == 0
-    metrics = json.loads((tmp_path / "scores" / "metrics.json").read_text())
-    assert metrics["#ALL"]["accuracy"] > 0.6  # a quarter is of each intent
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["counts"] == {"answered": 39, "asked": 39}
-
-
 @pytest.mark.parametrize("score", ["msp", "energy"])
 def test_foreign_turns_by_the_scores_of_intents(score, model, data, tmp_path):
     out = model

@@ -2,19 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-import stopped
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
-from kit import files_of, train
+from kit import train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 from tiny_gpt2 import save_gpt2
 from tiny_t5 import save_t5
 
-from parapet.evaluation.models.dst import tiny
 from parapet.pipelines.main import main
 
 WORST = ("--perturb", "typos,verbose", "--perturb_share", "0.8", "--adversarial", "2")
@@ -41,10 +38,6 @@ def flags(toy: Path, model: str, out: Path, *more: str) -> list[str]:
     return [model, "--quiet", "--train", corpus, *given, *held, "--epochs", "1", *more, "--output", str(out)]
 
 
-def log_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(row) for row in (folder / "log.jsonl").read_text().splitlines()]
-
-
 @pytest.mark.parametrize(
     ("model", "more"),
     [
@@ -60,32 +53,6 @@ def test_every_model_is_trained_on_perturbed_dialogues(toy, tmp_path, model, mor
     options = json.loads((tmp_path / "robust" / "run.json").read_text())["options"]
     assert (options["perturb"], options["perturb_share"]) == (more[1], float(more[3]))
     assert ("adversarial" in options) == (model not in ("sgp_dst", "damd"))
-
-
-def test_another_share_trains_on_other_dialogues(toy, tmp_path):
-    losses = {}
-    for share in ("0", "1"):
-        assert train(flags(toy, "tiny_dst", tmp_path / share, "--perturb", "verbose", "--perturb_share", share)) == 0
-        losses[share] = [row["losses"] for row in log_of(tmp_path / share)]
-    assert train(flags(toy, "tiny_dst", tmp_path / "plain")) == 0
-    assert [row["losses"] for row in log_of(tmp_path / "plain")] == losses["0"] != losses["1"]
-
-
-@pytest.mark.parametrize("length", [("--epochs", "3"), ("--steps", "17", "--eval_steps", "6")])
-def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch, length):
-    """What is drawn depends on the seed and the epoch; an epoch has five steps, of some six losses each."""
-
-    def given(name: str) -> list[str]:
-        argv = flags(toy, "tiny_dst", tmp_path / name, *WORST)
-        at = argv.index("--epochs")
-        return [*argv[:at], *length, *argv[at + 2 :]]
-
-    assert train(given("whole")) == 0
-    stopped.at_step(monkeypatch, tiny.TinyLearner, 70)
-    assert train(given("cut")) == 1
-    assert (tmp_path / "cut" / ".training").is_dir()
-    assert train(given("cut")) == 0
-    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
 def test_copies_of_a_mix_are_trained_on_too(toy, tmp_path):

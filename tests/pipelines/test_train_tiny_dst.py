@@ -4,12 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-import stopped
 from kit import files_of, train
 from tiny_dialogues import FOOD, write_corpus
 
-from parapet.evaluation.models.dst import tiny
-from parapet.evaluation.models.dst.data import read_labels
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 
@@ -47,28 +44,6 @@ def test_learns_predicts_and_is_scored(model, toy, tmp_path):
     assert evaluate(["--task", "dst", "--quiet", *reference, *given]) == 0
     metrics = json.loads((scores / "metrics.json").read_text())
     assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] == pytest.approx(head["result"]["dev"])
-
-
-def test_predictions_do_not_depend_on_batches(model, toy):
-    frames = read_labels(str(toy / "corpus"), "train").rows
-    asked = [one.asked for one in frames]
-    together = tiny.load(str(model), "cpu", 64).predict(asked)
-    alone = tiny.load(str(model), "cpu", 1)
-    assert [alone.predict([one])[0] for one in asked[:12]] == together[:12]
-    assert tiny.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
-
-
-def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch, capsys):
-    few = ["--epochs", "3"]
-    assert train(flags(toy / "corpus", tmp_path / "whole", *few)) == 0
-    stopped.at_step(monkeypatch, tiny.TinyLearner, 8)  # in the second epoch
-    assert train(flags(toy / "corpus", tmp_path / "cut", *few)) == 1
-    assert "run the same command again" in capsys.readouterr().err
-    assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
-    assert predict(["tiny_dst", "--model", str(tmp_path / "cut"), "--output", str(tmp_path / "out")]) == 2
-    assert "a run of 'parapet train tiny_dst' was broken off here" in capsys.readouterr().err
-    assert train(flags(toy / "corpus", tmp_path / "cut", *few)) == 0
-    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
 def test_a_training_keeps_its_state_in_its_folder(toy, tmp_path, capsys):

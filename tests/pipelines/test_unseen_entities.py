@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import pytest
-from multiwoz_corpus import write_corpus
 
 from parapet.pipelines.main import main
 
@@ -74,84 +72,6 @@ def check(original: Path, out: Path, training: Path, split: str) -> None:
                     assert f" {' '.join(found[i:j])} " not in seen, value
 
 
-def test_the_sample(sample, tmp_path, capsys):
-    out = tmp_path / "out"
-    assert run(out) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("8 dialogues changed, ")
-    assert told.endswith(" values kept, 0 leaks\n")
-    check(sample, out, sample / "train", "test")
-    assert (out / "test" / "schema.json").read_bytes() == (sample / "test" / "schema.json").read_bytes()
-    numbers = read(out / "statistics.json")
-    rows = rows_of(out)
-    for status in ("replaced", "kept"):
-        assert numbers["values"][status] == sum(row["status"] == status for row in rows)
-        assert sum(kind[status] for kind in numbers["kinds"].values()) == numbers["values"][status]
-    assert sum(numbers["kept"].values()) == numbers["values"]["kept"]
-    for place, n in numbers["places"].items():
-        assert n == sum(row[place] for row in rows)
-    counts = read(out / "run.json")["counts"]
-    assert [counts[f"{name}/unseen_entities/test"] for name in ("dialogues", "open_changed")] == [8, 8]
-    assert numbers["leaks"] == 0
-    # A replaced value is nowhere in its dialogue any more.
-    for one in read(out / "test" / "dialogues_001.json"):
-        text = " | ".join(strings_of(one)).casefold()
-        for row in rows:
-            if row["dialogue_id"] == one["dialogue_id"] and row["status"] == "replaced" and row["kind"] == "city":
-                assert row["canonical"].casefold() not in text
-
-
-def test_a_corpus_shaped_as_multiwoz(tmp_path):
-    """Slots have their domain before them: what replaces a value has its form, and what has no kind stays."""
-    parts = [["hotel", "restaurant", "taxi"], ["train"], ["attraction", "hotel"], ["police"], ["hospital"]] * 4
-    root = write_corpus(tmp_path / "mw", {"train": parts, "test": parts})
-    assert run(tmp_path / "out", "--sgd", str(root), "--quiet") == 0
-    forms = {
-        "hotel-ref": r"[A-Z0-9]{8}",
-        "train-ref": r"[A-Z0-9]{8}",
-        "train-trainid": r"TR\d{4}",
-        "hotel-postcode": r"cb[1-5]\d[a-z]{2}|CB[1-5] \d[A-Z]{2}",
-        "hotel-phone": r"01223\d{6}",
-        "taxi-phone": r"01223\d{6}",
-        "train-price": r"\d+\.\d0 pounds",
-        "restaurant-booktime": r"\d\d:(00|15|30|45)|\d\d?:(00|15|30|45) [ap]m",
-        "hotel-name": r"[a-z' &]+",
-        "attraction-address": r"\d+ [a-z]+ [a-z]+",
-    }
-    rows = rows_of(tmp_path / "out")
-    for slot, form in forms.items():
-        new = [value for row in rows if row["slot"] == slot for value in row["replacement"]]
-        assert new, slot
-        assert all(re.fullmatch(form, value) for value in new), (slot, new)
-    for slot in ("police-name", "taxi-type", "hospital-department", "train-duration"):
-        assert {(row["status"], row["reason"]) for row in rows if row["slot"] == slot} == {("kept", "no_generator")}
-    for old, new in zip(read(root / "test" / "dialogues_001.json"), read_set(tmp_path / "out"), strict=True):
-        assert old["services"] == new["services"]
-        for one in new["turns"]:
-            for span in (span for frame in one["frames"] for span in frame["slots"]):
-                assert one["utterance"][span["start"] : span["exclusive_end"]] == span["value"]
-
-
-def read_set(out: Path) -> Any:
-    return read(out / "test" / "dialogues_001.json")
-
-
-def test_in_other_files_and_another_order(sample, tmp_path):
-    dialogues = read(sample / "test" / "dialogues_001.json")
-    root = tmp_path / "sgd"
-    (root / "test").mkdir(parents=True)
-    (root / "test" / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
-    (root / "test" / "dialogues_001.json").write_text(json.dumps(dialogues[5:]))
-    (root / "test" / "dialogues_002.json").write_text(json.dumps(dialogues[4::-1]))
-    train = ["--training", str(sample)]
-    assert run(tmp_path / "one", "--sgd", str(root), *train, "--quiet") == 0
-    assert run(tmp_path / "ordered", "--quiet") == 0
-    made = {
-        one["dialogue_id"]: one for n in (1, 2) for one in read(tmp_path / "one" / "test" / f"dialogues_00{n}.json")
-    }
-    assert made == {one["dialogue_id"]: one for one in read(tmp_path / "ordered" / "test" / "dialogues_001.json")}
-
-
 def test_a_gazetteer(tmp_path, capsys):
     path = tmp_path / "towns.csv"
     towns = ["Quorndon", "Wexcombe", "Zelah", "Ystrad", "Xanten", "Vaduz"]
@@ -180,25 +100,6 @@ def test_an_unchanged_set_fails(tmp_path, capsys):
     assert run(tmp_path / "out", "--values", str(path)) == 1
     assert "only 0 of 8 dialogues with open slots have changed" in capsys.readouterr().err
     assert not (tmp_path / "out" / "run.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--split", "validation"], "there are no dialogues in 'validation'"),
-        (["--split", ","], "--split: give one or more of train, dev, test"),
-        (["--least_changed", "2"], "--least_changed: 2 is no share: give 0 to 1"),
-        (["--values", "nowhere.csv"], "nowhere.csv: --values: cannot be read"),
-        (["--training", "nowhere"], "nowhere: --training: there is no such file or folder"),
-        (["--sgd", "nowhere"], "nowhere: --sgd: there is no such file or folder"),
-    ],
-)
-def test_mistakes(flags, told, tmp_path, capsys):
-    assert run(tmp_path / "out", *flags) == 2
-    said = capsys.readouterr().err
-    assert told in said
-    assert said.count("\n") == 1
-    assert not (tmp_path / "out").exists()
 
 
 def test_real_data(real_dialogues, tmp_path):

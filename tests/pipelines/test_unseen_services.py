@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import TWO_WORKERS, files_of
 
 from parapet.pipelines.splits import run_named
 from parapet.schemas.layout import read_root
@@ -16,45 +15,11 @@ def dialogues_of(folder: Path) -> list[Any]:
     return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
 
 
-def domains(dialogue: Any) -> set[str]:
-    """By a walk of its own."""
-    frames = {frame["service"] for turn in dialogue["turns"] for frame in turn["frames"]}
-    return {service.partition("_")[0] for service in {*dialogue["services"], *frames}}
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "out"
     assert run_named("unseen_services", ["--output", str(out), "--test_seen", "--quiet"]) == 0
     return out
-
-
-def test_the_splits(made, sample):
-    numbers = json.loads((made / "statistics.json").read_bytes())
-    assert set(numbers["held_out"]) == {"Ferries", "Gyms", "Libraries", "Repairs"}  # of the test's schema
-    for domain, of in numbers["held_out"].items():
-        found = {name: dialogues_of(made / domain / name) for name in ("train", "dev", "test", "test_seen")}
-        for name in ("train", "dev"):
-            assert found[name] == [one for one in dialogues_of(sample / name) if domain not in domains(one)]
-        assert found["test"] == [one for one in dialogues_of(sample / "test") if domain in domains(one)]
-        assert found["test_seen"] == [one for one in dialogues_of(sample / "test") if domain not in domains(one)]
-        assert {name: one["dialogues"] for name, one in of["sets"].items()} == {n: len(f) for n, f in found.items()}
-        assert sum(of["left_out"].values()) + sum(map(len, found.values())) == 40
-        both = [one for split in ("train", "dev") for one in dialogues_of(sample / split) if domain in domains(one)]
-        alone = sum(domains(one) == {domain} for one in both)
-        assert of["left_out"] == {
-            "touches_it_alone": alone,
-            "touches_it_and_others": len(both) - alone,
-            "test_of_others": 0,
-        }
-        schemas = {one.split: one.services for one in read_root(made / domain)}
-        for name in ("train", "dev", "test"):
-            services = {service for one in found[name] for service in one["services"]}
-            assert {one.service_name for one in schemas[name]} == services
-        held = [one for one in schemas["test"] if one.service_name.startswith(domain)]
-        assert of["seen"]["slots"] == sum(len(one.slots) for one in held)
-        share = names_seen(held, schemas["train"])["slot_names_seen"]
-        assert of["seen"]["slot_names_seen"] == pytest.approx(share, abs=1e-6)
 
 
 def test_the_splits_as_given(made, sample):
@@ -73,20 +38,6 @@ def test_the_splits_as_given(made, sample):
     share = names_seen(unseen, splits["train"])["slot_names_seen"]
     assert given["test"]["seen"]["slot_names_seen"] == pytest.approx(share, abs=1e-6)
     assert given["train"]["unseen_services"] == []
-
-
-def test_by_service_on_two_workers(made, tmp_path):
-    out = tmp_path / "out"
-    flags = ["--by", "service", "--hold_out", "Gyms_1, Libraries_2", "--test_seen", "--quiet"]
-    assert run_named("unseen_services", ["--output", str(out), *flags, *TWO_WORKERS]) == 0
-    # Gyms has one service: held out as a service it is what it is as a domain.
-    assert files_of(out / "Gyms_1") == files_of(made / "Gyms")
-    trained = {service for one in dialogues_of(out / "Libraries_2" / "train") for service in one["services"]}
-    assert "Libraries_1" in trained
-    tested = [one["services"] for one in dialogues_of(out / "Libraries_2" / "test")]
-    assert tested
-    assert all("Libraries_2" in services for services in tested)
-    assert all(json.loads(path.read_bytes()) for path in out.rglob("dialogues_*.json"))  # none without a dialogue
 
 
 def test_one_schema_and_idle_frames(tmp_path, capsys):

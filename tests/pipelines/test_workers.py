@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parapet.pipelines import perturb, progress, workers
+from parapet.pipelines import perturb, workers
 from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 
@@ -23,37 +23,6 @@ def program(script: str, *arguments: object) -> subprocess.CompletedProcess[str]
 
 def flags(workers: object = "auto", *runner_flags: str) -> argparse.Namespace:
     return argparse.Namespace(workers=workers, runner_flags=list(runner_flags))
-
-
-@pytest.fixture
-def three_cores(monkeypatch):
-    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda _: {0, 1, 2})
-    monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 16 << 30)
-
-
-@pytest.mark.usefixtures("three_cores")
-def test_auto_takes_a_core_each_where_the_input_is_large(tmp_path):
-    (tmp_path / "corpus" / "test").mkdir(parents=True)
-    (tmp_path / "corpus" / "test" / "dialogues_001.json").write_bytes(b" " * 600)
-    (tmp_path / "more.csv").write_bytes(b" " * 400)
-    paths = [str(tmp_path / "corpus"), str(tmp_path / "more.csv"), "gs://bucket/corpus", str(tmp_path / "gone")]
-    assert workers.count(flags(), paths, large=1000) == 3
-    assert workers.count(flags(), paths, large=1001) == 1
-    assert workers.count(flags(), paths, large=None) == 1
-
-
-@pytest.mark.usefixtures("three_cores")
-def test_auto_takes_fewer_where_there_is_little_memory(monkeypatch):
-    monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 2 << 30)
-    assert workers.count(flags(), [__file__], large=1) == 2
-    monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 1 << 20)
-    assert workers.count(flags(), [__file__], large=1) == 1
-
-
-@pytest.mark.usefixtures("three_cores")
-def test_auto_is_one_in_a_suite(monkeypatch):
-    monkeypatch.setattr(progress, "sink", lambda _: None)
-    assert workers.count(flags(), [__file__], large=1) == 1
 
 
 def test_flags_of_beams_decide_where_they_are_given():

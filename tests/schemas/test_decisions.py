@@ -25,16 +25,6 @@ def test_neutralise_is_undone_by_restore(text):
     assert neutralise(text)[:1] not in set("=+-@\t\r\n＝＋－＠") - {""}
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\r=1", "＝1", "'=1", "''@x"])
-def test_formulas_get_an_apostrophe(text):
-    assert neutralise(text) == "'" + text
-
-
-@pytest.mark.parametrize("text", ["", "a=1", "'tis", "''", " =1", "O'Hare"])
-def test_other_texts_stay(text):
-    assert neutralise(text) == restore(text) == text
-
-
 @given(
     st.dictionaries(
         TRICKY.filter(lambda s: s and s == s.strip() and len(s) < MAX_CELL),
@@ -63,31 +53,6 @@ def test_any_bytes_give_decisions_bad_rows_or_an_input_error(data):
             continue
         assert all(d.decision in VERDICTS for d in good)
         assert all(isinstance(row, int) and reason for row, reason, _ in bad)
-
-
-def test_written_bytes():
-    written = decisions_csv([Decision("3X:slot_0", "fix", '=say "hi"', "a\nb", "EL", "somewhere")])
-    assert (
-        written
-        == b'"response_id","decision","text","reason","reviewer"\n"3X:slot_0","fix","\'=say ""hi""","a\nb","EL"\n'
-    )
-    assert decisions_csv([Decision("3X:\ud800", "accept")]).decode()  # half a surrogate pair is no crash
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_what_spreadsheets_save(encoding, delimiter, end):
-    rows = [["Reviewer", "text", "decision ", "prompt", "response_id"], ["É", "straße", " FIX", "a; b, c", "3X:slot_0"]]
-    text = "".join(delimiter.join(f'"{cell}"' for cell in row) + end for row in rows)
-    good, bad = parse(text.encode(encoding))
-    assert (good, bad) == ([Decision("3X:slot_0", "fix", "straße", "", "É", "d.csv: row 2")], [])
-
-
-def test_undecided_rows_are_left_out_and_rows_are_numbered_as_a_spreadsheet_does():
-    good, bad = parse(HEADER + "a:slot_0,,,,\n\nb:slot_0,accept\n,,,,\nc:slot_0,nope,,,\n")
-    assert [d.source for d in good] == ["d.csv: row 4"]
-    assert [row for row, _, _ in bad] == [6]
 
 
 def test_bad_rows_and_their_reasons():
@@ -136,11 +101,6 @@ def test_long_texts(length):
     assert csv.field_size_limit() == limit
 
 
-def test_a_long_cell_that_is_not_ours_is_no_matter():
-    good, bad = parse(f"response_id,decision,prompt\na:slot_0,accept,{'x' * 200_000}\n")
-    assert ([d.response_id for d in good], bad) == (["a:slot_0"], [])
-
-
 def test_broken_quotes_cost_one_row():
     text = HEADER + 'a:slot_0,fix,"never closed,,\nb:slot_0,accept,,,\nc:slot_0,fix,"x"y,,\nd:slot_0,reject,"",,\n'
     good, bad = parse(text)
@@ -169,10 +129,6 @@ def test_files_that_cannot_be_used(data, reason):
         parse(data, "sheets/a.csv")
     assert reason in str(error.value)
     assert str(error.value).startswith("sheets/a.csv")
-
-
-def test_a_header_alone_decides_nothing():
-    assert parse(HEADER) == ([], [])
 
 
 def test_a_plain_csv_reader_reads_what_is_written():

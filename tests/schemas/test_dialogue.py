@@ -70,15 +70,6 @@ def read(tmp_path, raw):
     return dialogue.read_dialogues(path)
 
 
-def test_a_good_dialogue_has_no_problem(tmp_path):
-    (found,) = read(tmp_path, [RAW])
-    assert list(dialogue.problems_of(found, SERVICES)) == []
-    user, system = found.turns
-    assert user.frames[0].state == dialogue.State("GetTaxi", ["fare"], {"to": ["Rome"]})
-    assert user.utterance[user.frames[0].slots[0].start : user.frames[0].slots[0].exclusive_end] == "Rome"
-    assert system.frames[0].service_call == dialogue.ServiceCall("GetTaxi", {"to": "Rome"})
-
-
 def test_other_forms_of_spans_are_taken(tmp_path):
     copied = [{"slot": "to", "copy_from": "fare", "value": "x"}, {"slot": "to", "value": ["x", "y"]}]
     (found,) = read(tmp_path, [changed(["turns", 0, "frames", 0, "slots"], copied)])
@@ -115,11 +106,6 @@ def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, probl
     (found,) = read(tmp_path, [changed(place, value)])
     frame = f"turns[{place[1]}].frames[0]"
     assert list(dialogue.problems_of(found, SERVICES)) == [(frame + problem[0], problem[1])]
-
-
-def test_no_intent_is_active(tmp_path):
-    (found,) = read(tmp_path, [changed([*FRAME, "state", "active_intent"], "NONE")])
-    assert list(dialogue.problems_of(found, SERVICES)) == []
 
 
 @pytest.mark.parametrize(

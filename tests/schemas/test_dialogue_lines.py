@@ -1,7 +1,6 @@
 """Lines of dialogues: the same as the rows of the table, whatever a file holds and however it is laid out."""
 
 import copy
-import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.dialogue_table import DIALOGUES, collection_paused, dialogue_lines, dialogue_rows, lines_table
+from parapet.schemas.dialogue_table import DIALOGUES, dialogue_lines, dialogue_rows, lines_table
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import dialogue_bytes
 
@@ -74,31 +73,8 @@ def test_lines_are_the_rows_and_read_back_they_are_the_table(items, layout):
     assert [dialogue.dialogue_id for dialogue in found.dialogues] == [item["dialogue_id"] for item in items]
 
 
-def test_collection_goes_on_afterwards_as_before():
-    with collection_paused():
-        with collection_paused():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    assert gc.isenabled()
-
-
 def sample_items(sample: Path) -> list[Any]:
     return list(json.loads((sample / "test" / "dialogues_001.json").read_bytes())[:3])
-
-
-def test_the_same_key_twice_is_once(sample):
-    data = dialogue_bytes(sample_items(sample)).replace(b'"speaker": "USER"', b'"speaker": "USER", "speaker": "USER"')
-    assert dialogue_lines(data, "d.json", "d.json").lines == expected(data)[1]
-
-
-def test_every_character_is_kept(sample):
-    items = sample_items(sample)
-    text = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000)
-    items[0]["turns"][0]["utterance"] = text
-    data = dialogue_bytes(items)
-    found = dialogue_lines(data, "d.json", "d.json")
-    assert lines_table(found.lines)["turns"][0].as_py()[0]["utterance"] == text
-    assert orjson.loads(found.lines[0])["layout"] == "published"
 
 
 def test_a_table_of_many_blocks_is_one(sample, monkeypatch):

@@ -14,7 +14,6 @@ from parapet.schemas.dialogue_table import (
     SERVICES,
     dialogue_file,
     dialogue_of,
-    dialogue_row,
     dialogue_rows,
     schema_file,
     service_of,
@@ -73,35 +72,6 @@ def test_any_dialogues_come_back(dialogues):
     rows = through_arrow(dialogue_rows(dialogues, "dialogues_001.json", data), DIALOGUES)
     assert [dialogue_of(row) for row in rows] == dialogues
     assert dialogue_file(rows[::-1]) == data
-
-
-def test_source_json_only_where_the_columns_do_not_say_everything():
-    turn: dict[str, Any] = {"speaker": "USER", "utterance": "Hi", "frames": [{"service": "A_1", "slots": []}]}
-    plain = {"dialogue_id": "1", "services": ["A_1"], "turns": [turn]}
-    assert dialogue_row(plain, "f", 0)["source_json"] is None
-    other = {**plain, "mood": "good"}
-    assert json.loads(dialogue_row(other, "f", 0)["source_json"]) == other
-    no_slots = {**plain, "turns": [{**turn, "frames": [{"service": "A_1"}]}]}
-    assert json.loads(dialogue_row(no_slots, "f", 0)["source_json"]) == no_slots
-
-
-@pytest.mark.parametrize(
-    ("layout", "change"),
-    [
-        ("published", lambda data: data),
-        ("no_newline", lambda data: data[:-1]),
-        ("other", lambda data: json.dumps(json.loads(data)).encode()),
-    ],
-)
-def test_the_layout_of_a_file(layout, change, sample):
-    for name, rows_of, file_of in (
-        ("test/dialogues_001.json", lambda raw, data: dialogue_rows(raw, "f", data), dialogue_file),
-        ("test/schema.json", lambda raw, data: service_rows(raw, "original", data), schema_file),
-    ):
-        data = change((sample / name).read_bytes())
-        rows = rows_of(json.loads(data), data)
-        assert {row["layout"] for row in rows} == {layout}
-        assert file_of(rows) == data if layout != "other" else json.loads(file_of(rows)) == json.loads(data)
 
 
 SERVICE: dict[str, Any] = {

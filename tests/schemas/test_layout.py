@@ -45,37 +45,6 @@ def names_of(splits):
 # --- what is taken ---------------------------------------------------------------------------------------------------
 
 
-def test_a_root_is_read_in_the_order_of_splits_and_files(tmp_path):
-    put(tmp_path / "test/schema.json", [service("C_1")])
-    put(tmp_path / "train/schema.json", [service("B_1"), service("A_1")])
-    splits = layout.read_root(tmp_path)
-    assert names_of(splits) == {"train": ["B_1", "A_1"], "test": ["C_1"]}
-    assert list(layout.services_by_name(splits)) == ["B_1", "A_1", "C_1"]
-    assert layout.splits_of(splits) == {"train/schema.json": ["B_1", "A_1"], "test/schema.json": ["C_1"]}
-
-
-@pytest.mark.parametrize("given_as", ["schema.json", ".", "my services.json"])
-def test_a_single_schema_file_or_its_folder(tmp_path, given_as):
-    put(tmp_path / ("schema.json" if given_as == "." else given_as), [service()])
-    (split,) = layout.read_root(tmp_path / given_as)
-    assert split.relative_path == "schema.json"
-    assert layout.splits_of([split]) == {"schema.json": ["Taxi_1"]}
-
-
-def test_a_service_of_two_splits_comes_once(tmp_path):
-    put(tmp_path / "train/schema.json", [service(), service("B_1")])
-    put(tmp_path / "dev/schema.json", [service()])
-    splits = layout.read_root(tmp_path)
-    assert list(layout.services_by_name(splits)) == ["Taxi_1", "B_1"]
-    assert list(layout.raw_by_name(splits)) == ["Taxi_1", "B_1"]
-
-
-def test_unknown_keys_and_their_order_stay_in_raw(tmp_path):
-    given_service = {"zeta": [1, {"b": 1, "a": 2}], **service(owner="someone")}
-    (split,) = layout.read_root(put(tmp_path / "schema.json", [given_service]))
-    assert json.dumps(split.raw) == json.dumps([given_service])
-
-
 def test_a_byte_order_mark_is_forgiven(tmp_path):
     path = put(tmp_path / "schema.json", b"\xef\xbb\xbf" + json.dumps([service()]).encode())
     assert names_of(layout.read_root(path)) == {"schema": ["Taxi_1"]}
@@ -110,32 +79,6 @@ def test_bad_files_are_told_with_file_place_and_reason(tmp_path, content, where,
     assert str(error).startswith(f"{path}: ")
 
 
-@pytest.mark.parametrize("second", ["Taxi_1", "taxi_1", "TAXI_1"])
-def test_two_services_of_one_name(tmp_path, second):
-    path = put(tmp_path / "schema.json", [service(), service("B_1"), service(second)])
-    error = refusal(tmp_path)
-    assert error.path == str(path)
-    assert "stands twice" in error.reason
-    assert error.where in ("[0].service_name", "[2].service_name")
-    other = error.reason.rpartition("(see ")[2].removesuffix(")")
-    assert sorted([error.where.partition(".")[0], other]) == ["[0]", "[2]"]
-
-
-def test_a_service_that_two_splits_define_in_different_ways(tmp_path):
-    put(tmp_path / "train/schema.json", [service()])
-    put(tmp_path / "dev/schema.json", [service(description="Something else")])
-    error = refusal(tmp_path)
-    assert error.reason.startswith("service 'Taxi_1' differs from the one in ")
-    assert {error.path, error.reason.rpartition(" in ")[2]} == {
-        str(tmp_path / split / "schema.json") for split in ("train", "dev")
-    }
-
-
-def test_nothing_there(tmp_path):
-    assert str(refusal(tmp_path / "no")) == f"{tmp_path}/no: there is no such file or folder"
-    assert str(refusal(tmp_path)).startswith(f"{tmp_path}: no schema here: expected train/schema.json")
-
-
 def test_a_file_too_large_to_be_a_schema_is_not_read(tmp_path):
     path = tmp_path / "schema.json"
     with path.open("wb") as handle:
@@ -151,20 +94,6 @@ def test_read_schema_file_refuses_a_bad_service(tmp_path):
 
 
 # --- leaving out what is bad -----------------------------------------------------------------------------------------
-
-
-def test_good_services_go_on_without_the_bad_ones(tmp_path):
-    put(tmp_path / "train/schema.json", [service("../../x"), service("A_1"), service("B_1"), service("a_1"), 7])
-    put(tmp_path / "dev/schema.json", [service("B_1", "Another B"), service("C_1")])
-    splits = layout.read_root(tmp_path, leave_out_bad=True)
-    assert names_of(splits) == {"train": [], "dev": ["C_1"]}
-    assert [[raw["service_name"] for raw in split.raw] for split in splits] == [[], ["C_1"]]
-    train, dev = ([(bad.error.where, bad.error.reason) for bad in split.bad] for split in splits)
-    assert [where for where, _ in train[:4]] == ["[0].service_name", "[1].service_name", "[3].service_name", "[4]"]
-    assert "stands twice" in train[1][1]
-    assert "stands twice" in train[2][1]
-    assert train[4][1].startswith("service 'B_1' differs from the one in ")
-    assert [reason.partition(" in ")[0] for _, reason in dev] == ["service 'B_1' differs from the one"]
 
 
 def nest(depth):
@@ -190,20 +119,6 @@ def test_no_depth_of_json_ends_a_run(depth):
         layout.parse_json(text, "a.json")
     with pytest.raises(ValueError, match=r"deep|depth"):
         layout.parse_json_line(text)
-
-
-def test_what_is_as_deep_as_may_be_is_read():
-    text = b'{"a": ' + b"[" * 63 + b"]" * 63 + b"}"
-    assert layout.parse_json(text, "a.json") == layout.parse_json_line(text) == {"a": nest(63)}
-    odd = {"half": "\ud800", "large": 1 << 70, "a": [[]]}
-    assert layout.too_deep(odd) == ""
-    assert layout.too_deep({**odd, "b": nest(64)}).startswith(".b[0][0]")
-
-
-def test_all_bad_is_an_error_all_the_same(tmp_path):
-    put(tmp_path / "schema.json", [service("../../x"), service("a b")])
-    with pytest.raises(InputError, match=r"'\.\./\.\./x'"):
-        layout.read_root(tmp_path, leave_out_bad=True)
 
 
 # --- bytes -----------------------------------------------------------------------------------------------------------
@@ -252,23 +167,6 @@ def test_the_published_files_have_these_bytes(real_data):
         assert layout.schema_bytes(json.loads(path.read_bytes())) == path.read_bytes(), path
 
 
-def test_the_sample_keeps_its_promises(sample):
-    splits = {split.split: split for split in layout.read_root(sample)}
-    assert list(splits) == ["train", "dev", "test"]
-    of_split = {name: {s.service_name for s in split.services} for name, split in splits.items()}
-    assert of_split["test"] - of_split["train"] == {"Libraries_2", "Repairs_1"}
-    services = layout.services_by_name(list(splits.values())).values()
-    assert all(service.intents for service in services)
-    assert {slot.is_categorical for service in services for slot in service.slots} == {True, False}
-
-
-def test_a_bucket_is_a_path_too():
-    path = layout.as_path("gs://corpora/sgd")
-    assert str(path / "train" / "schema.json") == "gs://corpora/sgd/train/schema.json"
-    assert layout.as_path(path) == path
-    assert isinstance(layout.as_path("sgd"), Path)
-
-
 def test_a_bucket_without_its_client(monkeypatch):
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     monkeypatch.delitem(importlib.import_module("fsspec.registry")._registry, "gs", raising=False)
@@ -276,20 +174,6 @@ def test_a_bucket_without_its_client(monkeypatch):
         layout.as_path("gs://corpora/sgd")
     with pytest.raises(InputError, match=r"^strange://corpora/sgd: cannot be read: Protocol not known"):
         layout.as_path("strange://corpora/sgd")
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
-        ("out", "./x/../out/", True),
-        ("out", "out2", False),
-        ("gs://corpora/out", "gs://corpora/x/../out/", True),
-        ("gs://corpora/out", "gs://other/out", False),
-        ("gs://corpora/out", "corpora/out", False),
-    ],
-)
-def test_one_place_however_it_is_written(first, second, same):
-    assert layout.same_place(first, second) is same
 
 
 def test_a_bucket_that_gives_no_access(monkeypatch):

@@ -13,7 +13,6 @@ from parapet.transforms.simulators.babi_format import (
     Fact,
     candidates_text,
     dialogue_text,
-    dialogues_name,
     facts_text,
     parse_candidates,
     parse_dialogues,
@@ -128,25 +127,10 @@ def test_deviations(data, told, caplog):
     assert accepted(caplog) == [f"x.txt: {one}" for one in told]
 
 
-def test_deviating_facts_and_candidates(caplog):
-    spaced = b"1 a R_b\tc\n1 a R_d \t 7 Milton Road\r\n\n"
-    assert list(parse_facts(spaced, "kb.txt")) == [Fact("a", "R_b", "c"), Fact("a", "R_d", "7 Milton Road")]
-    assert accepted(caplog) == ["kb.txt: accepted 1 line with stray blanks, dropped; line 2"]
-    assert parse_candidates(b"1 yes \n\n1 no\n", "c.txt") == ["yes", "no"]
-    assert accepted(caplog) == ["c.txt: accepted 1 line with stray blanks, dropped; line 1"]
-
-
 @pytest.mark.parametrize("data", [b"1 a R_b c d\n", b"1 a\tb\n", b"1 a R_b\tc\td\n", b"1 a R_b\t\n", b"a R_b\tc\n"])
 def test_bad_knowledge_base(data):
     with pytest.raises(InputError, match="line 2"):
         list(parse_facts(b"1 a R_b\tc\n" + data, "kb.txt"))
-
-
-def test_names():
-    assert dialogues_name(1, "train") == "dialog-babi-task1-API-calls-trn.txt"
-    assert dialogues_name(5, "oov") == "dialog-babi-task5-full-dialogs-tst-OOV.txt"
-    assert dialogues_name(2, "dev", 2, 10) == "dialog-babi-task2-API-refine-dev-00002-of-00010.txt"
-    assert (CANDIDATES, FACTS) == ("dialog-babi-candidates.txt", "dialog-babi-kb-all.txt")
 
 
 def test_the_published_files(real_data, caplog):

@@ -78,19 +78,6 @@ def test_invariants(invariant, counts, wrong):
         check_invariants(counts, [invariant])
 
 
-@pytest.mark.parametrize(("changed", "total", "needed", "fails"), [(5, 10, False, False), (4, 10, False, True)])
-def test_a_share_that_must_be_reached(changed, total, needed, fails):
-    least = Least("changed", "turns", 0.5, "typos", "user turns changed", needed=needed)
-    counts = counts_of(changed__typos=changed, turns__typos=total)
-    if fails:
-        with pytest.raises(
-            InputError, match=r"typos: only 40.0% of 10 user turns changed, and --least_changed requires"
-        ):
-            check_invariants(counts, [least])
-    else:
-        check_invariants(counts, [least])
-
-
 def test_nothing_at_all_is_too_little_only_where_something_is_needed():
     check_invariants(Counts(), [Least("changed", "turns", 0.5, "typos", "turns changed")])
     with pytest.raises(InputError, match=r"only 0\.0% of 0 turns"):

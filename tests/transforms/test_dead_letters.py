@@ -9,40 +9,18 @@ from hypothesis import strategies as st
 from parapet.pipelines.flags import StrictParser, add_max_bad
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import (
-    DeadLetter,
     Tally,
     check_bad,
-    check_letters,
-    in_order,
-    percent,
     warnings_of,
 )
 
 ONE = Fraction(1, 100)
 
 
-def letters(n: int, variant: str = "") -> list[DeadLetter]:
-    return [DeadLetter(variant, "test", "a.json", str(i), "turns[0]", "bad_span: 3-9") for i in range(n)]
-
-
 def refused(tallies: list[Tally], max_bad: Fraction = ONE) -> str:
     with pytest.raises(InputError) as error:
         check_bad(tallies, max_bad, "used", {"bad_span": 3, "not_sgd": 7}, ["a: 1", "b: 2", "c: 3", "d: 4"])
     return error.value.reason
-
-
-def test_the_issue_s_eleven_dialogues_are_left_out():
-    tally = Tally("dialogue", 2921, 11, is_record=True)
-    check_bad([tally], ONE, "used", {}, [])
-    (line,) = warnings_of([tally], {"bad_span": 11}, "out/dead_letters.jsonl", "left out")
-    assert line == "left out: 11 of 2,921 dialogues (bad_span 11); see out/dead_letters.jsonl"
-
-
-def test_more_is_an_error_that_says_how_many_why_and_which_limit_would_do():
-    assert refused([Tally("dialogue", 250, 3, is_record=True)]) == (
-        "3 of 250 dialogues could not be used, over --max_bad 1%, so nothing was published: not_sgd 7, bad_span 3; the "
-        "first: a: 1; b: 2; c: 3; and 1 more; mend these, or --max_bad 1.2% goes on without them"
-    )
 
 
 def test_where_all_are_bad_no_limit_is_advised():
@@ -79,18 +57,3 @@ def test_the_limit_that_is_advised_passes(found, hundredths):
             check_bad(tallies, limit, "used", {}, [])
     else:
         assert all(one.share <= Fraction(hundredths, 100) for one in tallies)
-
-
-@pytest.mark.parametrize(
-    ("share", "down", "up"),
-    [("0", "0%", "0%"), ("1/100", "1%", "1%"), ("11/2921", "0.38%", "0.38%"), ("1/3", "33.3%", "33.4%")],
-)
-def test_shares_as_they_are_told(share, down, up):
-    assert (percent(Fraction(share)), percent(Fraction(share), up=True)) == (down, up)
-
-
-def test_letters_of_a_run_are_in_the_order_of_the_keys_and_a_record_counts_once():
-    elements = [("b", letters(2, "v1")), ("a", letters(1)), ("b", letters(2, "v2"))]
-    assert in_order(elements) == in_order(reversed(elements)) == [*letters(1), *letters(2, "v1"), *letters(2, "v2")]
-    with pytest.raises(InputError, match=r"bad_span 5; the first: .*dialogue 0.*dialogue 1[^;]*; mend these"):
-        check_letters(in_order(elements), [Tally("dialogue", 9, 2, is_record=True)], ONE, "used")

@@ -64,35 +64,11 @@ def test_jaccard_is_a_distance(a, b, c):
     assert jaccard(a, c) <= jaccard(a, b) + jaccard(b, c) + 1e-12
 
 
-@pytest.mark.parametrize(
-    ("text", "lemmas"),
-    [
-        ("The cities of an airport", {"city", "of", "airport"}),
-        ("Number of seats, numbers of seat!", {"number", "of", "seat"}),
-        ("THE HOTEL", {"hotel"}),
-        ("  ... ?!", set()),
-        ("", set()),
-    ],
-)
-def test_lemma_set(text, lemmas):
-    assert lemma_set(text, Method()) == lemmas
-
-
 def test_stopwords_are_left_out():
     text = "The number of seats"
     assert lemma_set(text, Method(stopwords=frozenset())) == {"the", "number", "of", "seat"}
     assert lemma_set(text, Method(stopwords=frozenset({"of", "seat"}))) == {"the", "number"}
     assert lemma_set(text, Method(stopwords=load_stopwords("spacy"))) == {"number", "seat"}
-
-
-def test_each_task_has_its_metric():
-    method = Method()
-    assert method.metric("names")("pickup_date", "pick_up_date") == 1
-    assert method.metric("descriptions")("The city of the hotel", "City of a hotel") == 0
-    assert method.metric("descriptions")("The city", "A town") == 1
-    swapped = Method(names="jaccard", descriptions="levenshtein")
-    assert swapped.metric("names")("The city", "a cities") == 0
-    assert swapped.metric("descriptions")("The city", "the city") == 1
 
 
 @given(st.text(st.sampled_from("the city numbers of.,A-' "), max_size=20))
@@ -109,15 +85,6 @@ def test_load_stopwords(tmp_path):
     path = tmp_path / "stop.txt"
     path.write_text("# ours\nThe\n\n  Of \nzu\n", encoding="utf-8")
     assert load_stopwords(str(path)) == {"the", "of", "zu"}
-
-
-@pytest.mark.parametrize("content", [None, b"caf\xe9\n"])
-def test_a_stopword_file_that_cannot_be_read(tmp_path, content):
-    path = tmp_path / "stop.txt"
-    if content:
-        path.write_bytes(content)
-    with pytest.raises(InputError, match=r"^--stopwords: neither 'articles', 'spacy' or 'none' nor a readable file"):
-        load_stopwords(str(path))
 
 
 def test_a_model_that_is_not_installed():

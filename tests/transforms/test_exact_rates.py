@@ -2,14 +2,10 @@
 
 import random
 
-import apache_beam as beam
-import pytest
-from apache_beam.testing.test_pipeline import TestPipeline
-from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.perturbation.base import Keys, level_of, size_of, thresholds, thresholds_of
+from parapet.transforms.perturbation.base import Keys, level_of, size_of, thresholds
 
 RATES = ("0.1", "0.5", "0.8")
 WIDTH = 4
@@ -18,14 +14,6 @@ KEYS = st.one_of(
     st.lists(st.binary(min_size=2, max_size=2).map(b"\0\7".__add__), max_size=60, unique=True),
     st.lists(st.binary(min_size=WIDTH, max_size=WIDTH), max_size=60, unique=True),
 )
-
-
-@pytest.mark.parametrize(
-    ("rate", "turns", "size"),
-    [("0.1", 5, 1), ("0.1", 4, 0), ("0.5", 1, 1), ("0.5", 3, 2), ("0.8", 3686, 2949), ("0.1", 45, 5), ("1", 7, 7)],
-)
-def test_halves_go_up(rate, turns, size):
-    assert size_of(rate, turns) == size
 
 
 def divided(keys: list[bytes], others: int, parts: int, drawn: random.Random) -> list[Keys]:
@@ -46,16 +34,3 @@ def test_exact_nested_and_however_divided(keys, others, parts, drawn):
     found = thresholds(divided_keys, RATES)
     taken = [{key for key in keys if 0 < level_of(key, found) <= i} for i in range(1, len(RATES) + 1)]
     assert taken == reference(keys, len(keys) + others)
-
-
-def test_in_a_pipeline():
-    """Groups by themselves, one of them without any key."""
-    drawn = random.Random(1)
-    keys = [drawn.randbytes(WIDTH) for _ in range(500)]
-    parts: list[tuple[str, Keys]] = [("train", part) for part in divided(keys, 40, 7, drawn)]
-    parts += [("test", (3, [])), ("test", (0, []))]
-    wanted = sorted(keys)
-    last = [wanted[size_of(rate, 540) - 1] if size_of(rate, 540) <= 500 else wanted[-1] for rate in RATES]
-    with TestPipeline(runner="FnApiRunner") as pipeline:
-        found = thresholds_of(pipeline | beam.Create(parts), RATES)
-        assert_that(found, equal_to([("train", last), ("test", [b""] * 3)]))

@@ -11,7 +11,6 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from parapet.schemas.errors import InputError, NoRoomError
 from parapet.transforms.storage import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
@@ -126,33 +125,6 @@ def test_killed_at_any_step_and_run_again(tmp_path, before, operation, after):
     assert k > 0
 
 
-def test_an_old_manifest_never_stands_beside_new_files(tmp_path):
-    old = finished(tmp_path, FIRST)["run.json"]
-    for _, output in kills(tmp_path, SECOND, FIRST, "rename", after=True):
-        standing = tree(output)
-        if standing.get("run.json") == old:
-            assert {path: standing.get(path) for path in FIRST} == FIRST
-
-
-def test_what_a_rerun_no_longer_writes_goes_and_nothing_else(tmp_path):
-    put(tmp_path, USERS)
-    run(tmp_path, FIRST)
-    assert tree(tmp_path) == finished(tmp_path, FIRST, USERS)
-    run(tmp_path, SECOND)
-    assert tree(tmp_path) == finished(tmp_path, SECOND, USERS)
-    run(tmp_path, {})
-    assert tree(tmp_path) == finished(tmp_path, {}, USERS)
-
-
-def test_publishing_may_be_repeated_by_a_retried_bundle(tmp_path):
-    files.prepare(str(tmp_path), "compose")
-    for path, data in FIRST.items():
-        files.write_staged(str(tmp_path), path, data)
-    files.publish(str(tmp_path), manifest(FIRST))
-    files.publish(str(tmp_path), manifest(FIRST))
-    assert tree(tmp_path) == finished(tmp_path, FIRST)
-
-
 def test_a_file_that_was_never_written_fails_the_run(tmp_path):
     files.prepare(str(tmp_path), "compose")
     with pytest.raises(OSError, match=r"report\.html: neither staged nor in place"):
@@ -178,65 +150,6 @@ def test_a_manifest_of_someone_else_makes_nothing_go(tmp_path, content):
     run(output, SECOND)
     assert tree(output) == finished(output, SECOND, USERS)
     assert (tmp_path / "out.txt").read_bytes() == b"outside"
-
-
-def test_the_output_of_another_pipeline_is_not_overwritten(tmp_path):
-    run(tmp_path, FIRST)
-    before = tree(tmp_path)
-    with pytest.raises(InputError, match="holds what 'parapet compose' made: choose another --output"):
-        files.prepare(str(tmp_path), "hits")
-    assert tree(tmp_path) == before
-
-
-def test_a_folder_that_cannot_be_made(tmp_path):
-    put(tmp_path, {"file": b""})
-    with pytest.raises(InputError, match="cannot write here") as caught:
-        files.prepare(str(tmp_path / "file" / "out"), "compose")
-    assert caught.value.path == str(tmp_path / "file" / "out")
-
-
-def test_prepare_clears_what_a_killed_run_left(tmp_path):
-    put(tmp_path, {".incomplete/v1/x.json.tmp-1": b"half", ".incomplete/y": b"half", **USERS})
-    files.prepare(str(tmp_path), "compose")
-    (owner,) = (tmp_path / ".incomplete").iterdir()
-    assert json.loads(owner.read_bytes()) == {"pipeline": "compose"}
-    assert tree(tmp_path).keys() == {*USERS, f".incomplete/{owner.name}"}
-
-
-@pytest.mark.parametrize("relative", ["../x", "a/../../x", "/x", "a//x", "", ".", "a/./b", "a\\..\\x", "a\0b", "a/"])
-def test_no_path_leaves_the_folder(tmp_path, relative):
-    with pytest.raises(ValueError, match="not a path below the output folder"):
-        files.join(str(tmp_path), relative)
-    with pytest.raises(ValueError, match="not a path below the output folder"):
-        files.write_staged(str(tmp_path / "out"), relative, b"x")
-    assert tree(tmp_path) == {}
-
-
-def test_join():
-    assert files.join("out", "v1/train/schema.json") == os.path.join("out", "v1", "train", "schema.json")
-    assert files.join("out", "..a/b..") == os.path.join("out", "..a", "b..")
-
-
-def test_a_block_that_fails_leaves_no_file(tmp_path):
-    def fail():
-        with files.staged(str(tmp_path), "x") as handle:
-            handle.write(b"half")
-            raise RuntimeError("half way")
-
-    with pytest.raises(RuntimeError, match="half way"):
-        fail()
-    assert tree(tmp_path) == {}
-
-
-def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
-    """/dev/full takes nothing, as a full disk."""
-    create = FileSystems.create
-    monkeypatch.setattr(FileSystems, "create", lambda path, **options: create("/dev/full", **options))
-    with pytest.raises(NoRoomError, match=r"v1/x\.json: there is no room left to write it$"):
-        files.write_staged(str(tmp_path), "v1/x.json", b"data")
-    with pytest.raises(NoRoomError, match="there is no room left to write it"):
-        files.prepare(str(tmp_path), "compose")
-    assert tree(tmp_path) == {}
 
 
 def test_a_file_beside_the_work(tmp_path, monkeypatch):
@@ -278,15 +191,6 @@ def pipe(output, contents, check=None):
         )
 
 
-def test_a_pipeline_publishes_its_files_and_counts(tmp_path):
-    files.prepare(str(tmp_path), "compose")
-    pipe(tmp_path, FIRST, lambda counts: {**counts, "checked": 1})
-    found = tree(tmp_path)
-    written = json.loads(found.pop("run.json"))
-    assert found == FIRST
-    assert written == {**manifest(FIRST), "counts": {"kept": 1, "read": 5, "checked": 1}}
-
-
 def test_counts_that_do_not_balance_fail_the_run_unpublished(tmp_path):
     put(tmp_path, USERS)
     run(tmp_path, FIRST)
@@ -300,61 +204,6 @@ def test_counts_that_do_not_balance_fail_the_run_unpublished(tmp_path):
         pipe(tmp_path, SECOND, refuse)
     standing = {path: data for path, data in tree(tmp_path).items() if not path.startswith(".incomplete/")}
     assert standing == before
-
-
-def left_alone(output, contents):
-    """A run whose files were in place a moment before its manifest was written, as those of a long run are."""
-    files.prepare(str(output), "compose")
-    for path, data in contents.items():
-        files.write_staged(str(output), path, data)
-    for batch in files.begin_publishing(str(output), manifest(contents)):
-        files.move_staged(batch, str(output))
-    last = max((output / path).stat().st_ctime_ns for path in contents)
-    clock = output.parent / "clock"
-    while True:  # until the file system's clock ticks
-        clock.write_bytes(b"")
-        if clock.stat().st_mtime_ns > last:
-            break
-    files.finish_publishing(str(output), manifest(contents))
-
-
-def hashed(output, monkeypatch):
-    """Which files a rerun looks into; and whether it goes on."""
-    seen, real = [], files._digest
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "_digest", lambda path: seen.append(path.removeprefix(f"{output}/")) or real(path))
-        try:
-            files.prepare(str(output), "compose")
-        except InputError:
-            return sorted(seen), False
-    return sorted(seen), True
-
-
-def test_a_rerun_looks_into_no_file_that_is_as_it_was(tmp_path, monkeypatch):
-    left_alone(tmp_path / "out", FIRST)
-    assert hashed(tmp_path / "out", monkeypatch) == ([], True)
-
-
-def test_a_file_of_the_same_bytes_and_another_time_is_looked_into(tmp_path, monkeypatch):
-    left_alone(tmp_path / "out", FIRST)
-    (tmp_path / "out/shortfall.csv").touch()
-    seen, goes_on = hashed(tmp_path / "out", monkeypatch)
-    assert "shortfall.csv" in seen
-    assert goes_on
-
-
-@pytest.mark.parametrize("way", ["in place", "renamed"])
-def test_a_change_is_found_whatever_time_it_pretends(tmp_path, monkeypatch, way):
-    left_alone(tmp_path / "out", FIRST)
-    place = tmp_path / "out/shortfall.csv"
-    before = place.stat()
-    if way == "in place":
-        place.write_bytes(b"new")
-    else:
-        (tmp_path / "out/other").write_bytes(b"new")
-        os.replace(tmp_path / "out/other", place)
-    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert hashed(tmp_path / "out", monkeypatch)[1] is False
 
 
 def test_any_step_of_publishing_may_be_tried_again(tmp_path):

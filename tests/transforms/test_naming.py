@@ -24,31 +24,6 @@ def written(text, convention):
     return join_words(name_words(text), convention, ORIGINAL[convention])
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("BookAHotel", "book a hotel"),
-        ("pickup_date", "pickup date"),
-        ("pick_up_date", "pick up date"),
-        ("hotel-book people", "hotel book people"),
-        ("FindATMNearMe", "find atm near me"),
-        ("lowerCamel", "lower camel"),
-        ("Driver's license", "drivers license"),
-        ("driver’s", "drivers"),
-        ("PICKUP DATE", "pickup date"),
-        ("Café_São", "cafe sao"),
-        ("5star hotel2", "5star hotel2"),
-        ("is_4x4Car", "is 4x4 car"),
-        ("  __ a -- b ..", "a b"),
-        ("中文", ""),
-        ("_", ""),
-        ("", ""),
-    ],
-)
-def test_name_words(name, found):
-    assert name_words(name) == tuple(found.split())
-
-
 @given(TYPED)
 def test_words_of_a_name_are_lower_case_ascii(text):
     assert all(re.fullmatch("[a-z0-9]+", word) for word in name_words(text))
@@ -98,28 +73,6 @@ def test_camel_words_of_letters_come_back(parts):
 
 
 @pytest.mark.parametrize(
-    ("text", "convention", "original", "name"),
-    [
-        ("Look up a hotel", Convention.CAMEL, "", "LookUpAHotel"),
-        ("24 hour rental", Convention.CAMEL, "", "The24HourRental"),
-        ("Look up a hotel", Convention.SNAKE, "", "look_up_a_hotel"),
-        ("Look up a hotel", Convention.LOWER_CAMEL, "", "lookUpAHotel"),
-        ("Look up a hotel", Convention.KEBAB, "", "look-up-a-hotel"),
-        ("cost level", Convention.DOMAIN_SLOT, "hotel-pricerange", "hotel-cost_level"),
-        ("hotel cost level", Convention.DOMAIN_SLOT, "hotel-pricerange", "hotel-cost_level"),
-        ("hotel", Convention.DOMAIN_SLOT, "hotel-name", "hotel-hotel"),
-        ("cost level", Convention.DOMAIN_SLOT, "price", "cost_level"),
-        ("taxi cab fare", Convention.DOMAIN_SLOT, "taxi_cab-price", "taxi_cab-fare"),
-        ("fare", Convention.DOMAIN_SLOT, "taxi_cab-price", "taxi_cab-fare"),
-        ("?!", Convention.CAMEL, "", ""),
-        ("?!", Convention.DOMAIN_SLOT, "hotel-name", ""),
-    ],
-)
-def test_join_words(text, convention, original, name):
-    assert join_words(name_words(text), convention, original) == name
-
-
-@pytest.mark.parametrize(
     ("names", "convention"),
     [
         (["city", "pickup_date", "number_of_seats"], Convention.SNAKE),
@@ -156,8 +109,3 @@ def test_names_of_the_corpora_are_canonical_already(sample, real_data):
         assert find_convention(intents) is Convention.CAMEL
         assert {name for name in slots if written(name, Convention.SNAKE) != name} == set()
         assert {name for name in intents if written(name, Convention.CAMEL) != name} == set()
-
-
-def test_no_name_takes_long():
-    names = ["a" + "A" * 34 + "_", "a" + "Ab" * 10_000 + "_", "a-" * 10_000 + "!"]
-    assert find_convention(names) is Convention.SNAKE

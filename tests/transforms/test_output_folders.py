@@ -76,18 +76,6 @@ def test_a_crafted_manifest_replaces_nothing_outside(tmp_path, outside):
     assert files_of(outside) == before
 
 
-def test_links_that_are_files_are_replaced_and_not_followed(tmp_path, outside):
-    before, output = files_of(outside), tmp_path / "out"
-    (output / "v1/test").mkdir(parents=True)
-    for path in ("v1/test/schema.json", "run.json", ".run.previous.json"):
-        (output / path).symlink_to(outside / "report.html")
-    (outside / "report.html").write_text(json.dumps({**HEADER, "files": {"v1/test/schema.json": {}}}))
-    before = files_of(outside)
-    run(output, FIRST)
-    assert files_of(outside) == before
-    assert not any((output / path).is_symlink() for path in ("v1/test/schema.json", "run.json"))
-
-
 def test_staging_that_is_a_link_is_refused(tmp_path, outside):
     before, output = files_of(outside), tmp_path / "out"
     output.mkdir()
@@ -107,14 +95,6 @@ def test_links_in_what_a_killed_run_has_staged_are_not_followed(tmp_path, outsid
     (output / ".incomplete/v1").symlink_to(outside / "v1", target_is_directory=True)
     run(output, FIRST)
     assert files_of(outside) == before
-
-
-def test_a_link_within_the_folder_and_one_to_the_folder_are_fine(tmp_path):
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "out").symlink_to(tmp_path / "disk", target_is_directory=True)
-    run(tmp_path / "out", FIRST)
-    run(tmp_path / "out", SECOND)
-    assert files_of(tmp_path / "disk").keys() - {"run.json"} == SECOND.keys()
 
 
 def test_pipes_in_the_place_of_outputs_hang_no_run(tmp_path):

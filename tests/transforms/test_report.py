@@ -1,10 +1,6 @@
 """The page and the card of every command: all sections are there, and no text of strangers is markup."""
 
-import itertools
-import re
 from html.parser import HTMLParser
-
-from markdown_it import MarkdownIt
 
 from parapet.transforms.reports.report import (
     Bars,
@@ -24,8 +20,6 @@ from parapet.transforms.reports.report import (
     Text,
     Tile,
     card,
-    edited,
-    edited_words,
     page,
 )
 
@@ -86,17 +80,6 @@ def test_no_text_is_markup_in_the_page():
     page(report(HOSTILE)).encode()
 
 
-def test_no_text_is_markup_in_the_card():
-    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(card(report(HOSTILE)))
-    inside = [child for token in tokens for child in token.children or []]
-    assert not [token for token in [*tokens, *inside] if token.type in ("html_block", "html_inline", "link_open")]
-    assert sum(token.type == "table_open" for token in tokens) == 1
-    titles = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "heading_open"]
-    assert titles[-2:] == ["Terms", "Files"]
-    assert len(titles) == 5  # the report's, the table's, the text's
-    card(report(HOSTILE)).encode()
-
-
 def test_page_shows_what_the_report_has():
     shown = page(
         Report(
@@ -133,67 +116,3 @@ def test_long_tables_are_cut_and_say_where_the_rest_is():
     assert "| slot 99 |\n| All |" in card(many)
     assert "| slot 100 |" not in card(many)
     assert "1,103 more rows are in `statistics.json`." in card(many)
-
-
-def test_card_has_tables_notes_and_terms():
-    text = card(
-        Report(
-            command="ood",
-            title="Out-of-domain turns",
-            headline="not in the card",
-            lead="Injected turns.",
-            sections=[
-                Table(title="Sets", columns=["Set", "Split", "Turns"], rows=[["a|b", "dev", "12"]], text_columns=2),
-                Table(title="Page only", columns=["x"], rows=[["y"]], in_card=False),
-            ],
-            terms={"Rate": "Injected turns per `in_domain` turn."},
-            notes=["Seed: `parapet`."],
-            links={"SET/turns": "a row for every user turn"},
-        ),
-        [Text(title="Method", paragraphs=["At the end."])],
-    )
-    assert text == (
-        "# Out-of-domain turns\n\nInjected turns.\n\n- Seed: `parapet`.\n\n## Method\n\n- At the end.\n\n## Sets\n\n"
-        "| Set | Split | Turns |\n| --- | --- | --: |\n| a\\|b | dev | 12 |\n\n## Terms\n\n"
-        "- **Rate**: Injected turns per `in_domain` turn.\n\n## Files\n\n- `SET/turns`: a row for every user turn\n"
-    )
-
-
-def test_edits_of_a_text_are_marked():
-    parts = edited("I want tea", [(2, 6, "wnat", "letters swapped"), (10, 10, " please", "")])
-    assert parts == [Part("I ", "want", "wnat", "letters swapped"), Part(" tea", "", " please")]
-    assert edited("", []) == [Part("")]
-    shown = page(
-        Report(
-            command="x",
-            title="X",
-            headline="X",
-            sections=[Examples(title="Turns", examples=[Example("1_0, turn 2", [Line("User", parts)])])],
-        )
-    )
-    assert (
-        'I <del title="letters swapped">want</del><ins title="letters swapped">wnat</ins> tea<ins> please</ins></dd>'
-        in shown
-    )
-
-
-def test_aligned_words_are_marked_and_keep_their_spaces():
-    parts = edited_words([("one", "one"), ("two", "too"), ("", "x"), ("y", "")])
-    assert parts == [Part("one"), Part(" ", "two", "too"), Part(" ", "", "x"), Part(" ", "y")]
-
-
-def test_labels_of_charts_are_whole_and_do_not_overlap():
-    sets = ["original", "typos-env1", "a-set-with-a-name-that-is-longer-than-the-others-and-wrapped", "SR-10"]
-    groups = ["All services", "Seen services", "Unseen services"]
-    dots = [Dot(name, 0.2 * i, 0.1 * i, 0.3 * i, group) for name in sets for i, group in enumerate(groups, 1)]
-    shown = page(Report(command="x", title="X", headline="X", sections=[Dots(title="JGA", dots=dots)]))
-    labels = re.findall(r'<text class="label"[^>]* x="([\d.]+)" y="([\d.]+)">([^<]*)</text>', shown)
-    assert "".join(text for _, _, text in labels) == "".join([*groups, *sets])
-    lines = sorted(float(y) for x, y, _ in labels if float(x) > 100 and float(y) > 20)
-    assert min(b - a for a, b in itertools.pairwise(lines)) >= 13
-    values = [float(y) for y in re.findall(r'<text class="value"[^>]* y="([\d.]+)">', shown)]
-    assert min(b - a for a, b in itertools.pairwise(values)) >= 15
-    # Each group has a colour and a shape of its own.
-    drawn = set(re.findall(r'<(circle|rect|polygon) class="dot (s\d)"', shown))
-    assert drawn == {("circle", "s1"), ("rect", "s2"), ("polygon", "s3")}
-    assert re.findall(r'<text class="tick"[^>]*>([^<]*)</text>', shown) == ["0%", "20%", "40%", "60%", "80%", "100%"]

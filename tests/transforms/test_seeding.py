@@ -76,13 +76,3 @@ def test_each_path_is_taken_before_one_is_taken_again(sizes, key):
     assert len(set(paths[:least])) == least
     if len(sizes) == 1:
         assert set(Counter(paths).values()) == {2}
-
-
-def test_stratified_choices_are_fair():
-    """The outcome of one number is that of no other; over numbers and keys each is as frequent."""
-    counts = Counter(StratifiedRng(str(key), number=7).below(5) for key in range(2000))
-    assert max(counts.values()) - min(counts.values()) < 120  # a standard deviation of the difference is 28
-    happened = sum(StratifiedRng("key", number=number).chance(0.25) for number in range(500))
-    assert abs(happened - 125) < 40
-    outcomes = Counter(StratifiedRng("key", number=number).weighted("ab", (3, 1)) for number in range(2000))
-    assert abs(outcomes["a"] - 1500) < 80

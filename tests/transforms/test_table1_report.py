@@ -3,7 +3,7 @@
 from typing import Any
 
 from parapet.transforms.reports.report import Bars, Report, Table, page
-from parapet.transforms.variants.table1 import statistics_report, text_table
+from parapet.transforms.variants.table1 import statistics_report
 
 
 def statistics(variants: tuple[str, ...] = ("v1", "v2", "v3", "v4", "v5"), **more: Any) -> dict[str, Any]:
@@ -56,25 +56,6 @@ def test_published_numbers_stand_beside_v1_to_v5_only():
     report = statistics_report(statistics(("de", "v1")))
     assert rows(report)["de"] == ["10%", "0%", "0.28", "17.8"]
     assert [len(section.series) for section in report.sections if isinstance(section, Bars)] == [1, 1]
-
-
-def test_the_original_alone():
-    nothing = {"variants": {}, "average": {}, "self_bleu": None, "self_bleu_by_description": None}
-    report = statistics_report(statistics() | nothing)
-    assert rows(report) == {"original": ["63%\nSGD-X 65%", "80%\nSGD-X 71%"]}
-    assert [tile.value for tile in report.tiles] == ["63%", "80%"]
-    text = page(report)
-    assert "name distance" not in text
-    assert "Names seen in train are counted over the 8 services of dev that train lacks." in text
-    assert text_table(statistics() | nothing).splitlines() == [
-        "          slots seen  intents seen",
-        "original       62.7%         80.0%",
-    ]
-
-
-def test_services_without_variants_are_named():
-    report = statistics_report(statistics(services_without_variants=["Banks_2", "Media_2"]))
-    assert report.notes == ["2 services of the original in no variant and not counted: Banks_2, Media_2."]
 
 
 def test_numbers_that_are_not_defined():

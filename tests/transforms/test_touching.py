@@ -50,54 +50,9 @@ def typed(services: list[str], *turns: list[dict[str, Any]]) -> tuple[dict[str, 
     return raw, msgspec.convert(raw, Dialogue)
 
 
-@pytest.mark.parametrize(
-    "touching",
-    [
-        frame("C", slots=[{"slot": "x", "copy_from": "y"}]),
-        frame("C", actions=[{"act": "GOODBYE", "slot": "", "values": []}]),
-        frame("C", service_call={"method": "FindC", "parameters": {}}),
-        frame("C", service_results=[{"x": "1"}]),
-        stated("C", requested_slots=["x"]),
-        stated("C", active_intent="FindC"),
-        stated("C", slot_values={"x": ["1"]}),
-    ],
-)
-def test_what_touches(touching):
-    _, found = typed(["A_1"], [stated("A_1", active_intent="FindA"), idle("C")], [], [touching, idle("A_1")])
-    assert touched_in_turns(found) == [("A_1",), (), ("C",)]
-    assert touched_services(found) == ("A_1", "C")
-    assert domains_of(found) == ("A", "C")
-
-
-def test_a_state_touches_when_it_changes():
-    first = stated("C", active_intent="Find", slot_values={"x": ["1"]})
-    turns = [
-        [first],
-        [frame("C")],  # the system's frames have no state
-        [first],  # as before
-        [],
-        [stated("C", active_intent="NONE", slot_values={"x": ["1"]})],  # no longer active
-        [],
-        [first],  # active again
-        [],
-        [stated("C", active_intent="Find")],  # a value is taken back
-        [],
-        [stated("C", active_intent="Book")],
-    ]
-    touched = [bool(services) for services in touched_in_turns(typed(["A_1"], *turns)[1])]
-    assert touched == [True, False, False, False, False, False, True, False, True, False, True]
-
-
 def test_the_list_of_a_dialogue_counts_only_where_it_has_no_frame():
     assert touched_services(typed(["B_1", "A_1"], [idle("A_1")])[1]) == ()
     assert touched_services(typed(["B_1", "A_1"], [], [])[1]) == ("A_1", "B_1")
-
-
-def test_what_a_turn_speaks_of_when_it_touches_nothing():
-    _, found = typed(["A_1"], [idle("A_1")], [], [stated("B_1", active_intent="Find")], [frame("A_1")], [])
-    assert services_in_turns(found) == [("B_1",)] * 5
-    _, nothing = typed(["A_1"], [idle("B_1"), idle("C")], [])
-    assert services_in_turns(nothing) == [("B_1", "C"), ("A_1",)]
 
 
 def test_touched_and_idle_and_without():

@@ -15,7 +15,7 @@ import parapet
 from benchmarks.evaluate_reference import evaluate, frame_metrics, match
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst import frames, totals
-from parapet.evaluation.dst.frames import JOINT, METRICS, Scored, State, fuzzy_score, score_frame, slots_of
+from parapet.evaluation.dst.frames import METRICS, Scored, State, fuzzy_score, score_frame, slots_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import parse_service
 from parapet.scoring import Scores
@@ -105,12 +105,6 @@ def test_fuzzy_score_is_the_plain_match(first, second):
     assert fuzzy_score(first, second) == fuzzy_score(second, first)
 
 
-def test_fuzzy_scores_of_known_pairs():
-    # "6 half past" and "30 6 pm" share "6 p": 2 * 3 of 18 characters.
-    pairs = {("6 pm", "PM 6"): 1.0, ("half past 6", "6:30 pm"): 0.33, ("", "x"): 0.0, ("?!", "!?"): 0.0, ("", ""): 1.0}
-    assert {pair: fuzzy_score(*pair) for pair in pairs} == pairs
-
-
 def frame(value: float, turn: int = 0, dialogue_id: str = "1", service: str = "Cafes_1") -> Scored:
     return Scored(dialogue_id, turn, 0, service, "", (value,) * len(METRICS), (), ("", ""))
 
@@ -131,25 +125,6 @@ def test_sensitivity_as_worked_by_hand():
             "turn/drop": deviation / 0.6,
         }
     )
-
-
-def test_a_turn_is_the_product_of_its_frames():
-    two = [
-        [frame(a), frame(b, service="Bars_1"), frame(0.3, turn=2)] for a, b in ((1.0, 0.5), (1.0, 1.0), (0.5, math.nan))
-    ]
-    measured = totals.measured([two], lambda name: totals.keys_of(name, frozenset({"Bars_1"})))
-    by_key = {
-        key: [measured["turn"].values[i] for i, keys in enumerate(measured["turn"].keys) if key in keys]
-        for key in ("#ALL_SERVICES", "#SEEN_SERVICES", "Cafes_1")
-    }
-    assert [len(of) for of in by_key.values()] == [2, 1, 2]  # each turn once, where one of its frames counts
-    products, averages = [0.5, 1.0, 0.5], [0.75, 1.0, 0.5]
-    first, second = by_key["#ALL_SERVICES"]
-    assert first[JOINT] == pytest.approx(np.std(products, ddof=1) / np.mean(products))
-    assert first[0] == pytest.approx(np.std(averages, ddof=1) / np.mean(averages))
-    assert second.tolist() == [0.0] * len(METRICS)
-    assert math.isnan(by_key["#SEEN_SERVICES"][0][JOINT])  # a variant has no value
-    assert by_key["Cafes_1"][0][JOINT] == pytest.approx(np.std([1, 1, 0.5], ddof=1) / np.mean([1, 1, 0.5]))
 
 
 def plain_sensitivity(values: Any, zero: str) -> tuple[float, Any]:
@@ -223,23 +198,6 @@ def test_weighted_sums_are_exact():
         drawn = random.poisson(1.0, (bootstrap.CHUNK, 30))
         assert (bootstrap.weighted(drawn, values) == np.einsum("dr,dsc->rsc", drawn, values)).all()
         assert (bootstrap.weighted(drawn, -values) == -np.einsum("dr,dsc->rsc", drawn, values)).all()
-
-
-def test_sums_are_the_same_in_any_order():
-    parts = [totals.add_up([[frame(0.1 * i, dialogue_id=str(i))]], frozenset()) for i in range(40)]
-    assert totals.merged(parts) == totals.merged(reversed(parts))
-    halves = [totals.merged(parts[::2]), totals.merged(parts[1::2])]
-    assert totals.means(totals.merged(halves)) == totals.means(totals.merged(parts))
-
-
-def test_bootstrap_finds_the_spread_of_a_mean():
-    values = np.random.default_rng(7).normal(0.6, 0.2, 400)
-    found = bootstrap.replicated("0", [(list(map(str, range(400))), values)], 2000)
-    between = bootstrap.interval(bootstrap.means(found)[:, 0])
-    assert between is not None
-    error = 1.96 * np.std(values, ddof=1) / math.sqrt(400)
-    assert between == pytest.approx((values.mean() - error, values.mean() + error), abs=error / 8)
-    assert bootstrap.interval(np.array([math.nan])) is None
 
 
 def test_official_mode_counts_what_it_passes_over():

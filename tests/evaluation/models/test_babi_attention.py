@@ -3,7 +3,6 @@
 import re
 
 import msgspec
-import pytest
 import torch
 from babi_toy import CANDIDATES, dialogue, dialogues
 from kit import SEED
@@ -11,7 +10,6 @@ from kit import SEED
 from parapet.evaluation.models.babi.data import words_of
 from parapet.evaluation.models.babi.inference import FOLDED, Memory, Response, lines_of, page_of, responses
 from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
-from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Fact
 
 SOME = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
 
@@ -28,27 +26,6 @@ def answering(hops: int = 2, memory: int = 20) -> NetAnswers:
 
 def found_in(model: NetAnswers, first: int = 0) -> list[Response]:
     return list(responses(first, SOME, model.ranked(SOME, 1), model.attention(SOME)))
-
-
-def test_each_line_of_the_history_has_a_weight_at_each_hop():
-    found = found_in(answering(), first=7)
-    assert [(one.dialogue, one.turn) for one in found] == [(7, 0), (7, 1), (7, 2), (7, 3), (8, 0), (8, 1), (8, 2)]
-    last = found[3]
-    assert [(memory.time, memory.speaker, memory.text) for memory in last.memories] == [
-        (1, "User", "hi"),
-        (2, "Bot", "hello"),
-        (3, "User", "a thai table in rome"),
-        (4, "Bot", "on it"),
-        (5, "User", "<SILENCE>"),
-        (6, "Bot", "api_call thai rome"),
-        (7, "User", "resto_thai R_phone thai_phone"),
-    ]
-    assert (last.input, last.correct) == ("the phone please", "here it is thai_phone")
-    assert last.predicted[0] in CANDIDATES
-    assert found[0].memories == []
-    for one in found[1:4]:
-        for hop in range(2):
-            assert sum(memory.attention[hop] for memory in one.memories) == pytest.approx(1, abs=1e-5)
 
 
 def test_a_short_memory_has_the_last_lines():
@@ -77,14 +54,3 @@ def test_the_page_shows_all_but_lines_with_little_attention():
     assert re.findall(r"Predicted answer( #\d)?<", page) == ["", " #1", " #2", " #3"]
     assert page.count("<details open>") == 1
     assert page.count("<details>") == 1
-
-
-def test_what_is_said_is_no_markup():
-    hostile = "<script>alert(1)</script>"
-    memories = [Memory(1, "User", hostile, [1.0])]
-    page = page_of(hostile, [Response(0, 0, memories, hostile, hostile, [hostile])]).decode()
-    assert "<script" not in page
-    assert page.count("&lt;script&gt;") == 6
-    odd = [BabiDialogue((Fact("<b>", "R_x", "&"), Exchange("\ud800", "hello")))]
-    model = answering()
-    page_of("x", list(responses(0, odd, model.ranked(odd, 1), model.attention(odd)))).decode()

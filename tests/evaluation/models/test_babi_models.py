@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kit import SEED
 
 from parapet.evaluation.models.babi import nets
-from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Frequencies, Nearest, TfIdf
-from parapet.evaluation.models.babi.data import Answerer, Corpus, numbers_of, tokens_of, types_of, words_of
+from parapet.evaluation.models.babi.baselines import Frequencies, Nearest, TfIdf
+from parapet.evaluation.models.babi.data import Answerer, Corpus, numbers_of, types_of, words_of
 from parapet.evaluation.models.babi.nets import (
     BOT,
     USER,
@@ -26,11 +26,7 @@ from parapet.evaluation.models.babi.nets import (
     Shape,
     Vocabulary,
     encode,
-    histories,
     make,
-    negatives_of,
-    ranges,
-    ranking_loss,
     turns_of,
 )
 from parapet.evaluation.models.configs import BabiConfig
@@ -132,35 +128,6 @@ def test_memn2n_computes_what_the_paper_says(match, hops, time):
     assert torch.allclose(scores, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
 
 
-def test_embeddings_take_the_history_as_one_bag():
-    model, known = net("embeddings")
-    some = [*dialogues()[:2], *ODD]
-    turns = turns_of(encode(some, {}), numbers_of(known.words), model.matches.entities, CPU)
-    answers = sorted({word for text in CANDIDATES for word in text.split()})
-    with torch.inference_mode():
-        scores = model(turns, torch.arange(len(turns.now)))
-        expected = []
-        for memory, said in (turn for one in some for turn in texts_before(one)):
-            texts = [text for _, text in memory] + [said]
-            numbers = [known.words.index(word) for text in texts for word in text.split() if word in known.words]
-            query = model.words[numbers].sum(0)
-            row = []
-            for candidate in CANDIDATES:
-                embedded = sum(model.answers[answers.index(word)] for word in candidate.split())
-                for shared in types_shared(candidate, texts):
-                    embedded = embedded + model.types[list(KNOWLEDGE).index(shared)]
-                row.append(float(query @ embedded))
-            expected.append(row)
-    assert torch.allclose(scores, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
-
-
-def test_histories_are_what_stands_before_each_turn():
-    some = [*dialogues(), *ODD]
-    assert [n for one in some for n in histories(one)] == [
-        len(before) for one in some for before, _ in texts_before(one)
-    ]
-
-
 def test_equal_scores_give_the_first_candidate():
     model, known = net(match=False)
     torch.nn.init.zeros_(model.answers)
@@ -201,10 +168,6 @@ def test_learns_in_half_precision_as_on_a_gpu(model, negatives):
     assert all(value.grad.isfinite().all() for value in learner.module.parameters())
 
 
-def test_ranges():
-    assert ranges(torch.tensor([5, 0, 2]), torch.tensor([2, 0, 3])).tolist() == [5, 6, 2, 3, 4]
-
-
 WORDS = st.sampled_from([*CUISINES[:3], "rome", "thai_phone", "table", "hello", "\u00e9", "zzz"])
 
 
@@ -226,47 +189,8 @@ def test_match_types_are_those_of_the_definition(said):
         assert {text: n for text, n in expected.items() if n} == {text: n for text, n in found.items() if n}
 
 
-def plain_tfidf(texts: list[str], said: list[str], match: bool) -> str:
-    """Section 4.2 and 4.5 with dictionaries: ``texts`` are compared with, ``said`` may match types."""
-    bags = [Counter(text.split()) for text in CANDIDATES]
-    users = [set(exchange.user.split()) for one in LEARNED for exchange in one.exchanges]
-    idf = {w: math.log(len(users) / max(1, sum(w in user for user in users))) for w in {w for b in bags for w in b}}
-    given_words = Counter(word for text in texts for word in text.split() if word in idf)
-    weight = TYPE_WEIGHT * max(idf.values())
-    scores = []
-    for text, bag in zip(CANDIDATES, bags, strict=True):
-        vector = {word: n * idf[word] for word, n in bag.items()}
-        vector |= {f"type {t}": weight for t in types_shared(text, said)} if match else {}
-        product = sum(value * (given_words[w] * idf[w] if w in idf else weight) for w, value in vector.items())
-        length = math.sqrt(sum(value**2 for value in vector.values()))
-        scores.append(round(product / length, DIGITS) if length else 0)
-    return CANDIDATES[scores.index(max(scores))]
-
-
 LEARNED = dialogues()[::3]
 FREQUENCIES = Frequencies.of(LEARNED)
-
-
-@pytest.mark.parametrize("history", [True, False])
-@pytest.mark.parametrize("match", [True, False])
-def test_tfidf_is_that_of_the_definition(history, match):
-    some = [*dialogues()[::5], *ODD, *unseen()[:2]]
-    found = TfIdf(CANDIDATES, KNOWLEDGE if match else {}, FREQUENCIES, history).answers(some)
-    for one, answers in zip(some, found, strict=True):
-        said: list[str] = []
-        rest = iter(answers)
-        for line in (line for line in one.lines if not isinstance(line, Fact)):
-            said.append(line.user)
-            if isinstance(line, Exchange):
-                assert next(rest) == plain_tfidf(said if history else [line.user], said, match)
-                said.append(line.bot)
-        assert not list(rest)
-
-
-def test_a_word_that_no_utterance_has_weighs_as_much_as_one_that_a_single_one_has():
-    some = Frequencies.of([BabiDialogue((Exchange("a b b", "c"), Exchange("a", "d"), Exchange("a", "d")))])
-    assert some == Frequencies(3, {"a": 3, "b": 1})
-    assert [some.idf(word) for word in ("a", "b", "c")] == [0, math.log(3), math.log(3)]
 
 
 def nearest(similarity: str, *pairs: tuple[str, str]) -> Nearest:
@@ -285,14 +209,6 @@ def test_nearest_by_overlap_takes_most_shared_words_then_fewest_words_then_the_f
     answers = [ranking(model, said, 1) for said in ("a b", "a a b", "a b c", "d", "zzz")]
     assert answers == [["short"], ["short"], ["long"], ["one"], ["one"]]
     assert ranking(model, "c b a e", 9) == ["long", "short", "later", "one", "two"]
-
-
-def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all_others():
-    model = nearest("exact", *PAIRS)
-    answers = [ranking(model, said, 1) for said in ("b a", "a  b", "d e", "d", "a b c")]
-    assert answers == [["later"], ["one"], ["one"], ["one"], ["long"]]
-    assert ranking(model, "d e", 3) == ["one", "two", "long"]
-    assert ranking(model, "b a", 9) == ["later", "one", "long", "short", "two"]
 
 
 def test_rankings_begin_with_the_answer_and_have_no_candidate_twice():
@@ -324,21 +240,6 @@ def test_the_bot_of_the_simulator_answers_its_own_dialogues():
     assert bot.not_understood == 2
 
 
-def test_the_right_answer_is_never_drawn_against_itself():
-    answers = torch.tensor([0, 2, 3])
-    drawn = negatives_of(answers, 4, 50)
-    assert [set(row) for row in drawn.tolist()] == [{1, 2, 3}, {0, 1, 3}, {0, 1, 2}]
-
-
-def test_the_ranking_loss_is_the_mean_over_negatives_within_the_margin():
-    scores = torch.tensor([[1.0, 0.5, 0.95, 1.3], [2.0, 0.0, 0.0, 0.0]], requires_grad=True)
-    loss = ranking_loss(scores, margin=0.1)
-    assert loss.item() == pytest.approx(((0.05 + 0.4) / 2 + 0) / 2)
-    loss.backward()
-    assert scores.grad is not None
-    assert torch.allclose(scores.grad, torch.tensor([[-0.5, 0, 0.25, 0.25], [0, 0, 0, 0]]))
-
-
 SHAPES: list[tuple[str, dict[str, Any]]] = [
     ("memn2n", {}),
     ("memn2n", {"time": "index", "bigrams": True}),
@@ -358,32 +259,6 @@ def test_chosen_candidates_have_the_scores_that_they_have_among_all(model, shape
     chosen = torch.randint(0, len(CANDIDATES), (len(ids), 7))
     with torch.inference_mode():
         assert torch.allclose(made(turns, ids, chosen), made(turns, ids).gather(1, chosen), atol=1e-12)
-
-
-def test_without_history_a_type_is_recorded_whatever_the_input():
-    made, known = net("embeddings", input="last")
-    some = [BabiDialogue((Exchange("hi", "hello"), Exchange("a table in rome", "on it")))]
-    turns = turns_of(encode(some, {}), numbers_of(known.words), made.matches.entities, CPU)
-    answers = sorted({word for text in CANDIDATES for word in text.split()})
-    with torch.inference_mode():
-        scores = made(turns, torch.arange(2))[1]
-        query = sum(made.words[known.words.index(word)] for word in ("a", "table", "in", "rome"))
-        for candidate, score in zip(CANDIDATES, scores.tolist(), strict=True):
-            words = candidate.split()
-            embedded = sum(made.answers[answers.index(word)] for word in words)
-            for number, values in enumerate(KNOWLEDGE.values()):
-                if set(values) & set(words):
-                    embedded = embedded + made.types[number]
-            assert score == pytest.approx(float(query @ embedded))
-
-
-def test_bigrams_are_words_within_a_line():
-    assert tokens_of("a b c", bigrams=True) == ["a", "b", "c", "a b", "b c"]
-    assert tokens_of("a b c", bigrams=False) == ["a", "b", "c"]
-    some = [BabiDialogue((Exchange("a b", "c"), Exchange("b a", "c")))]
-    words = numbers_of(["a", "b", "c", "a b", "b a", "b c"])
-    turns = turns_of(encode(some, {}), words, {}, CPU, bigrams=True)
-    assert [turns.words.take(turns.line[[i]])[0].tolist() for i in range(4)] == [[0, 1, 3], [2], [1, 0, 4], [2]]
 
 
 @pytest.mark.parametrize(("model", "shape"), SHAPES)

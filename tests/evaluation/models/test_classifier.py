@@ -9,15 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from intent_toy import toy
 from kit import SEED
-from multiwoz_corpus import write_corpus
 from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
-from parapet.evaluation.intent import frame_of
 from parapet.evaluation.models.classifier import (
-    INTENT,
     KINDS,
-    Bag,
     Card,
     Classifier,
     ClassifierLearner,
@@ -29,14 +25,11 @@ from parapet.evaluation.models.classifier import (
     foreign,
     load,
     read_card,
-    read_turns,
     words_of,
 )
 from parapet.evaluation.models.configs import ClassifierConfig
-from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.training import TrainedModel, train
-from parapet.schemas.dialogue import Action, Frame, State
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage.checkpoints import Checkpoint, inspect
 
@@ -76,13 +69,6 @@ def test_any_text_has_features(texts, length):
     assert long == sum(len(words_of(text)) > length for text in texts)
 
 
-def test_the_newest_words_stay():
-    encoder = Hashed(10**6, 3)
-    (whole, end), long = encoder.encode(["I said: find 12 ferries", "find 99 ferries"])
-    assert whole == end  # and digits are alike
-    assert long == 1
-
-
 def test_pieces_lose_their_beginning(tmp_path):
     folder = save_bert(tmp_path / "bert", ["find me a ferry to the island"], positions=16)
     from transformers import AutoTokenizer
@@ -92,35 +78,6 @@ def test_pieces_lose_their_beginning(tmp_path):
     assert encoder.tokenizer.decode(rows[0]) == "[CLS] ferry to the island [SEP]"
     assert long == 1
     assert encoder.encode([]) == ([], 0)
-
-
-def frame(service: str, intent: str, *acts: str) -> Frame:
-    return Frame(service, [], [Action(act, "", []) for act in acts], State(intent, [], {}))
-
-
-def test_the_intent_of_a_turn_with_several_services():
-    old, new, none = frame("a", "A"), frame("b", "B"), frame("c", "NONE")
-    named = frame("a", "A", "INFORM", "INFORM_INTENT")
-    for frames, wanted in (([old, new], new), ([new, old], old), ([named, new], named), ([old, none], old),
-                           ([none, Frame("d")], none), ([Frame("d")], None), ([], None)):  # fmt: skip
-        assert frame_of(frames, ["a", "b", "c", "d"]) == wanted
-    assert frame_of([old, new], ["a"]) == old  # the other's intent persists in an idle frame
-    assert frame_of([old, none], ["c"]) == none
-
-
-def test_intents_of_a_corpus_with_frames_of_every_service(tmp_path):
-    """As MultiWOZ 2.2 is: intents of earlier services persist, and are not the turn's."""
-    write_corpus(tmp_path / "mw", {"train": [["police"], ["hotel", "taxi", "attraction"]]})  # odd ones persist
-    labels = [turn.label for turn in read_turns(str(tmp_path / "mw"), "train", INTENT)]
-    of_hotel = ["find_hotel", "find_hotel", "book_hotel"]
-    assert labels == ["find_police", "NONE", *of_hotel, "find_taxi", *["find_attraction"] * 3]
-
-
-def test_what_is_held_out_depends_on_the_dialogue():
-    turns = [Turn((name, str(i), turn), "", "a") for name in ("original", "v1") for i in range(200) for turn in (0, 2)]
-    learned, held = held_out(turns, 0.1, "0", lambda turn: turn.key[1])
-    assert 40 < len(held) < 160
-    assert not {turn.key[1] for turn in learned} & {turn.key[1] for turn in held}
 
 
 @given(st.lists(st.lists(st.floats(-30, 30), min_size=3, max_size=3), min_size=1, max_size=4))
@@ -133,13 +90,6 @@ def test_scores_as_their_formulas(rows):
     assert foreign(logits, ["a", "b", "c"], "energy").tolist() == pytest.approx(energy, abs=1e-9)
     known = [math.exp(row[1]) / total for row, total in zip(rows, sums, strict=True)]
     assert foreign(logits, ["in_domain", "ood", "x"], "msp").tolist() == pytest.approx(known, abs=1e-12)
-
-
-def test_what_training_never_had_says_nothing():
-    torch.manual_seed(SEED)
-    bag = Bag(100, 4, 2)
-    empty = bag.eval()(torch.tensor([[0, 0], [5, 0]]), torch.ones(2, 2))
-    assert torch.equal(empty, bag.classes.bias.expand(2, 2))
 
 
 def test_the_threshold_of_the_highest_f1():

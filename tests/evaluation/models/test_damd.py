@@ -19,25 +19,15 @@ from parapet.evaluation.models.systems.damd import (
     DamdLearner,
     Longest,
     Net,
-    OtherActs,
-    Sizes,
     check,
     files_of,
-    likeliest,
     load,
-    losses,
 )
 from parapet.evaluation.models.systems.damd_encoding import (
-    END,
     SPECIAL,
-    UNKNOWN,
     Surfaces,
-    Texts,
-    Vocabulary,
     delexicalised,
-    matches_of,
     parts_of,
-    response_words,
     span_of,
     surfaces_of,
     texts_of,
@@ -75,18 +65,6 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-AUTHORS_PARAMETERS = 1_985_700  # experiments/all_multi_acts_sample3_sd666_lr0.005_bs80_sp5_dc3/config.json
-NEVER_USED = (2 * 100 * 100 + 100 + 100) + 2 * (100 * 100 + 100)  # of the action decoder: an attention, two copies
-BOOKING = 2 * 2 * 3 * 100  # two bits of the pointer, in two decoders with three gates
-
-
-def test_the_net_has_as_many_parameters_as_the_authors():
-    """Theirs has an attention and two copies of spans that its settings switch off, and a pointer to bookings."""
-    net = Net(Sizes(words=3000, embedding=50, hidden=100))
-    found = sum(one.numel() for one in net.parameters())
-    assert found == AUTHORS_PARAMETERS - NEVER_USED - BOOKING == 1_944_100
 
 
 NAMES = st.sampled_from(["a", "B_1", "Ü", "x y"])
@@ -137,54 +115,12 @@ def test_no_word_of_a_text_is_a_name(text):
         assert word == "[" or not word.startswith("[")
 
 
-def test_words_keep_what_belongs_to_them():
-    assert words_of("It's $1,200.50, at 5:30 pm -- e-mail me!") == [
-        *("it's", "$", "1,200.50", ",", "at", "5:30", "pm", "-", "-", "e-mail", "me", "!")
-    ]
-    assert response_words("[inns_1_inn_name]'s [x y]?") == ["[inns_1_inn_name]", "'", "s", "[", "x", "y", "]", "?"]
-
-
 def test_a_users_values_are_replaced_by_placeholders():
     belief = [(SERVICE, "Inns_1"), (SLOT, "city"), (VALUE, "New York"), (SLOT, "near"), (VALUE, "York"), (VALUE, "")]
     said = words_of("in new york , near York , york")
     found = "in [inns_1_city] , near [inns_1_near] , york"
     assert delexicalised(said, belief) == found.split()
     assert delexicalised([], belief) == []
-
-
-def test_the_pointer_is_of_the_service_that_changed_last():
-    def belief(**stars: str) -> list[tuple[str, str]]:
-        return [part for name, value in stars.items() for part in ((SERVICE, name), (SLOT, "stars"), (VALUE, value))]
-
-    database = [(SERVICE, "A"), (VALUE, "few"), (SERVICE, "B"), (VALUE, "none")]
-    assert matches_of((), belief(A="1", B="1"), database) == 0
-    assert matches_of(belief(A="1", B="1"), belief(A="2", B="1"), database) == 2
-    assert matches_of(belief(A="1", B="1"), belief(A="1", B="1"), database) == 0
-    assert matches_of((), belief(A="1", C="1"), database) is None
-    assert matches_of((), (), database) is None
-
-
-def test_what_is_not_in_the_vocabulary_can_be_copied_alone():
-    vocabulary = Vocabulary(["<|slot|>city", "in", "[p]"])
-    one = Texts(
-        previous=["where", "?"],
-        user=["in", "oslo", "oslo"],
-        before=[],
-        delexicalised=["in", "[q]"],
-        belief=["<|slot|>city", "oslo", "bonn"],
-        acts=["<|act|>X", "oslo"],
-        response=["oslo", "where", "[q]", "[p]"],
-    )
-    found = vocabulary.numbered(one)
-    size = len(vocabulary)
-    where, mark, oslo, name = size, size + 1, size + 2, size + 3
-    assert (found.previous, found.user, found.before) == ([where, mark, END], [5, oslo, oslo, END], [END])
-    assert found.delexicalised == [5, name, END]
-    assert found.belief == [4, oslo, UNKNOWN, END]  # bonn was not said
-    assert found.acts == [UNKNOWN, oslo, END]
-    assert found.response == [oslo, UNKNOWN, name, 6, END]  # the response does not read what the system said before
-    assert found.own[:4] == ["where", "?", "oslo", "[q]"]
-    assert vocabulary.text([5, oslo], found.own) == ["in", "oslo"]
 
 
 def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
@@ -206,25 +142,6 @@ def scores() -> tuple[Tensor, Tensor, Tensor]:
     generated, copied = torch.randn(2, 3, 6).double(), torch.randn(2, 3, 4).double()
     copied[:, :, 3] = -torch.inf
     return generated, copied, torch.tensor([[5, 6, 6, 0], [7, 4, 5, 0]])
-
-
-def test_a_word_is_as_likely_as_all_ways_to_write_it():
-    generated, copied, numbers = scores()
-    found = torch.zeros(2, 3, 8).double()
-    for step in range(2):
-        for place in range(3):
-            both = torch.cat([generated[step, place], copied[step, place]]).softmax(0)
-            for number, p in zip([*range(6), *numbers[step].tolist()], both.tolist(), strict=True):
-                found[step, place, number] += p
-            for number in {*range(6), *numbers[step].tolist()}:
-                right = torch.zeros(2, 3, dtype=torch.long)
-                right[step, place] = number
-                loss = losses(generated, copied, numbers, right)[step, place]
-                assert float((-loss).exp()) == pytest.approx(float(found[step, place, number]))
-    found[:, :, :3] = -1  # padding, the unknown word, the beginning
-    assert likeliest(generated, copied, numbers, 2).tolist() == found.argmax(2).tolist()
-    copied[0, 0, 2] = 99.0
-    assert int(likeliest(generated, copied, numbers, 2)[0, 0]) == 6
 
 
 def config(**own: object) -> DamdConfig:
@@ -250,67 +167,11 @@ def model(learner):
     return Damd(card, net, KNOWN, torch.device("cpu"), 8)
 
 
-def test_a_batch_changes_nothing(model):
-    steps = [*STEPS[:9], *(Step("x", turn, (("<|user|>", "Zürich " * turn + "two"),)) for turn in (0, 2, 9))]
-    model.batch = 8
-    many = model.answers(steps)
-    model.batch = 1
-    assert model.answers(steps) == many
-    assert [one for n in (0, 3, 6, 9) for one in model.answers(steps[n : n + 3])] == many
-    model.batch = 8
-    assert model.answers(steps[6:] + steps[:6]) == many[6:] + many[:6]
-    assert len({one.response for one in many}) > 1
-    assert model.answers([]) == []
-
-
 def test_of_long_utterances_the_last_words_are_read(model):
     said = [f"w{n}" for n in range(300)]
     step = Step("x", 2, (("<|system|>", "hi"), ("<|user|>", " ".join(said))))
     assert texts_of(step).user == said[100:]
     assert [model.answers([one])[0].long for one in (step, STEPS[0])] == [True, False]
-
-
-def test_a_decoder_has_the_states_that_it_was_taught(model):
-    """What it writes, taught as if it were right, leads to the same states and is the most likely at each place."""
-    net, numbers = model.net, model.vocabulary.numbered(TEXTS[1])
-    with torch.inference_mode():
-        encoded = [
-            net.encoded(encoder, torch.tensor([row, row]), torch.ones(2, len(row), dtype=torch.bool))
-            for encoder, row in (
-                (net.user, numbers.user),
-                (net.utterance, numbers.previous),
-                (net.span, numbers.before),
-            )
-        ]
-        sources, first = [source for source, _ in encoded], encoded[0][1]
-        written = net.written(net.belief, 12, 0, first, sources)
-        taught = net.taught(net.belief, written.numbers, written.mask, first, sources)
-        assert torch.allclose(written.states, taught.states)
-        assert likeliest(*net.belief.scores(taught.states, sources), 0).tolist() == written.numbers.tolist()
-
-
-def test_dev_is_what_would_be_written():
-    """The share of belief spans that are right after the right words is that of writing them word by word."""
-    torch.manual_seed(SEED)
-    learner = DamdLearner(config(hidden=24, embedding=12, learning_rate=0.02, batch_size=12), STEPS, STEPS[:9])
-    before = learner.dev()
-    for _ in range(5):
-        for batch in learner.batches(torch.Generator().manual_seed(SEED)):
-            learner.optimiser.zero_grad()
-            learner.loss(batch).backward()
-            learner.optimiser.step()
-    card = msgspec.json.decode(learner.files()[MODEL], type=Card)
-    net = Net(card.sizes)
-    net.load_state_dict(learner.net.state_dict())
-    found, of = Damd(card, net, KNOWN, torch.device("cpu"), 4), STEPS[:9]
-    with torch.inference_mode():
-        rows = learner._decoded(learner._dev, torch.arange(9))["belief"]
-        words = likeliest(*rows.decoder.scores(rows.states.states, rows.sources), 0)
-        taught = ((words == rows.right.numbers) | ~rows.right.mask).all(1).tolist()
-        written = [found._answers([step])[0][0].belief == belief_of(step.belief) for step in of]
-        assert written == taught
-        assert any(taught)
-        assert learner.dev() > before
 
 
 def turn(speaker: str, *actions: tuple[str, str, list[str]]) -> Turn:
@@ -341,26 +202,6 @@ def acting(number: int, kind: str, slots: str = "", state: str = "city") -> Step
     acts = ((SERVICE, "A"), (ACT, kind), *((SLOT, slot) for slot in slots)) if kind else ()
     belief = ((SERVICE, "A"), (INTENT, "Find"), (SLOT, state), (VALUE, str(number)))
     return Step(str(number), 0, (("<|user|>", "hi"),), belief, (), "ok", (), acts, ("INFORM",))
-
-
-def test_acts_of_other_turns_in_the_same_state_are_right_too():
-    """Of other kinds: its own is learned from the turn itself. Values and the dialogue are no part of a state."""
-    steps = [acting(0, "OFFER", "ab"), acting(1, "REQUEST", "a"), acting(2, "REQUEST", "b"), acting(3, "REQUEST", "c"),
-             acting(4, "INFORM", "a", state="stars"), acting(5, "")]  # fmt: skip
-    texts = [texts_of(step) for step in steps]
-    vocabulary = vocabulary_of(texts, 3000, 1)
-    offer, *requests = (vocabulary.span(text.acts) for text in texts[:4])
-    others = OtherActs(steps, texts, vocabulary, 3)
-    assert others.spans == [[requests], [[offer]], [[offer]], [[offer]], [], []]
-    torch.manual_seed(SEED)
-    places, spans = others.drawn([4, 0, 1])
-    assert places == [1, 1, 1, 2]
-    assert sorted(spans[:3]) == sorted(requests)
-    assert spans[3] == offer
-    ones = OtherActs(steps, texts, vocabulary, 1)
-    drawn = [ones.drawn([0])[1] for _ in range(40)]
-    assert {len(one) for one in drawn} == {1}
-    assert {tuple(one[0]) for one in drawn} == {tuple(one) for one in requests}
 
 
 def test_further_acts_add_to_the_loss(learner):

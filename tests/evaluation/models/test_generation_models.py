@@ -21,7 +21,6 @@ from parapet.evaluation.models.generation.net import (
     GenerationLearner,
     Generator,
     Loaded,
-    Prefixes,
     Search,
     attach,
     chosen,
@@ -92,20 +91,6 @@ def test_no_prefix_is_the_plain_t5(checkpoint):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
-def test_each_prefix_counts_and_is_the_same_in_any_batch(checkpoint):
-    tokenizer, t5, _ = loaded(checkpoint)
-    plain = logits(t5, tokenizer, INPUTS, SAID)
-    held, every = attach(t5), drawn(t5, 3)
-    for kind in KINDS:
-        held.of = {kind: every[kind]}
-        assert (logits(t5, tokenizer, INPUTS, SAID)[0] - plain[0]).abs().max() > 1e-3
-    held.of = every
-    together = logits(t5, tokenizer, INPUTS, SAID)
-    for i in range(3):
-        alone = logits(t5, tokenizer, INPUTS[i : i + 1], SAID[i : i + 1])[0]
-        torch.testing.assert_close(alone, together[i], rtol=0, atol=1e-12)
-
-
 def slow_attention(module: Any, query: Any, key: Any, value: Any, prefix: Any, bias: Any) -> torch.Tensor:
     """Attention of one example, head by head: the prefix has no bias."""
     heads = []
@@ -148,33 +133,6 @@ CONFIG = GenerationConfig(
 )
 
 
-def test_prefixes_learn_and_the_t5_stays_bit_for_bit(checkpoint, toy):
-    rows = read_examples(str(toy), "train").rows
-    learner = GenerationLearner(CONFIG, inspect(str(checkpoint), ["t5"]), rows, rows)
-    t5 = learner.t5
-    before = {name: value.clone() for name, value in t5.state_dict().items()}
-    assert isinstance(learner.module, Prefixes)
-    assert {name.split(".")[1] for name in learner.module.state_dict()} == set(KINDS)
-    learner.module.train()
-    losses = []
-    for batch in [*learner.batches(torch.Generator().manual_seed(SEED))] * 3:
-        loss = learner.loss(batch)
-        learner.optimiser.zero_grad()
-        loss.backward()
-        assert all(one.grad is not None and one.grad.abs().sum() > 0 for one in learner.module.parameters())
-        learner.optimiser.step()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0]
-    assert all(one.grad is None for one in t5.parameters())
-    assert t5.training
-    learner.module.eval()
-    with torch.inference_mode():
-        assert 0 < learner.dev() < 1
-    after = t5.state_dict()
-    assert after.keys() == before.keys()
-    assert all(torch.equal(after[name], before[name]) for name in before)
-
-
 def test_dev_is_one_over_the_perplexity(checkpoint, toy):
     rows = read_examples(str(toy), "dev").rows[:7]
     learner = GenerationLearner(CONFIG, inspect(str(checkpoint), ["t5"]), rows, rows)
@@ -189,40 +147,6 @@ def test_dev_is_one_over_the_perplexity(checkpoint, toy):
         assert learner.dev() != pytest.approx(torch.tensor(told).mean().exp().item())  # the prefixes count
         learner.prefixes, learner.held.of = None, {}
         assert learner.dev() == pytest.approx(torch.tensor(told).mean().exp().item(), rel=1e-4)
-
-
-@pytest.mark.parametrize("prefixed", [False, True])
-def test_no_batch_and_no_order_changes_what_is_said(checkpoint, toy, prefixed):
-    tokenizer, t5, model = loaded(checkpoint)
-    if prefixed:
-        attach(t5).of = drawn(t5, 3)
-    asked = sorted({one.text for one in read_examples(str(toy), "test").rows})[::2]
-    wide = Generator(model, Search(64, 4, 3)).generate(asked * 2)
-    narrow = Generator(model, Search(1, 4, 3)).generate(asked[::-1])[::-1]
-    assert wide == narrow * 2
-    assert len({one.candidates for one in wide}) > 3
-    for one in narrow:
-        scores = [candidate.score for candidate in one.candidates]
-        assert scores == sorted(scores, reverse=True)
-        assert len({candidate.utterance for candidate in one.candidates}) == len(scores)
-    # The most likely token, one after another, by the whole model each time: no cache.
-    greedy = Generator(model, Search(5, 1, 1)).generate(asked[:4])
-    for text, one in zip(asked[:4], greedy, strict=True):
-        tokens, score = slow_greedy(t5, tokenizer, text, 12)
-        assert " ".join(tokenizer.decode(tokens, skip_special_tokens=True).split()) == one.candidates[0].utterance
-        assert one.candidates[0].score == pytest.approx(score, abs=1e-6)
-        assert one.unfinished == (tokens[-1] != tokenizer.eos_token_id)
-
-
-def slow_greedy(t5: Any, tokenizer: Any, text: str, most: int) -> tuple[list[int], float]:
-    given = tokenizer(text, return_tensors="pt")
-    tokens, told = [0], []
-    while len(tokens) <= most and tokens[-1] != tokenizer.eos_token_id:
-        with torch.inference_mode():
-            row = t5(**given, decoder_input_ids=torch.tensor([tokens])).logits[0, -1].log_softmax(0)
-        tokens.append(int(row.argmax()))
-        told.append(float(row.max()))
-    return tokens[1:], sum(told) / len(told)
 
 
 def test_what_is_too_long_loses_its_beginning(checkpoint, caplog, toy):
@@ -253,30 +177,6 @@ def test_held_out_dialogues_are_whole(toy):
     assert {one.opening for one in train}.isdisjoint({one.opening for one in dev})
     assert len(train) + len(dev) == 60
     assert dev
-
-
-def test_the_reranker_takes_what_says_most_then_what_is_likely():
-    turn = SystemTurn("d", 1, "", "", (act("INFORM", "city", "Oslo"), act("REQ_MORE", kind="none")))
-    both, one, none = "The city is Oslo. Anything else?", "The city is Oslo.", "The city is Rome."
-    plain = "It is the city of Oslo. Anything else?"
-
-    def best(*given: tuple[str, float]) -> str:
-        found = [Candidate(*each) for each in given]
-        return chosen([turn], {turn.place: found}, WORDS, Lexical())[turn.place]
-
-    assert best((none, -0.1), (one, -0.2), (both, -3.0)) == both
-    assert best((none, -0.1), (one, -0.2)) == one
-    assert best((both, -2.0), (plain, -1.0), (none, -0.1)) == plain
-    assert best((both, -1.0), (plain, -1.0)) == both
-    assert best((none, -5.0)) == none
-    silent = SystemTurn("d", 3, "", "", ())
-    assert chosen([silent], {silent.place: [Candidate("", 0.0)]}, WORDS, Lexical()) == {silent.place: ""}
-
-
-def test_candidates_of_several_systems():
-    first = [Candidate("b", -1.0), Candidate("a", -2.0)]
-    second = [Candidate("a", -0.5), Candidate("c", -1.0)]
-    assert merged(first, second) == (Candidate("a", -0.5), Candidate("b", -1.0), Candidate("c", -1.0))
 
 
 def test_an_ensemble_by_hand():

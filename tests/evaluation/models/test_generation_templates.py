@@ -93,27 +93,6 @@ def test_the_keys_of_t2g2(tmp_path):
     assert missing == ["REQUEST!!city!!@", "NOTIFY_SUCCESS!!BuyCafe", "GOODBYE"]
 
 
-def test_acts_are_in_the_order_of_t2g2_in_each_frame(tmp_path):
-    acts = [
-        act("REQ_MORE", kind="none"),
-        act("CONFIRM", "city", "Oslo"),
-        act("CONFIRM", "has_garden", "True", kind="boolean"),
-        act("REQUEST", "city"),
-        act("INFORM", "city", "Oslo"),
-        act("INFORM_COUNT", "count", "3", kind="marker", intent="FindCafe"),
-        act("OFFER", "city", "Rome"),
-        act("INFORM", "city", "Bonn", service="Taxis_1"),
-    ]
-    templates, _ = read_templates(str(write(tmp_path / "t", Cafes_1=CAFES)))
-    assert text_of(acts, WORDS, templates) == (
-        "Please confirm the following details: I found 3 cafes. It is in Oslo. In which place? You go to Oslo. "
-        "Whether it has a garden? Yes. Anything else? How about Rome? city is Bonn."
-    )
-    assert text_of(acts[1:3], WORDS) == (
-        "Please confirm the following details: City of the cafe is Oslo. Whether it has a garden? Yes."
-    )
-
-
 SENTENCES = st.lists(st.sampled_from(["@", "{value}", "%s", "\\1", "It is", "!!", "é,", "."]), min_size=1, max_size=6)
 VALUES = st.text(st.characters(codec="utf-8"), max_size=6)
 
@@ -164,8 +143,3 @@ def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path):
     for place in (tmp_path, tmp_path / "none", tmp_path / "t" / "Cafes_1.tsv"):
         with pytest.raises(InputError, match="has no templates: expected a folder with SERVICE"):
             read_templates(str(place))
-
-
-def test_of_lines_with_one_key_the_last_counts(tmp_path):
-    folder = write(tmp_path / "t", Cafes_1="\ufeffGOODBYE\tBye.\nGOODBYE\tSee  you.\r\n")
-    assert read_templates(str(folder))[0] == {"Cafes_1": {"GOODBYE": "See you."}}

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import torch
 import torch.nn.functional as F
@@ -21,7 +20,6 @@ from tiny_t5 import save_t5
 from torch import Tensor, nn
 
 from parapet.evaluation.models.configs import TrainingConfig
-from parapet.evaluation.models.dst.data import Labelled
 from parapet.evaluation.models.examples import Readable, Versions, laid_out, of_parts, perturbations_of, readable
 from parapet.evaluation.models.saving import seed_all
 from parapet.evaluation.models.training import (
@@ -31,7 +29,6 @@ from parapet.evaluation.models.training import (
     Stretch,
     along,
     divergence,
-    fit,
     regularised,
     worst,
 )
@@ -63,44 +60,6 @@ def test_a_draw_depends_on_seed_and_epoch_alone():
     for epoch in (1, 2):
         later.draw(epoch)
     assert later.draw(3) == first
-
-
-def test_the_share_of_dialogues_is_perturbed():
-    assert all(found == [one.rows] for one, found in zip(versions(0).dialogues, versions(0).draw(1), strict=True))
-    always = versions(1, 2)
-    for one, found in zip(always.dialogues, always.draw(1), strict=True):
-        assert len(found) == 2
-        assert found[0] != found[1]
-        assert all(len(rows) == len(one.rows) and rows != one.rows for rows in found)
-    half = versions(0.5)
-    counts = [
-        sum(found[0] is not one.rows for one, found in zip(half.dialogues, half.draw(n), strict=True))
-        for n in range(1, 31)
-    ]
-    mean = sum(counts) / len(counts) / len(half.dialogues)
-    assert 0.4 < mean < 0.6
-    assert len(set(counts)) > 1
-
-
-def test_states_stay_and_spans_follow(tmp_path):
-    """Of the inns: the city that was said is where the span of the perturbed turn says."""
-    corpus = write_inns(tmp_path / "corpus")
-
-    def spans(raw: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-        turns = [turn for turn in raw["turns"] if turn["speaker"] == "USER"]
-        return [
-            (turn["utterance"], turn["utterance"][span["start"] : span["exclusive_end"]], frame["state"])
-            for turn in turns
-            for frame in turn["frames"]
-            for span in frame["slots"]
-        ]
-
-    found = Versions(list(readable(str(corpus), "train", spans)), "typos,verbose", 1.0, 1, "0")
-    changed = 0
-    for one, (rows,) in zip(found.dialogues, found.draw(1), strict=True):
-        assert [row[1:] for row in rows] == [row[1:] for row in one.rows]
-        changed += rows != one.rows
-    assert changed > len(found.dialogues) / 2
 
 
 def test_a_dialogue_that_cannot_be_read_is_named_with_its_file(tmp_path):
@@ -279,24 +238,6 @@ def test_the_worst_version_of_a_model_is_trained_on(toy, model):
     assert torch.isfinite(loss)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_an_epoch_is_the_same_whatever_was_prepared_before(toy, model):
-    flags = ("--perturb", "typos", "--adversarial", "2")
-    learner, other = learner_of(toy, model, *flags), learner_of(toy, model, *flags)
-    for epoch in (1, 2, 3):
-        learner.prepare(epoch)
-    other.prepare(3)
-    losses = []
-    for one in (learner, other):
-        one.module.eval()
-        with torch.no_grad():
-            losses.append(one.example_losses(torch.arange(6)).tolist())
-    assert losses[0] == losses[1]
-    other.prepare(4)
-    with torch.no_grad():
-        assert other.example_losses(torch.arange(6)).tolist() != losses[0]
-
-
 # Shifted embeddings.
 
 
@@ -318,56 +259,6 @@ def test_a_shift_changes_predictions_more_than_a_random_one(toy, model):
             with shift.hooked():
                 random.append(float(divergence(clean, learner.outcome(batch)[1])))
     assert added > 1.5 * max(random) > 0
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_the_regularisation_leaves_the_loss_and_trains_on_the_divergence(toy, model):
-    learner, batch = learner_of(toy, model), torch.tensor([5, 0, 3])
-    learner.module.train()
-    found = {}
-    for weight in (0.0, 100.0, 200.0):
-        seed_all("step")
-        found[weight] = regularised(learner, batch, weight, 0.3)
-    seed_all("step")
-    torch.randint(2**62, ())  # the seed of the shift
-    assert torch.allclose(found[0.0], learner.loss(batch))
-    first, second = (float((found[weight] - found[0.0]).detach()) for weight in (100.0, 200.0))
-    assert second == pytest.approx(2 * first, rel=0.01)
-    assert first > 0
-    learner.module.zero_grad()
-    (found[100.0] - found[0.0]).backward()
-    gradients = [one.grad for one in learner.module.parameters() if one.grad is not None]
-    assert sum(float(one.abs().sum()) for one in gradients) > 0
-    assert all(torch.isfinite(one).all() for one in gradients)
-
-
-def test_a_shift_is_as_long_as_it_should_be():
-    vectors, direction = torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([[0.0, 0.1], [0.0, 0.0]])
-    assert along(direction, vectors, 0.1).tolist() == [pytest.approx([0.0, 0.5]), [0.0, 0.0]]
-
-
-def test_passes_drop_the_same():
-    """With dropout and without a shift, nothing diverges: so only the shift counts."""
-
-    class Dropping(Chosen):
-        def __init__(self) -> None:
-            super().__init__([0.0], [[0]])
-            self.versions = None
-            self.table, self.dropout = nn.Embedding(9, 8), nn.Dropout(0.5)
-            self.module = nn.ModuleList([self.table, self.dropout])
-
-        def embeddings(self) -> list[nn.Module]:
-            return [self.table]
-
-        def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-            logits = self.dropout(self.table(batch))
-            return logits.sum(), [logits]
-
-    one, batch = Dropping(), torch.arange(9)
-    torch.manual_seed(SEED)
-    plain = regularised(one, batch, 0.0, 0.0)
-    torch.manual_seed(SEED)
-    assert float((regularised(one, batch, 1.0, 0.0) - plain).detach()) == pytest.approx(0.0, abs=1e-6)
 
 
 # The loop, and whether it helps.
@@ -427,39 +318,8 @@ def dialogue_of(number: int, text: str) -> dict[str, Any]:
     return {"dialogue_id": str(number), "services": [], "turns": [turn]}
 
 
-def mistyped(seeds: range) -> list[tuple[str, int]]:
-    """Turns in which a word that matters is mistyped; seeds that no training has."""
-    from parapet.transforms.perturbations.variations import Typos
-
-    found = []
-    for seed in seeds:
-        typos = Typos(seed=f"test {seed}")
-        for n, word in enumerate(WORDS):
-            text = said(typos.perturb(dialogue_of(n, word), "typos", None).dialogue)[0]
-            found += [(text, n)] if word not in text.split() else []
-    return found
-
-
 def config(**length: Any) -> TrainingConfig:
     return TrainingConfig(batch_size=2, learning_rate=0.05, seed="0", threads=1, device="cpu", keep="last", **length)
-
-
-def test_typos_in_the_loop_help_against_typos(tmp_path):
-    dev = mistyped(range(60))
-    assert len(dev) > 60
-    length = config(steps=180, eval_steps=180)
-    plain, robust = (
-        fit(Bag(name, dev), length, str(tmp_path / f"of {name}"), {}).log[-1].dev for name in ("", "typos")
-    )
-    assert robust > plain + 0.2
-
-
-@pytest.mark.parametrize("length", [{"epochs": 5}, {"steps": 15, "eval_steps": 4}])
-def test_every_epoch_is_prepared_before_it_is_trained_on(tmp_path, length):
-    """An epoch has three steps; with --steps, one is prepared again where dev came between."""
-    learner = Bag("typos", mistyped(range(2)))
-    fit(learner, config(**length), str(tmp_path), {})
-    assert learner.epochs == ([1, 2, 3, 4, 5] if "epochs" in length else [1, 2, 2, 3, 3, 4, 5])
 
 
 def test_batches_are_those_of_the_epoch_they_are_in():
@@ -473,32 +333,3 @@ def test_batches_are_those_of_the_epoch_they_are_in():
     assert stretch.end == Position(10, 4, 1)
     for epoch in (2, 3):
         assert sorted(i for number, batch in seen for i in batch if number == epoch) == list(range(len(WORDS)))
-
-
-def test_frames_are_labelled_as_those_of_the_original(toy):
-    """Dialogues that are read again have the frames of the corpus, in its order."""
-    from parapet.evaluation.models.dst.data import read_labels, reader_of
-
-    root = str(toy / "corpus")
-    found: list[Labelled] = [row for one in readable(root, "train", reader_of(root, "train")) for row in one.rows]
-    assert found == read_labels(root, "train").rows
-
-
-def test_versions_of_a_dialogue_are_held_out_together(toy):
-    """Perturbed ones, which share the id, and those under other ids, which share the first utterance."""
-    from parapet.evaluation.models.dst.data import Openings, read_labels
-    from parapet.evaluation.models.examples import held_out
-
-    rows = read_labels(str(toy / "corpus"), "train").rows
-
-    def version(row: Labelled, mark: str, said: str) -> Labelled:
-        asked = row.asked
-        history = (("USER", said + asked.history[0][1]), *asked.history[1:])
-        new = msgspec.structs.replace(asked, dialogue_id=asked.dialogue_id + mark, history=history)
-        return msgspec.structs.replace(row, asked=new)
-
-    more = [version(row, "", "well, ") for row in rows] + [version(row, "_v1", "") for row in rows]
-    parts = held_out([*rows, *more], 0.5, "0", Openings())
-    ids = [{row.asked.dialogue_id.removesuffix("_v1") for row in part} for part in parts]
-    assert all(ids)
-    assert not ids[0] & ids[1]

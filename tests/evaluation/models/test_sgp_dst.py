@@ -12,16 +12,14 @@ from tiny_bert import save_bert
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.dst.model import Context, Example
+from parapet.evaluation.dst.model import Context
 from parapet.evaluation.models.configs import SgpDstConfig
 from parapet.evaluation.models.dst.data import read_labels
 from parapet.evaluation.models.dst.sgp_learning import (
     BertAdam,
-    dialogues_in,
     groups_of,
     questions_of,
     steps_of,
-    warmup_linear,
 )
 from parapet.evaluation.models.dst.sgp_rules import (
     GIVEN,
@@ -35,15 +33,10 @@ from parapet.evaluation.models.dst.sgp_rules import (
     Decision,
     Label,
     Memory,
-    copy_of,
     cross_of,
-    follow,
-    found_last,
     intent_label,
     intent_name,
     intents_of,
-    longest_of,
-    needed,
     next_state,
     role_of,
     slot_label,
@@ -80,20 +73,6 @@ def heard(memory: Memory, service: Service, *actions: tuple[str, str, str]) -> N
     memory.hear("said", [frame])
 
 
-def test_what_the_modules_read():
-    intents = intents_of(FOODS, True)
-    assert intents.options == ("look for food # find food", "book # book table", "none")
-    assert (intents.head, intents.context, intents_of(FOODS, False).context) == ((), "keep", "jump")
-    area, dish = slot_of(AREA), slot_of(DISH)
-    assert (area.head, area.mark) == (("sort # area # part of town",), "null")
-    assert area.options == ("null", "do not care", "north", "south")
-    assert (dish.head, dish.options) == (("tag # dish # what to eat",), ("null", "do not care"))
-    assert (copy_of(FOODS, PLACE).context, copy_of(FOODS, PLACE).head) == ("api : places to eat", ("the house",))
-    assert cross_of(GOAL, PLACE).head == ("goal # where to go", "place # the house")
-    assert needed(FOODS) == {"dish", "area", "place"}
-    assert needed(Service("x", "", FOODS.slots, [])) == {"dish", "area", "place", "phone"}
-
-
 def test_the_context_features_of_a_dialogue():
     """A slot that nobody spoke of, that the system asks for, for which it gave a value, and both."""
     memory = Memory()
@@ -118,28 +97,6 @@ def test_the_context_features_of_a_dialogue():
     heard(memory, TAXIS, ("CONFIRM", "goal", "Roma"))
     assert memory.cross_feature(TAXIS, GOAL, "Ride", source) == REQUIRED + HAD_VALUE + SUCCEEDED
     assert role_of("seats", "Ride", TAXIS) == OPTIONAL
-
-
-def test_what_may_be_copied():
-    memory = Memory()
-    heard(memory, FOODS, ("OFFER", "place", "Opa"), ("INFORM", "phone", "12"), ("CONFIRM", "area", "north"))
-    assert [slot.name for slot in memory.copy_questions(FOODS, ())] == ["area", "place"]
-    assert [slot.name for slot in memory.copy_questions(FOODS, {"area"})] == ["place"]
-    heard(memory, FOODS, ("INFORM", "place", "Opa"))  # an answer is not an offer
-    assert [slot.name for slot in memory.copy_questions(FOODS, {"area"})] == []
-    memory.conclude({"Food_1": State("FindFood", [], {"dish": ["dontcare"], "area": ["south"]})}, [FOODS])
-    pairs = [(slot.name, source.slot.name, source.values) for slot, source in memory.cross_questions(TAXIS, ())]
-    assert pairs == [("goal", "area", ["south"]), ("goal", "place", ["Opa"]), ("goal", "phone", ["12"])]
-    assert list(memory.cross_questions(TAXIS, {"goal"})) == []
-    assert memory.goes_on([FOODS])
-    assert not memory.goes_on([FOODS, TAXIS])
-
-
-def test_where_a_value_is_said():
-    assert found_last(["Opa"], "opa, with soup, opa") == (16, 19)
-    assert found_last(["Roma", "or Roma"], "Opa, or Roma? Opa!") == (5, 12)  # of those that end there the longest
-    assert found_last(["so", ""], "opa, with soup") is None  # no word of its own
-    assert found_last([], "opa") is None
 
 
 def test_what_a_turn_changes():
@@ -204,30 +161,6 @@ EXCHANGE = ("there is Zum Hirsch .", "i want pizza")
 def decoded(tokenizer: Any, batch: Batch, row: int, chosen: torch.Tensor | None = None) -> str:
     kept = batch.mask[row].bool() if chosen is None else chosen[row].bool()
     return str(tokenizer.decode(batch.tokens[row][kept]))
-
-
-def test_rows_of_combine(loaded):
-    tokenizer = loaded[0]
-    words = Texts(tokenizer, EXCHANGE)
-    questions = Questions(words, "combine", 60)
-    assert questions.ask(EXCHANGE, "a", lambda: slot_of(AREA), GIVEN) == 0
-    assert questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), REQUESTED) == 1
-    batch = questions.batch(torch.tensor([1, 0]))
-    said = "[CLS] sys : there is zum hirsch. usr : i want pizza null [SEP]"
-    assert decoded(tokenizer, batch, 0) == f"{said} tag # dish # what to eat [SEP] null [SEP] do not care [SEP]"
-    options = "null [SEP] do not care [SEP] north [SEP] south [SEP]"
-    assert decoded(tokenizer, batch, 1) == f"{said} sort # area # part of town [SEP] {options}"
-    assert decoded(tokenizer, batch, 1, batch.types) == f"sort # area # part of town [SEP] {options}"
-    assert decoded(tokenizer, batch, 0, batch.open) == "i want pizza null"
-    assert tokenizer.convert_ids_to_tokens(batch.tokens[0, batch.null[0]].item()) == "null"
-    assert [batch.features[0].unique().tolist(), batch.features[1].unique().tolist()] == [[REQUESTED], [GIVEN]]
-    told = [tokenizer.decode(batch.tokens[1][columns[columns > 0]]) for columns in batch.options[1]]
-    assert told == ["null", "do not care", "north", "south"]
-    assert [int((columns > 0).sum()) for columns in batch.options[0]] == [1, 3, 0, 0]
-    first, last = words.tokens_of(EXCHANGE[1], 7, 12) or (0, 0)
-    assert (words.text_of(EXCHANGE[1], first, last), words.tokens_of(EXCHANGE[1], 12, 12)) == ("pizza", None)
-    column = int(questions.first(torch.tensor([0]))[0]) + first
-    assert tokenizer.decode(batch.tokens[1, column]) == "pizza"
 
 
 def test_rows_of_the_other_modules(loaded):
@@ -297,26 +230,6 @@ def test_spans_are_those_of_a_plain_loop():
     assert (leads > 0).all()
 
 
-def test_dialogues_are_told_apart(frames):
-    found = list(dialogues_in([*frames[:4], *frames[:4], *frames[:1]]))
-    assert [len(one) for one in found] == [3, 1, 3, 1, 1]
-    examples: list[Example] = [one.asked for one in [*frames[:7], *frames[:2]]]
-    longest, numbers = longest_of(examples)
-    assert [len(one.history) for one in longest] == [7, 5]
-    assert numbers == [1, 1, 1, 0, 0, 0, 0, 1, 1]
-    memory = Memory()
-    turns = list(follow(longest[0], memory))
-    assert [(turn.position, [service.service_name for service in turn.services]) for turn in turns] == [
-        (0, ["Food_1"]),
-        (2, ["Food_1"]),
-        (4, ["Food_1"]),
-        (6, ["Taxi_1"]),
-    ]
-    assert [turn.exchange[0] for turn in turns][1:3] == ["where is it ?", "there is Zum Hirsch ."]
-    without = Example("x", 2, FOODS, (("USER", "a"), ("SYSTEM", "b"), ("USER", "c")))
-    assert [turn.services for turn in follow(without, Memory())] == [(FOODS,), (FOODS,)]
-
-
 def test_what_is_learned_from(loaded, frames):
     words = Texts(loaded[0], ["", *(text for one in frames for _, text in one.asked.history)])
     questions, labels, lost = questions_of(words, frames, 128)
@@ -360,43 +273,6 @@ def test_examples_have_the_actions_of_the_system_alone(frames):
             assert all(bool(frame.actions) == (speaker == "SYSTEM") for frame in some)
 
 
-@pytest.mark.parametrize("architecture", ["distilbert", "electra", "roberta"])
-def test_encoders_of_other_kinds(architecture, loaded):
-    """Their embeddings take the context feature as BERT's do, also where they are smaller than the hidden states."""
-    from transformers import AutoConfig, AutoModel
-
-    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    if architecture == "distilbert":
-        shape = {"dim": 8, "n_layers": 1, "n_heads": 2, "hidden_dim": 8}
-    more = {"embedding_size": 4} if architecture == "electra" else {}
-    config = AutoConfig.for_model(architecture, vocab_size=len(loaded[0]), **shape, **more)
-    torch.manual_seed(SEED)
-    modules = Modules([AutoModel.from_config(config) for _ in KINDS]).eval()
-    for feature in (0, GIVEN):
-        questions = Questions(Texts(loaded[0], EXCHANGE), "combine", 60)
-        questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), feature)
-        scores = modules("combine", questions.batch(torch.tensor([0])))
-        if not feature:
-            without = scores
-    assert scores.options.shape == (1, 2)
-    assert not torch.allclose(scores.options, without.options)
-
-
-@pytest.mark.parametrize(("vocabulary", "millions"), [(28996, 108.3), (30522, 109.5)], ids=["cased", "uncased"])
-def test_an_encoder_is_bert_base(vocabulary, millions):
-    from transformers import BertConfig, BertModel
-
-    with torch.device("meta"):
-        modules = Modules([BertModel(BertConfig(vocab_size=vocabulary)) for _ in KINDS])
-    sizes = {
-        kind: sum(one.numel() for one in modules.encoders[kind].parameters() if one.requires_grad) for kind in KINDS
-    }
-    assert [round(size / 1e6, 1) for size in sizes.values()] == [millions] * 4
-    assert len({id(one) for one in modules.encoders.parameters()}) == 4 * 199  # no encoder shares a tensor
-    heads = sum(one.numel() for one in modules.heads.parameters())
-    assert heads < 0.006 * sum(sizes.values())
-
-
 def plain_adam(
     weights: list[float], gradients: Iterable[list[float]], rates: Iterable[float], decay: float
 ) -> list[float]:
@@ -428,31 +304,6 @@ def test_bert_adam_is_the_plain_one():
         expected = plain_adam(start[number].tolist(), gradients[:, number].tolist(), rates, decay)
         assert named[number][1].tolist() == pytest.approx(expected, abs=1e-9)
     assert unused.tolist() == [1.0, 1.0]
-
-
-def test_modules_that_take_turns_are_trained_as_if_alone():
-    def trained(order: str) -> dict[str, list[float]]:
-        weights = {name: torch.tensor([1.0, -2.0], requires_grad=True) for name in "ab"}
-        groups = [{"params": [weights[name]], "weight_decay": 0.01, "steps": 4, "warmup": 0.5} for name in "ab"]
-        optimiser = BertAdam(groups, 0.1)
-        for name in order:
-            optimiser.zero_grad(set_to_none=True)
-            (weights[name] ** 3).sum().backward()
-            optimiser.step()
-        return {name: weight.tolist() for name, weight in weights.items()}
-
-    assert trained("abababab") == trained("aaaabbbb") == trained("babbaaba")
-
-
-@pytest.mark.parametrize(
-    ("warmup", "expected"),
-    [
-        (0.1, [0, 1, 8 / 9, 7 / 9, 6 / 9, 5 / 9, 4 / 9, 3 / 9, 2 / 9, 1 / 9, 0]),
-        (0.7, [0, 1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 1, 2 / 3, 1 / 3, 0]),
-    ],
-)
-def test_learning_rates_after_each_tenth(warmup, expected):
-    assert [warmup_linear(tenth / 10, warmup) for tenth in range(11)] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(("more", "combine"), [([], 3), (["--module_epochs", "combine=1"], 1)])

@@ -1,70 +1,35 @@
 """T5DST: what is asked, what is understood, rows in batches, greedy answers, decisions that depend on no batch."""
 
-from collections.abc import Sequence
-
 import msgspec
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import SEED
-from tiny_dialogues import FOOD, TAXI, texts, write_corpus
+from tiny_dialogues import FOOD, texts, write_corpus
 from tiny_t5 import save_t5
 
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models.configs import T5DstConfig
-from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, read_labels, some
+from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.t5 import (
     KINDS,
     Card,
     Prompt,
-    Questions,
     T5Learner,
     T5Tracker,
-    nearest,
     prompts_of,
     said_last,
     state_of,
     target,
-    turn_text,
-    value_of,
 )
-from parapet.evaluation.models.examples import DOUBT, Histories, Pairs, Stretch, Tokens, settled
+from parapet.evaluation.models.examples import Pairs, Tokens
 from parapet.evaluation.models.saving import load
 from parapet.schemas.service import Service
 from parapet.transforms.storage.checkpoints import inspect
 
 SERVICE = msgspec.convert(FOOD, Service)
 DISH, AREA, PLACE, PHONE = SERVICE.slots
-
-
-def test_what_is_asked():
-    domain = " [domain] Food_1 places to eat"
-    assert [prompt.text for prompt in prompts_of(SERVICE)] == [
-        f"{domain} [slot] dish what to eat",
-        f"{domain} [slot] area part of town [PVs] north, south",
-        f"{domain} [slot] place the house",
-        f"{domain} [slot] phone its number",
-        f"{domain} [intent] FindFood look for food, BookTable book",
-        f"{domain} [requested] dish, area, place, phone",
-    ]
-    assert turn_text("USER", "i want pizza") == " [USER] i want pizza"
-
-
-def test_what_should_be_answered():
-    state = State("FindFood", ["phone", "area"], {"dish": ["Soup", "a soup"], "area": ["south", "north"]})
-    history = (("USER", "SOUP"), ("SYSTEM", "a soup?"), ("USER", "soup, south or north"))
-    assert [target(prompt, SERVICE, state, history) for prompt in prompts_of(SERVICE)] == [
-        "Soup",
-        "south",
-        "NONE",
-        "NONE",
-        "FindFood",
-        "area, phone",
-    ]
-    empty = State("NONE", [], {})
-    assert [target(prompt, SERVICE, empty, history) for prompt in prompts_of(SERVICE)] == ["NONE"] * 6
 
 
 def test_slots_alone_can_be_asked_for():
@@ -94,28 +59,6 @@ def test_of_several_values_that_is_taken_which_was_said_last():
     assert said_last(["5 pm", "17:00"], history) == "17:00"
     assert said_last(["5 pm", "5"], history[:1]) == "5 pm"  # behind the other
     assert said_last(["noon", "12"], history) == "noon"
-
-
-@pytest.mark.parametrize(
-    ("answer", "meant"),
-    [("north", "north"), ("NORTH", "north"), ("nort", "north"), ("dontcare", "dontcare"), ("NONE", ""), ("", "")],
-)
-def test_answers_for_categorical_slots(answer, meant):
-    assert value_of(answer, AREA) == meant
-
-
-def test_answers_can_be_taken_as_they_are():
-    answers = ["nort", "NORTH", "pizza", "dontcare"]
-    assert [value_of(answer, AREA, "raw") for answer in answers] == answers
-    assert [value_of(answer, AREA, "raw") for answer in ("NONE", "")] == ["", ""]
-
-
-def test_answers_that_are_near_nothing():
-    assert value_of("pizza", AREA) == ""
-    assert value_of("pizza", DISH) == "pizza"
-    assert value_of("NONE", DISH) == ""
-    assert nearest("ab", []) == ""
-    assert nearest("abcx", ["abcy", "abcz"]) == "abcy"
 
 
 @given(st.text(), st.text(), st.text())
@@ -158,58 +101,9 @@ def test_rows_are_those_of_a_plain_loop(parts, limit, first, random):
     assert mask.tolist() == [[1] * len(expected[number]) + [0] * (width - len(expected[number])) for number in numbers]
 
 
-def test_a_dialogue_is_written_once():
-    tokens = Tokens()
-    turns = tuple(("USER" if i % 2 == 0 else "SYSTEM", "x" * (i + 1)) for i in range(5))
-    known = Histories(tokens, lambda turn: [len(turn[1])] * len(turn[1]))
-    assert known.add(turns[:1]) == [Stretch(0, 1)]
-    assert known.add(turns[:3]) == [Stretch(0, 1), Stretch(1, 3), Stretch(3, 6)]
-    assert known.add(turns[:3])[-1] == Stretch(3, 6)
-    assert known.add(turns)[3:] == [Stretch(6, 10), Stretch(10, 15)]
-    assert len(tokens.flat) == 15
-    assert known.add(turns[1:3]) == [Stretch(15, 17), Stretch(17, 20)]  # another dialogue
-    assert known.add(turns[:1]) == [Stretch(20, 21)]
-
-
-def test_close_choices_are_made_alone():
-    computed: list[tuple[int, ...]] = []
-
-    def decide(numbers: Sequence[int]) -> list[tuple[str, float]]:
-        computed.append(tuple(numbers))
-        margins = {0: 1.0, 1: DOUBT / 2, 2: float("nan"), 3: DOUBT}
-        return [(f"{number} of {len(numbers)}", margins[number]) for number in numbers]
-
-    assert settled([[3, 1], [2, 0]], decide) == ["0 of 2", "1 of 1", "2 of 1", "3 of 2"]
-    assert computed == [(3, 1), (1,), (2, 0), (2,)]
-
-
-class Right:
-    """Knows the states."""
-
-    def __init__(self, frames: Sequence[Labelled]) -> None:
-        self.states = {(one.asked.dialogue_id, one.asked.turn): one.state for one in frames}
-
-    def predict(self, batch: Sequence[Example]) -> list[State]:
-        return [self.states[one.dialogue_id, one.turn] for one in batch]
-
-
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory):
     return read_labels(str(write_corpus(tmp_path_factory.mktemp("toy") / "corpus")), "train").rows
-
-
-def test_joint_goal_accuracy_and_the_frames_it_is_of(frames):
-    assert joint_goal_accuracy(Right(frames), frames) == 1.0
-    wrong = [Labelled(one.asked, State("NONE", [], {"dish": ["nothing of that"]})) for one in frames]
-    found = joint_goal_accuracy(Right(frames), [*frames, *wrong])
-    assert 0.5 <= found < 0.75
-    drawn = some(frames, 20, "0")
-    ids = {one.asked.dialogue_id for one in drawn}
-    assert drawn == [one for one in frames if one.asked.dialogue_id in ids]  # whole dialogues, in their order
-    assert 15 < len(drawn) <= 20
-    assert drawn != some(frames, 20, "1")
-    assert len(some(frames, 1, "0")) >= 1
-    assert some(frames, 0, "0") == frames
 
 
 @pytest.fixture(scope="module")
@@ -220,36 +114,6 @@ def checkpoint(tmp_path_factory):
 @pytest.fixture(scope="module")
 def loaded(checkpoint):  # type: ignore[no-untyped-def]
     return load(inspect(str(checkpoint), KINDS), "AutoModelForSeq2SeqLM")
-
-
-def test_answers_are_those_of_generate(loaded, frames):  # type: ignore[no-untyped-def]
-    tokenizer, t5 = loaded
-    asked = [one.asked for one in frames[:4]]
-    questions = Questions(tokenizer, asked, 512)
-    numbers = torch.arange(len(questions.pairs))
-    tokens, mask = questions.pairs.padded(numbers, tokenizer.pad_token_id)
-    first = tokenizer.decode(tokens[0][mask[0].bool()])
-    assert first.replace(" ", "") == "[USER]iwantpizza[domain]Food_1placestoeat[slot]dishwhattoeat</s>"
-    with torch.inference_mode():
-        theirs = t5.generate(tokens, attention_mask=mask, max_new_tokens=6, do_sample=False, num_beams=1)
-        ours = T5Tracker(tokenizer, t5, Card(length=512, answer=6), 64).greedy(tokens, mask)
-    for (found, margin), row in zip(ours, theirs[:, 1:].tolist(), strict=True):
-        width = min(len(found), len(row))
-        assert [token for token in found[:width] if token > 1] == [token for token in row[:width] if token > 1]
-        assert margin > 0
-
-
-def test_answers_end_at_their_limit(checkpoint):
-    """Of a T5 that never ends one: its token is never the most likely."""
-    tokenizer, t5 = load(inspect(str(checkpoint), KINDS), "AutoModelForSeq2SeqLM")
-    with torch.no_grad():
-        t5.shared.weight[tokenizer.eos_token_id] = 0
-    tokens = torch.tensor([[5, 9, tokenizer.eos_token_id]])
-    for limit in (3, 256):
-        tracker = T5Tracker(tokenizer, t5, Card(length=512, answer=limit), 8)
-        with torch.inference_mode():
-            ((answer, _),) = tracker.greedy(tokens, torch.ones_like(tokens))
-        assert len(answer) == limit
 
 
 def test_predictions_do_not_depend_on_batches(loaded, frames):  # type: ignore[no-untyped-def]
@@ -313,14 +177,3 @@ def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint, frames):
     assert drawn != again
     assert learner.inputs.cut > 0
     assert torch.isfinite(learner.loss(torch.tensor([0, 5])))
-
-
-def test_a_taxi_is_asked_for_its_own_slots():
-    prompts = prompts_of(msgspec.convert(TAXI, Service))
-    assert [prompt.slot.name if prompt.slot else prompt.kind for prompt in prompts] == [
-        "goal",
-        "seats",
-        "intent",
-        "requested",
-    ]
-    assert isinstance(prompts[0], Prompt)

@@ -12,16 +12,12 @@ from parapet.evaluation.models import training
 from parapet.evaluation.models.configs import TinyConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.tiny import (
-    ANY,
-    NONE,
     TinyLearner,
     TinyNet,
     Tracker,
-    encode,
     grouped,
     normal,
     read,
-    right_options,
     row_of,
 )
 from parapet.evaluation.models.examples import held_out
@@ -56,12 +52,6 @@ def frames(sample):
     return read_labels(str(sample), "train").rows
 
 
-def test_systems_name_things_and_say_no_phrases():
-    texts = set(read("Opa has cheap food at 12", False).texts)
-    assert {"Opa", "12"} < texts
-    assert all("Opa" in text or "12" in text for text in texts)
-
-
 @given(
     st.text(max_size=60)
     | st.lists(
@@ -86,16 +76,6 @@ def test_values_lose_their_spelling():
 def test_rows_of_words_are_the_same_on_every_machine():
     assert row_of("Hotels") == row_of("hotel") == 6517
     assert row_of("12") == row_of("34") != row_of("345")
-
-
-def test_the_right_options_of_one_frame():
-    slot_values = {"city": ["bad orb"], "number_of_seats": ["2"], "style": ["dontcare"], "time": ["noon"]}
-    frame = encode(asked())
-    right = right_options(frame, State("BookTable", [], slot_values))
-    texts = [[frame.texts[number - 2] for number in row.nonzero()[0].tolist() if number > ANY] for row in right]
-    assert texts == [["Bad Orb"], [], ["2"], [], []]
-    assert right[:, NONE].tolist() == [False, False, False, True, False]
-    assert right[:, ANY].tolist() == [False, False, False, False, True]
 
 
 def test_grouping_follows_histories():
@@ -123,33 +103,9 @@ def tracker(batch: int) -> Tracker:
     return Tracker(net.double().eval(), batch)
 
 
-def test_neither_company_nor_batch_nor_order_changes_a_state(frames):
-    examples = [*(frame.asked for frame in frames[:40]), *ODD]
-    together = tracker(64).predict(examples)
-    assert len({str(state) for state in together}) > 25
-    assert tracker(3).predict(examples[::-1])[::-1] == together
-    for example, state in zip(examples, together, strict=True):
-        assert state.slot_values.keys() <= {slot.name for slot in example.service.slots}
-        assert all(len(value) == 1 and value[0] for value in state.slot_values.values())
-        for slot in example.service.slots:
-            if slot.is_categorical and slot.name in state.slot_values:
-                assert state.slot_values[slot.name][0] in (*slot.possible_values, "dontcare")
-
-
 def learner(frames: list[Labelled]) -> TinyLearner:
     config = TinyConfig(size=8, learning_rate=0.01, epochs=1, patience=1, seed=str(SEED), device="cpu")
     return TinyLearner(config, frames, frames[:4])
-
-
-def test_learns_in_half_precision_as_on_a_gpu(frames):
-    trained = learner(frames)
-    trained.module.train()
-    with torch.autocast("cpu", torch.bfloat16):
-        loss = trained.loss(torch.arange(6))
-    loss.backward()
-    assert loss.dtype == torch.float32
-    gradients = {name: value.grad for name, value in trained.module.named_parameters()}
-    assert not [name for name, gradient in gradients.items() if gradient is None or not gradient.isfinite().all()]
 
 
 def test_services_without_slots_or_intents_are_learned_beside_others(frames):

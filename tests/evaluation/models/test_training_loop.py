@@ -4,7 +4,6 @@ import json
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ from torch import Tensor, nn
 
 from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.saving import check_installed, device_of, enough_memory, seed_all
-from parapet.evaluation.models.training import LOG, STATE, Learner, Trained, fit
+from parapet.evaluation.models.training import STATE, Learner, Trained, fit
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.progress import VARIABLE
 
 HEADER = {"pipeline": "train_line", "options": {"epochs": 6, "seed": "0"}, "inputs": []}
 
@@ -67,42 +65,6 @@ def run(out: Path, line: Line, patience: int = 9, header: Mapping[str, Any] = HE
     return fit(line, config_of(**length), str(out), header)
 
 
-def same(first: Trained, second: Trained) -> bool:
-    weights = zip(first.weights.values(), second.weights.values(), strict=True)
-    return first.log == second.log and all(torch.equal(*pair) for pair in weights)
-
-
-@pytest.mark.parametrize("stop_at", [1, 4, 8, 18])  # of 3 steps an epoch
-def test_goes_on_to_the_same_end(tmp_path, stop_at):
-    devs = [0.1, 0.3, 0.2, 0.3, 0.4, 0.1]
-    whole = run(tmp_path / "whole", Line(devs))
-    with pytest.raises(Stopped):
-        run(tmp_path / "cut", Line(devs, stop_at))
-    done = (stop_at - 1) // 3
-    rest = Line(devs[done:])
-    assert same(run(tmp_path / "cut", rest), whole)
-    assert rest.steps == 18 - 3 * done
-    assert whole.best.epoch == 5
-    log = (tmp_path / "cut" / LOG).read_bytes()
-    assert [json.loads(row)["epoch"] for row in log.splitlines()] == [1, 2, 3, 4, 5, 6]
-
-
-@pytest.mark.parametrize("stop_at", [1, 5, 6, 14, 20])  # of 3 steps an epoch, and dev after every 5
-def test_a_training_by_steps_goes_on_to_the_same_end(tmp_path, stop_at):
-    length, devs = {"steps": 20, "eval_steps": 5}, [0.3, 0.0, 1.0, 0.2]
-    whole = run(tmp_path / "whole", Line(devs), **length)
-    with pytest.raises(Stopped):
-        run(tmp_path / "cut", Line(devs, stop_at), **length)
-    done = (stop_at - 1) // 5
-    rest = Line(devs[done:])
-    assert same(run(tmp_path / "cut", rest, **length), whole)
-    assert rest.steps == 20 - 5 * done
-    # A perfect dev does not end it: the steps do.
-    assert [(row.step, row.epoch, row.best) for row in whole.log] == [
-        (5, 2, True), (10, 4, False), (15, 5, True), (20, 7, False)
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("length", [{"epochs": 4, "patience": 1}, {"steps": 12, "eval_steps": 3}])
 def test_the_last_weights_are_kept_where_requested(tmp_path, caplog, length):
     caplog.set_level("INFO")
@@ -114,77 +76,12 @@ def test_the_last_weights_are_kept_where_requested(tmp_path, caplog, length):
     assert all(torch.equal(trained.weights[name], value) for name, value in line.module.state_dict().items())
 
 
-@pytest.mark.parametrize("length", [{"steps": 20, "eval_steps": 5}, {"epochs": 7, "patience": 9}])
-def test_progress_is_that_of_the_whole_training(tmp_path, monkeypatch, length):
-    """The totals are of all steps; a training that resumes begins where it was."""
-
-    def events(name: str, line: Line) -> list[tuple[int, int]]:
-        place = tmp_path / name
-        place.touch()
-        monkeypatch.setenv(VARIABLE, str(place))
-        with suppress(Stopped):
-            run(tmp_path / "out", line, **length)
-        rows = [row.split("\t") for row in place.read_text().splitlines()]
-        assert {(unit, stage) for _, _, unit, stage in rows} == {("steps", "training")}
-        return [(int(done), int(total)) for done, total, _, _ in rows]
-
-    devs, total = [0.1 * i for i in range(9)], length.get("steps", 21)
-    first, second = events("first", Line(devs, stop_at=13)), events("second", Line(devs))
-    saved = 10 if "steps" in length else 12
-    assert first[0] == (0, total)
-    assert sum(done for done, _ in first) == 12
-    assert second[:2] == [(0, total), (saved, 0)]
-    assert sum(done for done, _ in second) == total
-
-
-@pytest.mark.parametrize("examples", [1, 7, 20, 400])
-def test_steps_are_as_many_whatever_the_size_of_the_corpus(tmp_path, examples):
-    line = Line([0.0] * 4, examples=examples)
-    log = run(tmp_path, line, steps=11, eval_steps=3).log
-    assert line.steps == 11
-    assert [row.step for row in log] == [3, 6, 9, 11]
-    assert log[-1].best  # of equal ones that which has learned most
-
-
 def test_an_epoch_is_gone_through_once_before_the_next_begins(tmp_path):
     line = Line([0.0] * 3)
     run(tmp_path, line, steps=9, eval_steps=4)
     seen = [int(number) for batch in line.batches_seen for number in batch]
     for epoch in range(3):
         assert sorted(seen[20 * epoch : 20 * (epoch + 1)]) == list(range(20))
-
-
-@pytest.mark.parametrize("schedule", ["constant", "linear"])
-@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.7])
-def test_the_learning_rate_rises_and_stays_or_falls(tmp_path, schedule, warmup):
-    """Computed anew: over a share of the steps from nearly 0 to the full rate; then constant, or to nearly 0."""
-    total = 40
-    log = run(tmp_path, Line([0.0] * total), steps=total, eval_steps=1, schedule=schedule, warmup=warmup).log
-    rates = [row.learning_rate / 0.01 for row in log]
-    rising = round(warmup * total)
-    for step, rate in enumerate(rates):
-        if step < rising:
-            expected = (step + 1) / (rising + 1)
-        else:
-            expected = (total - step) / (total - rising) if schedule == "linear" else 1.0
-        assert rate == pytest.approx(expected), step
-    assert max(rates) == pytest.approx(1.0)
-
-
-def test_gradients_are_clipped(tmp_path):
-    """Plain gradient descent of rate 1: a step is as long as the gradient that it follows."""
-
-    def moved(folder: str, clip: float) -> float:
-        line = Line([0.0])
-        before = [parameter.detach().clone() for parameter in line.module.parameters()]
-        line.optimiser = torch.optim.SGD(line.module.parameters(), lr=1.0)
-        run(tmp_path / folder, line, steps=1, eval_steps=1, clip=clip)
-        pairs = zip(before, line.module.parameters(), strict=True)
-        return float(torch.stack([(a - b.detach()).square().sum() for a, b in pairs]).sum().sqrt())
-
-    free = moved("free", 0.0)
-    assert moved("clipped", free / 2) == pytest.approx(free / 2, rel=1e-3)
-    assert moved("long", 2 * free) == pytest.approx(free, rel=1e-3)
 
 
 def test_stops_when_it_is_no_better_or_cannot_be(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.evaluation.models.training import Measurement, TrainedModel, losses_of, page_of
+from parapet.evaluation.models.training import Measurement, TrainedModel, page_of
 
 
 def measured(step: int, dev: float, best: bool, losses: list[float], epoch: int = 1) -> Measurement:
@@ -17,36 +17,6 @@ def measured(step: int, dev: float, best: bool, losses: list[float], epoch: int 
 def trained(log: list[Measurement]) -> TrainedModel:
     best = next(row for row in reversed(log) if row.best)
     return TrainedModel({}, log, best, "joint goal accuracy", 222_903_552, {})
-
-
-LOG = [measured(4, 0.25, True, [8.0, 6.0]), measured(8, 0.75, True, [4.0, 2.0]), measured(10, 0.5, False, [1.0])]
-
-
-def test_the_loss_is_where_its_steps_are():
-    assert losses_of(LOG) == [(1, 8.0), (3, 6.0), (5, 4.0), (7, 2.0), (9, 1.0)]
-
-
-def test_the_page_has_the_numbers_of_the_log():
-    page = page_of("t5dst", {"preset": "sgdx", "steps": 10, "epochs": None, "seed": "<i>"}, trained(LOG))
-    assert "t5dst: joint goal accuracy on dev 75.0% after step 8" in page
-    loss, dev, rate = re.findall(r"<desc[^>]*>([^<]*)</desc>", page)
-    assert loss == "mean loss: 1 8.00, 3 6.00, 5 4.00, 7 2.00, 9 1.00"
-    assert dev == "joint goal accuracy: 4 25.0%, 8 75.0%, 10 50.0%"
-    assert rate == "learning rate: 4 0.000100, 8 0.000100, 10 0.000100"
-    lines = [points.split() for points in re.findall(r'<polyline[^>]*points="([^"]*)"', page)]
-    assert [len(points) for points in lines] == [5, 3, 3]
-    heights = [float(point.partition(",")[2]) for point in lines[0]]
-    assert heights == sorted(heights)  # the loss falls: down is more
-    assert "222,903,552" in page
-    assert "--preset" in page
-    assert "--epochs" not in page
-    assert "&lt;i&gt;" in page
-    assert "<i>" not in page
-
-
-def test_a_training_by_epochs_names_its_epoch():
-    page = page_of("tiny_dst", {"epochs": 3, "steps": None}, trained([measured(7, 0.5, True, [1.0], epoch=2)]))
-    assert "on dev 50.0% after epoch 2" in page
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30), st.floats(0, 1))

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,6 @@ from kit import TWO_WORKERS, files_of
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation import bootstrap
-from parapet.evaluation.compare.leaderboard import read_systems
-from parapet.evaluation.compare.results import SENSITIVITY
 from parapet.evaluation.dst.frames import FilePart, predictions_in, read_parts, read_predictions
 from parapet.evaluation.dst.model import Config, Example, make_plan
 from parapet.evaluation.dst.scoring import ScoreFile, with_parts
@@ -199,83 +197,6 @@ def test_rows_and_page(scores):
     assert " or so" in page
 
 
-def test_wrong_slots_by_kind_and_those_that_a_variant_costs(place, scores):
-    found: dict[str, dict[Any, str]] = {name: {} for name in ("original", *VARIANTS)}
-    for name, of_set in found.items():
-        folder = sample_root() if name == "original" else place / "variants" / name
-        for path in sorted((folder / "test").glob("dialogues_*.json")):
-            predicted = json.loads((place / "predictions" / name / path.name).read_bytes())
-            for at, reference, guess in user_frames(json.loads(path.read_bytes()), predicted):
-                for slot in reference.keys() | guess.keys():
-                    key = *at, slot.removesuffix(name[1:] if name != "original" else "")
-                    if slot not in guess:
-                        of_set[key] = "not_predicted"
-                    elif slot not in reference:
-                        of_set[key] = "not_active"
-                    elif guess[slot] != reference[slot][:1] and guess[slot][0] not in reference[slot]:
-                        of_set[key] = "wrong_value"
-    numbers = json.loads((scores / "robustness.json").read_bytes())
-    kinds = ("not_predicted", "wrong_value", "not_active")
-    for name, of_set in found.items():
-        expected = {kind: list(of_set.values()).count(kind) for kind in kinds}
-        assert numbers["sets"][name]["wrong_slots"] == expected
-        assert expected["not_predicted"] > 0
-        assert expected["wrong_value"] > 0
-        if name != "original":
-            lost = [kind for key, kind in of_set.items() if key not in found["original"]]
-            assert numbers["variants"]["lost_slots"][name] == {kind: lost.count(kind) for kind in kinds}
-            assert 0 < len(lost) < len(of_set)
-    examples = json.loads((scores / "examples.json").read_bytes())
-    assert 3 < len(examples) <= 12
-    assert len({one["dialogue_id"] for one in examples}) == len(examples)
-    assert [one["drop"] for one in examples] == sorted((one["drop"] for one in examples), reverse=True)
-    for one in examples:
-        assert one["slots"]
-        for slot in one["slots"]:
-            key = one["dialogue_id"], one["turn"], one["service"], slot["original"]
-            assert key in found[one["variant"]]
-            assert key not in found["original"]
-            assert slot["variant"] == slot["original"] + one["variant"][1:]
-            assert slot["original_description"]
-
-
-def test_the_failures_of_every_set_beside_the_original(place, scores):
-    numbers = json.loads((scores / "robustness.json").read_bytes())["sets"]
-    original = {(row["dialogue_id"], row["turn"], row["service"]): row for row in rows_of(scores, "original")}
-    report = (scores / "report.html").read_text(encoding="utf-8")
-    for name in ("original", *VARIANTS):
-        rows = rows_of(scores, name)
-        wrong = {(row["dialogue_id"], row["turn"], row["service"]) for row in rows if row["wrong"]}
-        new = {key for key in wrong if name != "original" and not original[*key[:2], key[2][:-1]]["wrong"]}
-        content = json.loads((scores / "failures" / f"{name}.json").read_bytes())
-        failures = content["failures"]
-        counts = {"frames": len(rows), "wrong": len(wrong), "right_on_original": len(new)}
-        assert {key: content[key] for key in counts} == counts == numbers[name]["failures"]
-        keys = [(one["dialogue_id"], one["turn"], one["here"]["service"]) for one in failures]
-        assert set(keys) == wrong
-        assert len(keys) == len(wrong) == content["shown"]
-        assert set(keys[: len(new)]) == new
-        assert name == "original" or 0 < len(new) < len(wrong)
-        folder = sample_root() if name == "original" else place / "variants" / name
-        dialogues = dialogues_of(folder / "test")
-        for key, failure in zip(keys, failures, strict=True):
-            turns = dialogues[key[0]]["turns"]
-            assert failure["history"] == [[turn["speaker"], turn["utterance"]] for turn in turns[: key[1]]]
-            assert failure["here"]["utterance"] == turns[key[1]]["utterance"]
-            expected = next(frame["state"] for frame in turns[key[1]]["frames"] if frame["service"] == key[2])
-            assert failure["here"]["expected"] == expected
-            assert failure["here"]["predicted"] != expected
-            if name != "original":
-                before = failure["original"]
-                assert failure["right_on_original"] == (before["predicted"] == before["expected"]) == (key in new)
-                slots = failure["original_slots"]
-                assert {slots[slot] for slot in expected["slot_values"]} == set(before["expected"]["slot_values"])
-        page = (scores / "failures" / f"{name}.html").read_text(encoding="utf-8")
-        assert page.count("<article") == len(wrong)
-        assert "A &lt;b&gt;tracker&lt;/b&gt;" in page
-        assert f'<a href="failures/{name}.html">{name}</a>' in report
-
-
 def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(tmp_path):
     name, evil, long = "noisy #1%", "<script>alert(1)</script>\n`../report.html`", "x" * 5000
     for folder in (tmp_path / "corpus", tmp_path / "noisy"):
@@ -328,10 +249,6 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
     assert "No frame is wrong." in (tmp_path / "out" / "failures" / "original.html").read_text(encoding="utf-8")
 
 
-def rows_of(scores: Path, name: str) -> list[dict[str, Any]]:
-    return [row for path in sorted((scores / "rows" / name).iterdir()) for row in pq.read_table(path).to_pylist()]
-
-
 def dialogues_of(folder: Path) -> dict[str, Any]:
     return {
         one["dialogue_id"]: one for path in folder.glob("dialogues_*.json") for one in json.loads(path.read_bytes())
@@ -343,40 +260,6 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value))
 
 
-def test_accuracy_by_slot(place, scores):
-    matches: dict[tuple[str, str], list[float]] = {}
-    for path in sorted((sample_root() / "test").glob("dialogues_*.json")):
-        predicted = json.loads((place / "predictions" / "original" / path.name).read_bytes())
-        for (_, _, service), reference, guess in user_frames(json.loads(path.read_bytes()), predicted):
-            for slot, values in reference.items():
-                found = guess.get(slot, [""])[0]
-                # Those with " or so" match a free slot partly: only what is right or not there can be told by hand.
-                if found in ("", *values):
-                    matches.setdefault((service, slot), []).append(float(found in values))
-                else:
-                    matches.setdefault((service, slot), []).append(math.nan)
-    numbers = json.loads((scores / "robustness.json").read_bytes())["sets"]
-    accuracy = numbers["original"]["slot_accuracy"]
-    assert {(service, slot) for service, of in accuracy.items() for slot in of} == matches.keys()
-    for (service, slot), values in matches.items():
-        low, high = np.nan_to_num(values, nan=0.0).mean(), np.nan_to_num(values, nan=1.0).mean()
-        assert low - 1e-12 <= accuracy[service][slot] <= high + 1e-12
-    assert any(0 < value < 1 for of in accuracy.values() for value in of.values())
-    assert any(not np.isnan(values).any() for values in matches.values())
-    assert set(numbers["v1"]["slot_accuracy"]) == {f"{service}1" for service in accuracy}
-    assert "Accuracy by slot" in (scores / "report.html").read_text()
-
-
-def user_frames(dialogues: Any, predicted: Any) -> Iterator[tuple[tuple[str, int, str], Any, Any]]:
-    """Dialogue, turn and service of each frame of a user turn, the slot values of the reference and the predicted."""
-    for dialogue, other in zip(dialogues, predicted, strict=True):
-        for i, (turn, guess) in enumerate(zip(dialogue["turns"], other["turns"], strict=True)):
-            for j, frame in enumerate(turn["frames"] if turn["speaker"] == "USER" else ()):
-                service = re.sub(r"(_\d)\d$", r"\1", frame["service"])
-                states = frame["state"]["slot_values"], guess["frames"][j]["state"]["slot_values"]
-                yield (dialogue["dialogue_id"], i, service), *states
-
-
 def json_lines(dialogues: Any) -> str:
     lines = []
     for dialogue in dialogues:
@@ -385,15 +268,6 @@ def json_lines(dialogues: Any) -> str:
                 keys = {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"]}
                 lines.append(json.dumps({**keys, "state": frame["state"], "slots": frame["slots"]}))
     return "\n".join(reversed(lines)) + "\n"
-
-
-def test_compare_gets_all_numbers_back_from_the_rows(scores):
-    systems = read_systems({"tracker": [str(scores)]})
-    wanted = {column for column in systems.outcomes["tracker"][0].values if column.metric in (JGA, SENSITIVITY)}
-    assert {column.group for column in wanted} >= {"all", "unseen"}
-    assert {column.set for column in wanted} == {"original", *VARIANTS, "#VARIANTS"}
-    assert set(systems.parts["tracker"]) == wanted
-    assert systems.outcomes["tracker"][0].examples[0].drop > 0
 
 
 def test_other_layouts_and_two_workers_give_the_same(place, scores, tmp_path):
@@ -521,16 +395,6 @@ def test_lines_that_cannot_be_read(name, tmp_path):
     (tmp_path / "p.jsonl").write_text(line + "\n")
     with pytest.raises(InputError, match=re.escape(said)):
         score(tmp_path / "p.jsonl", tmp_path / "out")
-
-
-def test_a_mistake_is_told_in_one_line(place, tmp_path, capsys):
-    folder = tmp_path / "predictions"
-    shutil.copytree(place / "predictions" / "original", folder)
-    edit(lambda of: first_frame(of)["state"].update(active_intent=3))(folder)
-    assert run(tmp_path / "out", "--predictions", folder) == 1
-    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("error")]
-    assert "dialogues_001.json: [0].turns[0].frames[0].state.active_intent: Expected `str`, got `int`" in line
-    assert not (tmp_path / "out" / "run.json").exists()
 
 
 def test_flags_that_cannot_work(place, tmp_path, capsys):

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-from parapet.evaluation.generation import corpus, metrics
+from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.corpus import tampered
-from parapet.pipelines.compare import run as compare
 from parapet.pipelines.evaluate import run
 
 Line = dict[str, Any]
@@ -36,82 +34,6 @@ def write(path: Path, lines: list[Line]) -> Path:
 
 def read(folder: Path, name: str) -> Any:
     return json.loads((folder / name).read_text())
-
-
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return pq.read_table(folder / "rows.parquet").to_pylist()  # type: ignore[no-any-return]
-
-
-def test_the_corpus_against_itself(sample, tmp_path, capsys):
-    out = tmp_path / "out"
-    assert evaluate("--reference", sample, "--split", "test", "--predictions", "reference", "--output", out) == 0
-    assert sorted(path.name for path in out.iterdir()) == [
-        "details.json",
-        "metrics.json",
-        "report.html",
-        "rows.parquet",
-        "run.json",
-    ]
-    metrics, details = read(out, "metrics.json"), read(out, "details.json")
-    of_all = metrics["#ALL"]
-    # Of what the ground truth entails, the ground truth says all.
-    assert (of_all["sgsacc"], of_all["sgsacc_acts"], of_all["slot_error_rate"]) == (1.0, 1.0, 0.0)
-    assert of_all["bleu"] == pytest.approx(100)
-    assert details["scorer"] == {"name": "lexical", "model": "lexical-2"}
-    assert details["rules"] == "paper"
-    assert details["coverage"]["acts"]["share_entailed"] == of_all["sgsacc_acts_all"]
-    assert details["coverage"]["acts"]["share_valid"] > 0.85
-    turns = details["coverage"]["turns"]
-    assert turns["turns"] == details["turns"]
-    assert turns["valid"] / turns["turns"] == turns["share_valid"] > 0.7
-    assert details["agreement"]["share"] == 1.0
-    assert sum(one["turns"] for one in details["by_domain"].values()) == turns["turns"]
-    assert sum(one["valid"] for one in details["by_service"].values()) == turns["valid"]
-    assert details["tampered_references"]["original"]["f1"] > 0.9
-    told = capsys.readouterr().out
-    assert told.startswith("scorer: lexical (lexical-2)\n")
-    page = (out / "report.html").read_text()
-    assert "Judged by the lexical scorer: rules on words" in page
-    assert "SGSAcc (lexical)" in page
-    assert read(out, "run.json")["options"]["own_turns"] is True
-
-
-def test_rows_add_up_to_the_metrics(sample, tmp_path):
-    lines = lines_of(sample)
-    for line in lines[::2]:
-        line["utterance"] = "I have no idea."
-    path, out = write(tmp_path / "said.jsonl", lines), tmp_path / "out"
-    flags = ("--reference", sample, "--predictions", path, "--output", out, "--quiet")
-    assert evaluate(*flags) == 0
-    of_all, rows = read(out, "metrics.json")["#ALL"], rows_of(out)
-    assert 0.1 < of_all["sgsacc"] < of_all["sgsacc_acts"] + 0.1 < 0.9
-    for name in (*metrics.TURN_METRICS, *metrics.ACT_METRICS):
-        values = [row[name] for row in rows if row[name] is not None]
-        assert sum(values) / len(values) == of_all[name]
-    turns = [row for row in rows if row["kind"] == "turn"]
-    assert [(row["dialogue_id"], row["turn"]) for row in turns] == sorted(
-        (line["dialogue_id"], line["turn"]) for line in lines
-    )
-    assert {row["set"] for row in rows} == {"test"}
-    # A turn's row comes first, then those of its acts.
-    covered = read(out, "details.json")["coverage"]
-    assert len([row for row in rows if row["kind"] == "act"]) == covered["acts"]["acts"]
-    assert sum(row["outcome"] == "faithful" for row in turns) / covered["turns"]["valid"] == of_all["sgsacc"]
-    acts = [row for row in rows if row["kind"] == "act"]
-    for turn in turns:  # a turn is faithful where all of its acts are, and counts where all do
-        of = [row for row in acts if (row["dialogue_id"], row["turn"]) == (turn["dialogue_id"], turn["turn"])]
-        outcomes = {row["outcome"] for row in of}
-        valid = bool(of) and not outcomes & {"no_reference", "tampered_entailed"}
-        assert turn["sgsacc"] == (float(outcomes == {"faithful"}) if valid else None)
-    for row in rows:
-        wrong = row["utterance"] == "I have no idea."
-        assert row["slot_error_rate"] in ({0.0, 1.0} if wrong else {0.0, None})
-
-    again = tmp_path / "again"
-    other = write(tmp_path / "other.jsonl", lines[::-1])
-    assert evaluate("--reference", sample, "--predictions", other, "--output", again, "--quiet") == 0
-    for name in ("metrics.json", "details.json", "rows.parquet", "report.html"):
-        assert (again / name).read_bytes() == (out / name).read_bytes(), name
 
 
 def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
@@ -141,26 +63,6 @@ def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
     acts = read(out, "details.json")["coverage"]["acts"]
     assert 0.9 < found["#RANKED"]["sgsacc"] <= 1.0
     assert found["#RANKED"]["sgsacc_acts_all"] == pytest.approx(acts["entailed_by_utterance_alone"] / acts["acts"])
-
-
-def test_compare_has_intervals_by_turn_for_all_seen_and_unseen_domains(sample, tmp_path):
-    lines = lines_of(sample)
-    for line in lines[::3]:
-        line["utterance"] = "Hm."
-    said = write(tmp_path / "said.jsonl", lines)
-    for name, predictions in (("own", "reference"), ("silent", said)):
-        flags = ("--reference", sample, "--predictions", predictions, "--output", tmp_path / name, "--quiet")
-        assert evaluate(*flags) == 0
-    systems = [f"{name}={tmp_path / name}" for name in ("own", "silent")]
-    names = ["sgsacc", "sgsacc_all", "slot_error_rate"]
-    flags = ("--systems", *systems, "--metrics", *names, "--output", tmp_path / "table", "--quiet")
-    assert compare(list(map(str, flags))) == 0
-    values = read(tmp_path / "table", "leaderboard.json")["values"]
-    keys = {"all": "#ALL", "seen": "#SEEN_DOMAINS", "unseen": "#UNSEEN_DOMAINS"}
-    assert len(values) == 2 * 3 * 3
-    for one in values:
-        assert one["value"] == read(tmp_path / one["system"], "metrics.json")[keys[one["group"]]][one["metric"]]
-        assert one["low"] <= one["value"] <= one["high"]
 
 
 def test_variants_and_no_validation(sample, tmp_path):

@@ -18,7 +18,6 @@ from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, invented, play
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import read_dialogues
-from parapet.transforms.crowd.hits.markup import html_of
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.running.seeding import stable_hash
 
@@ -98,34 +97,6 @@ def credentials(monkeypatch):
     monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
 
 
-def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world):
-    records = manifest(world / "hits")
-    rows = pq.read_table(world / "scores" / "rows.parquet").to_pylist()
-    assert {record["task"] for record in records} == {"ratings"}
-    items = [item for record in records for item in record["items"]]
-    drawn = [item for item in items if item["stratum"] != "check"]
-    turns = {(row["dialogue_id"], row["turn"]) for row in rows if row["kind"] == "act"}
-    assert Counter((item["dialogue_id"], item["turn"]) for item in drawn) == dict.fromkeys(turns, 1)
-    assert Counter(item["stratum"] for item in items)["check"] == len(records)
-    options = json.loads((world / "hits" / "run.json").read_text())["options"]
-    assert {name: of["drawn"] for name, of in options["drawn"].items()} == {
-        name: sum(item["stratum"] == name for item in drawn) for name in ("faithful", "unfaithful", "invalid")
-    }
-    for record in records:
-        page = (world / "hits" / record["page"]).read_bytes()
-        assert html_of((world / "hits" / record["question"]).read_bytes()).encode() == page
-        assert b"<script>alert" not in page
-        assert b"${body}" not in page
-        assert len(record["fields"]) == 2 * len(record["items"])
-        for item in record["items"]:
-            assert item["previous"].encode() in page
-            for act in item["acts"]:
-                assert all(text.encode() in page for text in (act["does"], act["about"], act["value"]))
-    garden = [act for item in drawn for act in item["acts"] if "garden" in act["about"]]
-    assert {act["does"]: act["about"] for act in garden} == {"Tell": "whether there is a garden"}
-    assert {act["value"] for act in garden} == {"yes", "no"}
-
-
 def recorded(folder: Path) -> None:
     """Makes ``run.json`` say what is there now."""
     manifest = json.loads((folder / "run.json").read_text())
@@ -153,24 +124,6 @@ def test_pages_do_not_depend_on_the_verdicts(world, tmp_path):
     assert before.pop("manifest.jsonl") != after.pop("manifest.jsonl")
     assert before.pop("run.json") != after.pop("run.json")
     assert before == after
-
-
-def test_a_larger_sample_contains_the_smaller_and_the_seed_draws_another(world, tmp_path):
-    def places(name: str, *flags: object) -> set[tuple[str, int]]:
-        sizes = ("--invalid", 0, "--unfaithful", 0, "--no_naturalness", "--checks", 0)
-        assert hits(world, tmp_path / name, *sizes, *flags) == 0
-        records = manifest(tmp_path / name)
-        assert not any(field.startswith("natural") for record in records for field in record["fields"])
-        return {(item["dialogue_id"], item["turn"]) for record in records for item in record["items"]}
-
-    few, more, others = (
-        places("few", "--faithful", 4),
-        places("more", "--faithful", 9),
-        places("others", "--faithful", 4, "--seed", 1),
-    )
-    assert (len(few), len(more), len(others)) == (4, 9, 4)
-    assert few < more
-    assert few != others
 
 
 @pytest.mark.usefixtures("credentials")

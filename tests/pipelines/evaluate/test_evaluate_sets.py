@@ -110,15 +110,6 @@ def test_responses(roots, tmp_path):
     assert manifest["counts"] == {"dialogues": 24, "responses": 49 + 49 + 59}
 
 
-def test_responses_in_one_file_and_those_of_the_reference(roots, tmp_path):
-    rows = [{**row, "set": name} for name, root in roots.items() for row in responses(root)]
-    said = write(tmp_path / "said.jsonl", rows[::-1])
-    one = evaluate("response", tmp_path / "one", *named(roots), "--predictions", said)
-    own = evaluate("response", tmp_path / "own", *named(roots), "--predictions", "reference")
-    assert one == own
-    assert {name: own[name]["combined"] for name in SETS} == pytest.approx(dict.fromkeys(SETS, 200.0))
-
-
 def test_variants_are_scored_as_the_original(roots, tmp_path):
     """Whatever the schema is called: a release has its variants with it."""
     release = tmp_path / "release"
@@ -170,34 +161,6 @@ def intents(root: Path) -> dict[tuple[str, int], dict[str, str]]:
         for id_, turn, of in turns_of(root, "USER")
     }
     return {place: frames for place, frames in found.items() if frames}
-
-
-def test_intents_of_corpora(roots, tmp_path):
-    """A turn of the original is wrong, four of the set with typos. What is said of a foreign turn does not count."""
-    n_wrong = {"original": 1, "typos": 4, "ood-20": 0}
-    n_turns = {}
-    for name, root in roots.items():
-        rows = []
-        labels = intents(root)
-        n_turns[name] = len(labels)
-        for i, ((id_, turn), frames) in enumerate(labels.items()):
-            label = "Wrong" if i < n_wrong[name] else list(frames.values())[-1]
-            rows.append({"dialogue_id": id_, "turn": turn, "predicted": label})
-        rows += [
-            {"dialogue_id": id_, "turn": turn, "predicted": "Whatever"}
-            for id_, turn, _ in turns_of(root, "USER")
-            if (id_, turn) not in labels
-        ]
-        write(tmp_path / "said" / name / "intents.jsonl", rows)
-    flags = ["--reference", sample_root(), *named(roots), "--predictions", tmp_path / "said"]
-    metrics = evaluate("intent", tmp_path / "out", *flags)
-    accuracy = {name: 1 - n_wrong[name] / n for name, n in n_turns.items()}
-    accuracy |= {"#ALL": 1 - 5 / sum(n_turns.values()), "#MEAN": sum(accuracy.values()) / 3}
-    assert {name: of["accuracy"] for name, of in metrics.items()} == pytest.approx(accuracy)
-    rows = rows_of(tmp_path / "out")
-    assert [row["set"] for row in rows if row["accuracy"] == 0] == ["original", *["typos"] * 4]
-    options = json.loads((tmp_path / "out" / "run.json").read_bytes())["options"]
-    assert (options["unit"], options["sets"]) == ("turn", ["original", "ood-20", "typos"])
 
 
 def test_intents_of_turns_with_several_frames(tmp_path, fails):

@@ -40,27 +40,6 @@ INTENTS: list[dict[str, Any]] = [
 ]
 
 
-def test_intents(tmp_path):
-    files = evaluate("intent", tmp_path / "out", "--predictions", lines(tmp_path / "p.jsonl", INTENTS))
-    assert set(files) == {"metrics.json", "details.json", "rows.parquet", "report.html", "run.json"}
-    metrics = json.loads(files["metrics.json"])
-    found = {name: (of["accuracy"], of["macro_f1"]) for name, of in metrics.items()}
-    wanted = {
-        "#ALL": (0.75 - 0.25, 2 * 2 / 5 / 2), "plain": (0.5, 2 / 3 / 2), "typos": (0.5, 0.5), "#MEAN": (0.5, 5 / 12)
-    }  # fmt: skip
-    assert found == {name: pytest.approx(pair) for name, pair in wanted.items()}
-    assert EVIL not in files["report.html"].decode()
-    assert "&lt;script&gt;" in files["report.html"].decode()
-    rows = pq.read_table(tmp_path / "out" / "rows.parquet").to_pylist()
-    assert [(row["set"], row["dialogue_id"], row["turn"], row["accuracy"]) for row in rows] == [
-        ("plain", "1", 0, 1.0), ("plain", "2", 0, 0.0), ("typos", "1", 0, 1.0), ("typos", "2", 0, 0.0)
-    ]  # fmt: skip
-    manifest = json.loads(files["run.json"])
-    assert manifest["pipeline"] == "evaluate_intent"
-    assert manifest["counts"] == {"items": 4}
-    assert set(manifest["files"]) == set(files) - {"run.json"}
-
-
 def test_the_same_from_a_reference_and_in_any_order(tmp_path):
     first = evaluate("intent", tmp_path / "one", "--predictions", lines(tmp_path / "p.jsonl", INTENTS))
     labels = [{key: row[key] for key in ("set", "id", "label", "utterance") if key in row} for row in INTENTS[::-1]]

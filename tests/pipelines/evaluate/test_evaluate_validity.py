@@ -15,9 +15,7 @@ from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, play
 from parapet.pipelines.evaluate import run as run_evaluate
 from parapet.pipelines.main import main
-from parapet.pipelines.perturb import run as run_perturb
 from parapet.pipelines.train import run as train
-from parapet.transforms.crowd.hits.markup import html_of
 
 HOSTILE = "</textarea><script>alert(1)</script> =HYPERLINK(1) | `x` \u202e\U0001f600"
 SCHEMA = [
@@ -194,12 +192,6 @@ def test_what_a_classifier_predicts_of_both_texts(corpus, tmp_path):
     assert "Turns of swapped with another prediction" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_sets_made_here_keep_all(tmp_path):
-    assert run_perturb(["typos", "--quiet", "--output", str(tmp_path / "varied")]) == 0
-    metrics = evaluate(tmp_path / "out", "--sets", f"typos={tmp_path / 'varied' / 'typos'}")["typos"]
-    assert metrics == {"changed": 1, "states_equal": 1, "values_kept": 1, "values_kept_fuzzy": 1}
-
-
 def test_what_cannot_be_compared(corpus, tmp_path, capfd):
     def changed(change: Callable[[list[dict[str, Any]]], object]) -> Path:
         found = copy.deepcopy(dialogues())
@@ -263,39 +255,6 @@ def scripts(records: list[dict[str, Any]]) -> list[Script]:
     return found
 
 
-def test_pages_do_not_say_of_which_set_a_turn_is(corpus, tmp_path):
-    assert hits(corpus, tmp_path / "pairs", "--items", 1, "--checks", 1) == 0
-    records = manifest(tmp_path / "pairs")
-    items = [item for record in records for item in record["pairs"]]
-    drawn = [place_of(item) for item in items if item["stratum"] != "check"]
-    # The changed turns with the original's states, each once; that of Oslo has another state.
-    assert sorted(drawn) == sorted(
-        [("heard", "1_00000", 0), ("heard", "1_00000", 2), *(("lossy", "1_00000", turn) for turn in (0, 2, 4))]
-    )
-    for record in records:
-        page = (tmp_path / "pairs" / record["page"]).read_text()
-        assert html_of((tmp_path / "pairs" / record["question"]).read_bytes()) == page
-        assert "<script>alert" not in page
-        assert not any(word in page for word in ("lossy", "heard", "stratum", "1_0000"))
-        for field, item in items_by_field(record).items():
-            assert f'name="{field}"' in page
-            assert item["values"] or not field.startswith("values")
-    checks = [item for item in items if item["stratum"] == "check"]
-    assert checks
-    utterances = {
-        item["utterance"]: (item["dialogue_id"], item["turn"]) for item in items if item["stratum"] != "check"
-    }
-    for check in checks:
-        assert utterances[check["utterance"]] != (check["dialogue_id"], check["turn"])
-        assert not any(value.casefold() in check["utterance"].casefold() for value in check["values"] if len(value) > 2)
-    assert hits(corpus, tmp_path / "few", "--pairs", 1, "--checks", 0, "--no_naturalness") == 0
-    few = [item for record in manifest(tmp_path / "few") for item in record["pairs"]]
-    assert sorted(item["stratum"] for item in few) == ["heard", "lossy"]
-    assert {place_of(item) for item in few} < set(drawn)
-    options = json.loads((tmp_path / "few" / "run.json").read_bytes())["options"]
-    assert options["drawn"] == {"heard": {"drawn": 1, "turns": 2}, "lossy": {"drawn": 1, "turns": 3}}
-
-
 def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, capfd):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "tests")
@@ -353,32 +312,6 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, ca
     assert "shows other sets than --sets" in fails(*swapped)
     assert main(["evaluate", "--task", "ratings", *asked[5:], "--output", str(tmp_path / "no")]) == 2
     assert "has other tasks: make them with 'parapet hits --task ratings'" in capfd.readouterr().err
-
-
-def test_kappa_of_workers_who_differ(corpus, tmp_path, monkeypatch):
-    """Of five turns all three say yes of three, and one of three of the others: kappa by hand."""
-    monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
-    assert hits(corpus, tmp_path / "pairs") == 0
-    records = manifest(tmp_path / "pairs")
-    fields = sorted({field for record in records for field in record["fields"]})
-    lines = [",".join(["AssignmentId", "WorkerId", "WorkTimeInSeconds", "Input.task_id", "Input.fields"])]
-    lines[0] += "".join(f",Answer.{field}" for field in fields)
-    for i, script in enumerate(scripts(records)):
-        own = next(record["fields"] for record in records if record["task_id"] == script.annotation)
-        cells = [f"3A{i:06}", script.worker_id, "300", script.annotation, " ".join(own)]
-        lines.append(",".join([*cells, *(script.answers.get(field, "") for field in fields)]))
-    (tmp_path / "batch.csv").write_text("\n".join(lines) + "\n")
-    asked = ["--hits", tmp_path / "pairs", "--responses", tmp_path / "batch.csv"]
-    metrics = evaluate(tmp_path / "out", *sets(corpus, *NAMES), *asked)["#ALL"]
-    observed, yes = (3 + 2 / 3) / 5, (3 * 3 + 2) / 15
-    expected = yes**2 + (1 - yes) ** 2
-    assert metrics["fleiss_kappa"] == pytest.approx((observed - expected) / (1 - expected))
-    assert metrics["human_valid"] == pytest.approx(3 / 5)
-    assert metrics["observed_agreement"] == pytest.approx(observed)
-    assert (
-        main(["compare", "--systems", f"a={tmp_path / 'out'}", "--output", str(tmp_path / "compared"), "--quiet"]) == 0
-    )
-    assert "100.0" in (tmp_path / "compared" / "table.md").read_text()
 
 
 def test_pages_that_cannot_be_made(corpus, tmp_path, capfd):

@@ -8,13 +8,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_WORKERS, files_of
+from kit import files_of
 from release_corpora import AUDIT, MEMORY, build, edit
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.dialogue_table import dialogue_row, service_row
-from parapet.transforms.release import building
 
 
 def manifest_of(root: Path) -> dict[str, Any]:
@@ -89,13 +88,6 @@ def test_the_rows_are_those_of_a_plain_reading(built):
     assert [row["work_seconds"] for row in paraphrases] == [row.work_seconds for row in AUDIT]
 
 
-def test_the_corpora_are_there_byte_for_byte(built):
-    folder = built.toml.parent
-    expected = {f"original/{path}": data for path, data in files_of(folder / "sgd").items() if "/" in path}
-    expected |= files_of(folder / "variants")
-    assert files_of(built.root / "sgd") == expected
-
-
 def test_every_file_has_its_checksum(built):
     files = files_of(built.root)
     sums = dict(line.split("  ")[::-1] for line in files["SHA256SUMS"].decode().splitlines())
@@ -107,84 +99,10 @@ def test_every_file_has_its_checksum(built):
     assert sorted(path.name for path in built.root.parent.iterdir()) == ["1.0.0", "latest.json"]
 
 
-def test_the_manifest_says_what_went_in_and_what_came_out(built):
-    manifest = manifest_of(built.root)
-    folder = built.toml.parent
-    inputs = {one["name"]: one for one in manifest["inputs"]}
-    assert {name: one["kind"] for name, one in inputs.items()} == {
-        "original": "original",
-        "v1": "variants",
-        "v2": "variants",
-        "paraphrases": "audit",
-        "memory": "translation memory",
-    }
-    for name, root in (("original", folder / "sgd"), ("v2", folder / "variants" / "v2")):
-        for file in inputs[name]["files"]:
-            assert file["sha256"] == hashlib.sha256((root / file["path"]).read_bytes()).hexdigest()
-    dialogues = {
-        split: sum(len(json.loads(path.read_bytes())) for path in layout.dialogue_files(folder / "sgd", split))
-        for split in layout.SPLITS
-    }
-    assert manifest["counts"]["dialogues"] == {"original": dialogues, "v1": dialogues}
-    assert {name: config["splits"] for name, config in manifest["configs"].items()}["original"].keys() == {*dialogues}
-    assert manifest["dispositions"] == {"rejected": 1, "review": 1, "used": 1}
-    assert manifest["rejections"] == {"too_short": 1}
-    assert manifest["statistics"] == {"sgd_x": {"self_bleu": 4.5}}
-    assert (manifest["created"], manifest["parent"], manifest["known_problems"]) == ("2026-01-02", None, {})
-    config = json.dumps(manifest["configuration"], sort_keys=True, separators=(",", ":")).encode()
-    assert manifest["configuration_sha256"] == hashlib.sha256(config).hexdigest()
-
-
 def test_nothing_of_the_machine_or_of_workers_is_in_it(built):
     for path, data in files_of(built.root).items():
         for secret in (str(built.toml.parent).encode(), b"0a1b2c", b"worker_hash"):
             assert secret not in data, path
-
-
-def test_what_was_built_passes_verification(built, capsys):
-    assert main(["release", "verify", str(built.root)]) == 0, capsys.readouterr()
-
-
-def test_it_says_what_it_made_and_two_workers_make_the_same(built, tmp_path, capsys):
-    assert build(built.toml, tmp_path / "elsewhere", *TWO_WORKERS) == 0
-    root = tmp_path / "elsewhere" / "small" / "1.0.0"
-    assert files_of(root) == files_of(built.root)
-    lines = capsys.readouterr().out.splitlines()
-    size = sum(file["bytes"] for file in manifest_of(root)["files"])
-    assert "memory: full 10" in lines
-    assert lines[-2:] == [
-        f"{root}: {len(files_of(root))} files, {size / 1e6:.1f} MB",
-        f"report: {root}/report/index.html",
-    ]
-
-
-def test_several_files_a_split_hold_the_same_rows(built, toml, tmp_path):
-    path = toml.parent / "sgd" / "train" / "dialogues_001.json"
-    first = json.loads(path.read_bytes())
-    many = [{**one, "dialogue_id": f"{i}_{one['dialogue_id']}"} for i in range(12) for one in first]
-    path.write_bytes(layout.dialogue_bytes(many))
-    edit(toml, ('version = "1.0.0"', 'version = "1.0.0"\nshard_mb = 1'))
-    assert build(toml, tmp_path / "out", "--quiet") == 0
-    root = tmp_path / "out" / "small" / "1.0.0"
-    shards = sorted((root / "data" / "original").glob("train-*.parquet"))
-    assert len(shards) == -(-sum(path.stat().st_size for path in (toml.parent / "sgd" / "train").glob("d*")) // 2**20)
-    assert len(shards) > 1
-    assert sorted(row["dialogue_id"] for row in rows_of(root, "original", "train")) == sorted(
-        dialogue["dialogue_id"]
-        for path in layout.dialogue_files(toml.parent / "sgd", "train")
-        for dialogue in json.loads(path.read_bytes())
-    )
-    assert main(["release", "verify", str(root)]) == 0
-
-
-def test_a_version_that_is_there_is_refused(built, capsys):
-    before = files_of(built.root.parent)
-    latest = built.root.parent / "latest.json"
-    latest.unlink()  # as if the run had been killed just before it was written
-    assert build(built.toml, built.root.parents[1]) == 2
-    said = f"{built.root}: already exists, and a release never changes: raise 'version'"
-    assert said in capsys.readouterr().err
-    assert files_of(built.root.parent) == before
 
 
 def test_the_version_must_say_what_changed(toml, tmp_path, capsys):
@@ -299,22 +217,3 @@ def test_the_same_key_twice_is_an_error(toml, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "two rows have the key" in said
     assert "(in dialogues_001.json and dialogues_900.json)" in said
-
-
-class Killed(BaseException):
-    """In place of a signal: nothing in the program may catch it."""
-
-
-@pytest.mark.parametrize("at", ["write_documents", "publish", "update_latest"])
-def test_cut_off_anywhere_the_rerun_ends_the_same(at, built, tmp_path, monkeypatch):
-    def cut_off(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(building, at, cut_off)
-        with pytest.raises(Killed):
-            build(built.toml, tmp_path, "--quiet")
-    root = tmp_path / "small" / "1.0.0"
-    assert (root / "SHA256SUMS").exists() == (at == "update_latest")
-    assert build(built.toml, tmp_path, "--quiet") == (2 if at == "update_latest" else 0)
-    assert files_of(tmp_path / "small") == files_of(built.root.parent)

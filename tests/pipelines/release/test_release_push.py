@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import killed
 import pyarrow as pa
 import pytest
 import release_folder as folder
@@ -62,40 +61,6 @@ def pushed(hub: HubServer, repo: str = "ada/little") -> dict[str, bytes]:
     files = dict(hub.repos[f"datasets/{repo}"].commits[-1].files)
     assert files.pop(".gitattributes") == ATTRIBUTES
     return files
-
-
-def test_a_dry_run_shows_the_plan_and_uploads_nothing(release, hub, capsys):
-    assert push(release, "--dry_run", "--private") == 0
-    size = sum(len(data) for data in files_of(release).values()) / 1e6
-    assert capsys.readouterr().out.splitlines() == [
-        f"little 1.0.0 to {hub.address}/datasets/ada/little, as ada",
-        "repository: new, private",
-        f"release: 40 files, {size:.1f} MB, under CC-BY-SA-4.0",
-        f"files: 40 new, 0 changed, 0 unchanged, 0 to delete; {size:.1f} MB to upload",
-        "version: 1.0.0, to be tagged",
-        "a dry run: nothing was uploaded",
-    ]
-    assert (hub.steps(), hub.repos) == (["whoami", "info"], {})
-
-
-@pytest.mark.parametrize("private", [True, False])
-def test_what_arrives_is_the_release(private, release, hub, capsys):
-    assert push(release, *["--private"] * private) == 0
-    is_private, commits, tags = hub.state("ada/little")
-    assert (is_private, [message for _, message, _ in commits]) == (private, ["initial commit", "little 1.0.0"])
-    assert pushed(hub) == files_of(release)
-    assert tags == {"1.0.0": commits[-1][0]}
-    said = capsys.readouterr()
-    assert f"repository: new, {'private' if private else 'public'}" in said.out
-    assert said.out.endswith(f"{hub.address}/datasets/ada/little has version 1.0.0\n")
-    assert TOKEN not in said.out + said.err
-    before = len(hub.requests)
-    assert push(release.parent) == 0  # the folder of the dataset: its newest version
-    assert not WRITES & set(hub.steps()[before:])
-    said = capsys.readouterr()
-    assert f"repository: there, {'private' if private else 'public'}" in said.out
-    assert said.out.endswith("ada/little has version 1.0.0 already, with the same content: nothing to upload\n")
-    assert hub.state("ada/little") == (is_private, commits, tags)
 
 
 def test_a_download_is_a_release_that_can_be_verified(release, hub, tmp_path, capsys):
@@ -255,34 +220,6 @@ def test_what_fails_once_is_tried_again(step, fault, release, hub, undisturbed, 
     assert push(release, "--quiet") == 0
     assert hub.faults[step] == []
     assert hub.state("ada/little") == undisturbed
-
-
-@pytest.mark.parametrize(
-    ("step", "fault"),
-    [("create", "hang_after"), ("upload", "hang"), ("commit", "hang"), ("commit", "hang_after"), ("tag", "hang")],
-)
-def test_killed_and_run_again_it_ends_the_same(step, fault, release, hub, undisturbed):
-    hub.faults = {step: [fault]}
-    process = killed.start(killed.command, ["release", "push", str(release), "--repo", "ada/little", "--quiet"])
-    assert hub.hanging.wait(60)
-    process.kill()
-    process.join()
-    assert not hub.state("ada/little")[2]
-    assert push(release, "--quiet") == 0
-    assert hub.state("ada/little") == undisturbed
-
-
-def test_what_somebody_else_commits_meanwhile_is_not_overwritten(release, hub, capsys):
-    def commit(step: str) -> None:
-        if step == "preupload":
-            hub.repos["datasets/ada/little"].add({"data/theirs.parquet": b"theirs"}, "theirs")
-
-    hub.before = commit
-    assert push(release) == 1
-    assert "was changed by somebody else meanwhile: look at it, then run the same command again" in (
-        capsys.readouterr().err
-    )
-    assert [one.message for one in hub.repos["datasets/ada/little"].commits] == ["initial commit", "theirs"]
 
 
 def test_what_does_not_arrive_is_not_tagged(release, hub, capsys):

@@ -12,7 +12,6 @@ import pytest
 from release_corpora import MEMORY, Built
 
 from parapet.schemas import layout
-from parapet.schemas.dialogue_table import dialogue_of
 
 Rows = list[dict[str, Any]]
 
@@ -27,18 +26,6 @@ for config in [*get_dataset_config_names(root), "none"]:
         splits = load_dataset(root, *[config] * (config != "none"), streaming=how == "streaming")
         found |= {f"{config} {split} {how}": list(rows) for split, rows in splits.items()}
 json.dump(found, sys.stdout, default=str)
-"""
-WITH_CROISSANT = """
-import json, sys
-import mlcroissant
-path, *configs = sys.argv[1:]
-found = mlcroissant.Dataset(jsonld=path)
-assert not found.metadata.issues.errors, found.metadata.issues.errors
-rows = {
-    config: [{key.rpartition("/")[2]: value for key, value in row.items()} for row in found.records(config)]
-    for config in configs
-}
-json.dump(rows, sys.stdout, default=lambda value: value.decode() if isinstance(value, bytes) else str(value))
 """
 
 
@@ -65,13 +52,6 @@ def dialogues(built: Built, split: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda dialogue: str(dialogue["dialogue_id"]))
 
 
-@pytest.mark.parametrize("how", ["whole", "streaming"])
-def test_datasets(how, built, loaded):
-    for split in layout.SPLITS:
-        assert [dialogue_of(row) for row in loaded[f"original {split} {how}"]] == dialogues(built, split)
-        assert loaded[f"none {split} {how}"] == loaded[f"original {split} {how}"]
-
-
 def test_datasets_loads_every_configuration(suite_release, loaded):
     configs = json.loads((suite_release.root / "MANIFEST.json").read_bytes())["configs"]
     assert configs.keys() == {"schemas", "original", "v1", "typos", "paraphrases", "memory", "typos_turns"}
@@ -80,17 +60,6 @@ def test_datasets_loads_every_configuration(suite_release, loaded):
     expected = {f"{place} {how}": n for place, n in rows.items() for how in ("whole", "streaming")}
     assert {place: len(found) for place, found in loaded.items()} == expected
     assert all(loaded[f"{place} whole"] == loaded[f"{place} streaming"] for place in rows)
-
-
-def test_datasets_perturbed_set(suite_release, loaded):
-    root = suite_release.toml.parent / "typos"
-    expected = [one for path in layout.dialogue_files(root, "test") for one in json.loads(path.read_bytes())]
-    found = [dialogue_of(row) for row in loaded["typos test whole"]]
-    assert found == sorted(expected, key=lambda dialogue: str(dialogue["dialogue_id"]))
-    said = {one["dialogue_id"]: [turn["utterance"] for turn in one["turns"]] for one in found}
-    turns = loaded["typos_turns test whole"]
-    assert any(row["operations"] for row in turns)
-    assert all(said[row["dialogue_id"]][row["turn"]] == row["utterance"] for row in turns)
 
 
 def test_datasets_tables(loaded):
@@ -114,12 +83,3 @@ def test_pyarrow_datasets(built):
     found = {(row["file"], row["dialogue_id"], len(row["turns"])) for row in table.to_pylist()}
     assert {name for _, name, _ in found} == {dialogue["dialogue_id"] for dialogue in expected}
     assert table.num_rows == len(expected)
-
-
-def test_croissant(built, tmp_path):
-    found = run(WITH_CROISSANT, tmp_path, str(built.root / "croissant.json"), "memory", "original")
-    assert sorted(found["memory"], key=lambda row: (row["source"], row["pivot"])) == [
-        {"split": "full", **row} for row in sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
-    ]
-    expected = [dialogue["dialogue_id"] for split in layout.SPLITS for dialogue in dialogues(built, split)]
-    assert sorted(row["dialogue_id"] for row in found["original"]) == sorted(expected)

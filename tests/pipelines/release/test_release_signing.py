@@ -1,12 +1,10 @@
 """``release sign`` and ``release verify --key``: by whom a release is, in Sigstore's bundle format."""
 
-import base64
 import hashlib
 import json
 import logging
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -107,22 +105,6 @@ def test_an_unsigned_release_is_not_taken_where_a_signature_is_asked_for(pristin
     assert f"{SIGNATURE}: is missing: the release is not signed" in capsys.readouterr().out
     argv = ["release", "verify", str(pristine), "--identity", "ada@example.org", "--issuer", "https://example.org"]
     assert main(argv) == 1
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="another program that checks signatures")
-def test_openssl_verifies_what_is_signed(key, tmp_path):
-    write_key(tmp_path / "own.key", key)
-    bundle = json.loads(sign(b"{}\n", key))
-    assert bundle["mediaType"] == "application/vnd.dev.sigstore.bundle.v0.3+json"
-    (tmp_path / "signature").write_bytes(base64.b64decode(bundle["messageSignature"]["signature"]))
-    (tmp_path / "data").write_bytes(b"{}\n")
-    argv = ["openssl", "dgst", "-sha256", "-verify", "own.pub", "-signature", "signature", "data"]
-    assert subprocess.run(argv, cwd=tmp_path, capture_output=True, check=True).stdout == b"Verified OK\n"
-    der = subprocess.run(
-        ["openssl", "pkey", "-pubin", "-in", "own.pub", "-outform", "DER"], cwd=tmp_path, capture_output=True
-    )
-    assert fingerprint(key.public_key()) == f"sha256:{hashlib.sha256(der.stdout).hexdigest()}"
-    assert base64.b64decode(bundle["verificationMaterial"]["publicKey"]["hint"]) == hashlib.sha256(der.stdout).digest()
 
 
 def test_keys_that_are_not_taken(root, tmp_path, capsys, monkeypatch):

@@ -8,20 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.reports.text import Convention, Conventions
+from parapet.transforms.reports.text import Convention
 from parapet.transforms.splits.augment.plan import (
     OPERATIONS,
     Rates,
-    Vocabulary,
     corrupt_words,
     description_of,
     description_words,
-    name_of,
     reorder_words,
     replace_words,
     split_name,
-    vocabulary_of,
 )
 
 WORDS = st.lists(st.text("abcdef", min_size=1, max_size=4), max_size=8)
@@ -65,17 +61,6 @@ def test_rate_one_moves_every_word(n, seed):
     assert n == 1 or not [i for i, word in enumerate(found) if word == words[i]]
 
 
-def test_all_words_are_drawn_alike():
-    drawn = Counter(replace_words(["b"], ["a", "b", "c", "d"], 1, [str(seed)])[0] for seed in range(3000))
-    assert set(drawn) == {"a", "c", "d"}
-    assert min(drawn.values()) > 900
-
-
-def test_keys_do_not_run_together():
-    words = [str(i) for i in range(9)]
-    assert reorder_words(words, 1, ["ab", "c"]) != reorder_words(words, 1, ["a", "bc"])
-
-
 @settings(deadline=None)
 @given(TEXTS)
 def test_a_description_of_its_own_words_is_itself(text):
@@ -93,46 +78,9 @@ def test_other_words_leave_the_rest_of_a_description(text, random):
     assert re.split(word, found) == re.split(word, text)
 
 
-@pytest.mark.parametrize(
-    ("words", "original", "expected"),
-    [
-        (["the", "of", "city"], "City of the.", "The of city."),
-        (["gym's", "the", "drop-off"], "Drop-off: the gym's", "Gym's: the drop-off"),
-        (["fees", "ATM"], "ATM fees", "Fees ATM"),
-        (["b", "a"], "a, (b)", "b, (a)"),
-        ([], "...", "..."),
-    ],
-)
-def test_descriptions(words, original, expected):
-    assert sorted(description_words(original)) == sorted(words)
-    assert description_of(words, original) == expected
-
-
-@pytest.mark.parametrize(
-    ("words", "original", "convention", "expected"),
-    [
-        (["code", "zip"], "zip_code", Convention.SNAKE, "code_zip"),
-        (["gym", "find"], "FindGym", Convention.CAMEL, "GymFind"),
-        (["area", "price"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-area_price"),
-        (["hotel", "area"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-hotel_area"),
-        (["HTTP"], "HTTP_", Convention.SNAKE, "HTTP"),
-        (["http"], "HTTP_", Convention.SNAKE, "HTTP_"),
-    ],
-)
-def test_names(words, original, convention, expected):
-    assert name_of(words, original, convention) == expected
-
-
 def test_the_domain_of_a_name_is_no_word_of_it():
     assert split_name("hotel-price_range", Convention.DOMAIN_SLOT) == (("hotel",), ("price", "range"))
     assert split_name("nohyphen", Convention.DOMAIN_SLOT) == ((), ("nohyphen",))
-
-
-def test_the_vocabulary_is_by_kind():
-    service = Service("A_1", "Rides there", [Slot("pick_up", "Where to")], [Intent("GetTaxi", "Get one of them")])
-    assert vocabulary_of([service, service], Conventions()) == Vocabulary(
-        ("pick", "up"), ("get", "taxi"), ("get", "of", "one", "rides", "them", "there", "to", "where")
-    )
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])

@@ -16,7 +16,6 @@ from parapet.transforms.splits.augment.plan import (
     Operation,
     Rates,
     corrupted,
-    counts_of,
     vocabulary_of,
 )
 from parapet.transforms.variants.matching import by_position
@@ -73,21 +72,6 @@ def test_names_are_unique_and_no_other_original(slots, operation, replace, order
     assert all((change.emitted == change.original) == bool(change.reason) for change in changes)
     assert {change.reason for change in changes} <= {"", *REASONS}
     assert len(changes) == 2 * (len(slots) + 4) + 1
-
-
-def test_what_cannot_change_is_told():
-    raw = service_of(["a", "a_b", "b_a", "\u00fc\u00fc"], ["Get"])
-    raw["slots"][3]["name"] = "\u4e2d"
-    raw["intents"][0]["optional_slots"] = {}
-    raw["intents"][0]["result_slots"] = []
-    _, changes = corrupted(raw, corruption_of(raw, "order", Rates(1, 1)))
-    names = {change.original: change.reason for change in changes if change.field == "name"}
-    assert names == {"Get": "one_word", "a": "one_word", "a_b": "collision", "b_a": "collision", "\u4e2d": "no_words"}
-    counts = counts_of(changes)["order"]
-    assert counts["names"] == {"total": 5, "changed": 0, "one_word": 2, "collision": 2, "no_words": 1}
-    assert list(counts) == ["names", "descriptions"]
-    for of in counts.values():
-        assert of["total"] == sum(n for name, n in of.items() if name != "total")
 
 
 def test_a_collision_is_drawn_anew():

@@ -5,27 +5,12 @@ import re
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.counts import CountKey, Counts, check_invariants
-from parapet.transforms.splits.augment.augmenting import check_ids, invariants_of, version_id
+from parapet.transforms.splits.augment.augmenting import check_ids
 from parapet.transforms.splits.augment.plan import (
-    Augmentation,
-    TrainingSet,
     check_folders,
-    default_sets,
     parse_operations,
     parse_sets,
 )
-from parapet.transforms.variants.matching import Variant
-
-
-def test_sets_and_their_kinds():
-    assert parse_sets("none, oracle,oracle+backtrans,corrupted,") == {
-        "none": (),
-        "oracle": ("oracle",),
-        "oracle+backtrans": ("backtrans", "oracle"),
-        "corrupted": ("corrupted",),
-    }
-    assert default_sets(["oracle"]) == "none,oracle,corrupted"
 
 
 @pytest.mark.parametrize(
@@ -60,10 +45,6 @@ def test_operations():
             parse_operations(text)
 
 
-def test_ids():
-    assert (version_id("1", "original"), version_id("1", "v1")) == ("1", "1_v1")
-
-
 def test_versions_with_the_same_id():
     check_ids({"b": ["3", "1_v2"], "a": ["1"]}.items(), ["v1"])
     check_ids({"a": ["x", "x_a"]}.items(), ["a_b", "b"])  # two versions meet, and no original
@@ -73,24 +54,3 @@ def test_versions_with_the_same_id():
         check_ids({"a": ["1", "1"]}.items(), ["v1"])
     with pytest.raises(InputError, match=r"^b: dialogue id '1_v1' is also that of '1' in variant 'v1'"):
         check_ids({"b": ["1_v1"], "a": ["1"]}.items(), ["v1"])
-
-
-def test_counts_that_do_not_balance_fail():
-    counts = Counts(
-        {
-            CountKey("dialogues"): 2,
-            CountKey("versions", "original"): 2,
-            CountKey("versions", "v1"): 1,
-            CountKey("left_out", "v1"): 1,
-            CountKey("dialogues", "x"): 3,
-            CountKey("rows", "x"): 3,
-        }
-    )
-    versions = [Variant(name, {}, {}) for name in ("original", "v1")]
-    invariants = invariants_of(Augmentation("train", {}, versions, [TrainingSet("x", ["original", "v1"])]))
-    check_invariants(counts, invariants)
-    for key in counts:
-        wrong = Counts(counts)
-        wrong[key] += 1
-        with pytest.raises(RuntimeError, match="the counts do not balance for "):
-            check_invariants(wrong, invariants)

@@ -14,8 +14,6 @@ from parapet.transforms.variants.back_translation import (
     Legs,
     back_translated,
     name_of,
-    phrase_of,
-    source_texts,
     texts_of,
     without_collisions,
 )
@@ -43,29 +41,6 @@ def translated(**back: str) -> tuple[dict[str, Any], dict[tuple[str, str], BackT
     return variant, {(row.element_id.partition("/")[2], row.field): row for row in rows}
 
 
-def test_what_is_asked():
-    asked = [(one.element_id, one.place, one.field, one.text) for one in source_texts(parse_service(RAW))]
-    assert asked[0] == ("Banks_1/intent/TransferMoney", "intent_0", "name", "transfer money")
-    assert asked[-1] == ("Banks_1/service", "service", "description", "Handles accounts")
-    assert texts_of([parse_service(RAW)]) == sorted({text for *_, text in asked} - {""})
-    assert phrase_of("FindATable2") == "find a table2"
-
-
-def test_names_in_the_corpus_convention_and_every_reference():
-    variant, rows = translated(
-        amount="sheep", transfer_money="send some money", recipient="the receiver", **{"Sends money": "Money is sent"}
-    )
-    assert variant["service_name"] == "Banks_1zh"
-    assert [slot["name"] for slot in variant["slots"]] == ["sheep", "account_type", "the_receiver"]
-    (intent,) = variant["intents"]
-    assert (intent["name"], intent["description"]) == ("SendSomeMoney", "Money is sent")
-    assert intent["required_slots"] == ["sheep", "the_receiver"]
-    assert intent["optional_slots"] == {"account_type": "checking"}
-    row = rows["slot/amount", "name"]
-    assert (row.original, row.text, row.pivot_text, row.back_text) == ("amount", "amount", "AMOUNT", "sheep")
-    assert (row.emitted, row.reason) == ("sheep", "")
-
-
 @pytest.mark.parametrize(
     ("back", "reason"),
     [("Amount", "identical"), ("...", "empty"), ("金額 of money", "non_ascii"), ("a b c d e f g h i j k", "too_long")],
@@ -83,14 +58,6 @@ def test_no_text_and_no_translation():
     assert {row.reason for row in rows} == {"not_translated", "no_text"}
     assert [slot["name"] for slot in variant["slots"]] == [slot["name"] for slot in RAW["slots"]]
     assert variant["description"] == "Handles  accounts"
-
-
-def test_of_two_that_are_the_same_the_later_stays():
-    variant, rows = translated(amount="receiver", recipient="receiver")
-    assert [slot["name"] for slot in variant["slots"]] == ["receiver", "account_type", "recipient"]
-    assert rows["slot/recipient", "name"].reason == "collision"
-    variant, _ = translated(amount="recipient", recipient="receiver")
-    assert [slot["name"] for slot in variant["slots"]] == ["recipient", "account_type", "receiver"]
 
 
 NAMES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)

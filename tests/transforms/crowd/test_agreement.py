@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.schemas.decisions import VERDICTS, Decision, parse_decisions
-from parapet.transforms.crowd.merge import adjudicate_csv, merge_reviewers
+from parapet.schemas.decisions import VERDICTS, Decision
+from parapet.transforms.crowd.merge import merge_reviewers
 
 
 def sheet(labels, reviewer="EL", text="x"):
@@ -39,15 +39,6 @@ def alpha(pairs):
     return None if expected == 0 else float(1 - observed / expected)
 
 
-def test_cohens_kappa_of_the_textbook():
-    """50 proposals: both yes 20, both no 15, only the first yes 5, only the second yes 10: kappa 0.4."""
-    a, r = "accept", "reject"
-    pairs = [(a, a)] * 20 + [(a, r)] * 5 + [(r, a)] * 10 + [(r, r)] * 15
-    agreement = merged(*zip(*pairs, strict=True)).agreement
-    assert agreement.cohen_kappa == pytest.approx(0.4)
-    assert (agreement.items, agreement.disagreements, agreement.undefined) == (50, 15, "")
-
-
 def test_krippendorffs_alpha_of_the_textbook():
     """Krippendorff, Computing Krippendorff's Alpha-Reliability, example A: binary data, two observers: 0.095."""
     word = {"0": "reject", "1": "accept"}
@@ -78,36 +69,3 @@ def test_no_chance_to_disagree_is_undefined():
     assert "throughout" in merged(["accept"] * 3, ["accept"] * 3).agreement.undefined
     assert "no answer" in merged(["accept", ""], ["", "reject"]).agreement.undefined
     assert "no answer" in merge_reviewers([], []).agreement.undefined
-
-
-def test_agreed_decisions_carry_both_reviewers():
-    first = [
-        Decision("a:slot_0", "reject", "", "spam", "EL", "1.csv: row 2"),
-        Decision("b:slot_0", "accept", reviewer="EL"),
-    ]
-    second = [Decision("a:slot_0", "reject", "", "not English", "MK", "2.csv: row 9")]
-    result = merge_reviewers(first, second)
-    assert result.decisions == [
-        Decision("a:slot_0", "reject", "", "spam; not English", "EL, MK", "1.csv: row 2, 2.csv: row 9"),
-        first[1],
-    ]
-    assert result.single == [first[1]]
-
-
-def test_the_first_of_a_reviewers_two_decisions_counts():
-    result = merge_reviewers([Decision("a:b", "accept"), Decision("a:b", "reject")], [Decision("a:b", "accept")])
-    assert [d.decision for d in result.agreed] == ["accept"]
-
-
-def test_the_adjudication_sheet_is_a_decisions_file():
-    first = [Decision("a:slot_0", "fix", "=one", "-", "EL"), Decision("b:slot_0", "accept", reviewer="EL")]
-    second = [Decision("a:slot_0", "fix", "two", "", "MK"), Decision("b:slot_0", "reject", reviewer="MK")]
-    data = adjudicate_csv(merge_reviewers(first, second).adjudicate)
-    lines = data.decode().splitlines()
-    assert lines[1] == '"a:slot_0","","","","","fix","\'=one","\'-","EL","fix","two","","MK"'
-    assert parse_decisions(data, "adjudicate.csv") == ([], [])
-    filled = data.replace(b'"a:slot_0","","","",""', b'"a:slot_0","fix","three","neither","JD"')
-    assert parse_decisions(filled, "adjudicate.csv") == (
-        [Decision("a:slot_0", "fix", "three", "neither", "JD", "adjudicate.csv: row 2")],
-        [],
-    )

@@ -68,25 +68,6 @@ def the_report(**more: Any) -> Report:
     return compose_report(composed(**more), {"blank": "Nothing was written."}, examples)
 
 
-def test_what_is_to_do_comes_first():
-    report = the_report()
-    assert report.headline == "2 of 5 services composed, 1 in part"
-    assert report.lead == (
-        "1 service has no answers yet. 1 service lacks good answers to 4 elements. "
-        "1 service has elements with fewer answers than variants."
-    )
-    assert report.notes == [
-        "96 answers wait for a decision: decide in `review.html` or `review.csv`, then run again with `--decisions`.",
-        "The reviewers disagree on 9 answers: see `adjudicate.csv`.",
-        "19 elements have too few good answers: see `shortfall.csv`.",
-        "7 records could not be read: see `dead_letters.jsonl`.",
-    ]
-    shown = page(report)
-    for path in ("review.html", "review.csv", "shortfall.csv", "dead_letters.jsonl", "statistics.json", "run.json"):
-        assert f'<a href="{path}">' in shown
-    assert '<a href="adjudicate.csv">' not in shown  # only with two reviewers
-
-
 def test_tables():
     report = the_report()
     became = rows(report, "What became of the answers")

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions
+from parapet.transforms.crowd.merge import merge_assignments, settle_decisions
 
 
 def assignment(answers=None, source="names.csv: row 2", **more):
@@ -39,13 +39,6 @@ def test_a_later_rejection_counts():
     assert one(assignment(), assignment(rejected=True, source="later.csv: row 2")).rejected
 
 
-def test_others_are_left_alone_and_sorted():
-    versions = [assignment(assignment_id=key) for key in ("3C", "3A", "3B")]
-    merged, dead = merge(*versions)
-    assert [m.assignment_id for m in merged] == ["3A", "3B", "3C"]
-    assert dead == []
-
-
 @pytest.mark.parametrize(
     ("more", "difference"),
     [
@@ -68,19 +61,6 @@ def test_contradicting_assignments_are_all_dead(more, difference):
             ("settle", "3A", reason + "names.csv: row 2", answer, "b.csv: row 7"),
         ]
     )
-
-
-def test_three_that_contradict_each_other_say_the_same_in_any_order():
-    a = assignment({"slot_0": "x", "slot_1": "y"}, source="a: row 1")
-    b = assignment({"slot_0": "z", "slot_1": "y"}, source="b: row 1")
-    c = assignment({"slot_0": "x", "slot_1": "w"}, source="c: row 1")
-    found = letters(a, b, c)
-    assert [(payload, source) for *_, payload, source in found] == [
-        ("slot_0=x, slot_1=y", "a: row 1"),
-        ("slot_0=z, slot_1=y", "b: row 1"),
-        ("slot_0=x, slot_1=w", "c: row 1"),
-    ]
-    assert letters(c, b, a) == letters(b, a, c) == found
 
 
 def test_contradictions_in_one_row_of_one_file_are_told_too():
@@ -127,20 +107,6 @@ def decision(response="3A:slot_0", verdict="accept", source="d.csv:row 2", **mor
     return Decision(response, verdict, source=source, **more)
 
 
-def test_one_decision_for_each_response():
-    twice = decision(source="b.csv:row 2", reviewer="B")
-    other = decision("3A:slot_1", "reject")
-    settled, dead = settle_decisions([twice, other, decision(reviewer="A")])
-    assert settled == {"3A:slot_0": decision(reviewer="A"), "3A:slot_1": other}
-    assert dead == []
-
-
-def test_the_names_of_the_sheets_do_not_show():
-    one, two = decision(verdict="reject", reason="b"), decision(verdict="reject", reason="a", source="z.csv: row 2")
-    for sheets in ([one, two], [two, one]):
-        assert settle_decisions(sheets)[0]["3A:slot_0"].reason == "a"
-
-
 def test_a_field_that_one_export_lacks_contradicts_nothing():
     (merged,), dead = merge_assignments(
         [assignment({"slot_0": "x"}), assignment({"slot_1": "y", "slot_2": ""}, source="b.csv: row 1")]
@@ -166,24 +132,3 @@ def test_contradicting_decisions_are_all_dead(first, second):
             ("decisions", "3A:slot_0", "contradicting_decisions: see d.csv:row 2, e.csv:row 9", "e.csv:row 9"),
         ]
         assert dead[0].payload == f"decision={first.decision}, text={first.text}, reason="
-
-
-def test_decisions_are_parted_by_assignment():
-    decisions = {d.response_id: d for d in (decision(), decision("3A:slot_1", "reject"), decision("3:B:slot_0"))}
-    assignments = [assignment({"slot_0": "x", "slot_1": ""}), assignment({"slot_0": "y"}, assignment_id="3:B")]
-    known, dead = unknown_decisions(decisions, assignments)
-    assert known == {
-        "3A": {"slot_0": decisions["3A:slot_0"], "slot_1": decisions["3A:slot_1"]},
-        "3:B": {"slot_0": decisions["3:B:slot_0"]},
-    }
-    assert dead == []
-
-
-@pytest.mark.parametrize("response", ["3Z:slot_0", "3A:slot_9", "3A", "slot_0", ":slot_0", "3A:", ""])
-def test_a_decision_for_a_response_that_is_not_there(response):
-    known, dead = unknown_decisions({response: decision(response, "fix", text="fare", reason="typo")}, [assignment()])
-    assert known == {}
-    (letter,) = dead
-    assert (letter.stage, letter.key, letter.source) == ("decisions", response, "d.csv:row 2")
-    assert letter.reason == "unknown_response: no answer of the given files has this response_id"
-    assert letter.payload == "decision=fix, text=fare, reason=typo"

@@ -72,27 +72,6 @@ def sheet(items):
     return list(csv.DictReader(io.StringIO(review_csv(items, EXPLANATIONS).decode("utf-8"), newline="")))
 
 
-def test_the_sheet():
-    neighbours = [("arrival_date", "used"), ("day_of_arrival", "duplicate"), ("start_day", "surplus")]
-    assert sheet([item(reasons=["oov", "new_check"], neighbours=neighbours)]) == [
-        {
-            "response_id": "A000:slot_2",
-            "decision": "",
-            "text": "",
-            "reason": "",
-            "reviewer": "",
-            "element_id": "Hotels_1/slot/check_in",
-            "task": "names",
-            "flags": "oov: Has a word that is in no dictionary. | new_check: new check",
-            "prompt": "Start date",
-            "original": "check_in",
-            "answer": "arival_day",
-            "neighbours": "arrival_date (used) | day_of_arrival (duplicate) | start_day (surplus)",
-        }
-    ]
-    assert sheet([]) == []
-
-
 @settings(max_examples=60, deadline=None)
 @given(TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
 def test_hostile_texts_stay_texts(prompt, original, text, canonical, other):
@@ -129,22 +108,6 @@ def test_hostile_texts_stay_cells(prompt, canonical, other):
     assert all(not cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in row.values())
 
 
-def test_the_page_needs_nothing_from_the_network():
-    reader = Reader(only_page([item()]))
-    assert not set(reader.tags) & {"link", "img", "iframe", "object", "base"}
-    assert [a for a in reader.attributes if a[1] in ("src", "href", "action")] == [("a", "href", "report.html")]
-    assert any(
-        value.startswith("default-src 'none'; ")
-        for tag, name, value in reader.attributes
-        if (tag, name) == ("meta", "content")
-    )
-
-
-def test_invisible_characters_show():
-    assert visible("a\u202eb\0") == "a⟨U+202E⟩b⟨U+0000⟩"
-    assert visible("naïve 漢字 👍\nx") == "naïve 漢字 👍\nx"
-
-
 def test_many_neighbours_are_counted():
     assert "and 70 more" in only_page([item(neighbours=[("other", "used")], more_neighbours=70)]).decode()
 
@@ -164,12 +127,6 @@ def test_neighbours_are_those_of_a_list_of_all_others(answers, data):
         shown, more = Neighbours(answers).of(*own[:2])
         assert shown == ranked[:MAX_NEIGHBOURS]
         assert more == len(ranked) - len(shown)
-
-
-def test_nothing_to_review():
-    page = only_page([]).decode()
-    assert "There is nothing to review" in page
-    assert "<script" not in page
 
 
 def test_pages_keep_an_element_together():
@@ -218,10 +175,3 @@ def test_of_too_many_items_the_first_have_pages():
 def test_a_page_of_no_items_is_refused():
     with pytest.raises(ValueError, match="per_page"):
         list(review_pages([item()], EXPLANATIONS, per_page=0))
-
-
-def test_decisions_are_kept_per_content():
-    def key(text):
-        return Reader(only_page([item(canonical=text)])).json()["key"]
-
-    assert key("a") == key("a") != key("b")

@@ -28,11 +28,6 @@ def test_both_parts_keep_the_order_of_the_draw(texts, n):
     assert found[n:] == sorted(found[n:], key=texts.index)
 
 
-def test_ties_go_to_the_earlier_texts():
-    assert most_diverse(["a", "b", "c", "d"], 2, levenshtein) == ["a", "b", "c", "d"]
-    assert most_diverse(["aa", "b", "c", "dddd"], 2, levenshtein) == ["aa", "dddd", "b", "c"]
-
-
 def test_many_texts_are_approached_one_by_one():
     texts = [f"{i:03}" for i in range(40)] + ["x" * 9, "y" * 9, "z" * 9]
     found = most_diverse(texts, 5, levenshtein)
@@ -65,7 +60,3 @@ def test_other_answers_do_not_move_a_text(texts, data):
     drawn = draw(texts, 7, "e", "names")
     drawn.remove(gone)
     assert draw([text for text in texts if text != gone], 7, "e", "names") == drawn
-
-
-def test_half_a_surrogate_pair_does_not_stop_the_draw():
-    assert draw(["\ud800", "a"], 0, "e", "names") in (["\ud800", "a"], ["a", "\ud800"])

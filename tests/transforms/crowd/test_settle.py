@@ -98,23 +98,6 @@ def more(field: str, *texts: str, task: str = "names", start: int = 5) -> list[A
     ]
 
 
-def test_five_good_answers_are_used_from_near_to_far():
-    outcome = settle_service(SERVICE, assignments(), {}, Options())
-    assert [v["service_name"] for v in outcome.variants] == [f"Parks_1{k}" for k in range(1, 6)]
-    # By hand, Levenshtein from "city": town 4, place 5, location 6, municipality 8, where_it_is 9.
-    assert [v["slots"][1]["name"] for v in outcome.variants] == [
-        "town",
-        "place",
-        "location",
-        "municipality",
-        "where_it_is",
-    ]
-    first = outcome.variants[0]
-    assert first["intents"][0]["required_slots"] == ["town"]
-    assert first["intents"][0]["result_slots"] == [slot["name"] for slot in first["slots"]]
-    assert {row["disposition"] for row in outcome.audit} == {"used"}
-
-
 def textbook_levenshtein(a: str, b: str) -> int:
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
@@ -172,23 +155,6 @@ def test_names_are_those_of_a_plain_reference(texts, seed):
     assert surplus == [("surplus", "not_drawn", None)] * (len(texts) - 5)
 
 
-def test_decisions_override_the_automatic_verdict():
-    extra = more("slot_1", "hamllet", "n/a", "vilage", "hamlet")
-    decisions = {
-        "names5": {"slot_1": Decision("names5:slot_1", "accept")},
-        "names7": {"slot_1": Decision("names7:slot_1", "fix", "village")},
-        "names8": {"slot_1": Decision("names8:slot_1", "reject", "", "too small")},
-    }
-    outcome = settle_service(SERVICE, assignments() + extra, decisions, Options())
-    fate = fates(outcome)
-    assert fate["names5:slot_1"][0] in ("used", "surplus")
-    assert fate["names6:slot_1"][:2] == ("rejected", "placeholder")
-    fixed = next(row for row in outcome.audit if row["response_id"] == "names7:slot_1")
-    assert (fixed["text"], fixed["canonical"]) == ("vilage", "village")
-    assert fate["names8:slot_1"][:2] == ("rejected", "reviewer: too small")
-    assert outcome.decisions == {"accept": 1, "fix": 1, "reject": 1}
-
-
 def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_is_accepted():
     extra = more("slot_1", "hamlet", "Hamlet", "HAMLET")
     reject = {"names5": {"slot_1": Decision("names5:slot_1", "reject")}}
@@ -199,31 +165,6 @@ def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_
     assert fate["names5:slot_1"][0] == "rejected"
     assert fate["names6:slot_1"][0] in ("used", "surplus")
     assert fate["names7:slot_1"][0] == "duplicate"
-
-
-def test_a_service_that_is_short_waits_and_says_for_what():
-    names = {**NAMES, "slot_0": [*NAMES["slot_0"][:3], "qwerty", "labell"]}
-    outcome = settle_service(SERVICE, assignments(names), {}, Options())
-    assert outcome.variants == []
-    (short,) = outcome.short
-    assert (short.element_id, short.form_field, short.have, short.in_review, short.reason) == (
-        "Parks_1/slot/park_name",
-        "slot_0",
-        3,
-        1,
-        "too_few",
-    )
-    assert {row["reason"] for row in outcome.audit if row["disposition"] == "surplus"} == {"service_incomplete"}
-
-
-def test_partial_repeats_the_furthest_answer_or_the_original():
-    names = {**NAMES, "slot_0": NAMES["slot_0"][:3]}
-    descriptions = {**DESCRIPTIONS, "service": DESCRIPTIONS["service"][:1]}
-    outcome = settle_service(SERVICE, assignments(names, descriptions), {}, Options(allow_partial=True))
-    slots = [variant["slots"][0]["name"] for variant in outcome.variants]
-    assert slots == ["park_title", "green_area", "name_of_place", "name_of_place", "name_of_place"]
-    assert {variant["description"] for variant in outcome.variants} == {"Look up parks"}
-    assert {(s.form_field, s.filled) for s in outcome.short} == {("slot_0", (4, 5)), ("service", (2, 3, 4, 5))}
 
 
 def test_partial_does_not_make_up_what_nobody_has_answered():
@@ -242,25 +183,6 @@ def test_a_decision_that_leaves_no_word_is_void_and_told():
     (letter,) = outcome.dead
     assert (letter.stage, letter.key, letter.source) == ("decisions", "names0:slot_1", "d.csv: row 2")
     assert letter.reason.startswith("bad_decision: no word is left")
-
-
-def test_the_original_is_recognised_without_its_domain():
-    raw = {
-        **SERVICE,
-        "intents": [],
-        "slots": [{"name": "park-area", "description": "part of town", "is_categorical": False}],
-    }
-    conventions = Conventions(Convention.DOMAIN_SLOT, Convention.SNAKE)
-    answers = [
-        Assignment(f"3{i}", "Parks_1", "names", f"w{i}", {"slot_0": text}, True)
-        for i, text in enumerate(["area", "park area", "district"])
-    ]
-    fate = fates(settle_service(raw, answers, {}, Options(), conventions=conventions))
-    assert [fate[f"3{i}:slot_0"][:2] for i in range(3)] == [
-        ("rejected", "original_copy"),
-        ("rejected", "original_copy"),
-        ("surplus", "service_incomplete"),
-    ]
 
 
 def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast():
@@ -291,19 +213,6 @@ def test_a_worker_who_cannot_have_meant_it_is_rejected_whole(answers, seconds, r
     careless = Assignment("3X", "Parks_1", "names", "careless", answers, True, 0, seconds, seconds)
     fate = fates(settle_service(SERVICE, [*assignments(), careless], {}, Options()))
     assert {fate[f"3X:{field}"][:2] for field in answers} == {("rejected", reason)}
-
-
-def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter():
-    odd = Assignment("3X", "Parks_1", "names", "w", {"slot_9": "something", "service": "", "slot_1": "hamlet"}, False)
-    outcome = settle_service(SERVICE, [*assignments(), odd], {}, Options())
-    (letter,) = outcome.dead
-    assert (letter.key, letter.reason.partition(":")[0], letter.payload) == (
-        "3X:slot_9",
-        "unknown_position",
-        "something",
-    )
-    assert "3X:service" not in fates(outcome)
-    assert fates(outcome)["3X:slot_1"][0] in ("used", "surplus")
 
 
 @settings(max_examples=50, deadline=None)

@@ -90,25 +90,6 @@ def test_doubled_ids_are_one_and_short_ones_stand_alone():
     assert redact("gate A1", "A1", is_answer=True) == "gate A1"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "alarm_name",
-        "My ACCOMMODATION, please",
-        "ACCOMMODATION_ADDRESS",
-        "Address1 and apartment2",
-        "airport_terminal_24_hours",
-        "a table at 7:30 pm on March 3rd for 2",
-        "100 % of it & more",
-        "Zürich, São Paulo and 東京",
-        "\U0001f600 fine\n",
-        "",
-    ],
-)
-def test_what_people_write_stays(text):
-    assert redact(text, OWN, is_answer=True) == text
-
-
 HOSTILE = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
     ["\0", "_", "é", "\n", "%", "&#", "\\u", "\\", "=", '"', ",", "A", "a1", "\u200b", "\ufeff", "%4", "&#6"]
 )

@@ -38,17 +38,6 @@ def used(outcome: Outcome) -> list[tuple[str, str]]:
     return [(line.source, line.utterance) for line in outcome.rewritten]
 
 
-def test_the_same_words_are_one_answer_and_the_best_spelled_stands_for_them():
-    outcome = settle("boat to Port Alder", "Boat to Port Alder.", "A boat to port alder.")
-    assert fates(outcome) == {
-        "A": ("duplicate", "duplicate_of: B:simplified"),
-        "B": ("used", ""),
-        "C": ("rejected", "lost_value"),
-    }
-    assert used(outcome) == [("B:simplified", "Boat to Port Alder.")]
-    assert [(one.kind, one.in_review) for one in outcome.short] == [("paraphrase", 0), ("typos", 0), ("verbose", 0)]
-
-
 def test_one_is_drawn_and_a_later_answer_changes_places_with_it_only():
     texts = ("A boat to Port Alder.", "Port Alder by boat.", "Boat, Port Alder.")
     by_seed = {seed: used(settle(*texts, seed=seed)) for seed in range(12)}
@@ -81,25 +70,3 @@ def test_a_decision_that_loses_a_value_is_a_dead_letter():
     assert used(outcome) == [("B:simplified", "Boat to Port Alder.")]
     reasons = [letter.reason for letter in outcome.dead]
     assert reasons == ["bad_decision: the text lacks 'Port Alder', letter for letter: use 'fix' and keep it"] * 2
-
-
-def test_where_the_values_stand():
-    [row] = settle("Port Alder by boat.").audit
-    assert row["values"] == [
-        {
-            "service": "Ferries_1",
-            "slot": "to",
-            "value": "Port Alder",
-            "start": 17,
-            "exclusive_end": 27,
-            "new_start": 0,
-            "new_exclusive_end": 10,
-        }
-    ]
-    [lost] = settle("By boat.").audit
-    assert (lost["values"][0]["new_start"], lost["values"][0]["new_exclusive_end"]) == (None, None)
-
-
-def test_repeats_are_held_and_a_rejection_comes_first():
-    outcome = settle("A boat to Port Alder.", "By boat.", repeats=True)
-    assert fates(outcome) == {"A": ("review", "repeated_answer"), "B": ("rejected", "lost_value")}

@@ -13,25 +13,10 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities import kinds
-from parapet.transforms.perturbations.entities.choosing import check_enough, held_out, pools_of, read_gazetteer
+from parapet.transforms.perturbations.entities.choosing import check_enough, pools_of, read_gazetteer
 from parapet.transforms.perturbations.entities.kinds import NAMES, kind_of, kind_of_value
 from parapet.transforms.perturbations.entities.replacing import article_of
 from parapet.transforms.perturbations.entities.words import made_up_name, words
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("At 7:17 pm, March 5th", ["at", "7:17", "pm", "march", "5th"]),
-        ("O'Hare's $1,640.50!", ["ohare", "s", "1640.50"]),
-        ("take-out 408-971-8523 2 pm", ["take", "out", "408-971-8523", "2", "pm"]),
-        ("Zoë’s ＡＢ 7pm", ["zoë", "s", "ａｂ", "7", "pm"]),
-        ("?! 🙂", []),
-    ],
-)
-def test_words(text, found):
-    assert words(text) == found
-
 
 SAID = st.lists(st.sampled_from(["red", "blue", "Red", "7", "7:17", "o'clock", "the"]), max_size=8).map(" ".join)
 
@@ -126,18 +111,6 @@ def test_kinds_of_slots_with_a_domain_before_them(slot, described):
     assert kind_of(slot, description, values, service) == kind
 
 
-def test_which_locations_are_towns():
-    """Those whose values are, in slots that say so; without such slots, those whose values look so."""
-    towns = frozenset({"ely", "norwich", "cambridge"})
-    for values, cities, kind in (
-        (["Ely", "Norwich", "Leeds"], towns, "city"),
-        (["alder lodge", "fen gardens", "Ely"], towns, "place"),
-        (["Ely", "King's Lynn"], frozenset[str](), "city"),
-        (["alder lodge", "fen gardens", "Ely"], frozenset[str](), "place"),
-    ):
-        assert kind_of("departure", "where it starts", values, "taxi", cities) == kind
-
-
 def test_kinds_of_single_values():
     assert kind_of_value("title", "Reservation at Mcdonald's") == "other"
     assert kind_of_value("title", "Movie show") == "other"
@@ -180,44 +153,6 @@ def test_dates_and_times():
     ]  # fmt: skip
     assert [kinds.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
     assert (kinds.minutes_of("24:00"), kinds.minutes_of("-8:17"), kinds.day_of("2019-02-30")) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("like", "form"),
-    [
-        ("+1 312-791-1121", r"\+1 312-[2-9]\d\d-\d{4}"),
-        ("(408) 971-8523", r"\(408\) [2-9]\d\d-\d{4}"),
-        ("1-800-555-1234", r"1-800-[2-9]\d\d-\d{4}"),
-        ("+44 20 7422 8400", r"\+44 20 [2-9]\d{3} \d{4}"),
-        ("+33 1 47 70 50 83", r"\+33 1 [2-9]\d \d\d \d\d \d\d"),
-        ("01223353888", r"01223[2-9]\d{5}"),
-        ("01223 353888", r"01223 [2-9]\d{5}"),
-        ("4089718523", r"408[2-9]\d{6}"),
-    ],
-)
-def test_telephone_numbers_keep_country_and_area(like, form):
-    made_up = {kinds.said_phone(kinds.other_digits(like, 2**63 // n), like) for n in range(1, 60)}
-    assert len(made_up) > 50
-    assert all(re.fullmatch(form, one) for one in made_up)
-
-
-@pytest.mark.parametrize(
-    ("kind", "like", "form"),
-    [
-        ("code", "7GAWK763", r"\d[A-Z]{4}\d{3}"),
-        ("code", "TR7075", r"TR[1-9]\d{3}"),
-        ("code", "x7-99213", r"x[1-9]-\d{5}"),
-        ("code", "829104", r"[1-9]\d{5}"),
-        ("postcode", "cb13ef", r"cb1\d[a-z]{2}"),
-        ("postcode", "CB2 1AB", r"CB2 \d[A-Z]{2}"),
-        ("postcode", "94301", r"94\d{3}"),
-    ],
-)
-def test_references_and_postcodes_keep_their_form(kind, like, form):
-    code = kinds.code_of(like)
-    found = {kinds.said_code(kinds.other_code(kind, code, 2**63 // n), like) for n in range(1, 60)}
-    assert len(found) > 30
-    assert all(re.fullmatch(form, one) for one in found)
 
 
 def test_steps():
@@ -268,15 +203,6 @@ def test_articles_of_texts():
     a = ["Uruguayan", "Ukrainian", "European", "one-way", "7 pm", "110", "Mexican", "unicorn", "house", ""]
     assert [article_of(text) for text in an] == ["an"] * len(an)
     assert [article_of(text) for text in a] == ["a"] * len(a)
-
-
-def test_held_out_half():
-    values = [("city", f"Town{i}ham") for i in range(400)] + [("date", "2019-03-05"), ("city", "Rome")]
-    pools = held_out(values, training_of(["to Rome", "Town7ham"]), "0")
-    assert 150 < len(pools["city"]) < 250
-    assert {"Rome", "Town7ham"}.isdisjoint(pools["city"])
-    assert "date" not in pools
-    assert pools["city"] != held_out(values, training_of([]), "1")["city"]
 
 
 def test_gazetteer(tmp_path):

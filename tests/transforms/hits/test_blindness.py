@@ -5,14 +5,13 @@ import pytest
 from hits_blindness import hidden_texts, leaks
 from hits_corpora import big_service, corpus, hostile_service
 
-from parapet.schemas.service import TASKS, Intent, Service, Slot
+from parapet.schemas.service import TASKS, Service
 from parapet.transforms.crowd.hits.page import Settings, page_html, requester_html
 from parapet.transforms.crowd.hits.schema_pages import (
     ambiguous_elements,
     cue_of,
     questions_of,
     render_service,
-    revealing,
 )
 
 SERVICES = [hostile_service(), big_service(), *corpus()]
@@ -48,34 +47,6 @@ def test_another_hidden_text_gives_the_same_bytes(service):
                 assert changed[path] == html
 
 
-@pytest.mark.parametrize("cues", ["auto", "none"])
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.service_name)
-def test_another_name_of_the_service_gives_the_same_names_pages(service, cues):
-    other = msgspec.structs.replace(service, service_name="Zzq_7")
-    pages = [
-        [page.html for page in render_service(0, each, Settings(cues=cues)).pages if page.record.task == "names"]
-        for each in (service, other)
-    ]
-    assert pages[0] == pages[1]
-
-
-def test_the_cue_from_the_description_says_no_name_that_the_lines_do_not():
-    """Whatever names a cue has, a worker reads them on the page without it, too; and it is never a name as written."""
-    found = dict(revealing(corpus()))
-    # "the widest selection and lowest prices": no other text of Media_2 says "price".
-    assert found == ({"Media_2": "price"} if "Media_2" in {each.service_name for each in corpus()} else {})
-    stranger = Service(
-        "Wallet_1",
-        "Offers RequestPayment and make_payment",
-        [Slot("total_sum", "How much")],
-        [Intent("RequestPayment", "Ask somebody for money")],
-    )
-    assert cue_of(stranger, "names", "auto", {}) == ""
-    spelt = msgspec.structs.replace(stranger, description="Lets people request payments, and see the total sum")
-    assert cue_of(spelt, "names", "auto", {}) == spelt.description
-    assert list(revealing([stranger, spelt])) == [("Wallet_1", "RequestPayment")]
-
-
 def test_our_own_words_are_none_of_the_corpus():
     """Instructions and examples are ours: they must not happen to say a name or a description."""
     for task in TASKS:
@@ -99,14 +70,6 @@ def test_our_own_words_are_none_of_the_corpus():
 )
 def test_the_checker_finds_a_planted_leak(page):
     assert leaks(page, [], ["from_location"]) == ["from_location"]
-
-
-def test_the_checker_lets_the_shown_text_and_the_markup_be():
-    assert (
-        leaks("<title>x</title><p>City from location A</p>", ["City from location A"], ["from_location", "title"]) == []
-    )
-    assert leaks('<input type="text" id="intent_0-h">', [], ["type", "intent"]) == []
-    assert leaks("<p>Title</p>", [], ["title"]) == ["title"]
 
 
 def _with(service: Service, name: bool) -> Service:

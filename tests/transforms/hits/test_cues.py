@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from hits_corpora import HOSTILE
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
@@ -19,7 +18,6 @@ PAYMENT = Service(
     [Intent("RequestPayment", "Request payment from someone")],
 )
 SERVICES = {"Payment_1": PAYMENT}
-LIKE = "a service like GooglePay or Venmo"
 
 
 def file_of(folder: Path, *rows: str, head: str = "service_name,cue") -> Path:
@@ -32,19 +30,6 @@ def pages(service: Service, **settings: object) -> dict[str, str]:
     """Task to the page."""
     made = render_service(0, service, Settings(**settings)).pages  # type: ignore[arg-type]
     return {page.record.task: html_of(page.question) for page in made}
-
-
-def test_a_names_page_shows_the_cue_of_the_file_and_a_descriptions_page_the_name(tmp_path):
-    written = read_cues(file_of(tmp_path, f"Payment_1,{LIKE}"), SERVICES)
-    assert written == {"Payment_1": LIKE}
-    found = pages(PAYMENT, cues="FILE", written=written)
-    assert f'What the app is: <b dir="auto">{LIKE}</b>' in found["names"]
-    assert "Payment" not in found["names"]
-    assert 'What the app is: <b dir="auto">Payment</b>' in found["descriptions"]
-    assert LIKE not in found["descriptions"]
-    assert PAYMENT.description not in found["descriptions"]
-    [record] = [page.record for page in render_service(0, PAYMENT, Settings(written=written)).pages][:1]
-    assert (record.task, record.cue) == ("names", LIKE)
 
 
 def test_without_a_file_the_description_is_the_cue():
@@ -64,14 +49,6 @@ def test_a_long_description_is_cut_between_words():
     assert re.fullmatch(r"(many words )+(many )?…", cue)
     assert len(cue) <= 202
     assert "\n" not in cue
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_cues_stay_text(text):
-    for found in (pages(Service("A_1", text, PAYMENT.slots, [])), pages(PAYMENT, written={"Payment_1": text})):
-        assert found["names"].count("<script") == 1
-        assert found["names"].count("</form>") == 1
-        assert "${" not in found["names"]
 
 
 @pytest.mark.parametrize(

@@ -22,20 +22,6 @@ def names(*args):
     return [path.name for path in dialogue_paths(*args)]
 
 
-def test_a_corpus_a_split_a_folder_and_files(corpus):
-    train = ["train/dialogues_001.json", "train/dialogues_002.json"]
-    assert names([corpus]) == ["test/dialogues_001.json"]
-    assert names([corpus], "train") == train
-    assert names([corpus / "train"]) == train
-    assert names([corpus / "train/dialogues_002.json"]) == train[1:]
-    assert [path.position for path in dialogue_paths([corpus], "train")] == [0, 1]
-
-
-def test_a_file_given_twice_is_read_once(corpus, monkeypatch):
-    monkeypatch.chdir(corpus)
-    assert names(["test", "test/dialogues_001.json", corpus / "test/dialogues_001.json"]) == ["test/dialogues_001.json"]
-
-
 @pytest.mark.parametrize(
     ("place", "split", "reason"),
     [

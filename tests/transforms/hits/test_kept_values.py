@@ -3,8 +3,8 @@ from hits_dialogues import user
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.dialogue import Action, Frame, SlotSpan, State, Turn
-from parapet.transforms.crowd.hits.markup import KeptValue, bold_pieces, find_word, marks, speakable
+from parapet.schemas.dialogue import Frame, SlotSpan, State, Turn
+from parapet.transforms.crowd.hits.markup import bold_pieces, marks, speakable
 
 
 def kept(turn, before=None):
@@ -13,21 +13,6 @@ def kept(turn, before=None):
 
 def bold(turn):
     return [text for text, is_bold in bold_pieces(speakable(turn.utterance), marks(turn)) if is_bold]
-
-
-def test_spans_are_kept_in_the_order_of_the_utterance():
-    turn = user("From Palo Alto at 2 pm", ("time", "2 pm"), ("city", "Palo Alto"))
-    assert marks(turn)[0].kept == KeptValue("city", "Hotels_1", "Palo Alto")
-    assert kept(turn) == [("city", "Palo Alto"), ("time", "2 pm")]
-    assert bold(turn) == ["Palo Alto", "2 pm"]
-
-
-def test_values_without_a_span_are_kept_where_they_are_said_as_words_of_their_own():
-    said = [Action("INFORM", "guests", ["2"]), Action("INFORM", "wifi", ["True"]), Action("INFORM", "kind", ["cheap"])]
-    turn = user("True 12 and 2nd, cheaply: 2 at 2:30", actions=said[:1] + said[2:])
-    assert [(mark.kept.value, mark.start) for mark in marks(turn)] == [("2", 26)]
-    assert kept(user("Does it have wifi?", actions=said)) == []
-    assert kept(user("A cheap one for 2", actions=said)) == [("kind", "cheap"), ("guests", "2")]
 
 
 def test_without_actions_what_the_turn_changes_in_the_state_is_kept():
@@ -58,13 +43,6 @@ def test_overlapping_values_are_one_bold_piece_and_both_kept():
     turn = user("Palo Alto, California", ("city", "Palo Alto"), ("place", "Alto, California"))
     assert kept(turn) == [("city", "Palo Alto"), ("place", "Alto, California")]
     assert bold(turn) == ["Palo Alto, California"]
-
-
-@pytest.mark.parametrize(
-    ("text", "value", "place"), [("a 2", "2", 2), ("$2.50", "2", None), ("2.", "2", 0), ("", "", None)]
-)
-def test_find_word(text, value, place):
-    assert find_word(text, value) == place
 
 
 PIECES = st.text(st.sampled_from("ab2. \t\r\n\x00\x1f\u2028\ufeff\U0001f600<&\u0301"), max_size=12)

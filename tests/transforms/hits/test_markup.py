@@ -40,11 +40,3 @@ def test_nothing_that_mturk_refuses_is_left(text):
     page = carriable(text)
     assert all(ord(c) < 0x10000 for c in page)
     assert not any(ord(c) < 32 and c not in "\t\n" for c in page)
-
-
-def test_cdata_is_split():
-    assert b"]]]]><![CDATA[>" in question_xml("a]]>b")
-
-
-def test_controls_and_line_ends_become_single_spaces():
-    assert shown(" a\r\n\tb\x00c\u2028d ") == "a b c d"

@@ -20,19 +20,3 @@ def test_no_name_leaves_its_folder_and_no_two_ids_share_one(one, other):
         path = join("out", f"pages/{name}.0.rewrites.html")
         assert path == f"out/pages/{name}.0.rewrites.html"
     assert (page_name(one) == page_name(other)) == (one == other)
-
-
-def test_usual_ids_stay_as_they_are():
-    assert page_name("1_00000") == "1_00000"
-    assert page_name("PMUL4398.json") == "PMUL4398.json"
-
-
-def test_others_are_encoded():
-    assert page_name("../a b") == "%2E.%2Fa%20b"
-    assert page_name("a~b") == "a%7Eb"
-
-
-def test_a_long_id_cannot_be_made_to_meet_the_cut_name_of_another():
-    long = "x" * 300
-    cut = page_name(long)
-    assert page_name(cut) != cut

@@ -1,5 +1,5 @@
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.crowd.hits.schema_pages import Question, questions_of, service_title
+from parapet.transforms.crowd.hits.schema_pages import Question, questions_of
 
 SERVICE = Service(
     "Hotels_1",
@@ -18,22 +18,7 @@ def test_names_show_descriptions_and_nothing_else():
     assert blank == ["Hotels_1/slot/where"]
 
 
-def test_descriptions_show_names_values_and_the_meaning_of_ambiguous_ones():
-    asked, blank = questions_of(SERVICE, "descriptions", frozenset({"Hotels_1/slot/has_wifi", "Hotels_1/slot/where"}))
-    assert [each.question for each in asked] == [
-        Question("intent_0", "intent", "FindHotel"),
-        Question("slot_0", "slot", "has_wifi", "True, False", "Whether there is wifi"),
-        Question("slot_1", "slot", "where"),
-        Question("service", "service", "Hotels"),
-    ]
-    assert blank == []
-
-
 def test_many_values_are_cut():
     service = Service("A", "a", [Slot("n", "n", True, [str(i) for i in range(2_000)])], [])
     asked, _ = questions_of(service, "descriptions", frozenset())
     assert asked[0].question.values.endswith("58, 59 and 1,940 more")
-
-
-def test_service_title():
-    assert [service_title(name) for name in ("Hotels_1", "hotel", "A_b_12", "_1")] == ["Hotels", "hotel", "A_b", "_1"]

@@ -1,21 +1,17 @@
-import csv
 import html
-import io
 import json
 import re
 from html.parser import HTMLParser
 
-import msgspec
 import pytest
 from hits_dialogues import dialogue, hostile_dialogue, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn, read_dialogues
-from parapet.schemas.layout import dialogue_files, sample_root
-from parapet.transforms.crowd.hits.make_hits import REWRITES_CSV_COLUMNS, csv_head, csv_rows, summary_files
-from parapet.transforms.crowd.hits.markup import MAX_BYTES, html_of, speakable
-from parapet.transforms.crowd.hits.page import PageRecord, Settings, page_html, requester_html
+from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn
+from parapet.transforms.crowd.hits.make_hits import summary_files
+from parapet.transforms.crowd.hits.markup import html_of, speakable
+from parapet.transforms.crowd.hits.page import Settings, page_html
 from parapet.transforms.crowd.hits.rewrite_pages import FIELDS, Choice, render_dialogues
 from parapet.transforms.crowd.hits.terms import REWRITES
 
@@ -109,31 +105,6 @@ def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():
     assert not re.search(r"\b(src|srcset|href)=|@import|url\(", text)
 
 
-def test_hostile_text_stays_text_and_the_page_survives_its_xml():
-    hostile = hostile_dialogue()
-    hits = render(hostile)
-    assert hits.not_asked == []
-    assert len(hits.pages) == len(hostile.turns) // 2
-    plain = Reader(page_html(REWRITES, ""))
-    for page in hits.pages:
-        text = page.html.decode()
-        assert html_of(page.question) == text
-        assert len(page.question) <= MAX_BYTES
-        assert "${" not in text
-        assert "\n" not in page.body
-        assert all(ord(c) < 0x10000 for c in text)
-        read = Reader(text)
-        assert {*read.tags} <= {*plain.tags, "b", "q", "div", "span", "ol", "li", "h2", "p"}
-        assert read.tags.count("script") == 1
-        turn = hostile.turns[page.record.turn]
-        assert read.said == speakable(turn.utterance) == page.record.utterance
-        assert read.bold == read.values == [page.record.values[0].value]
-        assert read.heard == [
-            speakable(each.utterance) or "(says nothing)" for each in hostile.turns[: page.record.turn]
-        ]
-        assert page.record.page.startswith("pages/%2E.%2F%3Cb%3E1.")
-
-
 TEXT = st.text(
     st.one_of(st.characters(codec="utf-8"), st.sampled_from("ab2 <>&\"'`${}]\r\n\x00\u2028\u202e\U0001f600"))
 )
@@ -184,37 +155,6 @@ def test_what_cannot_be_asked_has_its_reason():
     )
 
 
-def test_every_user_turn_of_the_sample_is_somewhere():
-    for split in ("train", "dev", "test"):
-        for path in dialogue_files(sample_root(), split):
-            dialogues = read_dialogues(path)
-            hits = render_dialogues(0, path.name, dialogues, Choice({}, "8"), SETTINGS)
-            turns = sum(turn.speaker == "USER" for each in dialogues for turn in each.turns)
-            assert len(hits.pages) + len(hits.not_asked) + hits.not_drawn == turns
-            assert hits.not_drawn > 0
-            for page in hits.pages:
-                assert Reader(page.html.decode()).bold == [kept.value for kept in page.record.values]
-
-
-def test_the_requester_template_and_csv_give_the_same_content():
-    template = requester_html(REWRITES)
-    assert re.findall(r"\$\{(\w+)\}", template) == ["body"]
-    assert "`" not in template
-    pages = render(dialogue(*SAMPLE), hostile_dialogue()).pages
-    data = csv_head(REWRITES) + csv_rows(pages, REWRITES)
-    rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
-    assert len(rows) == len(pages)
-    for row, page in zip(rows, pages, strict=True):
-        assert tuple(row) == REWRITES_CSV_COLUMNS
-        assert not any(line_end in cell for cell in row.values() for line_end in "\r\n")
-        assert (row["task_id"], int(row["turn"])) == (page.record.task_id, page.record.turn)
-        assert row["fields"].split(" ") == list(FIELDS)
-        assert json.loads(row["values"]) == msgspec.to_builtins(page.record.values)
-        filled = template.replace("${body}", row["body"])
-        content = page.html.decode().partition("<main>\n")[2].rpartition("</main>")[0]
-        assert filled.rstrip().endswith(content.rstrip())
-
-
 def test_the_index_has_a_line_a_page_and_the_reasons():
     files = dict(summary_files([render(hostile_dialogue(), dialogue(*SAMPLE, user("")))], SETTINGS))
     index = files["index.html"].decode()
@@ -224,15 +164,6 @@ def test_the_index_has_a_line_a_page_and_the_reasons():
     assert "no_text" in index
     assert {name for name in files if name.startswith("requester/")} == {"requester/rewrites.html"}
     assert list(json.loads(files["plan.json"])["tasks"]) == ["rewrites"]
-
-
-def test_an_older_manifest_still_decodes():
-    older = {key: value for key, value in msgspec.to_builtins(page_of(*SAMPLE).record).items() if key != "element_ids"}
-    for key in ("dialogue_id", "turn", "file", "utterance", "values"):
-        del older[key]
-    record = msgspec.convert({**older, "task": "names", "element_ids": ["A/slot/b"]}, PageRecord)
-    assert (record.turn, record.turns, record.values) == (None, 0, None)
-    assert "dialogue_id" not in msgspec.to_builtins(record)
 
 
 @pytest.mark.parametrize("sandbox", [False, True])

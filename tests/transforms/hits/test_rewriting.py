@@ -1,5 +1,3 @@
-import random
-
 import pytest
 from hits_dialogues import dialogue, system, user
 
@@ -23,32 +21,9 @@ def drawn(files, turns, seed=0):
     }
 
 
-def test_all_are_asked_unless_some_are_drawn():
-    assert len(drawn([talks(3)], None)) == 6
-    assert len(drawn([talks(3)], 100)) == 6
-    assert len(drawn([talks(3)], 4)) == 4
-
-
 def test_a_larger_draw_has_the_smaller_in_it_and_a_seed_changes_it():
     assert drawn([talks(20)], 5) < drawn([talks(20)], 9)
     assert drawn([talks(20)], 5) != drawn([talks(20)], 5, seed=1)
-
-
-def test_neither_the_order_nor_other_turns_move_the_draw():
-    files = [talks(10), talks(10, "b")]
-    shuffled = [random.Random(1).sample(file, len(file)) for file in files[::-1]]
-    assert drawn(files, 7) == drawn(shuffled, 7)
-    more = drawn([*files, talks(5, "c")], 7)
-    assert {task_id for task_id in more if not task_id.startswith("c")} <= drawn(files, 7)
-
-
-@pytest.mark.parametrize("again", ["a0", "A0"])
-def test_of_one_id_the_first_dialogue_is_asked(again):
-    files = [talks(1), [dialogue(user("Hi"), id="b"), dialogue(user("Hi"), id=again)]]
-    scans = [scan(i, f"f/{i}", file, 9, 0) for i, file in enumerate(files)]
-    assert choose(scans[::-1], 9).elsewhere == {(1, 1): "f/0"}
-    within = scan(0, "f/0", talks(1) + talks(1), None, 0)
-    assert choose([within], None).elsewhere == {(0, 1): "f/0"}
 
 
 def test_turns_that_cannot_be_asked_are_not_drawn():

@@ -15,15 +15,6 @@ def test_all_items_in_order_none_over_capacity_no_part_too_many(sizes, capacity)
     assert len(runs) <= 2 * (sum(sizes) // capacity) + 1
 
 
-def test_parts_are_about_equal():
-    assert [len(run) for run in split([10] * 11, 100)] == [6, 5]
-    assert [len(run) for run in split([10] * 10, 100)] == [10]
-
-
-def test_nothing_gives_no_part():
-    assert split([], 10) == []
-
-
 def test_an_item_over_capacity_is_an_error():
     with pytest.raises(ValueError, match="larger"):
         split([5, 11], 10)

@@ -44,10 +44,3 @@ def lose_answers(bench, *operations):
             raise Drop
 
     bench.server.on_response(hook)
-
-
-def forget_failures(bench):
-    """A journal as kill -9 leaves it: the calls are begun, and nothing is known of their end."""
-    path = bench.batch / "journal.jsonl"
-    kept = [line for line in path.read_text().splitlines(keepends=True) if '"event":"failed"' not in line]
-    path.write_text("".join(kept))

@@ -26,21 +26,6 @@ def test_nothing_is_collected_before_anything_came_in(out):
     assert (out.batch / "assignments.jsonl").read_bytes() == b""
 
 
-def test_the_file_is_private_sorted_and_the_same_when_nothing_is_new(out):
-    out.work(NAMES, [3, 1])
-    out.work(DESCRIPTIONS, [5, 4])
-    out.ok("collect")
-    path = out.batch / "assignments.jsonl"
-    assert mode(path) == 0o600
-    keys = [(line["RequesterAnnotation"], line["HITId"], line["AssignmentId"]) for line in out.lines()]
-    assert keys == sorted(keys)
-    before = path.read_bytes()
-    out.ok("collect")
-    assert path.read_bytes() == before
-    assert not (out.batch / "replaced.jsonl").exists()
-    assert not [each.name for each in out.batch.iterdir() if each.name.endswith(".tmp")]
-
-
 def test_a_full_last_page_is_no_end(bench, hits, tmp_path):
     bench.hits = cut(hits, tmp_path / "many", [NAMES], assignments=100)
     bench.ok("publish", "--allow_extra_fee")
@@ -48,22 +33,6 @@ def test_a_full_last_page_is_no_end(bench, hits, tmp_path):
     bench.ok("collect")
     assert listed(bench) == 2  # the server gives a token with the full page, and an empty one after it
     assert len(bench.lines()) == 100
-
-
-def test_what_is_settled_is_not_read_again(out):
-    made = out.work(NAMES, [1, 2, 3])
-    out.ok("collect")
-    assert listed(out) == 3
-    out.ok("collect")
-    assert listed(out) == 6  # complete, but its payment is not settled
-    for each in made:
-        out.server.approve_elsewhere(each)
-    out.ok("collect")
-    assert "0 new assignments, 3 with another status, 3 in all" in out.out
-    assert listed(out) == 9
-    out.ok("collect")
-    assert listed(out) == 11  # the other two
-    assert {line["AssignmentStatus"] for line in out.lines()} == {"Approved"}
 
 
 def test_what_came_in_later_is_added(out):
@@ -76,17 +45,6 @@ def test_what_came_in_later_is_added(out):
     assert "2 new assignments" in out.out
     assert all(line in out.lines() for line in first)
     assert len(out.lines()) == 3
-
-
-def test_an_approval_elsewhere_and_one_by_time_are_seen(out):
-    made = out.work(NAMES, [1, 2])
-    out.ok("collect")
-    out.server.approve_elsewhere(made[0])
-    out.server.advance(73 * 3_600)
-    out.ok("collect")
-    assert "2 with another status" in out.out
-    assert {line["AssignmentStatus"] for line in out.lines()} == {"Approved"}
-    assert {row["by"] for row in out.ledger()} == {"elsewhere"}
 
 
 def test_a_deleted_hit_is_told_once_and_the_rest_goes_on(out):
@@ -141,39 +99,6 @@ def test_a_file_that_is_not_ours_is_an_error_with_its_row(out):
 
 
 # Who is kept out.
-
-
-def granted(bench):
-    """(worker, name of the type in the journal) of all that was granted."""
-    names = {facts["id"]: name for name, facts in bench.open().journal.with_prefix("type").items()}
-    return {(each["WorkerId"], names[each["QualificationTypeId"]]) for each in bench.snapshot()["qualifications"]}
-
-
-def test_a_worker_at_the_cap_sees_nothing_more(bench):
-    bench.ok("publish", "--max_per_worker", 2)
-    bench.work(NAMES, [1, 2])
-    bench.ok("collect")
-    assert (worker(1), "kept out") not in granted(bench)
-    bench.work(OTHER, [1])
-    bench.ok("collect")
-    assert "cap 1" in bench.out
-    assert (worker(1), "kept out") in granted(bench)
-    assert (worker(2), "kept out") not in granted(bench)
-    assert all(bench.refused(task, worker(1)) for task in (NAMES, DESCRIPTIONS, OTHER))
-    assert bench.refused(OTHER, worker(2)) == ""
-    before = bench.server.count(GRANT)
-    bench.ok("collect")
-    assert bench.server.count(GRANT) == before
-
-
-def test_the_block_list_keeps_workers_out(out):
-    path = out.file("blocked.txt", f"# spam\n{worker(1)}  # of May\n\n  {worker(2)}\n{worker(1)}\n")
-    out.ok("collect", "--block_list", path)
-    assert "blocked 2" in out.out
-    assert granted(out) == {(worker(1), "kept out"), (worker(2), "kept out")}
-    assert out.refused(NAMES, worker(1)) == "not_qualified"
-    out.ok("collect", "--block_list", path)
-    assert out.server.count(GRANT) == 2
 
 
 def test_the_block_list_holds_from_the_first_minute(bench):

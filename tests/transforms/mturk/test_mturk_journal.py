@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.mturk.batch import FILE, FORMAT, TRACES, Batch, Journal, Settings, begin
-
-CALL = "hit:Ferries_1:names:1:4f0c"
+from parapet.transforms.crowd.mturk.batch import FILE, FORMAT, Batch, Journal, Settings, begin
 
 
 def write(folder, *entries):
@@ -23,69 +21,11 @@ def read(folder):
     return Journal(folder, writable=False)
 
 
-@pytest.mark.parametrize("trace", TRACES)
-@pytest.mark.parametrize("left", [None, b"", b"\n", b'{"at": "2026', bytes(4096), b"\n\0\0 \r\n"])
-def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
-    (tmp_path / trace).write_text("of a batch that was published\n")
-    if left is not None:
-        (tmp_path / FILE).write_bytes(left)
-    for open_it in (lambda: begin(tmp_path, "https://mturk.example", {}), lambda: Batch(tmp_path, writable=False)):
-        with pytest.raises(InputError, match=f"beside it is {trace} of a batch.*from a backup"):
-            open_it()
-    assert left == ((tmp_path / FILE).read_bytes() if (tmp_path / FILE).exists() else None)
-
-
 def test_a_journal_of_zeros_is_no_new_batch_even_alone(tmp_path):
     (tmp_path / FILE).write_bytes(bytes(512))
     with pytest.raises(InputError, match="holds 512 bytes of nothing, as after a loss of power"):
         begin(tmp_path, "https://mturk.example", {})
     assert (tmp_path / FILE).read_bytes() == bytes(512)
-
-
-def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):
-    (tmp_path / FILE).write_bytes(b"")
-    begin(tmp_path, "https://mturk.example", {})
-    assert read(tmp_path).batch["endpoint"] == "https://mturk.example"
-
-
-def test_begun_and_done_facts_are_one(tmp_path):
-    write(tmp_path, ("begun", CALL, "create_hit_with_hit_type", {"part": 1, "fields": ["slot_0"]}))
-    assert read(tmp_path).open[CALL] == {"operation": "create_hit_with_hit_type", "part": 1, "fields": ["slot_0"]}
-    write(tmp_path, ("done", CALL, "list_hits", {"hit_id": "3XYZ"}))
-    journal = read(tmp_path)
-    assert not journal.open
-    facts = journal.done[CALL]
-    assert facts.pop("at")
-    assert facts == {"operation": "create_hit_with_hit_type", "part": 1, "fields": ["slot_0"], "hit_id": "3XYZ"}
-
-
-def test_what_failed_stays_open_with_its_message_and_can_be_done_later(tmp_path):
-    write(
-        tmp_path,
-        ("begun", "pay:3A", "approve_assignment", {"verdict": "approve"}),
-        ("failed", "pay:3A", "approve_assignment", {"code": "ServiceFault", "message": "try again"}),
-    )
-    assert read(tmp_path).open["pay:3A"]["message"] == "try again"
-    assert read(tmp_path).open["pay:3A"]["verdict"] == "approve"
-    write(tmp_path, ("done", "pay:3A", "approve_assignment", {"by": "us"}))
-    assert not read(tmp_path).open
-    assert read(tmp_path).done["pay:3A"]["verdict"] == "approve"
-
-
-def test_what_is_noted_again_keeps_its_place_and_what_is_done_again_comes_last(tmp_path):
-    write(
-        tmp_path,
-        ("done", "prolong:a", "", {"expiration": "1"}),
-        ("noted", "round:x", "", {"round": 1}),
-        ("done", "prolong:b", "", {"expiration": "2"}),
-        ("done", "prolong:a", "", {"expiration": "3"}),
-        ("noted", "round:x", "", {"seen": True}),
-    )
-    journal = read(tmp_path)
-    assert list(journal.done) == ["round:x", "prolong:b", "prolong:a"]
-    assert list(journal.with_prefix("prolong")) == ["b", "a"]
-    assert journal.done["round:x"]["round"] == 1
-    assert journal.done["round:x"]["seen"] is True
 
 
 def test_a_prefix_ends_at_a_colon(tmp_path):
@@ -122,18 +62,6 @@ def test_cut_anywhere_it_reads_as_a_run_that_ended_there(tmp_path, data):
         assert len(journal.done) == whole[:end].count(b"\n")
         journal.write([("done", "last", "op", {})])
     assert list(read(tmp_path).done)[-1] == "last"
-
-
-@pytest.mark.parametrize("line", [b"{}", b"", b"[1]", b'{"at":"x","event":"lost","key":"a"}', b"\xff"])
-def test_a_broken_line_in_the_middle_is_an_error_with_its_row(tmp_path, line):
-    write(tmp_path, ("done", "a", "op", {}), ("done", "b", "op", {}))
-    first, second = (tmp_path / FILE).read_bytes().splitlines(keepends=True)
-    (tmp_path / FILE).write_bytes(first + line + b"\n" + second)
-    for writable in (True, False):
-        with pytest.raises(InputError, match="row 2") as error:
-            Journal(tmp_path, writable)
-        assert FILE in str(error.value)
-    assert (tmp_path / FILE).read_bytes() == first + line + b"\n" + second
 
 
 def begun(folder, **changes):
@@ -181,38 +109,10 @@ def test_a_second_process_is_refused_and_let_in_afterwards(tmp_path):
     Journal(tmp_path).close()
 
 
-def test_a_journal_that_cannot_be_read_lets_others_in(tmp_path):
-    (tmp_path / FILE).write_bytes(b"nonsense\n")
-    for _ in range(2):
-        with pytest.raises(InputError, match="row 1"):  # the second time not "another process"
-            Journal(tmp_path)
-
-
 def test_threads_may_write_at_once(tmp_path):
     with Journal(tmp_path) as journal, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: journal.write([("done", f"pay:{n}", "op", {"n": n})]), range(50)))
     assert {facts["n"] for facts in read(tmp_path).done.values()} == set(range(50))
-
-
-def test_a_disk_that_takes_half_a_line_loses_none(tmp_path, monkeypatch):
-    from parapet.transforms.crowd.mturk import batch as module
-
-    class Os:
-        """Takes at most ten bytes a call, as a disk that is nearly full may."""
-
-        def __getattr__(self, name):
-            return getattr(real, name)
-
-        @staticmethod
-        def write(handle, data):
-            return real.write(handle, data[:10])
-
-    real = module.os
-    with Journal(tmp_path) as journal:
-        monkeypatch.setattr(module, "os", Os())
-        journal.write([("done", "a", "op", {}), ("done", "b", "op", {})])
-        monkeypatch.setattr(module, "os", real)
-    assert list(read(tmp_path).done) == ["a", "b"]
 
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
@@ -258,18 +158,6 @@ def test_settings_survive_the_journal(tmp_path_factory, countries, approval, app
     begin(folder, "http://127.0.0.1:1", given_)
     with Batch(folder, writable=False) as batch:
         assert batch.settings == Settings(**given_)
-
-
-def test_tokens_fit_mturk_and_differ_by_batch_and_call(tmp_path):
-    tokens = set()
-    for name in "ab":
-        begin(tmp_path / name, "http://127.0.0.1:1", {})
-        with Batch(tmp_path / name, writable=False) as batch:
-            for key in ("hit:a", "hit:b"):
-                assert batch.token(key) == batch.token(key)
-                assert 0 < len(batch.token(key)) <= 64
-                tokens.add(batch.token(key))
-    assert len(tokens) == 4
 
 
 def test_there_is_no_batch_where_none_was_begun(tmp_path):

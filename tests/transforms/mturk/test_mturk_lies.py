@@ -7,9 +7,8 @@ from decimal import Decimal
 from itertools import islice
 
 import pytest
-from mturk_bench import DESCRIPTIONS, NAMES, OTHER, worker
+from mturk_bench import DESCRIPTIONS, NAMES, OTHER
 
-from parapet.local_mturk import marketplace
 from parapet.transforms.crowd.mturk import client, collect
 
 HTML = b"<!DOCTYPE html><html><title>Log in to the network</title></html>"
@@ -133,17 +132,6 @@ def test_publishing_stands_every_odd_answer_and_publishes_once(bench, operation,
     assert bench.status()["total"]["hits"] == 3
     assert bench.status()["unclear"] == {}
     assert len(bench.snapshot()["qualification_types"]) == 5
-
-
-def test_one_hit_whose_listing_is_odd_does_not_keep_the_others_from_being_collected(bench):
-    bench.ok("publish")
-    bench.work(NAMES, [1, 2])
-    good = bench.work(OTHER, [3])
-    odd = bench.hit_id(NAMES)
-    lying(bench, "ListAssignmentsForHIT", lambda body: HTML if odd.encode() in body else body)
-    check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
-    assert odd in bench.err
-    assert [line["AssignmentId"] for line in bench.lines()] == good
 
 
 @SOME
@@ -295,17 +283,6 @@ def test_a_refusal_that_is_odd_is_one_clear_line(bench, status, body):
     assert len(bench.hit_ids()) == 3
 
 
-@pytest.mark.parametrize(
-    "balance", ["NaN", "Infinity", "-5.00", "1e9", "10,000.00", "", " ", "9" * 50, "0x10", "\u0661\u0662"]
-)
-def test_a_balance_that_is_no_amount_is_none(bench, balance):
-    lying(bench, "GetAccountBalance", changed("AvailableBalance", balance))
-    assert bench.publish() == 1
-    assert "PARAPET_DEBUG" not in bench.err
-    assert bench.hit_ids() == []
-    assert "GetAccountBalance" in bench.err or "the account has $-5.00" in bench.err
-
-
 def test_an_answer_that_is_too_large_is_not_taken(bench, monkeypatch):
     bench.ok("publish")
     bench.work(DESCRIPTIONS, [1])
@@ -313,17 +290,6 @@ def test_an_answer_that_is_too_large_is_not_taken(bench, monkeypatch):
     lying(bench, "ListAssignmentsForHIT", lambda body: body + b" " * 10_000)
     check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
     assert "is too large" in bench.err
-
-
-def test_half_a_surrogate_pair_in_an_answer_is_collected_and_read(bench):
-    bench.ok("publish")
-    assignment_id = bench.accept(NAMES, worker(1))
-    answers_ = [("assignmentId", assignment_id), ("intent_0", "some words"), ("slot_0", "HALF")]
-    marketplace.submit(bench.server.store, assignment_id, answers_)
-    lying(bench, "ListAssignmentsForHIT", lambda body: body.replace(b"HALF", rb"a \ud800 half"))
-    bench.ok("collect")
-    (line,) = bench.lines()
-    assert "a \\ud800 half" in line["Answer"]
 
 
 FIRST_ANSWERS = """

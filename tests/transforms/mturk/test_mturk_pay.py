@@ -98,16 +98,6 @@ def test_what_was_settled_elsewhere_is_not_called_again(done):
     assert calls(done) == (before[0] + 3, before[1])
 
 
-def test_what_mturk_approved_by_itself_is_counted(done):
-    audit = done.audit()
-    done.server.advance(73 * 3_600)
-    assert done.pay(audit) == 0
-    assert "0 approved, 0 rejected, 5 were settled already" in done.out
-    assert calls(done) == (0, 0)
-    assert {row["by"] for row in done.ledger()} == {"elsewhere"}
-    assert exact(done) == done.snapshot()["balance"]["paid"]
-
-
 def test_nobody_is_rejected_for_what_another_worker_wrote_under_the_same_id(done):
     """Composed, then the id was given out anew, then collected: the audit judges work that is no longer there."""
     audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})

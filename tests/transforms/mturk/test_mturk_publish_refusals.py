@@ -1,13 +1,11 @@
 """Publishing: what is refused, and what goes wrong."""
 
 import json
-import os
 
 import pytest
-from mturk_bench import DESCRIPTIONS, NAMES, cut, files_with, worker
+from mturk_bench import DESCRIPTIONS, NAMES, cut
 from mturk_publishing import CREATE, lose_answers, page_changed, requirements
 
-from parapet.local_mturk.errors import MTurkError
 from parapet.transforms.crowd.mturk.qualifications import LOCALE, MASTERS
 
 
@@ -33,53 +31,6 @@ def test_without_the_money_nothing_is_made(bench, tmp_path):
     assert "the account has $1.00 and this needs $14.45" in bench.err
     assert "nothing was spent" in bench.err
     assert list(bench.server.calls) == ["GetAccountBalance"]
-
-
-def test_running_out_of_money_midway_loses_nothing(bench):
-    def hook(call):
-        if call.operation == CREATE and len(bench.server.snapshot()["hits"]) == 1:
-            raise MTurkError("Your account does not have enough funds.", "InsufficientFunds")
-
-    bench.server.on_request(hook)
-    assert bench.publish("--parallel_calls", 1) == 1
-    assert bench.server.count(CREATE, "InsufficientFunds") == 1  # the third was not tried
-    assert "balance does not cover this: prepay" in bench.err
-    bench.server.request_hooks.clear()
-    bench.ok("publish")
-    assert len(bench.hit_ids()) == 3
-
-
-def test_a_hit_that_mturk_refuses_stops_no_other(bench):
-    def hook(call):
-        if call.operation == CREATE and call.params["RequesterAnnotation"] == NAMES:
-            raise MTurkError("The value is not valid.", "InvalidParameterValue", "ParameterValidationError")
-
-    bench.server.on_request(hook)
-    assert bench.publish() == 1
-    assert "MTurk refuses 1: The value is not valid" in bench.err
-    assert len(bench.hit_ids()) == 2
-    assert bench.status()["unclear"] == {"create_hit_with_hit_type": 1}
-    bench.server.request_hooks.clear()
-    bench.ok("publish")
-    assert len(bench.hit_ids()) == 3
-    assert bench.status()["unclear"] == {}
-
-
-@pytest.mark.parametrize("operation", ["CreateQualificationType", "CreateHITType", "ListHITsForQualificationType"])
-def test_answers_lost_on_the_way_to_the_hits_cost_nothing(bench, operation):
-    if operation == "ListHITsForQualificationType":
-        lose_answers(bench, CREATE)
-        assert bench.publish() == 1
-        bench.server.response_hooks.clear()
-    lose_answers(bench, operation)
-    assert bench.publish() == 1
-    assert "no answer from MTurk" in bench.err
-    assert "PARAPET_DEBUG" not in bench.err
-    bench.server.response_hooks.clear()
-    bench.ok("publish")
-    assert len(bench.hit_ids()) == 3
-    assert len(bench.snapshot()["qualification_types"]) == 5
-    assert not bench.open().journal.open
 
 
 def one_line(text):
@@ -116,15 +67,6 @@ def test_a_profile_that_is_not_there_is_told_in_one_line(bench, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "unheard of")  # past the cache of sessions
     assert bench.publish() == 1
     assert "nobody" in one_line(bench.err)
-
-
-def test_an_address_where_nothing_is_is_told_in_one_line(bench):
-    assert (
-        bench.run("publish", "--hits", bench.hits, "--batch", bench.batch, "--endpoint_url", "http://127.0.0.1:9") == 1
-    )
-    assert "no answer from MTurk" in one_line(bench.err)
-    # Nothing was done there, so the batch may live elsewhere after all.
-    bench.ok("publish")
 
 
 @pytest.mark.parametrize("address", ["nonsense", "ftp://127.0.0.1", "http://"])
@@ -174,36 +116,6 @@ def test_a_dry_run_needs_no_credentials(bench, monkeypatch):
     assert len(calls_of(bench.out)) == 11
 
 
-def test_a_dry_run_of_what_is_out_names_workers_by_hashes_only(bench, tmp_path):
-    bench.ok("publish", "--tasks", "names")
-    bench.work(NAMES, [1, 2])
-    bench.ok("collect")
-    before = {path.name: path.read_bytes() for path in bench.batch.iterdir()}
-    calls = dict(bench.server.calls)
-    blocked = bench.file("blocked.txt", f"{worker(7)}\n")
-    assert bench.publish("--dry_run", "--block_list", blocked) == 0
-    assert dict(bench.server.calls) == calls
-    assert {path.name: path.read_bytes() for path in bench.batch.iterdir()} == before
-    granted = [call for call in calls_of(bench.out) if call["call"] == "AssociateQualificationWithWorker"]
-    assert len(granted) == 3  # those who did the names, and the one on the list
-    assert all(call["WorkerId"].startswith("worker ") for call in granted)
-    assert "WORKERID" not in bench.out + bench.err
-    assert [call["RequesterAnnotation"] for call in calls_of(bench.out) if call["call"] == CREATE] == [DESCRIPTIONS]
-
-
-def test_a_folder_that_is_none_is_usage(bench, tmp_path):
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    for folder, told in (
-        (tmp_path / "missing", "--hits: there is no such folder"),
-        (empty, "no finished folder of 'parapet hits'"),
-    ):
-        assert bench.publish(hits=folder) == 2
-        assert f"{folder}: {told}" in one_line(bench.err)
-    assert not bench.batch.exists()
-    assert not bench.server.calls
-
-
 def in_run(folder, **changes):
     path = folder / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
@@ -217,17 +129,6 @@ def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
     in_run(copy, **changes)
     assert bench.publish(hits=copy) == 2
     assert told in one_line(bench.err)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("manifest.jsonl", "{}\n"), ("manifest.jsonl", "nonsense\n"), ("manifest.jsonl", ""), ("plan.json", "{}")],
-)
-def test_a_folder_with_a_broken_file_is_usage(bench, copy, name, content):
-    (copy / name).write_text(content)
-    assert bench.publish(hits=copy) == 2
-    assert str(copy) in one_line(bench.err)
-    assert not bench.batch.exists()
 
 
 def test_a_page_changed_by_hand_is_not_published(bench, copy):
@@ -294,14 +195,6 @@ def test_another_amount_spends_nothing(real, monkeypatch, typed):
     assert list(real.server.calls) == ["GetAccountBalance"]
 
 
-def test_scripts_confirm_the_amount(real):
-    assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "14.00") == 1
-    assert "--confirm: the amount is 14.45" in real.err
-    assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "$14.45", "--masters") == 0
-    assert len(real.hit_ids()) == 3
-    assert requirements(real)[MASTERS[True]] == ("Exists", None)
-
-
 def test_a_dry_run_of_production_asks_nothing(real, monkeypatch):
     type_in(monkeypatch, "")
     assert real.do("publish", "--hits", real.hits, "--production", "--dry_run") == 0
@@ -354,11 +247,3 @@ def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatc
     in_run(copy, options={"sandbox": False})
     assert bench.do("publish", "--hits", copy, "--production", "--confirm", "0") == 1
     assert f"lives at {bench.server.url}" in bench.err
-
-
-def test_only_the_raw_files_know_workers(bench):
-    bench.ok("publish")
-    bench.work(NAMES, [1, 2])
-    bench.ok("collect")
-    assert files_with(bench.batch, [worker(1), worker(2)]) == {"assignments.jsonl": worker(2)}
-    assert os.environ["PARAPET_WORKER_KEY"]

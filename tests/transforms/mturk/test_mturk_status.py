@@ -8,60 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 
-from parapet.local_mturk import marketplace
 from parapet.local_mturk.faults import Drop
 from parapet.transforms.crowd.hits.terms import up_to_cent
-from parapet.transforms.crowd.mturk.status import cells, in_cents, ledger_rows, status_of, table, warnings
+from parapet.transforms.crowd.mturk.status import in_cents, ledger_rows, status_of, warnings
 
 
 def seen(bench):
     with bench.open() as batch:
         batch.key = KEY
         return status_of(batch, bench.lines(), ledger_rows(batch, bench.lines()))
-
-
-def test_the_figures_of_every_task_and_of_all(bench):
-    bench.ok("publish")
-    made = bench.work(NAMES, [1, 2, 3]) + bench.work(OTHER, [1])
-    bench.ok("collect")
-    audit = bench.audit(reasons={made[0]: ["blank", "blank"]}, leave_out=[made[3]])
-    assert bench.pay(audit, "--reject") == 0
-    found = bench.status()
-    assert found["environment"] == bench.server.url
-    assert found["workers"] == 3
-    assert found["unclear"] == {}
-    assert found["collected_at"][:4] == f"{datetime.now(UTC):%Y}"
-    tasks = {task["task_id"]: task for task in found["tasks"]}
-    assert list(tasks) == sorted([NAMES, DESCRIPTIONS, OTHER])
-    names, other, total = tasks[NAMES], tasks[OTHER], found["total"]
-    numbers = ("hits", "gone", "wanted", "submitted", "approved", "rejected", "waiting", "out")
-    assert [names[n] for n in numbers] == [1, 0, 3, 3, 2, 1, 0, 0]
-    assert [other[n] for n in numbers] == [1, 0, 3, 1, 0, 0, 1, 2]
-    assert [total[n] for n in numbers] == [3, 0, 9, 4, 2, 1, 1, 5]
-    assert (names["paid"], other["paid"], total["paid"]) == ("2.81", "0.00", "2.81")
-    assert names["offer_ends"] is None
-    assert names["auto_approval"] is None
-    there = bench.snapshot()
-    assert datetime.fromisoformat(other["offer_ends"]).timestamp() == there["hits"][bench.hit_id(OTHER)]["Expiration"]
-    due = there["assignments"][made[3]]["AutoApprovalTime"]
-    assert datetime.fromisoformat(other["auto_approval"]).timestamp() == due
-    assert total["auto_approval"] == other["auto_approval"]
-
-
-def test_status_writes_what_it_says_it_writes(bench):
-    from parapet.pipelines.mturk import parser
-
-    bench.ok("publish")
-    bench.ok("status")
-    for name in ("status.html", "ledger.csv"):
-        assert (name not in parser("status").description) or (bench.batch / name).exists()
-
-
-def test_json_writes_nothing(bench):
-    bench.ok("publish")
-    (bench.batch / "ledger.csv").unlink()
-    bench.status()
-    assert not (bench.batch / "ledger.csv").exists()
 
 
 def test_a_paid_hit_that_is_deleted_later_stays_in_the_bill(bench, hits, tmp_path):
@@ -117,23 +72,6 @@ def test_nothing_is_urgent_once_all_is_in_and_paid(bench):
     assert found.total.paid == found.total.committed
 
 
-def test_the_total_is_the_sum_of_what_is_shown_and_what_was_paid(bench):
-    bench.ok("publish")
-    for task, workers in ((NAMES, [1, 2]), (DESCRIPTIONS, [4]), (OTHER, [7, 8, 9])):
-        bench.work(task, workers)
-    bench.ok("collect")
-    assert bench.do("pay", "--all") == 0
-    found = seen(bench)
-    for what in ("paid", "committed"):
-        assert sum(getattr(task, what) for task in found.tasks) == getattr(found.total, what)
-        assert all(task.paid <= task.committed for task in found.tasks)
-    spent = bench.snapshot()["balance"]["paid"]
-    assert 0 <= found.total.paid - spent < Decimal("0.01")
-    bench.ok("status")
-    shown = [Decimal(line.split()[-2].removeprefix("$")) for line in bench.out.splitlines() if "$" in line]
-    assert sum(shown[:-1]) == shown[-1]
-
-
 @given(st.lists(st.decimals(0, 1000, places=4), max_size=40))
 def test_cents_add_up_to_the_exact_sum_rounded_up_once(amounts):
     cents = in_cents(amounts)
@@ -141,33 +79,7 @@ def test_cents_add_up_to_the_exact_sum_rounded_up_once(amounts):
     assert all(abs(one - amount) < Decimal("0.01") for one, amount in zip(cents, amounts, strict=True))
 
 
-def test_of_many_tasks_the_table_has_only_the_total(bench):
-    bench.ok("publish")
-    found = seen(bench)
-    assert len(table(found).splitlines()) == 5
-    assert len(table(found, most=2).splitlines()) == 2
-    assert len(cells(found.total)) == 11
-
-
 # Stopping.
-
-
-def test_stopping_takes_every_open_hit_off_offer(bench):
-    bench.ok("publish")
-    bench.work(NAMES, [1, 2, 3])
-    in_hand = bench.accept(OTHER, worker(4))
-    bench.ok("collect")
-    bench.ok("stop")
-    assert "2 HITs off offer" in bench.out
-    assert bench.server.count("UpdateExpirationForHIT") == 2  # one is complete
-    assert bench.refused(DESCRIPTIONS, worker(9)) == "expired"
-    assert bench.snapshot()["balance"]["held"] == Decimal("1.404") * 3 + Decimal("1.308")
-    marketplace.submit(bench.server.store, in_hand, [("slot_0", "just in time")])
-    bench.ok("collect")
-    assert len(bench.lines()) == 4
-    bench.ok("stop")
-    assert "0 HITs off offer" in bench.out
-    assert bench.server.count("UpdateExpirationForHIT") == 2
 
 
 def test_a_dry_run_of_stopping_stops_nothing(bench):
@@ -177,21 +89,6 @@ def test_a_dry_run_of_stopping_stops_nothing(bench):
     assert dict(bench.server.calls) == before
     assert bench.out.count('"call": "UpdateExpirationForHIT"') == 3
     assert bench.refused(NAMES, worker(1)) == ""
-
-
-def test_stopping_does_not_depend_on_this_machine_s_clock(bench, monkeypatch):
-    """Ours is five minutes ahead: a HIT that is to end now would stay on offer for so long."""
-    from parapet.pipelines.mturk import ask
-
-    class Ahead(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return datetime.now(tz) + timedelta(minutes=5)
-
-    bench.ok("publish")
-    monkeypatch.setattr(ask, "datetime", Ahead)
-    bench.ok("stop")
-    assert bench.refused(NAMES, worker(1)) == "expired"
 
 
 @pytest.mark.parametrize("action", ["collect", "pay", "topup", "stop"])

@@ -35,28 +35,6 @@ def full(bench):
     return bench
 
 
-def test_the_same_shortfall_twice_does_nothing(full):
-    path = shortfall(full, (NAMES, "intent_0", 4))
-    full.ok("topup", "--shortfall", path)
-    full.ok("topup", "--shortfall", path)
-    assert "nothing to do: this shortfall was topped up already; collect and compose again" in full.out
-    full.work(NAMES, [11, 12])
-    full.ok("topup", "--shortfall", path)  # composed before these came in
-    assert full.server.count(ADD) == 1
-    assert sizes(full)[NAMES] == 5
-
-
-def test_a_gap_that_new_answers_did_not_fill_is_topped_up_again(full):
-    """All new answers were bad: compose writes the same file once more, and it is true once more."""
-    path = shortfall(full, (NAMES, "intent_0", 4))
-    full.ok("topup", "--shortfall", path)
-    full.work(NAMES, [11, 12])
-    full.ok("collect")
-    path.with_name("run.json").write_text("of another run of compose")
-    full.ok("topup", "--shortfall", path)
-    assert sizes(full)[NAMES] == 7
-
-
 def test_places_that_are_still_open_count(bench):
     bench.ok("publish")
     bench.work(NAMES, [1])  # two of three are open
@@ -67,29 +45,6 @@ def test_places_that_are_still_open_count(bench):
     path = shortfall(bench, (NAMES, "intent_0", 3), name="more.csv")
     bench.ok("topup", "--shortfall", path)  # needs four
     assert sizes(bench)[NAMES] == 5
-
-
-def test_no_hit_gets_a_tenth_and_new_hits_are_advised(full):
-    path = shortfall(full, (NAMES, "intent_0", 0))
-    assert full.do("topup", "--shortfall", path) in (0, 1)
-    assert sizes(full)[NAMES] == 9
-    assert "a HIT gets no tenth" in full.err
-    assert f"parapet hits --shortfall {path}" in full.err
-    assert NAMES in full.err
-    full.work(NAMES, range(11, 17))
-    path = shortfall(full, (NAMES, "intent_0", 1), name="more.csv")
-    assert full.do("topup", "--shortfall", path) == 1
-    assert sizes(full)[NAMES] == 9
-    assert "a HIT gets no tenth" in full.err
-    assert full.server.count(ADD) == 1
-
-
-def test_the_status_of_a_top_up_that_falls_short_does_not_depend_on_others(full):
-    path = shortfall(full, (NAMES, "intent_0", 0))  # six fit, nine are needed
-    alone = full.do("topup", "--shortfall", path)
-    full.work(NAMES, range(11, 17))
-    path = shortfall(full, (NAMES, "intent_0", 0), (OTHER, "slot_0", 4), name="more.csv")
-    assert full.do("topup", "--shortfall", path) == alone  # none fit there, two elsewhere
 
 
 def soon(bench, task):
@@ -222,24 +177,6 @@ def test_one_way_of_topping_up_at_a_time(full):
     assert "one of --shortfall FILE and --hits DIR" in full.err
 
 
-def test_a_dry_run_sends_nothing(full):
-    path = shortfall(full, (NAMES, "intent_0", 4))
-    seen = dict(full.server.calls)
-    before = {each.name: each.read_bytes() for each in full.batch.iterdir()}
-    assert full.do("topup", "--shortfall", path, "--dry_run") == 0
-    assert dict(full.server.calls) == seen
-    assert {each.name: each.read_bytes() for each in full.batch.iterdir()} == before
-    shown = [json.loads(line) for line in full.out.splitlines() if line.startswith("{")]
-    assert [call["NumberOfAdditionalAssignments"] for call in shown if call["call"] == ADD] == [2]
-
-
-def test_without_the_money_nothing_is_asked_for(full):
-    full.server.store.add("available", -int(full.snapshot()["balance"]["available"] * 10_000))
-    assert full.do("topup", "--shortfall", shortfall(full, (NAMES, "intent_0", 4))) == 1
-    assert "the account has $0.00 and this needs $2.81" in full.err
-    assert full.server.count(ADD) == 0
-
-
 # New HITs.
 
 
@@ -247,29 +184,6 @@ def test_without_the_money_nothing_is_asked_for(full):
 def more(hits, tmp_path):
     """A folder of HITs for one task, as ``parapet hits --shortfall`` makes it."""
     return cut(hits, tmp_path / "more", [NAMES], assignments=2, fields=["intent_0"])
-
-
-def test_new_hits_with_the_same_page_after_bad_answers_are_another_top_up(full, more):
-    """Nothing good came of the first: the shortfall is the same, and so are the pages that it makes."""
-    full.ok("topup", "--hits", more)
-    full.work(full.hit_ids(NAMES)[1], [20, 21])
-    full.ok("collect")
-    full.do("topup", "--hits", more)
-    assert len(full.hit_ids(NAMES)) == 3 or "already" in full.out + full.err
-
-
-def test_new_hits_cut_off_are_adopted(full, more):
-    def hook(call):
-        if call.operation == "CreateHITWithHITType":
-            raise Drop
-
-    full.server.on_response(hook)
-    assert full.do("topup", "--hits", more) == 1
-    full.server.response_hooks.clear()
-    full.server.advance(25 * 3_600)
-    full.ok("topup", "--hits", more)
-    assert len(full.hit_ids(NAMES)) == 2
-    assert set(full.open().hits()) == set(full.hit_ids())
 
 
 def test_what_is_new_to_the_batch_is_published_not_topped_up(bench, more):

@@ -14,7 +14,6 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.ood.language import key_of
 from parapet.transforms.perturbations.ood.plan import (
-    FALLBACKS,
     Config,
     Injection,
     Place,
@@ -48,55 +47,6 @@ def dialogue(speakers: str, services: tuple[str, ...] = ("Bars_1",)) -> dict[str
 
 def typed(raw: dict[str, Any]) -> Dialogue:
     return msgspec.convert(raw, Dialogue)
-
-
-@pytest.mark.parametrize(
-    ("speakers", "between", "append"),
-    [
-        ("USUSUS", [0, 2], [0, 2, 4]),
-        ("USUSU", [0, 2], []),
-        ("SUSUS", [1], [1, 3]),
-        ("UUSSUS", [], [0, 1, 4]),
-        ("US", [], [0]),
-        ("", [], []),
-    ],
-)
-def test_places(speakers, between, append):
-    assert turns_with_place(typed(dialogue(speakers)), "between") == between
-    assert turns_with_place(typed(dialogue(speakers)), "append") == append
-
-
-def test_an_injected_turn():
-    raw = dialogue("USUS")
-    before = copy.deepcopy(raw)
-    said = utterance_of("Feed the  cat!", "cats.txt:7")
-    new, rows = injected(raw, [Injection(5, 0, 0, said, 1)], "between", "0")
-    assert raw == before
-    assert new["extra"] == "kept"
-    assert [turn["speaker"] for turn in new["turns"]] == ["USER", "SYSTEM"] * 3
-    assert new["turns"][:2] + new["turns"][4:] == before["turns"]
-    user, system = new["turns"][2:4]
-    state = {**STATE, "requested_slots": []}
-    assert user == {
-        "speaker": "USER",
-        "utterance": "Feed the cat!",
-        "frames": [{"service": "Bars_1", "slots": [], "actions": [], "state": state}],
-    }
-    assert system["frames"] == []
-    assert system["utterance"] in FALLBACKS
-    assert [(row["turn"], row["original_turn"], row["label"], row["source"]) for row in rows] == [
-        (0, 0, "in_domain", None),
-        (2, None, "ood", "cats.txt:7"),
-        (4, 2, "in_domain", None),
-    ]
-
-
-def test_appended_turns_stand_in_drawn_order():
-    several = [Injection(draw, 0, turn, utterance_of(f"say {draw}", "x:1"), 1) for draw, turn in ((9, 0), (3, 2))]
-    new, rows = injected(dialogue("USUS"), several, "append", "0")
-    assert [turn["utterance"] for turn in new["turns"][4::2]] == ["say 3", "say 9"]
-    assert new["turns"][4]["frames"][0]["state"]["slot_values"] == {"city": ["Ulm"]}
-    assert [row["label"] for row in rows] == ["in_domain"] * 2 + ["ood"] * 2
 
 
 def test_frames_without_a_state_are_not_kept():
@@ -136,23 +86,6 @@ RECIPE = Config(("0.1", "0.5"), "between", "s", ("test", "train"), True)
 
 def places(split: str, domain: str, n: int) -> list[Place]:
     return [Place(stable_hash(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
-
-
-def test_a_plan_is_nested_and_disjoint():
-    there = [*places("train", "A", 20), *places("test", "B", 10)]
-    pool = [utterance_of(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(6)]
-    pool += [utterance_of(f"of c {i}", f"c:{i}", ("C",)) for i in range(9)]
-    found = plan(RECIPE, there, pool, {"train": 20, "test": 10})
-    by_file = {split: [one for file, one in found if file.startswith(split)] for split in ("train", "test")}
-    assert {split: len(ones) for split, ones in by_file.items()} == {"train": 10, "test": 5}
-    assert sum(one.sets == 2 for one in by_file["train"]) == 2
-    keys = [one.utterance.key for _, one in found]
-    assert len(set(keys)) == 15
-    assert {one.utterance.domains for one in by_file["test"]} == {("C",)}
-    first = sorted(there, key=lambda place: place.draw)
-    chosen = [place.turn for place in first if place.split == "train"][:2]
-    assert sorted(chosen) == sorted(one.turn for one in by_file["train"] if one.sets == 2)
-    assert plan(RECIPE, reversed(there), reversed(pool), {"train": 20, "test": 10}) == found
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from multiwoz_corpus import domains_drawn, write_corpus
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.layout import read_root
@@ -107,30 +106,6 @@ def test_the_name_of_a_domain_needs_no_evidence_and_other_words_do():
     assert few.foreign_to(saying("an artist", "Songs")) == set()  # a slot's name is no evidence by itself
 
 
-def test_what_several_domains_say_is_of_none():
-    """Half of the others say it: it is not characteristic, however often its own domain has it."""
-    turns = [*TURNS, *((f"do they take dogs {n}", (domain,)) for n in range(3) for domain in ("Songs", "Flights"))]
-    assert languages_of(turns, schemas_of(SERVICES)).foreign_to(saying("take dogs", "Hotels")) == set()
-
-
-@pytest.mark.parametrize(
-    ("text", "actions", "answers"),
-    [
-        ("Yes, a hotel.", [], True),
-        ("No. A hotel!", [("INFORM", "area")], True),
-        ("Book it. Thank you!", [], True),
-        ("That sounds good. A hotel, please.", [], True),
-        ("That sounds good. A hotel, please.", [("SELECT", ""), ("INFORM", "area")], True),
-        ("A hotel, please.", [("INFORM", "area")], False),
-        ("Is there a hotel in Ulm?", [], False),
-        ("In Ulm. A hotel.", [("INFORM", "area")], False),  # with acts, a sentence of values is no answer
-    ],
-)
-def test_what_answers(text, actions, answers):
-    (said,) = user_turns(dialogue(text, "Hotels", actions, {"area": ["Ulm"]}))
-    assert content_of_turn(said).answers == answers
-
-
 def test_values_are_no_content():
     (said,) = user_turns(dialogue("Hotels near the Opera House", "Hotels", (), {"area": ["Opera House"]}))
     assert content_of_turn(said) == TurnContent(("Hotels",), ("hotel", "near"), (), False)
@@ -185,17 +160,3 @@ def test_sgd(real_data):
         having = [one for one in kept if name in key_of(one.text).split() and domain in one.domains]
         assert len(having) > 9
         assert not {"Banks", "Calendar"}.intersection(*(one.about for one in having))
-
-
-def test_as_multiwoz_is(tmp_path):
-    """No acts, and frames of every service: requests of a phone number or postcode are understood, trains are not."""
-    root = write_corpus(tmp_path / "mw", {"train": domains_drawn(120)}, lists_all=True)
-    found = {one.text: status for status, one in judged_turns(root, ["train"])}
-    assert found["What is their phone number and postcode?"] == "understood"
-    assert found["can i get their postcode?"] == "understood"
-    assert found["thanks, bye"] == "answer"
-    for text, status in found.items():
-        if "need a train" in text or "need a taxi" in text:
-            assert status == "kept"
-        if text.startswith(("Yes,", "Book that for", "Please book the")):
-            assert status in ("answer", "understood")

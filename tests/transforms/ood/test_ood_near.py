@@ -9,9 +9,7 @@ from parapet.transforms.perturbations.ood.language import Vocabulary, WordCounts
 from parapet.transforms.perturbations.ood.pool import (
     Compared,
     judged,
-    merged,
     near_duplicates,
-    signatures,
     tokens_of,
     utterance_of,
 )
@@ -88,17 +86,6 @@ def test_four_words_in_five_are_near():
     assert is_near("one", "one one")
 
 
-def test_what_is_generic():
-    """No word that the corpus lacks, and hardly any that says what it is about."""
-    turns = [("a yoga class please", ("Gyms",)), ("yoga it is", ("Gyms",)), ("is there yoga", ("Gyms",))]
-    turns += [("book a room please", ("Hotels",)), ("what is your saver price", ("Hotels",))]
-    index = vocabulary_of(turns)
-    for text in ("Yes!", "Thank you very much, bye.", "tomorrow at 5 pm", "a yoga class", "Book that."):
-        assert index.is_generic(key_of(text)), text
-    for text in ("play jazz", "book a giraffe", "the yoga class in a room"):
-        assert not index.is_generic(key_of(text)), text
-
-
 def test_what_an_utterance_is_about():
     """A word that four in five of ten turns or more have in one domain is of that domain, whoever says it."""
     turns = [(f"yoga number {n}", ("Gyms",)) for n in range(8)]
@@ -119,32 +106,3 @@ def test_what_becomes_of_a_text():
     }
     assert [one.status for one in found.values()] == ["empty", "empty", "too_long", "generic", "kept"]
     assert [one.unless_near for one in found.values()] == [False, False, False, True, True]
-
-
-def test_the_same_words_are_one_utterance():
-    same = [
-        utterance_of("Stop!", "b:1", ("B",), ("train",)),
-        utterance_of("stop", "a:2", ("A",)),
-        utterance_of("STOP", "a:1", ("A",)),
-    ]
-    one = merged(same)
-    assert (one.text, one.source, one.domains, one.splits) == ("STOP", "a:1", ("A", "B"), ("train",))
-    assert merged(reversed(same)) == one
-
-
-def test_work_grows_as_the_corpus_does():
-    """Turns of one domain that all share their frequent words, as SGD's do, and utterances of that domain and others.
-
-    What is counted are lookups, not seconds: each turn has as many signatures however many turns there are.
-    """
-    for n in (200, 2000):
-        keys = [f"i would like to book a table at place{i} in town{i % 50}" for i in range(n)]
-        vocabulary = vocabulary_of((key, ("Restaurants",)) for key in keys)
-        texts = [
-            Compared(tokens_of(key.split(), vocabulary.ranks), (("Restaurants",),), ((i, ("Restaurants",)),))
-            for i, key in enumerate(keys)
-        ]
-        assert sum(1 for text in texts for _ in signatures(text.tokens)) == 6 * n
-        assert list(near_duplicates(texts)) == []
-    resembles = Compared(tokens_of(keys[7].split(), vocabulary.ranks), (("Hotels",),), ())
-    assert 7 in near_duplicates([*texts, resembles])

@@ -78,23 +78,6 @@ def test_not_sure(text, acts, values):
     assert operations or reason in ("no_rule", "no_word", "not_shorter")
 
 
-@pytest.mark.parametrize(
-    ("text", "inside"),
-    [
-        ("What's the fee? I'm new.", "What is the fee? I am new."),
-        ("I'd like that, they're nice.", "I would like that, they are nice."),
-        ("I don't care, thanks.", "I do not care, thank you."),
-        ("Don't they serve it?", "Don't they serve it?"),
-        ("Many thanks.", "Many thanks."),
-        ("Isn't it nice", "Isn't it nice"),
-    ],
-)
-def test_full_forms(text, inside):
-    for n in range(10):
-        made = [one for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "full_form"]
-        assert edited(text, made) == inside
-
-
 def test_a_phrase_never_has_a_value():
     """A corpus whose values are words of our phrases: they are passed over, or nothing is said."""
     words = ("talk", "words", "well", "i")
@@ -102,25 +85,6 @@ def test_a_phrase_never_has_a_value():
     for n in range(30):
         for one in verbose_operations(turn, b"%d" % n)[0]:
             assert value_ranges(one.text, words) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "before", "between"),
-    [
-        ("Hi, can you book a table?", "Hi. ", " Can you book a table?"),
-        ("Hello there I'm new", "Hello there. ", " I'm new"),
-        ("Good morning! find a bus", "Good morning! ", " find a bus"),
-        ("Thank you, goodbye.", "", " Thank you, goodbye."),
-    ],
-)
-def test_an_opener_stands_behind_a_greeting(text, before, between):
-    made = [one for n in range(20) for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "opener"]
-    assert made
-    for one in made:
-        new = edited(text, [one])
-        assert (new[: len(before)], new[-len(between) :]) == (before, between)
-        assert new[len(before) :][0].isupper()
-        assert new[: -len(between)].endswith(".")
 
 
 @pytest.mark.parametrize(

@@ -200,11 +200,6 @@ def test_text_of_strangers_changes_nothing_but_itself(texts):
     assert fences[-1] == "sh"
 
 
-def test_a_reason_of_a_person_is_shown_as_it_is():
-    _, tokens = parts(card(manifest(rejections={"reviewer: <b>no | `way`</b>\nat all": 1})))
-    assert table(tokens, "kind", "meaning", "answers")[0][0] == "Reviewer: <b>no | `way`</b> at all"
-
-
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     root = write_data(tmp_path_factory.mktemp("releases") / "tiny-x/1.1.0")

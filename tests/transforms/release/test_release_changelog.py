@@ -3,12 +3,6 @@ from release_manifests import change, follows, manifest
 from parapet.transforms.release.card import changelog
 
 
-def test_the_first_version():
-    assert changelog(manifest(release_notes=""), "") == (
-        "# Changelog of Tiny X: a release for tests\n\n## 1.1.0 (2026-02-03)\n\nThe first version.\n"
-    )
-
-
 def test_newest_first():
     first = changelog(manifest(version="1.0.0", created="", release_notes="One."), "")
     second = changelog(manifest(version="1.0.1", release_notes="Two.", **follows(level="patch")), first)

@@ -64,31 +64,6 @@ def test_a_frame_without_values_says_nothing_of_its_spans(dialogue, services):
     assert faults(dialogue, services) == []
 
 
-def rename_slot(dialogue: dict[str, Any]) -> None:
-    first_span(dialogue)[2]["slot"] = "no_such"
-
-
-def rename_service(dialogue: dict[str, Any]) -> None:
-    dialogue["turns"][0]["frames"][0]["service"] = "No_1"
-
-
-def rename_intent(dialogue: dict[str, Any]) -> None:
-    dialogue["turns"][0]["frames"][0]["state"]["active_intent"] = "NoSuch"
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (rename_slot, "the service has no slot 'no_such'"),
-        (rename_service, "no schema for service 'No_1'"),
-        (rename_intent, "the service has no intent 'NoSuch'"),
-    ],
-)
-def test_a_reference_that_leads_nowhere(change, said, dialogue, services):
-    change(dialogue)
-    assert ("reference", said) in [(fault.kind, fault.reason) for fault in faults(dialogue, services)]
-
-
 def test_only_kinds_that_there_are_may_be_allowed():
     check_kinds(["span", "reference"])
     with pytest.raises(InputError, match="there is no kind 'spans': format, reference, span, span_value"):

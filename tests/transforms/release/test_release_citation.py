@@ -1,11 +1,10 @@
 import re
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_manifests import SGD, manifest
+from release_manifests import manifest
 
 from parapet.schemas.release import Author, Source
 from parapet.transforms.release import citation as names
@@ -63,27 +62,6 @@ def read(text: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_citation_cff():
-    found = read(citation_cff(manifest()))
-    assert found["title"] == "Tiny X: a release for tests"
-    assert found["date-released"] == "2026-02-03"
-    assert found["license"] == "CC-BY-SA-4.0"
-    assert found["authors"] == [
-        {
-            "family-names": "Lovelace",
-            "given-names": "Ada",
-            "affiliation": "Analytical Society",
-            "orcid": "https://orcid.org/0000-0002-1825-0097",
-        },
-        {"family-names": "Hopper", "given-names": "Grace Brewster"},
-        {"name": "The Parapet authors"},
-    ]
-    [reference] = found["references"]
-    assert reference["title"] == SGD.title
-    assert [one["family-names"] for one in reference["authors"]] == ["Rastogi", "Zang", "Khaitan"]
-    assert reference["notes"] == SGD.citation
-
-
 def test_what_is_not_known_is_left_out():
     source = Source("Some data", "not an address", "Their-Own")
     text = citation_cff(
@@ -114,59 +92,11 @@ def test_any_text_is_valid_yaml(title, name, line, citation):
     assert found["references"][0]["title"] == found["title"]
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("Ada Lovelace", Name("Lovelace", "Ada")),
-        ("Lovelace, Ada", Name("Lovelace", "Ada")),
-        ("Ludwig van Beethoven", Name("Beethoven", "Ludwig van")),
-        ("Plato", Name("Plato")),
-        ("Google", Name("Google")),
-        ("The Parapet authors", Name("The Parapet authors")),
-        ("Acme, Inc.", Name("Acme, Inc.")),
-        ("University of Somewhere", Name("University of Somewhere")),
-        ("Theo Labrador", Name("Labrador", "Theo")),
-        (",", Name(",")),
-    ],
-)
-def test_names(name, parts):
-    assert names.name_of(name) == parts
-
-
 def test_an_orcid_is_a_persons():
     author = Author("Jo Group", orcid="https://orcid.org/0000-0002-1825-009X")
     assert names.author_name(author) == Name("Group", "Jo")
     assert names.orcid_url(author) == "https://orcid.org/0000-0002-1825-009X"
     assert names.orcid_url(Author("A B", orcid="0000")) == ""
-
-
-@pytest.mark.parametrize(
-    ("line", "families"),
-    [
-        ("Ada Lovelace and Grace Hopper", ["Lovelace", "Hopper"]),
-        ("Ada Lovelace, Grace Hopper, and Alan Turing", ["Lovelace", "Hopper", "Turing"]),
-        ("Lovelace, Ada and Hopper, Grace", ["Lovelace", "Hopper"]),
-        ("Lovelace, Ada; Hopper, Grace", ["Lovelace", "Hopper"]),
-        ("Lovelace et al.", ["Lovelace et al."]),
-        ("", ["anonymous"]),
-        (";", [";"]),
-    ],
-)
-def test_names_of_a_line(line, families):
-    assert [name.family for name in names.names_of(line)] == families
-
-
-def test_bibtex():
-    assert bibtex(manifest(title="50% of {it} & more_\n#1", homepage="https://example.org/a%20#x")) == (
-        "@misc{tiny-x-1-1-0,\n"
-        "  author = {Lovelace, Ada and Hopper, Grace Brewster and {The Parapet authors}},\n"
-        "  title = {{50\\% of it \\& more\\_ \\#1}},\n"
-        "  year = {2026},\n"
-        "  version = {1.1.0},\n"
-        "  url = {https://example.org/a\\%20\\#x},\n"
-        "  note = {Version 1.1.0. Creative Commons Attribution-ShareAlike 4.0 International},\n"
-        "}\n"
-    )
 
 
 @given(st.text())

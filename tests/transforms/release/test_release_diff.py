@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import Changes, SplitChange
-from parapet.transforms.release.diff import MOST, changes_of, compare, diff_lines
-from parapet.transforms.release.reading import Release, open_release
+from parapet.transforms.release.diff import changes_of, compare, diff_lines
+from parapet.transforms.release.reading import open_release
 
 SCHEMA = folder.NUMBERS
 
@@ -78,39 +78,6 @@ def write_numbers(output, tables, version, shards):
     return release_of(output, made, version, shards=shards)
 
 
-def test_many_rows_are_counted_and_the_first_are_named(tmp_path):
-    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers(60))})
-    changed = [{**row, "x": -1.0} for row in numbers(60)[:30]] + [
-        {**row, "a": 100 + row["a"]} for row in numbers(60)[30:]
-    ]
-    split = only(compare(old, release_of(tmp_path / "new", {"n": (SCHEMA, changed)})))
-    assert (split.added, split.removed, split.changed) == (30, 30, 30)
-    for sign, wanted, end in (
-        ("+", [f"{100 + i}\0b{i}" for i in range(30, 60)], ""),
-        ("-", [f"{i}\0b{i}" for i in range(30, 60)], ""),
-        ("~", [f"{i}\0b{i}" for i in range(30)], ": x"),
-    ):
-        named = [f"{sign} {key}{end}".replace("\0", "/") for key in sorted(wanted)[:MOST]]
-        assert [row for row in split.rows if row[0] == sign] == [*named, f"{sign} and 10 more"]
-
-
-def test_a_column_that_came_is_minor_where_the_others_are_the_same(tmp_path):
-    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
-    wider = SCHEMA.append(pa.field("y", pa.string()))
-    new = release_of(tmp_path / "new", {"n": (wider, [{**row, "y": "y"} for row in numbers()])}, "1.1.0")
-    difference = compare(old, new)
-    split = only(difference)
-    assert (difference.level, difference.suggested, difference.contradiction) == ("minor", "1.1.0", "")
-    assert (split.changed, split.columns_added) == (0, ["y"])
-    back = compare(new, old)
-    assert (back.level, only(back).columns_removed) == ("major", ["y"])
-    assert back.contradiction == "version 1.0.0 does not come after 1.1.0"
-    changed = release_of(tmp_path / "3", {"n": (wider, [{**row, "x": 0.0, "y": "y"} for row in numbers()])}, "1.1.0")
-    difference = compare(old, changed)
-    assert (difference.level, only(difference).changed) == ("major", 9)  # the first was 0 before
-    assert "but the data has changed at the major level" in difference.contradiction
-
-
 def test_a_column_of_another_type_is_major(tmp_path):
     old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
     new = release_of(tmp_path / "new", {"n": (SCHEMA.set(0, pa.field("a", pa.int32())), numbers())}, "2.0.0")
@@ -134,26 +101,6 @@ def test_another_key_makes_other_rows(tmp_path):
     new.manifest.configs["n"].key = ["a"]
     split = only(compare(old, new))
     assert (split.level, split.added, split.removed, split.new_key) == ("major", 10, 10, ["a"])
-
-
-def test_configurations_and_splits_that_came_or_went(tmp_path):
-    both = {"n": (SCHEMA, numbers()), "m": (SCHEMA, numbers(3))}
-    old = release_of(tmp_path / "old", {"n": both["n"]})
-    new = release_of(tmp_path / "new", both, "1.1.0")
-    came, went = compare(old, new), compare(new, old)
-    assert (came.level, only(came).state, only(came).added) == ("minor", "new", 3)
-    assert (went.level, only(went).state, only(went).removed) == ("major", "gone", 3)
-    assert changes_of(came).splits == [SplitChange("m", "full", "minor", 3, 0, 0, [], [])]
-
-
-def test_it_compares_a_folder_that_has_only_data_yet(tmp_path):
-    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
-    new = release_of(tmp_path / "new", {"n": (SCHEMA, numbers(11))}, "1.0.1")
-    staging = tmp_path / ".incomplete"
-    staging.mkdir()
-    (new.root / "data").rename(staging / "data")
-    difference = compare(old, Release(staging, new.manifest))
-    assert changes_of(difference) == Changes("major", [SplitChange("n", "full", "major", 1, 0, 0, [], [])])
 
 
 @pytest.mark.parametrize(

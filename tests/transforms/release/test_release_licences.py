@@ -1,7 +1,7 @@
 import pytest
-from release_manifests import SGD, manifest
+from release_manifests import manifest
 
-from parapet.schemas.release import Author, Source
+from parapet.schemas.release import Source
 from parapet.transforms.release import citation
 from parapet.transforms.release.citation import licence_text
 
@@ -50,55 +50,7 @@ def test_what_may_not(ours, theirs, reason):
     assert found[0].endswith(reason)
 
 
-def test_unknown_licences_need_a_text():
-    assert problems("CC BY SA 4.0") == [
-        "the licence 'CC BY SA 4.0' is not one that Parapet knows by name (is CC-BY-SA-4.0 meant?); "
-        "or give licence_file, with what it asks"
-    ]
-    assert "(is" not in problems("Our-Own")[0]
-    assert problems("Our-Own", has_file=True) == []
-    assert problems("Our-Own", "Their-Own", has_file=True) == []
-    assert "'Their-Own', which is not one that Parapet knows" in problems("MIT", "Their-Own")[0]
-    # A text of one's own does not undo what a known licence asks.
-    assert "same licence" in problems("Our-Own", "CC-BY-SA-4.0", has_file=True)[0]
-
-
-def test_the_table_of_licences():
-    for spdx, licence in citation.LICENCES.items():
-        assert licence.spdx == spdx
-        assert licence.url.startswith("https://")
-        assert licence.tag == licence.tag.lower()
-    sa = citation.LICENCES["CC-BY-NC-SA-3.0"]
-    assert sa.name == "Creative Commons Attribution-NonCommercial-ShareAlike 3.0 Unported"
-    assert sa.url == "https://creativecommons.org/licenses/by-nc-sa/3.0/"
-    assert (sa.tag, sa.share_alike, sa.commercial, sa.adaptation) == ("cc-by-nc-sa-3.0", True, False, True)
-
-
-def test_the_notice_names_authors_and_sources():
-    text = licence_text(manifest())
-    assert text.startswith(
-        "Tiny X: a release for tests, version 1.1.0\n"
-        "Copyright 2026 Ada Lovelace, Grace Brewster Hopper and The Parapet authors\n\n"
-        "Licence: Creative Commons Attribution-ShareAlike 4.0 International (CC-BY-SA-4.0)\n"
-        "Text: https://creativecommons.org/licenses/by-sa/4.0/\n"
-    )
-    assert "- publish what you make from this dataset under the same licence" in text
-    assert f"- {SGD.title}\n  by {SGD.authors}\n  {SGD.url}\n" in text
-    assert text.endswith("AAAI 2020\n  Changes were made.\n")
-
-
 def test_an_own_text_comes_first():
     text = licence_text(manifest(licence="Our-Own", sources=[]), "Do as you like.\n\n")
     assert text.startswith("Do as you like.\n\nTiny X")
     assert text.endswith("Licence: Our-Own, as above.\n")
-
-
-def test_nobody_holds_what_is_given_away():
-    text = licence_text(manifest(licence="CC0-1.0", created="", authors=[Author("A\nB")], sources=[]))
-    assert text.splitlines()[:4] == [
-        "Tiny X: a release for tests, version 1.1.0",
-        "Made by A B",
-        "",
-        "Licence: Creative Commons Zero 1.0 Universal (CC0-1.0)",
-    ]
-    assert "In short" not in text

@@ -1,6 +1,5 @@
 """What a ``release.toml`` comes to: files to read, configurations to make; and what is refused."""
 
-import json
 import shutil
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import ReleaseConfig
 from parapet.schemas.rows import RESPONSES
-from parapet.transforms.release.plan import Plan, has_map, make_plan
+from parapet.transforms.release.plan import has_map, make_plan
 
 MEMORY = pa.table({"source": ["a", "b"], "pivot": ["zh", "zh"], "text": ["x", None]})
 
@@ -50,39 +49,6 @@ MANY = {"path": "many", "kind": "variants"}
 TABLE = {"path": "memory", "name": "memory", "kind": "translation memory", "key": ["source", "pivot"]}
 
 
-def names_of(plan: Plan, record: str) -> list[tuple[str, str, str, str]]:
-    return [(s.config, s.corpus, s.split, s.relative) for s in plan.sources if s.record == record]
-
-
-def test_corpora_audits_and_tables(place):
-    plan = make_plan(config(*ORIGINAL, MANY, audits=[{"path": "compose"}], tables=[TABLE]), place)
-    assert plan.inputs == [
-        ("original", "original"),
-        ("v2", "variants"),
-        ("v10", "variants"),
-        ("paraphrases", "audit"),
-        ("memory", "translation memory"),
-    ]
-    assert names_of(plan, "service") == [
-        *(("schemas", "original", split, f"{split}/schema.json") for split in ("train", "dev", "test")),
-        ("schemas", "v2", "test", "test/schema.json"),
-        ("schemas", "v10", "test", "test/schema.json"),
-    ]
-    dialogues = names_of(plan, "dialogue")
-    assert ("original", "original", "test", "test/dialogues_001.json") in dialogues
-    assert {corpus for _, corpus, _, _ in dialogues} == {"original"}
-    assert names_of(plan, "paraphrase") == [("paraphrases", "paraphrases", "full", "responses.parquet")]
-    assert [name for *_, name in names_of(plan, "row")] == ["a.parquet", "b.parquet"]
-    assert {name: (kept.record, kept.key) for name, kept in plan.configs.items()} == {
-        "schemas": ("service", ["variant", "service_name"]),
-        "original": ("dialogue", ["dialogue_id"]),
-        "paraphrases": ("paraphrase", ["response_id"]),
-        "memory": ("row", ["source", "pivot"]),
-    }
-    assert plan.services["v2"]["test"].keys() == plan.services["original"]["test"].keys()
-    assert [source.copy for source in plan.sources if source.corpus == "v2"] == ["sgd/v2/test/schema.json"]
-
-
 def test_nothing_of_workers_or_times_is_published(place):
     plan = make_plan(config(audits=[{"path": "compose/responses.parquet"}]), place)
     assert set(RESPONSES.names) - set(plan.columns["paraphrases"].names) == {
@@ -90,20 +56,6 @@ def test_nothing_of_workers_or_times_is_published(place):
         "accept_time",
         "submit_time",
     }
-
-
-def test_only_the_splits_that_are_named(place):
-    plan = make_plan(config({**ORIGINAL[0], "splits": ["test"]}), place)
-    assert {source.split for source in plan.sources} == {"test"}
-
-
-def test_the_number_of_files_is_that_of_the_bytes(place):
-    folder = place / "original" / "train"
-    dialogue = json.loads((folder / "dialogues_001.json").read_bytes())[:1]
-    (folder / "dialogues_900.json").write_text(json.dumps(dialogue) + " " * 2_200_000)
-    plan = make_plan(config(shard_mb=1), place)
-    assert {source.shards for source in plan.sources if source.split == "train" and source.record == "dialogue"} == {3}
-    assert {source.shards for source in plan.sources if source.split == "test"} == {1}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from release_pages import Page
 
 from parapet.schemas.release import Author, Input, Manifest, Source
 from parapet.transforms.release.card import release_report
-from parapet.transforms.release.diff import size
 from parapet.transforms.reports.report import Table, page
 
 
@@ -30,16 +29,6 @@ def rows(of: Manifest, title: str) -> list[list[str]]:
     return [list(row) for row in table.rows]
 
 
-def test_tiles():
-    total = sum(file.bytes for file in manifest().files)
-    assert [(tile.label, tile.value) for tile in release_report(manifest(), columns()).tiles] == [
-        ("dialogues, in all corpora", "7"),
-        ("corpora besides the original", "1"),
-        ("rows, in all configurations", "16"),
-        ("on disk, Parquet and JSON", size(total)),
-    ]
-
-
 def test_statistics_of_all_kinds():
     found = manifest(
         statistics={"variants": measures(), "again": measures(), "compose": composed(), "speech": {"wer": 0.12345}}
@@ -56,21 +45,6 @@ def test_statistics_of_all_kinds():
 @pytest.mark.parametrize("found", [None, [], 3, "x", {"variants": 3, "average": {}}, {"variants": {}, "average": {}}])
 def test_statistics_of_no_known_form(found):
     show(manifest(statistics={"odd": found}))
-
-
-def test_the_difference_to_the_parent():
-    changes = follows(
-        change(), change(config="v1", split="test", level="minor", added=1, changed=0, columns_added=["c"])
-    )
-    assert rows(manifest(**changes), "Changes since 1.0.0") == [
-        ["original", "train", "major", "unchanged", "3", "0", "1,200"],
-        ["v1", "test", "minor", "+c", "1", "0", "0"],
-    ]
-    assert (
-        "The difference is major: rows of an existing split were added, removed or changed"
-        in show(manifest(**changes)).words
-    )
-    assert "The same rows as 1.0.0." in show(manifest(**follows(level="patch"))).words
 
 
 TEXTS = st.one_of(st.sampled_from(["<script>alert(1)</script>", '"><b>', "]]>", "{{ 7*7 }}"]), st.text(max_size=15))

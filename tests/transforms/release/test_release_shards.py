@@ -1,22 +1,15 @@
 """Shards: by the hash of the key, sorted, the same bytes whatever the order in which rows come."""
 
-import hashlib
-import random
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import File
 from parapet.transforms.release.reading import (
-    key_text,
-    logical_sha256,
     parts,
-    row_json,
-    shard_of,
     shard_path,
     write_shard,
 )
@@ -36,37 +29,6 @@ def write(folder: Path, tables: list[pa.Table], shards: int) -> list[File]:
 
 def table_of(rows: list[dict[str, Any]], columns: pa.Schema = COLUMNS) -> pa.Table:
     return pa.Table.from_pylist(rows, columns)
-
-
-def test_the_shard_is_that_of_the_hash():
-    assert key_text({"a": "x", "b": 3}, ["b", "a"]) == "3\0x"
-    digest = hashlib.sha256(b"3\0x").hexdigest()
-    assert shard_of("3\0x", 7) == int(digest, 16) % 7
-    assert shard_path("v1", "train", 2, 12) == "data/v1/train-00002-of-00012.parquet"
-
-
-def test_every_row_is_in_its_shard_sorted(tmp_path):
-    files = write(tmp_path, [table_of(ROWS[:13]), table_of(ROWS[13:])], 3)
-    for number, file in enumerate(sorted(files, key=lambda file: file.path)):
-        expected = sorted((row for row in ROWS if shard_of(row["id"], 3) == number), key=lambda row: str(row["id"]))
-        data = (tmp_path / file.path).read_bytes()
-        assert pq.read_table(tmp_path / file.path, partitioning=None).to_pylist() == expected
-        assert file == File(
-            f"data/v1/train-0000{number}-of-00003.parquet",
-            len(data),
-            hashlib.sha256(data).hexdigest(),
-            len(expected),
-            logical_sha256(map(row_json, expected)),
-        )
-
-
-def test_the_order_in_which_rows_come_does_not_matter(tmp_path):
-    sums = set()
-    for i in range(3):
-        rows = random.Random(i).sample(ROWS, len(ROWS))
-        (file,) = write(tmp_path / str(i), [table_of(part) for part in (rows[:7], rows[7:30], rows[30:])], 1)
-        sums.add(file.sha256)
-    assert len(sums) == 1
 
 
 def test_two_rows_with_one_key_are_an_error_that_names_their_files(tmp_path):

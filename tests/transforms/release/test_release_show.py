@@ -1,13 +1,11 @@
 """``show``: what a release says of itself, and a dataset of its versions."""
 
-import json
-
 import pytest
 import release_folder as folder
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import Changes, Parent
-from parapet.transforms.release.card import dataset_report, overview, release_report
+from parapet.transforms.release.card import dataset_report, release_report
 from parapet.transforms.release.diff import size
 from parapet.transforms.release.reading import read_manifest
 from parapet.transforms.reports.report import card
@@ -24,32 +22,12 @@ def dataset(tmp_path_factory):
     return output / "little"
 
 
-def test_versions_stand_in_their_order(dataset):
-    told, text = dataset_report(dataset)
-    lines = text.splitlines()
-    assert lines[0] == "little, latest 1.9.0"
-    assert lines[2] == "| version | created | licence | level | rows | size |"
-    assert lines[4].startswith("| 1.9.0 | – | CC-BY-SA-4.0 | first |")
-    assert lines[5].startswith("| 1.10.0 | 2026-01-02 | CC-BY-SA-4.0 | minor |")
-    assert (told["name"], told["latest"]) == ("little", "1.9.0")
-    assert [one["version"] for one in told["versions"]] == ["1.9.0", "1.10.0"]
-
-
 def test_a_release_at_a_glance(dataset):
     first, second = (card(release_report(read_manifest(dataset / version))) for version in ("1.9.0", "1.10.0"))
     assert "The same rows as 1.9.0." in second
     assert "| Span | a span that is not inside its utterance | 2 |" in first
     assert "| original | original dialogues | dialogue |" in second
     assert "- SGD. " in second
-
-
-def test_the_overview_is_json_and_adds_up(dataset):
-    manifest = read_manifest(dataset / "1.9.0")
-    told = json.loads(json.dumps(overview(manifest)))
-    assert told["rows"] == sum(n for config in told["configs"].values() for n in config["splits"].values())
-    assert told["bytes"] == sum(file.bytes for file in manifest.files)
-    assert told["parent"] is None
-    assert told["sources"] == [{"title": "SGD", "url": "https://example.org/sgd", "licence": "CC-BY-SA-4.0"}]
 
 
 def test_a_folder_without_releases_is_said(tmp_path):

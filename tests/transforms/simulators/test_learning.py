@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.simulators.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
-from parapet.transforms.simulators.restaurants.learning import Learned, learn, split_turns
+from parapet.transforms.simulators.restaurants.bot import Bot, Rules, ValueFinder, answered
+from parapet.transforms.simulators.restaurants.learning import Learned, learn
 from parapet.transforms.simulators.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
 from parapet.transforms.simulators.restaurants.simulating import (
     World,
-    candidates,
     knowledge_base,
     lines_of,
     missing_acts,
@@ -117,33 +116,6 @@ def test_learned_from_train_alone_the_rules_solve_the_tests(seed, tasks):
         assert not_understood <= 10
 
 
-def test_what_is_learned_is_what_was_simulated():
-    """Every pattern, the fields, their halves, and the shares of the structure."""
-    dialogues = dialogues_of(WORLD, (1, 2, 3, 4, 5), "train", 300)
-    learned = learn(dialogues, list(knowledge_base(WORLD)), "kb")
-    assert (learned.course, learned.dropped) == (Course(), [])
-    ontology = read_ontology(toml_of(learned.ontology).encode(), "learned")
-    assert ontology.patterns.bot_texts(ontology.names) == WORLD.bot_texts
-    assert {act: set(ways) for act, ways in ontology.patterns.user_ways().items()} == {
-        act: set(ways) for act, ways in WORLD.user_ways.items()
-    }
-    for was, now in zip(WORLD.ontology.fields, ontology.fields, strict=True):
-        assert (was.name, was.one_each) == (now.name, now.one_each)
-        assert (set(was.seen), set(was.unseen), set(was.values)) == (set(now.seen), set(now.unseen), set(now.values))
-    assert (ontology.name, ontology.ratings, ontology.extras) == (
-        ("location", "price", "cuisine"),
-        8,
-        ("phone", "address"),
-    )
-    was, now = WORLD.ontology.structure, ontology.structure
-    assert (now.given, now.updates) == (was.given, was.updates)
-    assert [n for n, _ in now.shares()] == [3, 4, 5]
-    assert now.accepted == pytest.approx(was.accepted, abs=0.08)
-    assert now.all_extras == pytest.approx(was.all_extras, abs=0.1)
-    assert not any(missing_acts(ontology, task) for task in (1, 2, 3, 4, 5))
-    assert set(candidates(World(ontology, "0", 3))) == set(candidates(WORLD))
-
-
 def test_acts_that_files_lack_are_named():
     learned = learn(dialogues_of(WORLD, (1,), "train", 150), list(knowledge_base(WORLD)), "kb")
     ontology = read_ontology(toml_of(learned.ontology).encode(), "learned")
@@ -206,22 +178,6 @@ def test_other_courses_of_a_dialogue_are_learned(how):
     assert score(learned, [*test, *oov]) == ([], 0)
 
 
-def test_calls_and_questions_in_different_orders():
-    def other(dialogue: BabiDialogue) -> BabiDialogue:
-        lines = [
-            Exchange(line.user, " ".join(("api_call", *reversed(line.bot.split()[1:]))))
-            if isinstance(line, Exchange) and line.bot.startswith("api_call")
-            else line
-            for line in dialogue.lines
-        ]
-        return BabiDialogue(tuple(lines))
-
-    train, test = ([other(one) for one in dialogues_of(WORLD, (1, 2), split, 120)] for split in ("train", "oov"))
-    learned = learn(train, list(knowledge_base(WORLD)), "kb")
-    assert [field["name"] for field in learned.ontology["fields"]] == ["price", "number", "location", "cuisine"]
-    assert score(learned, test) == ([], 0)
-
-
 def test_a_field_is_updated_twice():
     def again(dialogue: BabiDialogue) -> BabiDialogue:
         lines = list(dialogue.lines)
@@ -234,47 +190,6 @@ def test_a_field_is_updated_twice():
     train, test = ([again(one) for one in dialogues_of(WORLD, (2,), split, 150)] for split in ("train", "test"))
     learned = learn(train, list(knowledge_base(WORLD)), "kb")
     assert score(learned, test) == ([], 0)
-
-
-def test_facts_after_the_first_call_do_not_end_updates():
-    """In task 5 the results of every call may be listed, not only of the last."""
-
-    def listed(dialogue: BabiDialogue) -> BabiDialogue:
-        lines: list[Fact | Exchange] = []
-        first = True
-        for line in dialogue.lines:
-            lines.append(line)
-            if first and isinstance(line, Exchange) and line.bot.startswith("api_call"):
-                lines += [Fact("resto_x_1stars", "R_rating", "1"), Fact("resto_x_1stars", "R_phone", "x")]
-                first = False
-        return BabiDialogue(tuple(lines))
-
-    train, test = ([listed(one) for one in dialogues_of(WORLD, (5,), split, 120)] for split in ("train", "oov"))
-    learned = learn(train, list(knowledge_base(WORLD)), "kb")
-    assert score(learned, test) == ([], 0)
-
-
-def test_sentences_that_were_not_learned():
-    """Values are found all the same, and the act that is likeliest at the place is taken; such turns are counted."""
-    learned = learn(dialogues_of(WORLD, (1, 4), "train", 200), list(knowledge_base(WORLD)), "kb")
-    bot = {name: learned.ontology["patterns"]["bot"][name] for name in ("greet", "acknowledge", "search", "give")}
-    (one,) = dialogues_of(WORLD, (4,), "test", 1)
-    name = one.facts[0].entity
-    strange = [
-        Exchange("ahoy", bot["greet"]),
-        Exchange(f"get me into {name}, quick!", learned.ontology["patterns"]["bot"]["reserve_by_name"]),
-        Exchange("say what is their phone number again", bot["give"]["phone"].replace("{phone}", f"{name}_phone")),
-    ]
-    assert score(learned, [BabiDialogue((*one.facts, *strange))]) == ([], 3)
-    full = BabiDialogue(
-        (
-            Exchange("ahoy", bot["greet"]),
-            Exchange("greek, lima and cheap; for two!", bot["acknowledge"]),
-            Exchange(SILENCE, bot["search"]),
-            Exchange(SILENCE, "api_call greek lima two cheap"),
-        )
-    )
-    assert score(learned, [full]) == ([], 2)
 
 
 def test_the_knowledge_base_lacks_what_the_test_has():
@@ -296,27 +211,6 @@ def test_one_text_for_several_acts():
     learned = learn(dialogues_of(world, (2, 5), "train", 100), list(knowledge_base(world)), "kb")
     assert learned.ontology["patterns"]["user"]["reject"] == ["okay"]
     assert score(learned, dialogues_of(world, (2, 5), "oov", 60)) == ([], 0)
-
-
-def test_splits_of_requests():
-    turns = [
-        ("request", f"{head}{''.join(f' {phrase}' for phrase in phrases)}")
-        for head in ("get a table", "i want a table now")
-        for phrases in (
-            [],
-            ["in {town}"],
-            ["for {n}"],
-            ["for {n} people", "in {town}"],
-            ["in {town}", "for {n} people"],
-        )
-    ]
-    heads, phrases = split_turns(turns)
-    assert {act: set(texts) for act, texts in heads.items()} == {"request": {"get a table", "i want a table now"}}
-    assert {slot: set(texts) for slot, texts in phrases.items()} == {
-        "town": {"in {town}"},
-        "n": {"for {n}", "for {n} people"},
-    }
-    assert split_turns([]) == ({}, {})
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Ontologies: the paper's sizes, other domains, and errors with their places."""
 
 import copy
-import itertools
 import tomllib
 from typing import Any
 
@@ -95,38 +94,6 @@ def test_the_paper_s_sizes():
         ("R_address", "resto_athens_cheap_greek_1stars_address"),
         ("R_number", world.halves[0][0].request[2]),
     ]
-
-
-@pytest.mark.parametrize("seed", ["0", "another"])
-def test_requests_are_parted(seed):
-    world = World(default_ontology(), seed, 3)
-    parts = {split: world.parts[split] for split in SPLITS}
-    assert [len(part.requests) for part in parts.values()] == [150, 75, 75, 300]
-    for first, second in itertools.combinations(parts.values(), 2):
-        assert not set(first.requests) & set(second.requests)
-        assert not {entity.name for entity in first.entities} & {entity.name for entity in second.entities}
-    for part in parts.values():
-        assert {entity.request for entity in part.entities} <= set(part.requests)
-        assert all(len(world.found[request]) >= 3 for request in part.rich)
-    assert sum(len(part.entities) for part in parts.values()) == 1200
-    assert World(default_ontology(), seed, 3).parts["train"] == parts["train"]
-
-
-def test_another_domain():
-    ontology = read_ontology(HOTELS.encode(), "hotels.toml")
-    assert ontology == hotels()
-    ways = ontology.patterns.user_ways()
-    assert ways["phrase.area"] == ("in the {area} part",)
-    assert ways["phrase.room_type"] == ("with room type {room_type}", "whose room type is {room_type}")
-    assert ways["question.check_in"] == ("what is the check in", "tell me the check in")
-    assert ways["request"][0] == "could you find a hotel"
-    assert ways["thank"] == ("cheers",)
-    texts = ontology.patterns.bot_texts(ontology.names)
-    assert texts["give.check_in"] == "the check in is {check_in}"
-    assert (texts["reserve"], texts["call"]) == ("the room is yours", "api_call {area} {room_type} {nights}")
-    world = World(ontology, "0", 2)
-    assert [len(half) for half in world.halves] == [4 * 3 * 5, 3 * 3 * 5]
-    assert world.halves[0][0].name == "inn_north_single_1stars"
 
 
 def test_the_structure_of_a_domain():

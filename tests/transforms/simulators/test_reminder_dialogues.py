@@ -1,7 +1,5 @@
 """The simulator of reminders: every goal reached, states as their acts say, texts that fit, nothing said twice."""
 
-import pickle
-from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -9,46 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.entities.kinds import minutes_of
 from parapet.transforms.running.counts import Counts, check_invariants
-from parapet.transforms.running.seeding import SeededRng
 from parapet.transforms.simulators.reminders import corpus
 from parapet.transforms.simulators.reminders.corpus import DIGEST_SIZE as SIZE
-from parapet.transforms.simulators.reminders.corpus import System, check_dialogue, digest_of, simulate, text_digest
+from parapet.transforms.simulators.reminders.corpus import check_dialogue, digest_of, simulate, text_digest
 from parapet.transforms.simulators.reminders.user import (
     CANCEL,
-    CLASH,
-    DATE,
-    DAYS,
     FIND,
-    MINUTES,
     MOVE,
-    NAME,
-    NOTHING,
-    REPEATS,
     SET,
     TIME,
-    TODAY,
-    UNKNOWN,
-    Act,
-    Calendar,
-    Goal,
-    Reminder,
-    Task,
-    User,
-    Value,
-    pattern_of,
-    say,
-    templates,
-    ways_of_day,
-    ways_of_time,
 )
-
-TUESDAY = Value("Tuesday", "2019-03-05", "on ")
-FIVE = Value("5 pm", "17:00")
-FERNS = Value("water the ferns", "water the ferns")
-RENT = Reminder("pay the rent", "2019-03-05", "17:00", "weekly")
-CAT = Reminder("feed the cat", "2019-03-06", "09:00", "once")
 
 
 def acts_of(dialogue: dict[str, Any], speaker: str) -> list[list[tuple[str, str, list[str]]]]:
@@ -88,123 +57,6 @@ def test_what_users_do_is_there():
     assert len({digest_of(dialogue) for dialogue, _ in made}) == 300
 
 
-def test_the_agenda_answers_denies_and_asks():
-    goal = Goal((RENT,), (Task(SET, {NAME: FERNS, DATE: TUESDAY, TIME: FIVE}, requests=(REPEATS,)),), ())
-    user = User(goal, SeededRng("x"))
-    assert user.agenda[0] == Act("GOODBYE")
-    assert user.speak([])[0] == Act("INFORM_INTENT", "intent", Value(SET, SET))
-    user.agenda = [one for one in user.agenda if one.name != "INFORM"]
-    user.agenda += [Act("INFORM", TIME, FIVE), Act("INFORM", DATE, TUESDAY), Act("INFORM", NAME, FERNS)]
-    assert user.speak([Act("REQUEST", TIME)])[0] == Act("INFORM", TIME, FIVE)
-    wrong = [Act("CONFIRM", NAME, FERNS), Act("CONFIRM", DATE, TUESDAY), Act("CONFIRM", TIME, Value("6 pm", "18:00"))]
-    assert user.speak(wrong) == [Act("NEGATE", note="deny"), Act("INFORM", TIME, FIVE, "deny")]
-    right = [*wrong[:2], Act("CONFIRM", TIME, FIVE), Act("CONFIRM", REPEATS, Value("once", "once"))]
-    assert user.speak(right) == [Act("AFFIRM")]
-    assert user.speak([Act("NOTIFY_SUCCESS"), Act("REQ_MORE")]) == [Act("REQUEST", REPEATS)]
-    assert user.speak([Act("INFORM", REPEATS, Value("once", "once"))])[0] == Act("THANK_YOU")
-
-
-def test_the_system_asks_confirms_calls_and_tells():
-    system = System(Calendar((RENT,)), SeededRng("y"))
-    turn = [Act("INFORM_INTENT", "intent", Value(MOVE, MOVE)), Act("INFORM", DATE, TUESDAY)]
-    system.hear(turn)
-    assert Act("REQUEST", NAME) in system.reply(turn).acts
-    turn = [Act("INFORM", NAME, Value(RENT.name, RENT.name)), Act("INFORM", TIME, Value("9 am", "09:00"))]
-    system.hear(turn)
-    assert {act.name for act in system.reply(turn).acts} == {"CONFIRM"}
-    system.hear([Act("AFFIRM")])
-    reply = system.reply([Act("AFFIRM")])
-    assert reply.acts[0] == Act("NOTIFY_SUCCESS")
-    assert reply.call == (MOVE, {NAME: RENT.name, DATE: "2019-03-05", TIME: "09:00"})
-    assert reply.results == ({NAME: RENT.name, DATE: "2019-03-05", TIME: "09:00", REPEATS: "weekly"},)
-    ask = [Act("REQUEST", REPEATS)]
-    system.hear(ask)
-    (told,) = system.reply(ask).acts
-    assert (told.name, told.slot, told.value and told.value.canonical) == ("INFORM", REPEATS, "weekly")
-
-
-def test_the_calendar():
-    calendar = Calendar((RENT, CAT))
-    assert [one[NAME] for one in calendar.call(FIND, {DATE: "2019-03-12"}).results] == [RENT.name]
-    assert calendar.call(FIND, {DATE: "2019-03-12"}).results[0][DATE] == "2019-03-12"
-    assert calendar.call(FIND, {DATE: "2019-03-04"}).failure == NOTHING
-    new = {NAME: "x", DATE: "2019-03-19", TIME: "17:00", REPEATS: "once"}
-    assert calendar.call(SET, new).failure == CLASH
-    assert calendar.call(SET, {**new, TIME: "17:05"}).results == ({**new, TIME: "17:05"},)
-    assert calendar.call(MOVE, {NAME: RENT.name, DATE: "2019-03-19", TIME: "17:05"}).failure == CLASH
-    assert calendar.call(MOVE, {NAME: RENT.name, DATE: "2019-03-12", TIME: "17:00"}).failure == ""
-    assert calendar.call(CANCEL, {NAME: CAT.name}).results[0][NAME] == CAT.name
-    assert calendar.call(CANCEL, {NAME: CAT.name}).failure == UNKNOWN
-    monthly, daily = Reminder("m", "2019-03-05", "10:00", "monthly"), Reminder("d", "2019-03-05", "10:00", "daily")
-    assert (monthly.is_on("2019-04-05"), monthly.is_on("2019-04-06"), daily.is_on("2019-03-04")) == (True, False, False)
-
-
-def test_every_text_can_be_said():
-    """Each of its gaps is a slot, and a text says all that its acts do, whatever is told."""
-    for of_key in templates().texts.values():
-        for texts in of_key.values():
-            assert all(pattern.slots <= {NAME, DATE, TIME, REPEATS} for pattern in texts)
-            assert len({pattern.text for pattern in texts}) == len(texts)
-    values = {NAME: FERNS, DATE: TUESDAY, TIME: FIVE, REPEATS: Value("daily", "daily", phrase="every day")}
-    acts = [Act("INFORM", slot, value) for slot, value in values.items()]
-    needed = {SET: 4, MOVE: 3, CANCEL: 1}
-    for intent, n in needed.items():
-        for chosen in range(1, 2**n):
-            told = [one for i, one in enumerate(acts[:n]) if chosen >> i & 1]
-            denied = [Act("NEGATE", note="deny"), *(Act("INFORM", one.slot, one.value, "deny") for one in told)]
-            slipped = [Act("NEGATE", note="slip"), *(Act("INFORM", one.slot, one.value, "slip") for one in told)]
-            begun = [Act("INFORM_INTENT", "intent", Value(intent, intent)), *told]
-            for turn in (told, begun, denied, *([] if intent == CANCEL else [slipped])):
-                line = say("USER", turn, intent, SeededRng(intent, str(chosen)))
-                said = {line.utterance[start:end] for _, start, end in line.spans}
-                assert said == {one.value.text for one in told if one.value and one.slot != REPEATS}
-
-
-def test_an_action_has_both_forms():
-    told = {"act": "INFORM", "slot": TIME, "values": ["5 pm"], "canonical_values": ["17:00"]}
-    assert Act("INFORM", TIME, FIVE, "again").as_action() == told
-    asked = {"act": "REQUEST", "slot": TIME, "values": [], "canonical_values": []}
-    assert Act("REQUEST", TIME).as_action() == asked
-
-
-def test_a_pattern():
-    pattern = pattern_of("Remind me to {reminder_name}[ <on>{date}][ at {time}][ <often>].")
-    assert pattern.says([NAME])
-    assert pattern.says([NAME, REPEATS])
-    assert not pattern.says([DATE])
-    line = pattern.line({NAME: FERNS, DATE: TUESDAY})
-    assert line.utterance == "Remind me to water the ferns on Tuesday."
-    assert line.spans == ((NAME, 13, 28), (DATE, 32, 39))
-    tomorrow = Value("tomorrow", "2019-03-02")
-    daily = Value("daily", "daily", phrase="each day")
-    said = pattern.line({NAME: FERNS, DATE: tomorrow, TIME: FIVE, REPEATS: daily}).utterance
-    assert said == "Remind me to water the ferns tomorrow at 5 pm each day."
-
-
-def test_days_and_times_are_said_as_they_are():
-    every: dict[str, set[str]] = {}
-    for ahead in range(DAYS):
-        day = TODAY + timedelta(days=ahead)
-        for said, _ in sum(ways_of_day(day.isoformat()), ()):
-            every.setdefault(said, set()).add(day.isoformat())
-            if said.split()[0] in ("this", f"{day:%A}"):
-                assert f"{day:%A}" in said
-    assert not {said: days for said, days in every.items() if len(days) > 1}
-    assert every["Tuesday next week"] == every["this Tuesday"] == {"2019-03-05"}
-    assert every["a week from Tuesday"] == {"2019-03-12"}
-    assert every["the 28th"] == {"2019-03-28"}
-    assert f"{date(2019, 3, 1):%A}" == "Friday"  # what "next week" is counted from
-    for minutes in MINUTES:
-        canonical = f"{minutes // 60:02}:{minutes % 60:02}"
-        for said in ways_of_time(canonical):
-            every.setdefault(said, set()).add(canonical)
-        assert minutes_of(canonical) == minutes
-    assert not {said: found for said, found in every.items() if len(found) > 1}
-    assert every["a quarter to 6 in the afternoon"] == {"17:45"}
-    assert every["half past 12 in the afternoon"] == {"12:30"}
-    assert every["noon"] == {"12:00"}
-
-
 def test_what_comes_out_twice_is_made_again():
     shard = corpus.Shard("train", "dialogues_001.json", 0, 4)
     split, first, digests = corpus.digest_shard(shard, "0")
@@ -231,16 +83,6 @@ def test_more_than_there_are(monkeypatch):
     monkeypatch.setattr(corpus, "simulate", lambda *_: ({}, None))
     with pytest.raises(InputError, match="--dialogues: there are not that many different dialogues"):
         corpus.choose_attempts("0", [("train", 0, text_digest("always the same") * 2)])
-
-
-def test_what_travels_is_eight_bytes_a_dialogue(tmp_path):
-    """And at most as many of a turn, whatever the dialogues say."""
-    config = corpus.Config(str(tmp_path), {"train": 300}, 300, "0")
-    (shard,) = config.shards()
-    result = corpus.write_shard(shard, {}, config)
-    assert len(pickle.dumps(corpus.digest_shard(shard, "0"))) < 300 * SIZE + 100
-    assert len(pickle.dumps(result.others[corpus.DIGESTS])) < 300 * SIZE + 100
-    assert result.counts.sum("turns") * SIZE > sum(len(data) for _, data in result.others[corpus.UTTERANCES])
 
 
 def test_shards():

@@ -12,7 +12,6 @@ from parapet.transforms.perturbations.speech.alignment import (
     LEVELS,
     Calibration,
     Setting,
-    calibration,
     check_within_reach,
     set_name,
     share,
@@ -111,13 +110,6 @@ def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(he
     assert max(at) - min(at) + 1 == len(at), "no ratio between two is passed over"
 
 
-def test_what_is_far_from_every_share_is_not_heard():
-    assert searched([0, 0, 0, 0, 10, 10, 10], 10, 0) == {11.0: 0}, "this turn is to have no error in any set"
-    # 20 dB is not needed: nothing is better than no error. 7 and 5 dB are not: no share is as large as all.
-    assert searched([0, 0, 0, 0, 10, 10, 10], 10, DRAWS // 2) == {11.0: 0, 9.0: 10}
-    assert searched([0, 0, 0, 5, 10, 10, 10], 10, DRAWS // 2) == {13.0: 0, 11.0: 5}
-
-
 @settings(deadline=None, max_examples=60)
 @given(TURNS, st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.9]), st.randoms(use_true_random=False))
 def test_the_level_is_the_nearest_of_all(turns, target, drawn):
@@ -149,13 +141,6 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     assert abs(reached - wanted) == pytest.approx(best, abs=1e-9)
 
 
-def test_the_first_ratio_is_that_of_the_mean_rate():
-    curve = {20.0: 0.02, 11.0: 0.22, 5.0: 0.8, 13.0: 0.12}
-    assert calibration([0.3, 0.1], curve) == Calibration((20.0, 13.0, 11.0, 5.0), 11.0, (Setting(0.1), Setting(0.3)))
-    assert calibration([0.9], curve).start == 5.0
-    assert calibration([0.05], curve).start == 20.0
-
-
 @pytest.mark.parametrize(("target", "hint"), [(0.05, "a higher --snr"), (0.5, "a lower --snr")])
 def test_what_a_sample_is_far_from_is_not_tried(target, hint):
     check_within_reach([0.08, 0.2, 0.32], 0.1, 0.3)
@@ -163,11 +148,6 @@ def test_what_a_sample_is_far_from_is_not_tried(target, hint):
     with pytest.raises(InputError, match=re.escape(message) + hint):
         check_within_reach([0.2, target], 0.1, 0.3)
     assert ("--language_model mixed" in unreachable(target, 0.1, 0.3)) == (target < 0.1)
-
-
-def test_names_of_sets():
-    for target, name in {0.1: "SR-10", 0.07: "SR-7", 0.29: "SR-29", 0.125: "SR-12.5", 0.005: "SR-0.5"}.items():
-        assert set_name(target) == Setting(target).name == name
 
 
 @given(st.integers(1, 9999))

@@ -5,7 +5,6 @@ import random
 import re
 import sys
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ from parapet.transforms.perturbations.speech.language_model import (
     PHONES,
     Model,
     arpabet,
-    dictionary,
     given_model,
     read_dictionary,
     trained_model,
@@ -71,16 +69,6 @@ def sounds():
     return [*spoken, *(through_noise(np.zeros(900, np.int16), plain("pink"), snr, "") for snr in (40.0, 5.0))]
 
 
-def test_the_same_words_whatever_was_heard_before(model, sounds, tmp_path):
-    engine = opened(model, tmp_path)
-    found = [engine.hear(sound) for sound in sounds]
-    assert [engine.hear(sound) for sound in sounds[::-1]][::-1] == found
-    # With hardly any noise what was said, with much of it something else, all of it words of the model.
-    assert sum(found[3 * i] == text for i, text in enumerate(SENTENCES[:6])) >= 5
-    assert sum(found[3 * i + 2] == text for i, text in enumerate(SENTENCES[:6])) <= 4
-    assert {word for one in found for word in one.split()} <= {word for one in SENTENCES for word in one.split()}
-
-
 def test_what_has_no_words_in_it(model, sounds, tmp_path):
     engine = opened(model, tmp_path)
     before = engine.hear(sounds[0])
@@ -94,31 +82,6 @@ def test_what_has_no_words_in_it(model, sounds, tmp_path):
     engine.open()
     assert engine.hear(sounds[0]) == before
     assert engine.dollars_per_hour == 0
-
-
-def test_a_model_is_of_its_sentences_not_of_their_order(model):
-    assert trained_model(iter(split(SENTENCES)[::-1]), general=False) == model
-    assert trained_model([*split(SENTENCES), []], general=False).id == model.id
-    ids = {model.id, trained_model(split(SENTENCES[1:]), False).id, trained_model(split([*SENTENCES, "no"]), False).id}
-    assert len(ids) == 3
-    assert re.fullmatch("[0-9a-f]{12}", model.id)
-    assert Sphinx("x", model.id).name == f"pocketsphinx {version('pocketsphinx')}:{model.id}"
-    assert model.files() == {f"{model.id}.arpa": model.arpa.encode(), f"{model.id}.dict": model.words.encode()}
-    assert model.unknown == ["zorbleflax"]
-    for nothing in ([], [[]]):
-        with pytest.raises(InputError, match="--language_model: the language model needs user turns"):
-            trained_model(nothing, general=True)
-
-
-def test_general_words_may_be_heard_too():
-    pytest.importorskip("wordfreq")
-    found = trained_model([["zorbleflax", "please"]], general=True)
-    words = {line.split()[0] for line in found.words.splitlines()}
-    assert {"zorbleflax", "please", "yesterday", "water"} <= words
-    assert 8000 < len({word.partition("(")[0] for word in words}) < 10001
-    assert found.unknown == ["zorbleflax"]
-    unigrams = {line.split()[1] for line in found.arpa.partition("\\2-grams:")[0].splitlines() if "\t" in line}
-    assert unigrams - {"<s>", "</s>"} == {word.partition("(")[0] for word in words}
 
 
 def test_a_model_of_the_users(tmp_path, sounds, model):
@@ -200,22 +163,3 @@ def test_a_dictionary_is_read_line_by_line(tmp_path):
         "b": ["B IY"],
         "café": ["K AE F EY"],
     }
-
-
-def test_known_words_keep_all_their_pronunciations_and_others_are_espeaks(known):
-    several = sorted((word for word in known if len(known[word]) > 2), key=lambda word: word[::-1])[:50]
-    words = ["zorbleflax", *several, "sushi", "blorptown", *several]
-    text, made = dictionary(iter(words), known)
-    assert made == ["blorptown", "zorbleflax"]
-    expected = {word: [arpabet(library().phonemes(word))] for word in made}
-    expected |= {word: known[word] for word in {*several, "sushi"}}
-    numbered = [
-        (word if n == 1 else f"{word}({n})", phones)
-        for word, spoken in expected.items()
-        for n, phones in enumerate(spoken, 1)
-    ]
-    assert sorted(text.splitlines()) == sorted(f"{entry} {phones}" for entry, phones in numbered)
-    assert text.endswith("\n")
-    assert dictionary(reversed(words), known) == (text, made)
-    assert dictionary(["'", "hello"], {"hello": ["HH"]}) == ("hello HH\n", [])
-    assert dictionary([], known) == ("", [])

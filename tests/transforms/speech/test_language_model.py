@@ -218,18 +218,3 @@ def test_on_sgd_one_file_of_train_will_not_do(real_data):
     assert found.perplexity > 100
     again = ngram.perplexity(found.model.arpa, found.sentences[-2000:])
     assert again < limit_of(0.1)
-
-
-def test_perplexity_is_that_of_the_probabilities():
-    """Of a model whose probabilities can be counted on fingers."""
-    text = ngram.arpa([["a"], ["a"], ["b"]])
-    # Witten-Bell: P(a|<s>) = (2 + 2 P(a)) / 5 with P(a) = (2 + 3/3) / 9; the end is certain but for what is left.
-    p_a = (2 + 3 / 3) / 9
-    first = (2 + 2 * p_a) / 5
-    p_end = (3 + 3 / 3) / 9
-    after_a = (2 + 1 * p_end) / 3
-    after_start_a = (2 + 1 * after_a) / 3
-    expected = (first * after_start_a) ** -0.5
-    assert ngram.perplexity(text, [["a"]]) == pytest.approx(expected, rel=1e-3)
-    assert ngram.perplexity(text, [["c"]]) > 100
-    assert ngram.perplexity(text, []) == 1

@@ -114,14 +114,6 @@ def test_an_example_marks_the_errors_and_names_lost_values():
     assert [line.label for line in SpeechErrors().example(row(slots=[])).lines] == ["original", "recognised"]
 
 
-@pytest.mark.parametrize("model", ["train", "mixed", "own", ""])
-def test_it_says_where_the_recogniser_has_seen_the_text(model):
-    made = report(numbers(language_model=model))
-    assert bool(made.notes) == (model in ("mixed", "own"))
-    for text in (page(made), card(made)):
-        assert ("has seen the text" in text) == bool(made.notes)
-
-
 def test_sets_without_a_transcript():
     nothing = {**statistics(Counts(), SETTINGS, []), "made_with": MADE_WITH}
     made = report(nothing)

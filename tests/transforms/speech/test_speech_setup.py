@@ -1,12 +1,11 @@
 """What a run is told on the command line, and what it reads before anything is said."""
 
 import re
-import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
-from kit import edit, write
+from kit import write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import read_corpus
@@ -16,12 +15,6 @@ from parapet.transforms.perturbations.speech.spoken import Speakers, load_normal
 
 SPEAKERS = Speakers(("klatt4", "adam"), "0", load_normalisation(), 1000)
 MADE_WITH = {"synthesiser": "espeak-ng", "noise": "pink", "voices": ["klatt4"]}
-
-
-def test_targets_and_ratios():
-    assert parse_targets("0.3, 0.1,.2,") == [0.1, 0.2, 0.3]
-    assert parse_targets("0.125") == [0.125]
-    assert parse_ratios("5,20, 12.5,-3") == [20, 12.5, 5, -3]
 
 
 BAD = ["0", "1", "10", "-0.1", "nan"]
@@ -89,46 +82,6 @@ def test_a_calibration_that_cannot_be_read(text, tmp_path):
     with pytest.raises(InputError, match=r"--calibration: (is no calibration\.json|cannot be read: Is)"):
         read_calibration(str(path), [0.2], {})
     assert read_calibration(str(write(tmp_path / "good.json", KEPT)), [0.2], {})[0].start == 9
-
-
-def test_the_corpus_of_some_splits(sample):
-    found = read_corpus(sample, ["train", "test"])
-    names = ["test/dialogues_001.json", "train/dialogues_001.json", "train/dialogues_002.json"]
-    assert sorted(file.relative for file in found.files) == names
-    assert [file.size for file in found.files] == sorted((file.size for file in found.files), reverse=True)
-    assert found.schemas == [
-        (f"{split}/schema.json", (sample / split / "schema.json").read_bytes()) for split in ("test", "train")
-    ]
-    assert found.problems == []
-    again = read_corpus(str(sample), ["test", "test"])
-    assert (again.files, again.schemas) == (read_corpus(sample, ["test"]).files, found.schemas[:1])
-    alone = read_corpus(sample / "test", ["train"])  # a folder that is a split of its own
-    assert [file.relative for file in alone.files] == ["dialogues_001.json"]
-    assert [path for path, _ in alone.schemas] == ["schema.json"]
-
-
-def test_a_split_that_is_not_there(sample, tmp_path):
-    with pytest.raises(InputError, match="--split: there are no dialogues in 'tset'; there are in: train, dev, test"):
-        read_corpus(sample, ["test", "tset"])
-    shutil.copytree(sample, tmp_path / "sgd")
-    shutil.rmtree(tmp_path / "sgd/train")
-    with pytest.raises(InputError, match="there are no dialogues in 'train'; there are in: dev, test"):
-        read_corpus(tmp_path / "sgd", ["train"])
-    with pytest.raises(InputError, match="gone"):
-        read_corpus(tmp_path / "gone", ["test"])
-    with pytest.raises(InputError):
-        read_corpus(sample, [])
-
-
-def test_a_service_that_breaks_a_rule_is_told_and_no_hindrance(sample, tmp_path):
-    shutil.copytree(sample, tmp_path / "sgd")
-    path = tmp_path / "sgd/test/schema.json"
-    edit(path, lambda services: services[0].pop("slots") and services)
-    found = read_corpus(tmp_path / "sgd", ["test"])
-    assert len(found.problems) == 1
-    assert str(path) in found.problems[0]
-    assert found.schemas == [("test/schema.json", path.read_bytes())]
-    assert read_corpus(tmp_path / "sgd", ["dev"]).problems == []
 
 
 def test_how_much_there_is_to_say(sample):

@@ -11,10 +11,6 @@ pytest.importorskip("jiwer")
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.perturbations.speech.alignment import Setting
 from parapet.transforms.perturbations.speech.replacing import (
-    SUMS,
-    dialogue_counts,
-    interval,
-    numbers,
     statistics,
     turn_counts,
 )
@@ -94,13 +90,6 @@ def test_numbers_are_plain_sums_over_the_turns():
     assert other["turn_wer"] == {"quartiles": [], "perfect": None, "garbled": None, "tenths": [0] * 12}
 
 
-def test_of_no_turns_there_are_no_numbers():
-    assert numbers((0,) * len(SUMS)) == {**dict.fromkeys(SUMS, 0), "wer": None, "slot_survival": None}
-    assert (numbers((1, 4, 1, 1, 0, 0, 0))["wer"], numbers((1, 4, 1, 1, 0, 0, 0))["slot_survival"]) == (0.5, None)
-    for dialogues in ([], [(0, 0)] * 5):
-        assert interval(dialogues, "SR-20") == (None, None)
-
-
 def test_turns_without_a_transcript_count_nowhere_and_a_domain_once():
     row = {**row_of(random.Random(1)), "status": "failed"}
     assert list(turn_counts(row, ("A_1",))) == [("failed", 1)]
@@ -111,44 +100,6 @@ def test_turns_without_a_transcript_count_nowhere_and_a_domain_once():
         wrong = {"words": 10, "substitutions": errors, "deletions": 0, "insertions": 0, "wer": errors / 10}
         counts = counts_of([({**row, **wrong}, ["A_1"])])
         assert (counts.sum("perfect"), counts.sum("garbled")) == (perfect, garbled)
-
-
-def test_the_words_of_a_dialogue():
-    rows = [row_of(random.Random(i)) for i in range(5)]
-    errors = sum(row[kind] for row in rows for kind in ("substitutions", "deletions", "insertions"))
-    place = "test/dialogues_001.json\x00000007"
-    assert dict(dialogue_counts(("test/dialogues_001.json", 7), rows)) == {
-        ("dialogue_errors", place): errors,
-        ("dialogue_words", place): sum(row["words"] for row in rows),
-    }
-
-
-@pytest.mark.parametrize(
-    ("service", "domain"), [("Hotels_2", "Hotels"), ("hotel", "hotel"), ("A_1_20", "A_1"), ("B_x", "B_x"), ("_1", "")]
-)
-def test_domains(service, domain):
-    assert domain_of(service) == domain
-
-
-def test_the_interval_is_that_of_resampled_dialogues():
-    drawn = random.Random(3)
-    dialogues = [(sum(drawn.random() < 0.2 for _ in range(n)), n) for n in (drawn.randrange(5, 60) for _ in range(80))]
-    rate = sum(errors for errors, _ in dialogues) / sum(words for _, words in dialogues)
-    low, high = interval(dialogues, "SR-20")
-    assert low < rate < high
-    rates = []
-    for _ in range(1500):
-        some = drawn.choices(dialogues, k=len(dialogues))
-        rates.append(sum(errors for errors, _ in some) / sum(words for _, words in some))
-    rates.sort()
-    assert low == pytest.approx(rates[37], abs=0.006)
-    assert high == pytest.approx(rates[-38], abs=0.006)
-    assert interval(list(dialogues), "SR-20") == (low, high)
-    assert interval(dialogues, "SR-30") != (low, high)
-    # Dialogues that go wrong together make it wider than as many words apart.
-    low, high = interval([(20, 20), (0, 80)] * 2 + [(5, 25)] * 16, "x")
-    assert high - low > 0.1
-    assert interval([(5, 25)] * 20, "x") == (0.2, 0.2)
 
 
 def test_the_order_in_which_dialogues_come_does_not_matter():

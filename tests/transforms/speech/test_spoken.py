@@ -2,9 +2,6 @@
 
 import hashlib
 import json
-import pickle
-import time
-import tomllib
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +22,6 @@ from parapet.transforms.perturbations.speech.spoken import (
     Occurrence,
     Speakers,
     Utterance,
-    Word,
     draw_of,
     load_normalisation,
     occurrences_of,
@@ -166,69 +162,6 @@ def test_plain_words_are_said_as_they_are_written(words, between):
 )  # fmt: skip
 def test_examples(utterance, expected):
     assert said(utterance) == expected
-
-
-@pytest.mark.parametrize(
-    ("utterance", "expected"),
-    [
-        ("At $25.50!", [("At", "at"), ("$25.50", "twenty five dollars and fifty cents")]),
-        ("7:30pm", [("7:30", "seven thirty"), ("pm", "p m")]),
-        ("2-3", [("2", "two"), ("-", "to"), ("3", "three")]),
-        ("😀 cafe\u0301 ß７", [("cafe\u0301", "cafe"), ("ß", "ss"), ("７", "seven")]),
-        ("ﬁne1", [("ﬁne", "fine"), ("1", "one")]),
-    ],
-)
-def test_where_words_come_from(utterance, expected):
-    pieces: dict[tuple[int, int], list[str]] = {}
-    for word in spoken_words(utterance, RULES):
-        pieces.setdefault((word.start, word.end), []).append(word.text)
-    assert [(utterance[start:end], " ".join(words)) for (start, end), words in pieces.items()] == expected
-
-
-@pytest.mark.parametrize(
-    ("utterance", "reason"),
-    [
-        ("😀 ❤️", "empty"),
-        (" \0\n", "empty"),
-        ("&", "empty"),
-        ("book 北京 please", "script"),
-        ("א", "script"),
-        ("١٢٣", None),
-        ("naïve", None),
-        ("a" * 101, "too_long"),
-        ("9" * 50, "too_long"),  # five characters each
-        ("9" * 20, None),
-    ],
-)
-def test_unspeakable(utterance, reason):
-    assert unspeakable(utterance, RULES, 100) == reason
-
-
-@pytest.mark.parametrize(
-    "unit", ["9", "1,111", ",111", "1.", "1 ", "123 ", "123-", "1/", "$", "$1", "a'", "a.m", "-", "(", "é"]
-)
-def test_huge_texts_take_no_huge_time(unit):
-    started = time.perf_counter()
-    spoken_words(unit * 10_000, RULES)
-    assert time.perf_counter() - started < 5  # a fifth of a second: squares would take a minute
-    assert unspeakable(unit * 10_000, RULES, 1000) == "too_long"
-    assert spoken_words("9" * 4000, RULES) == [Word("nine", 0, 4000)] * 4000
-
-
-def test_a_file_of_ones_own(tmp_path):
-    tables = tomllib.loads(BUNDLED)
-    own = tmp_path / "own.toml"
-    own.write_text(BUNDLED.replace('mr = "mister"', 'mr = "sir"').replace('zero = "zero"', 'zero = "oh"'))
-    rules = load_normalisation(own)
-    assert [word.text for word in spoken_words("Mr. 007", rules)] == ["sir", "oh", "oh", "seven"]
-    again = pickle.loads(pickle.dumps(rules))  # what is made of the rules is at hand, and does not travel
-    assert spoken_words("$7 & Mr. X", again) == spoken_words("$7 & Mr. X", rules)
-    sayings = [f'{key} = "{value}"' for key, value in tables["sayings"].items()]
-    months = f"names = {tables['months']['names']}"
-    own.write_text("\n".join(['version = "x"', "[sayings]", *sayings, "[months]", months]))
-    rules = load_normalisation(own)
-    words = " ".join(word.text for word in spoken_words("mr $5 & 6km 1/2 +1 415-555-1234", rules))
-    assert words == "mr five six km january second one four one five five five five one two three four"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("soundfile")
 
 from parapet.transforms.perturbations.speech import transcribing
-from parapet.transforms.perturbations.speech.sound import Noise, digest, plain, read_sound
+from parapet.transforms.perturbations.speech.sound import plain
 from parapet.transforms.perturbations.speech.spoken import Utterance, load_normalisation
 from parapet.transforms.perturbations.speech.transcribing import Channel, Failure, Transcriber, Transcript
 from parapet.transforms.running.fence import Refused, Stopped
@@ -102,53 +102,6 @@ def words(found: dict[Any, Any]) -> dict[str, set[str]]:
 
 TEXTS = said("hello", "a table for two", "no")
 ALL = {one.text: {one.text} for one in TEXTS}  # heard right
-
-
-def test_each_text_is_spoken_once_and_heard_once_for_each_ratio(tmp_path):
-    speaker, listener = Speaker(), Listener()
-    channel = channel_of(tmp_path, speaker, listener)
-    transcriber = Transcriber(channel)
-    found = transcriber.transcribe("abc", ((one, [QUIET, LOUD]) for one in TEXTS))
-    assert set(found) == {(one, snr) for one in TEXTS for snr in (QUIET, LOUD)}
-    assert words(found) == ALL
-    assert Counter(speaker.asked) == {(one.text, "v"): 1 for one in TEXTS}
-    assert Counter(listener.heard) == {one.text: 2 for one in TEXTS}
-    assert transcriber.decoded == 6
-    for (utterance, snr), outcome in found.items():
-        samples = transcriber.samples(utterance, snr)
-        assert outcome == Transcript(utterance.text, digest(samples), round(len(samples) / 16000, 3))
-    assert {digest(one) for one in listener.sounds} == {outcome.audio for outcome in found.values()}
-    transcriber.close()
-    assert (speaker.opened, listener.opened, speaker.closed, listener.closed) == (1, 1, 1, 1)
-    for other in ({"seed": "\udcff"}, {"noise": plain("pink")}):  # --seed $'\\xff' comes as half a surrogate
-        hear(channel_of(tmp_path / "other", Speaker(), listener, **other), TEXTS)
-    assert len({digest(one) for one in listener.sounds}) == 3 * 2 * 3, "other noise, seeds and ratios: other sounds"
-
-
-def test_another_finds_all_of_it_in_the_folder_and_opens_nobody(tmp_path):
-    first = hear(channel_of(tmp_path, Speaker(), Listener()), TEXTS)
-    speaker, listener = Speaker(), Listener()
-    assert hear(channel_of(tmp_path, speaker, listener), TEXTS[::-1]) == first
-    assert hear(channel_of(tmp_path / "nothing", speaker, listener), TEXTS, []) == {}
-    assert not (tmp_path / "nothing").exists()
-    assert (speaker.asked, listener.heard, speaker.opened, listener.opened) == ([], [], 0, 0)
-    assert hear(channel_of(tmp_path, speaker, listener), TEXTS[:1], [LOUD]) == {(TEXTS[0], LOUD): first[TEXTS[0], LOUD]}
-    more = hear(channel_of(tmp_path, speaker, listener), [*TEXTS, *said("new")], [QUIET, 50.0])
-    assert Counter(listener.heard) == {"hello": 1, "a table for two": 1, "no": 1, "new": 2}
-    assert all(more[one, QUIET] == first[one, QUIET] for one in TEXTS)
-    # What was there before is still there.
-    again = Listener()
-    assert hear(channel_of(tmp_path, Speaker(), again), TEXTS) == first
-    assert not again.heard
-    Transcriber(channel_of(tmp_path, Speaker(), again)).transcribe("def", [(TEXTS[0], [LOUD])])
-    assert again.heard == ["hello"], "another shard has its own file"
-
-
-@pytest.mark.parametrize(("answer", "written"), [("At 7:30, it\u2019s Two!", "at seven thirty it's two"), (" ?! ", "")])
-def test_what_is_heard_is_written_as_it_would_be_said(answer, written, tmp_path):
-    listener = Listener()
-    listener.answer = lambda text: answer
-    assert words(hear(channel_of(tmp_path, Speaker(), listener), TEXTS)) == {one.text: {written} for one in TEXTS}
 
 
 def stops(text: str) -> str:
@@ -246,26 +199,6 @@ def test_what_costs_nothing_is_written_once_for_each_group(tmp_path, monkeypatch
     assert spoken.read_bytes() == free.read_bytes()
 
 
-def test_paid_speech_is_kept_and_never_spoken_again(tmp_path):
-    speaker = Speaker(dollars=15)
-    first = hear(channel_of(tmp_path, speaker, Listener()), TEXTS, [QUIET])
-    files = sorted((tmp_path / "spoken").iterdir())
-    assert [file.suffix for file in files] == [".flac"] * 3
-    assert Counter(speaker.asked) == {(one.text, "v"): 1 for one in TEXTS}
-    kept = {digest(read_sound(file.read_bytes())) for file in files}
-    assert kept == {digest(speaker.speak(one.text, one.voice)) for one in TEXTS}
-    silent = Speaker(dollars=15)
-    listener = Listener("another listener")
-    found = hear(channel_of(tmp_path, silent, listener, noise=plain("pink")), TEXTS, [QUIET, LOUD])
-    assert words(found) == ALL
-    found = hear(channel_of(tmp_path, silent, listener), TEXTS, [QUIET])
-    assert {key: outcome.audio for key, outcome in found.items()} == {key: one.audio for key, one in first.items()}
-    assert (silent.asked, silent.opened) == ([], 0)
-    hear(channel_of(tmp_path, silent, listener), [Utterance("w", "no")], [QUIET])
-    hear(channel_of(tmp_path, other := Speaker("another speaker", 15), listener), TEXTS[2:], [QUIET])
-    assert (silent.asked, other.asked) == ([("no", "w")], [("no", "v")])
-
-
 @pytest.mark.parametrize("dollars", [0.0, 1.0])
 def test_several_at_a_time_hear_what_one_hears_and_stop_together(dollars, tmp_path):
     many = said(*(f"text {chr(97 + i)}" for i in range(24)))
@@ -284,20 +217,6 @@ def test_several_at_a_time_hear_what_one_hears_and_stop_together(dollars, tmp_pa
     stopped = words(hear(channel_of(tmp_path / "stop", Speaker(), listener), many))
     assert stopped == {one.text: {"quota: used up"} for one in many}
     assert len(listener.heard) <= 4
-
-
-def test_every_ingredient_makes_another_key(tmp_path):
-    channel = channel_of(tmp_path, Speaker(), Listener())
-    utterance = TEXTS[0]
-    said = [Utterance("w", utterance.text), Utterance("v", "hello there"), Utterance("vh", "ello")]
-    keys = [channel.key(utterance, QUIET), channel.key(utterance, LOUD), *(channel.key(one, QUIET) for one in said)]
-    for speaker, listener in (("other", "listener"), ("speaker", "other"), ("listener", "speaker")):
-        keys.append(channel_of(tmp_path, Speaker(speaker), Listener(listener)).key(utterance, QUIET))
-    for other in ({"noise": plain("pink")}, {"noise": Noise("babble", "babble:1", ("a",))}, {"seed": "\udcff"}):
-        keys.append(channel_of(tmp_path, Speaker(), Listener(), **other).key(utterance, QUIET))
-    assert len(set(keys)) == len(keys)
-    same = channel_of(tmp_path / "elsewhere", Speaker(dollars=3), Listener(parallel=2))
-    assert same.key(utterance, QUIET) == keys[0]
 
 
 def test_other_rules_write_down_what_is_kept(tmp_path):

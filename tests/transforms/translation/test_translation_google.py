@@ -1,6 +1,5 @@
 """The Google engine, through the real client, against a server on this machine."""
 
-import logging
 import pickle
 import sys
 from collections.abc import Iterator
@@ -9,7 +8,6 @@ from typing import Any
 
 import pytest
 
-grpc = pytest.importorskip("grpc", reason="google-cloud-translate is not installed")
 translate_v3 = pytest.importorskip("google.cloud.translate_v3")
 
 from google_server import GoogleServer  # noqa: E402
@@ -18,7 +16,6 @@ from pseudo_translator import translate  # noqa: E402
 from parapet.schemas.errors import InputError  # noqa: E402
 from parapet.transforms.running.fence import Refused, Stopped  # noqa: E402
 from parapet.transforms.translation.google import Google  # noqa: E402
-from parapet.transforms.translation.memory import Limits  # noqa: E402
 
 TEXTS = ["restaurant name", "the city's date"]
 QUICK: dict[str, Any] = {"first_wait": 0.001, "longest_wait": 0.002, "patience": 5}
@@ -33,39 +30,6 @@ def opened(server: GoogleServer, **given: Any) -> Iterator[Google]:
     finally:
         engine.close()
         engine.close()
-
-
-def test_what_is_asked_and_answered():
-    with GoogleServer() as server, opened(server) as engine:
-        there = engine.translate(TEXTS, "en", "zh")
-        back = engine.translate(there, "zh", "en")
-    assert there == [translate(text, "en", "zh-CN") for text in TEXTS]
-    assert not any(letter.isascii() and letter.isalpha() for text in there for letter in text)
-    assert back == [translate(text, "zh-CN", "en") for text in there]
-    first, second = server.requests
-    assert first.contents == tuple(TEXTS)
-    assert (first.source, first.target, second.source, second.target) == ("en", "zh-CN", "zh-CN", "en")
-    assert first.mime_type == "text/plain"
-    assert first.parent == "projects/my-project/locations/global"
-    assert first.model == "projects/my-project/locations/global/models/general/nmt"
-    assert first.glossary == ""
-    assert Google("p", model="general/translation-llm").model == "general/translation-llm"
-    assert Google("p", location="us-central1", glossary="banking").model == "general/nmt+banking"
-    assert (engine.limits, engine.dollars_per_million) == (Limits(texts=1024, codepoints=5_000), 20.0)
-    assert Google("p", codepoints=30_000).limits.codepoints == 30_000
-
-
-@pytest.mark.parametrize("fault", ["unavailable", "internal", "exhausted", "rate_limit", "stall", "cut"])
-def test_what_may_pass_is_tried_again(fault, caplog):
-    caplog.set_level(logging.INFO)
-    seconds = 1.0 if fault == "stall" else 30
-    with GoogleServer([fault]) as server, opened(server, seconds=seconds, patience=60) as engine:
-        assert engine.translate(TEXTS, "en", "ko") == [translate(text, "en", "ko") for text in TEXTS]
-        assert {one.contents for one in server.requests} == {tuple(TEXTS)}
-        assert len(server.requests) == 2 or (fault == "stall" and len(server.requests) > 2)
-        # An answer that was lost on its way is charged like the one that was not.
-        assert len(server.answered) == (2 if fault == "cut" else 1)
-    assert "trying again" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -140,14 +104,6 @@ def test_a_glossary_is_followed():
         missing = pytest.raises(Stopped, match="not_found: Glossary not found")
         with opened(server, location="us-central1", glossary="other") as engine, missing:
             engine.translate(["balance"], "en", "ko")
-
-
-def test_no_message_has_a_token():
-    said = "Bearer ya29.a0Ab_c-d is no good, AIzaSyD-9t neither, nor eyJhbGci.eyJz.c2ln\n\nreally"
-    with GoogleServer([(grpc.StatusCode.PERMISSION_DENIED, said)]) as server, opened(server) as engine:
-        with pytest.raises(Stopped) as stopped:
-            engine.translate(TEXTS, "en", "ko")
-        assert stopped.value.reason.startswith("denied: … is no good, … neither, nor … really: ")
 
 
 def test_without_credentials_there_is_one_clear_line(monkeypatch, tmp_path):

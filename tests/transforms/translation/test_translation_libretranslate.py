@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 from libretranslate_server import LibreTranslateServer
-from pseudo_translator import translate
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.translation.libretranslate import KEY_VARIABLE, LibreTranslate
-from parapet.transforms.translation.memory import Limits
 
 TEXTS = ["restaurant name", "the city's date"]
 KEY = "0a1b2c3d-secret"
@@ -35,21 +33,6 @@ def opened(server: LibreTranslateServer, **given: Any) -> Iterator[LibreTranslat
     finally:
         engine.close()
         engine.close()
-
-
-def test_what_is_asked_and_answered():
-    with LibreTranslateServer() as server, opened(server) as engine:
-        there = engine.translate(TEXTS, "en", "ko")
-        back = engine.translate(there, "ko", "en")
-    assert there == [translate(text, "en", "ko") for text in TEXTS]
-    assert back == [translate(text, "ko", "en") for text in there]
-    first, second = server.requests
-    assert (first.texts, first.source, first.target, first.format) == (tuple(TEXTS), "en", "ko", "text")
-    assert (second.source, second.target) == ("ko", "en")
-    assert (engine.provider, engine.model) == ("libretranslate", "libretranslate")
-    assert (engine.limits, engine.dollars_per_million) == (Limits(texts=25, codepoints=2_000), 0)
-    assert LibreTranslate("http://host/", model="argos-1.9").model == "argos-1.9"
-    assert LibreTranslate("http://host/").url == "http://host"
 
 
 def test_the_key_is_sent_and_nowhere_told(monkeypatch, caplog):
@@ -73,14 +56,6 @@ def test_a_wrong_key_stops(given, said, monkeypatch):
         with pytest.raises(Stopped, match=f"key: HTTP 40.: {said}.*: set {KEY_VARIABLE}"):
             engine.translate(TEXTS, "en", "ko")
         assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("fault", ["busy", "down", "gateway", "cut", "stall"])
-def test_what_may_pass_is_tried_again(fault):
-    seconds = 1.0 if fault == "stall" else 30
-    with LibreTranslateServer([fault]) as server, opened(server, seconds=seconds) as engine:
-        assert engine.translate(TEXTS, "en", "ko") == [translate(text, "en", "ko") for text in TEXTS]
-        assert [one.texts for one in server.requests] == [tuple(TEXTS)] * 2
 
 
 @pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("86400", 60.0)])

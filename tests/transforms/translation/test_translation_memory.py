@@ -4,7 +4,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,19 +16,15 @@ from parapet.schemas.rows import MEMORY, Translation
 from parapet.transforms.translation.memory import (
     Batch,
     Limits,
-    by_languages,
     make_batches,
     memory_bytes,
     merge,
-    missing,
     read_memory,
 )
 
 HEADER = "provider,model,source,target,text,translation\n"
 NAME = Translation("google", "general/nmt", "en", "ko", "account name", "계정 이름")
 DATE = Translation("google", "general/nmt", "en", "ko", "date, or day", "날짜")
-HUMAN = Translation("human", "", "en", "ko", "account name", "계좌 이름")
-BACK = Translation("google", "general/nmt", "ko", "en", "계정 이름", "account title")
 
 rows = st.lists(st.builds(Translation, *[st.text(st.characters(codec="utf-8"), min_size=1)] * 6), max_size=8)
 
@@ -41,17 +36,6 @@ def parquet(path: Path, columns: dict[str, Any]) -> Path:
 
 def columns_of(*given: Translation) -> dict[str, Any]:
     return {name: [getattr(row, name) for row in given] for name in MEMORY.names}
-
-
-def test_a_folder_is_all_its_files_by_name(tmp_path):
-    parquet(tmp_path / "b.parquet", {"note": ["x"], **dict(reversed(columns_of(NAME).items()))})
-    write(tmp_path / "a.csv", HEADER + "human,,en,ko,account name,계좌 이름\n")
-    write(tmp_path / "notes.txt", "nothing of it")
-    write(tmp_path / "c.csv", HEADER)
-    write(tmp_path / "d.parquet", memory_bytes([]))
-    assert read_memory(tmp_path) == [HUMAN, NAME]
-    assert read_memory(tmp_path / "a.csv") == [HUMAN]
-    assert read_memory(str(tmp_path / "b.parquet")) == [NAME]
 
 
 @pytest.mark.parametrize(
@@ -101,13 +85,6 @@ def test_files_that_are_no_memory(tmp_path):
         read_memory(tmp_path / "none")
 
 
-def test_the_earlier_memory_is_right():
-    corrected = msgspec.structs.replace(NAME, translation="계좌명")
-    assert merge([corrected], [NAME, DATE], [HUMAN]) == sorted([corrected, DATE, HUMAN])
-    assert merge([NAME, corrected]) == [NAME]
-    assert merge() == []
-
-
 @settings(deadline=None)
 @given(rows, st.randoms(use_true_random=False))
 def test_the_same_rows_give_the_same_bytes(given, order):
@@ -118,28 +95,6 @@ def test_the_same_rows_give_the_same_bytes(given, order):
     back = pq.read_table(io.BytesIO(data))
     assert back.schema.equals(MEMORY)
     assert [Translation(**row) for row in back.to_pylist()] == sorted(merged)
-
-
-def test_csv_as_people_save_it(tmp_path):
-    lines = [
-        "text,translation,provider,model,source,target,note",
-        "account name,계좌 이름,human,,en,ko,",
-        '"date, or day",날짜,google,general/nmt,en,ko,"looked\r\nup"',
-        '"one\r\ntwo","하나\r\n둘",human,,en,ko,',
-    ]
-    path = write(tmp_path / "mine.csv", ("\ufeff" + "\r\n".join([*lines, ""])).encode())
-    assert read_memory(path) == [HUMAN, DATE, Translation("human", "", "en", "ko", "one\r\ntwo", "하나\r\n둘")]
-
-
-def test_what_an_engine_knows():
-    known = by_languages([NAME, BACK, HUMAN, DATE], "google", "general/nmt")
-    assert known == {
-        ("en", "ko"): {"account name": "계정 이름", "date, or day": "날짜"},
-        ("ko", "en"): {"계정 이름": "account title"},
-    }
-    assert by_languages([NAME], "google", "general/translation-llm") == by_languages([NAME], "libretranslate") == {}
-    assert by_languages([HUMAN, NAME])[("en", "ko")] == {"account name": "계정 이름"}  # google before human
-    assert missing(["b", "a", "b", "known"], {"known": "x"}) == ["a", "b"]
 
 
 texts_of_all_kinds = st.sets(st.text(max_size=30), max_size=60)

@@ -16,7 +16,7 @@ from pseudo_translator import translate
 from parapet.schemas.rows import Translation
 from parapet.transforms.translation.google import Google
 from parapet.transforms.translation.memory import Batch, Engine, Limits, make_batches
-from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, _Translate, in_groups, unescaped
+from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, _Translate, in_groups
 
 TEXTS = [f"the city's number {n}" for n in range(10)]
 LIMITS = Limits(texts=1024, codepoints=57)  # three texts
@@ -57,17 +57,6 @@ def expected(texts: list[str] = TEXTS) -> list[Translation]:
 
 def contents(server: GoogleServer) -> list[tuple[str, ...]]:
     return sorted(one.contents for one in server.requests)
-
-
-def test_each_text_once_in_the_batches_that_the_limits_ask_for(tmp_path):
-    with GoogleServer(["html"]) as server:  # whose first answer has entities
-        translated, dead, counters = run(google(server), tmp_path)
-        assert contents(server) == BATCHES
-        assert (translated, dead) == (expected(), [])
-        assert counters == {"requests": 4, "codepoints": sum(map(len, TEXTS))}
-        translated, _, _ = run(google(server, model="general/translation-llm"), tmp_path)
-        assert set(server.texts.values()) == {2}, "another model is asked anew"
-    assert {one.model for one in translated} == {"general/translation-llm"}
 
 
 def test_a_batch_that_fails_is_alone_in_it(tmp_path):
@@ -150,9 +139,3 @@ def test_the_halves_of_a_batch_are_kept_one_by_one(tmp_path):
         assert sorted(step.process([batch])) == expected()
         step.teardown()
         assert [one.contents for one in server.answered] == [tuple(TEXTS[:5]), tuple(TEXTS[5:])]
-
-
-def test_entities_are_text_again_unless_they_were_sent():
-    assert unescaped("it's", "c&#39;est") == "c'est"
-    assert unescaped("R & D", "R &amp; D") == "R & D"
-    assert unescaped("a &amp; b", "가 &amp; 나") == "가 &amp; 나"

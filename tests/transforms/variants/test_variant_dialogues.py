@@ -26,33 +26,6 @@ def written(dialogue: Any, names: dict[str, Names] = NAMES) -> Any:
     return places.dialogue
 
 
-def test_every_name_is_replaced_and_nothing_else():
-    found = written(DIALOGUE)
-    assert found["services"] == ["Taxi_11", "Bus_11"]
-    user, (taxi, bus) = found["turns"][0]["frames"][0], found["turns"][1]["frames"]
-    assert (user["service"], taxi["service"], bus["service"]) == ("Taxi_11", "Taxi_11", "Bus_11")
-    assert user["slots"] == [{"slot": "to", "start": 19, "exclusive_end": 23}]
-    assert user["actions"] == [
-        {"act": "INFORM_INTENT", "slot": "intent", "values": ["FindTaxi"], "canonical_values": ["FindTaxi"]},
-        {"act": "INFORM", "slot": "from", "values": ["from"], "canonical_values": ["from"]},
-        {"act": "REQUEST", "slot": "pooled", "values": []},
-        {"act": "THANK_YOU", "slot": "", "values": []},
-    ]
-    assert user["state"] == {
-        "active_intent": "FindTaxi",
-        "requested_slots": ["pooled", "from"],
-        "slot_values": {"to": ["Rome"], "purpose": ["work"], "from": ["from", "To"]},
-    }
-    assert [action["slot"] for action in taxi["actions"]] == ["count", "intent"]
-    assert taxi["actions"][1]["values"] == ["GetTaxi"]
-    assert taxi["service_call"] == {"method": "GetTaxi", "parameters": {"to": "Rome", "from": "from"}}
-    assert taxi["service_results"] == [{"to": "Rome", "from": "from"}, {"from": "from", "to": "Rome", "pooled": "yes"}]
-    assert bus["slots"] == [{"slot": "goal", "copy_from": "goal", "value": ["from"]}]
-    assert bus["actions"] == [{"act": "INFORM", "slot": "seats", "values": ["1"]}]
-    assert bus["state"] == DIALOGUE["turns"][1]["frames"][1]["state"]
-    assert [turn["utterance"] for turn in found["turns"]] == [turn["utterance"] for turn in DIALOGUE["turns"]]
-
-
 def test_a_slot_is_copied_from_another_service():
     way = ["turns", 1, "frames", 1, "slots", 0, "copy_from"]
     assert written(changed(way, "from"))["turns"][1]["frames"][1]["slots"][0]["copy_from"] == "to"
@@ -60,58 +33,7 @@ def test_a_slot_is_copied_from_another_service():
         Places(changed(way, "gone"), KNOWN)
 
 
-def test_an_intent_that_no_schema_has_stays_and_is_counted():
-    dialogue = changed(["turns", 0, "frames", 0, "state", "active_intent"], "find_taxi")
-    assert Places(copy.deepcopy(dialogue), KNOWN).unknown_intents == 1
-    assert written(dialogue)["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"
-
-
-FRAME = ["turns", 0, "frames", 0]
 SYSTEM = ["turns", 1, "frames", 0]
-
-
-@pytest.mark.parametrize(
-    ("way", "value", "where", "reason"),
-    [
-        (["services"], ["Taxi_1", "Train_1"], "services[1]", "unknown_service: no schema has a service 'Train_1'"),
-        ([*FRAME, "service"], "Train_1", "turns[0].frames[0]", "unknown_service: no schema has a service 'Train_1'"),
-        (
-            [*FRAME, "slots", 0, "slot"],
-            "fare",
-            "turns[0].frames[0]",
-            "unknown_slot: service 'Taxi_1' has no slot 'fare'",
-        ),
-        ([*FRAME, "actions", 1, "slot"], "fare", "turns[0].frames[0]", "unknown_slot: "),
-        ([*FRAME, "state", "requested_slots"], ["to", "fare"], "turns[0].frames[0]", "unknown_slot: "),
-        ([*FRAME, "state", "slot_values"], {"fare": ["1"]}, "turns[0].frames[0]", "unknown_slot: "),
-        ([*SYSTEM, "service_call", "parameters"], {"fare": "1"}, "turns[1].frames[0]", "unknown_slot: "),
-        ([*SYSTEM, "service_results"], [{"fare": "1"}], "turns[1].frames[0]", "unknown_slot: "),
-        ([*SYSTEM, "service_results", 1, "fare"], "1", "turns[1].frames[0]", "unknown_slot: "),
-        (["services"], "Taxi_1", "services", "not_sgd: Expected `array`, got `str`"),
-        (["turns", 1], None, "turns[1]", "not_sgd: Expected `object`, got `null`"),
-        ([*FRAME, "slots"], None, "turns[0].frames[0].slots", "not_sgd: Expected `array`, got `null`"),
-        ([*FRAME, "actions", 0], "to", "turns[0].frames[0].actions[0]", "not_sgd: Expected `object`, got `str`"),
-        ([*FRAME, "actions", 0, "values"], "GetTaxi", "turns[0].frames[0].actions[0].values", "not_sgd: "),
-        ([*FRAME, "actions", 0, "values"], [["GetTaxi"]], "turns[0].frames[0].actions[0].values[0]", "not_sgd: "),
-        ([*FRAME, "state"], {}, "turns[0].frames[0].state", "not_sgd: Object missing required field"),
-        ([*FRAME, "state", "requested_slots"], "to", "turns[0].frames[0].state.requested_slots", "not_sgd: "),
-        ([*FRAME, "state", "slot_values"], [], "turns[0].frames[0].state.slot_values", "not_sgd: "),
-        ([*FRAME, "state", "active_intent"], ["GetTaxi"], "turns[0].frames[0].state.active_intent", "not_sgd: "),
-        ([*SYSTEM, "service_results"], {"to": "x"}, "turns[1].frames[0].service_results", "not_sgd: "),
-        ([*SYSTEM, "service_results"], [["to"]], "turns[1].frames[0].service_results[0]", "not_sgd: "),
-    ],
-)
-def test_what_is_wrong_is_told_with_its_place(way, value, where, reason):
-    with pytest.raises(InputError) as caught:
-        Places(changed(way, value), KNOWN)
-    assert caught.value.where == where
-    assert caught.value.reason.startswith(reason)
-
-
-@pytest.mark.parametrize("dialogue", [None, 1, "turns", [], {}, {"services": []}, {"services": [[]], "turns": []}])
-def test_what_is_no_dialogue(dialogue):
-    with pytest.raises(InputError, match="not_sgd"):
-        Places(dialogue, KNOWN)
 
 
 def test_a_chain_of_names_loses_nothing():

@@ -66,18 +66,6 @@ def test_variants_in_natural_order_all_or_those_wanted(corpus):
         assert said in str(caught.value)
 
 
-def test_a_plan(corpus):
-    plan = plan_of(corpus, "v1")
-    assert plan.variants == ["v1"]
-    assert [file.relative for file in plan.files] == ["train/dialogues_001.json", "test/dialogues_001.json"]
-    assert [path for path, _ in plan.schemas] == ["v1/train/schema.json", "v1/test/schema.json"]
-    assert plan.mapped == {"v1": NAMES}
-    assert plan.splits["train"].variants[0].names == NAMES
-    assert plan.splits["test"].variants[0].names == {"Taxi_1": TAXI_NAMES}
-    assert list(plan.splits["test"].known) == ["Taxi_1"]
-    assert (plan.problems, plan.remarks) == ([], [])
-
-
 def test_all_mismatches_are_listed_with_their_files(corpus):
     variants = corpus / "variants"
     bad = copy.deepcopy(VARIANT)
@@ -122,15 +110,6 @@ def test_a_service_that_does_not_match(corpus, change, reason):
     assert any(reason in problem for problem in plan.problems), plan.problems
 
 
-def test_a_bad_service_of_the_original_is_a_problem_too(corpus):
-    bad = copy.deepcopy(RAW)
-    bad[1]["intents"][0]["required_slots"] = ["gone"]
-    write(corpus / "sgd/train/schema.json", bad)
-    plan = plan_of(corpus, "v1")
-    assert "'gone'" in plan.problems[0]
-    assert list(plan.splits["train"].known) == ["Taxi_1"]
-
-
 def test_other_suffixes(corpus):
     changed = copy.deepcopy(VARIANT)
     for raw in changed:
@@ -163,18 +142,6 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus):
     ]
     with pytest.raises(InputError, match="there is no such file"):
         find_mapping(variants, "none.json")
-
-
-def test_one_schema_for_all_splits_as_in_multiwoz(corpus):
-    root = corpus / "multiwoz"
-    write(root / "schema.json", RAW)
-    for split in ("train", "dev"):
-        write(root / split / "dialogues_001.json", [DIALOGUE])
-    write(corpus / "of_multiwoz/v1/schema.json", VARIANT)
-    plan = make_plan(root, find_variants(corpus / "of_multiwoz"), None)
-    assert [file.relative for file in plan.files] == ["dev/dialogues_001.json", "train/dialogues_001.json"]
-    assert [path for path, _ in plan.schemas] == ["v1/schema.json"]
-    assert plan.splits["dev"] == plan.splits["train"]
 
 
 def test_a_split_alone(corpus):

@@ -24,23 +24,6 @@ def variant(**changes: Any) -> Service:
     return msgspec.structs.replace(service, **changes)
 
 
-def test_by_position():
-    assert rules.by_position(TAXI, variant()) == TAXI_NAMES
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"slots": variant().slots[:3]}, "has 3 slots, the original 4"),
-        ({"intents": []}, "has 0 intents, the original 2"),
-        ({"slots": variant().slots[::-1]}, "slot 'to' is not categorical, but 'pooled' in the variant is categorical"),
-    ],
-)
-def test_services_that_do_not_match_by_position(changes, reason):
-    with pytest.raises(InputError, match=reason):
-        rules.by_position(TAXI, variant(**changes))
-
-
 def test_by_mapping_whatever_the_order():
     mixed = variant(slots=variant().slots[::-1], intents=variant().intents[::-1])
     assert rules.by_mapping(TAXI, mixed, TAXI_NAMES) == TAXI_NAMES
@@ -86,11 +69,3 @@ def test_a_file_that_is_no_mapping(data, said):
     with pytest.raises(InputError) as caught:
         read_mapping(data, "m.json")
     assert said in str(caught.value)
-
-
-def test_names_that_mark_something_else_in_actions():
-    assert rules.marker_names(TAXI_NAMES) == []
-    assert rules.marker_names(rules.Names("T", {}, {"to": "intent", "intent": "intent", "from": "count"})) == [
-        "to",
-        "from",
-    ]

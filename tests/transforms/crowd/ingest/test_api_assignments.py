@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import (
-    MAX_ANSWER,
     Unusable,
     parse_answer_xml,
     read_assignments,
@@ -90,19 +89,6 @@ def test_the_answers_xml_round_trips(text):
     assert parse_answer_xml(xml({"slot_0": text})) == {"slot_0": text}
 
 
-def test_cdata_and_references():
-    text = "<![CDATA[a < b & c]]> &#233;&#x1F600;&amp;lt;"
-    document = xml({" slot_0 ": "TEXT"}).replace("TEXT", text)
-    assert parse_answer_xml(document) == {"slot_0": "a < b & c é😀&lt;"}
-
-
-def test_an_answer_without_free_text_is_blank():
-    document = (
-        "<QuestionFormAnswers><Answer><QuestionIdentifier>slot_0</QuestionIdentifier></Answer></QuestionFormAnswers>"
-    )
-    assert parse_answer_xml(document) == {"slot_0": ""}
-
-
 def test_doubled_worker_ids_and_statuses():
     one, other = read(
         item(WorkerId=f"{WORKERS[0]},{WORKERS[0]}", AssignmentStatus="Rejected"),
@@ -117,33 +103,7 @@ def test_line_ends_of_browsers():
     assert one.answers == {"slot_0": "where\nto\ngo"}
 
 
-def test_blank_lines_are_nothing():
-    assert [one.source for one in read(b"", item(), b"  \r", item(AssignmentId="3B"))] == [
-        "api.jsonl: row 2",
-        "api.jsonl: row 4",
-    ]
-
-
 # --- bad lines -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (json.dumps(item(WorkerId=WORKERS[1])).encode()[:-1], "broken_row: not JSON: "),
-        (f"3HIT,{WORKERS[1]},3B".encode(), "broken_row: not JSON: "),
-        (b"[1]", "broken_row: expected an object, found list"),
-        (b"[" * 100_000, "broken_row: not JSON: "),
-        (
-            json.dumps(item(answers={"slot_0": "café"}, WorkerId=WORKERS[2]), ensure_ascii=False).encode("latin-1"),
-            "encoding: the row is not UTF-8; save the file as UTF-8",
-        ),
-    ],
-)
-def test_broken_lines_are_dead_and_the_others_go_on(line, reason):
-    ((key, found),) = reasons(between(line))
-    assert key == "api.jsonl: row 2"
-    assert found.startswith(reason)
 
 
 DTD = '<!DOCTYPE x [<!ENTITY e "expanded">]>'
@@ -183,30 +143,6 @@ def test_a_field_answered_twice():
     one = "<Answer><QuestionIdentifier>slot_0</QuestionIdentifier><FreeText>x</FreeText></Answer>"
     with pytest.raises(Unusable, match="broken_xml: field 'slot_0' is answered twice"):
         parse_answer_xml(f"<QuestionFormAnswers>{one}{one}</QuestionFormAnswers>")
-
-
-@pytest.mark.parametrize(
-    ("more", "key", "reason"),
-    [
-        ({"AssignmentId": ""}, "api.jsonl: row 2", "no_assignment_id: the AssignmentId is missing"),
-        ({"AssignmentId": None}, "api.jsonl: row 2", "no_assignment_id: the AssignmentId is missing"),
-        ({"RequesterAnnotation": "BatchId:7;OriginalHitTemplateId:8;"}, "3B", "no_task: "),
-        ({"RequesterAnnotation": "Taxi_1:poems"}, "3B", "no_task: "),
-        ({"RequesterAnnotation": None}, "3B", "no_task: "),
-    ],
-)
-def test_lines_that_cannot_be_used(more, key, reason):
-    ((found, why),) = reasons(between(item(**{"AssignmentId": "3B", **more})))
-    assert found == key
-    assert why.startswith(reason)
-
-
-def test_ten_megabytes_in_one_answer():
-    big = "ab " * 3_500_000
-    found = between(item(AssignmentId="3B", answers={"slot_0": big, "slot_1": "x"}))
-    assert reasons(found) == [("3B:slot_0", f"too_large: over {MAX_ANSWER:,} characters")]
-    assert len(dead(found)[0].payload) < 2_200
-    assert assignments(found)["3B"].answers == {"slot_1": "x"}
 
 
 def test_ten_megabytes_in_task_answers():

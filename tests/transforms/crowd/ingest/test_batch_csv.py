@@ -72,19 +72,6 @@ def check_others_went_on(found):
 # --- good rows -------------------------------------------------------------------------------------------------------
 
 
-def test_fields_that_the_form_did_not_show_are_no_answers():
-    (one,) = read(table({"Input.fields": "intent_0 slot_1"}))
-    assert one.answers == {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""}
-    (one,) = read(table({"Input.fields": "intent_0 slot_0"}))
-    assert one.answers == {"intent_0": "BookTaxi", "slot_0": "where_to"}
-    assert one.asked
-
-
-def test_times_that_are_missing():
-    (one,) = read(table({"AcceptTime": "", "SubmitTime": "some day"}))
-    assert (one.accept_time, one.submit_time, one.work_seconds) == (None, None, 60)
-
-
 def test_doubled_worker_ids_are_one():
     (one,) = read(table({"WorkerId": f"{WORKERS[0]},{WORKERS[0]}"}))
     assert one.worker_hash == worker_hash(KEY, WORKERS[0])
@@ -101,15 +88,6 @@ def test_columns_may_stand_in_any_order():
 
 
 # --- encodings -------------------------------------------------------------------------------------------------------
-
-
-def test_a_latin_1_row_is_dead_and_the_others_go_on():
-    found = read(
-        three(table({"AssignmentId": "3B", "Answer.slot_0": "café"}).decode().encode("latin-1").split(b"\r\n")[1])
-    )
-    check_others_went_on(found)
-    assert reasons(found) == [("names.csv: row 3", "encoding: the row is not UTF-8; save the file as UTF-8")]
-    assert dead(found)[0].payload.startswith("[not shown, for a worker id may be anywhere in it: ")
 
 
 # --- headers ---------------------------------------------------------------------------------------------------------
@@ -198,25 +176,6 @@ def test_a_row_that_cannot_be_used(row, key, reason, worker):
     assert letter.reason.startswith(reason)
     assert "intent_0=BookTaxi" in letter.payload
     assert worker not in letter.payload
-
-
-def test_ten_megabytes_in_one_cell():
-    big = "ab " * 3_500_000
-    found = read(table({}, {"AssignmentId": "3B", "Answer.slot_0": big}, {"AssignmentId": "3C"}))
-    assert reasons(found) == [("3B:slot_0", "too_large: over 20,000 characters")]
-    assert len(dead(found)[0].payload) < 2_200
-    assert {key: one.answers for key, one in assignments(found).items()} == {
-        "3A": {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""},
-        "3B": {"intent_0": "BookTaxi", "slot_1": ""},
-        "3C": {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""},
-    }
-
-
-def test_fields_of_other_forms_are_told():
-    found = read(table({"Answer.comment": f"from {WORKERS[0]}: nice", "Answer.workerId": WORKERS[0], "Answer.x": " "}))
-    assert reasons(found) == [("3A:comment", "unknown_field: not a field of ours")]
-    assert dead(found)[0].payload == "from [worker id]: nice"
-    assert list(assignments(found)) == ["3A"]
 
 
 @given(st.lists(st.binary(max_size=30), max_size=4), st.booleans())
