@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from kit import refused, run
 from plugin_packages import bring, record
 
 import parapet
@@ -50,7 +51,7 @@ def test_a_broken_plugin_is_told_with_where_it_is_from(kind, site):
     told = refusal(plugins.MODELS, f"it{argument}", ("predict",))
     assert told.startswith(f"--flag: the plug-in 'it' (broken_{kind} 0.3) ")
     assert said in told
-    assert main(["evaluate", "--task", "dst", "--model", f"it{argument}", "--output", str(site / "out")]) == 2
+    run("evaluate", task="dst", model=f"it{argument}", output=site / "out", status=2)
     assert not (site / "out").exists()
 
 
@@ -58,8 +59,7 @@ def test_a_plugin_without_the_part_that_a_flag_asks_for(site, capsys):
     code = "class Synthesiser:\n    name = 'mute'\n"
     bring(site, "broken_speech", plugins.SPEECH_ENGINES, "mute", "broken_speech", code)
     assert "has no Recogniser" in refusal(plugins.SPEECH_ENGINES, "mute", part="Recogniser")
-    assert main(["speech_errors", "--speaker", "mute", "--output", str(site / "out")]) == 2
-    told = capsys.readouterr().err
+    told = refused("speech_errors", speaker="mute", output=site / "out")
     assert "--speaker: the plug-in 'mute' (broken_speech 0.3) gives a Synthesiser without parallel, " in told
     assert "default_voice, check" in told
 
@@ -97,7 +97,7 @@ def test_an_installation_older_than_the_checkout_is_said_so(tmp_path, monkeypatc
 
 def test_a_translation_engine_with_an_argument(example, tmp_path):
     out = tmp_path / "out"
-    assert main(["back_translate", "--engine", "pig_latin=ay", "--pivots", "de", "--quiet", "--output", str(out)]) == 0
+    run("back_translate", engine="pig_latin=ay", pivots="de", output=out)
     rows = pq.read_table(out / "memory.parquet").to_pylist()
     assert {(row["provider"], row["model"]) for row in rows} == {("pig_latin", "ending-ay")}
     there = {row["text"]: row["translation"] for row in rows if row["target"] == "de"}
@@ -113,7 +113,7 @@ def test_a_translation_engine_with_an_argument(example, tmp_path):
 def test_a_source_of_utterances(example, tmp_path):
     out = tmp_path / "out"
     flags = ["--source", "proverbs=6", "--split", "test", "--rates", "0.2", "--quiet"]
-    assert main(["ood", *flags, "--output", str(out)]) == 0
+    run("ood", *flags, output=out)
     rows = pq.read_table(out / "ood-20" / "turns").to_pylist()
     injected = {row["source"]: row["utterance"] for row in rows if row["label"] == "ood"}
     import parapet_example
@@ -185,8 +185,8 @@ def test_a_metric_that_gives_no_shares(kind, site, tmp_path, capsys):
     code = f"class Made:\n    def score(self, said, references):\n        return {given}\n"
     bring(site, f"broken_{kind}", plugins.METRICS, "odd", f"broken_{kind}:Made", code)
     flags = ["--split", "dev", "--predictions", "reference", "--metrics", "odd", "--no_validation"]
-    assert main(["evaluate", "--task", "generation", *flags, "--output", str(tmp_path / "out")]) == 1
-    assert f"the plug-in 'odd' (broken_{kind} 0.3) {told}" in capsys.readouterr().err
+    told = refused("evaluate", *flags, task="generation", output=tmp_path / "out", status=1)
+    assert f"the plug-in 'odd' (broken_{kind} 0.3) {told}" in told
 
 
 def test_a_metric_cannot_have_a_name_that_is_taken(site, capsys):
@@ -194,15 +194,15 @@ def test_a_metric_cannot_have_a_name_that_is_taken(site, capsys):
         code = "class Made:\n    def score(self, said, references): ..."
         bring(site, f"broken_{name}", plugins.METRICS, name, f"broken_{name}:Made", code)
         flags = ["--predictions", "reference", "--metrics", name]
-        assert main(["evaluate", "--task", "generation", *flags, "--output", str(site / "out")]) == 2
-        assert "the rows have a column of that name" in capsys.readouterr().err
+        told = refused("evaluate", *flags, task="generation", output=site / "out")
+        assert "the rows have a column of that name" in told
 
 
 @pytest.mark.thorough
 def test_a_speech_engine(example, tmp_path):
     out = tmp_path / "out"
     flags = ["--engine", "modem", "--wer", "0.2", "--snr", "9,7,5", "--sample", "15", "--quiet"]
-    assert main(["speech_errors", *flags, "--output", str(out)]) == 0
+    run("speech_errors", *flags, output=out)
     assert json.loads((out / "statistics.json").read_text())["sets"]["SR-20"]["wer"] == pytest.approx(0.2, abs=0.02)
     options = json.loads((out / "run.json").read_text())["options"]
     assert (options["synthesiser"], options["recogniser"]) == ("modem 1", "modem 1")
@@ -214,7 +214,7 @@ def test_two_processes_write_the_same(example, tmp_path):
     two = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
     for name, more in (("one", []), ("two", two)):
         flags = ["--source", "proverbs=6", "--rates", "0.1", "--quiet", *more]
-        assert main(["ood", *flags, "--output", str(tmp_path / name)]) == 0
+        run("ood", *flags, output=tmp_path / name)
     assert (tmp_path / "one" / "run.json").read_bytes() == (tmp_path / "two" / "run.json").read_bytes()
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from kit import refused, run
 from plugin_packages import bring, record
 
 import parapet
@@ -24,7 +25,7 @@ def test_a_distance_ranks(example, tmp_path):
     assert parapet.rank("city_of_event", names, by="ngrams=3") == expected
     assert [name for _, name in expected] == ["city_of_show", "event_city", "town"]
     out = tmp_path / "out"
-    assert main(["compose", "--name_distance", "ngrams=3", "--quiet", "--output", str(out)]) == 0
+    run("compose", name_distance="ngrams=3", output=out)
     rows = [row for row in pq.read_table(out / "responses.parquet").to_pylist() if row["disposition"] == "used"]
     originals = {
         f"{service['service_name']}/slot/{slot['name']}": slot["name"]
@@ -66,10 +67,9 @@ def test_a_distance_that_cannot_be_ranked_by(kind, site):
 
 
 def test_a_distance_that_is_not_there(site, capsys):
-    assert main(["compose", "--name_distance", "cosine", "--output", str(site / "out")]) == 2
-    assert "invalid choice: 'cosine' (choose from " in capsys.readouterr().err
-    assert main(["compose", "--name_distance", "jaccard=x", "--output", str(site / "out")]) == 2
-    assert "name_distance: jaccard takes no argument: give jaccard alone" in capsys.readouterr().err
+    assert "invalid choice: 'cosine' (choose from " in refused("compose", name_distance="cosine", output=site / "out")
+    told = refused("compose", name_distance="jaccard=x", output=site / "out")
+    assert "name_distance: jaccard takes no argument: give jaccard alone" in told
 
 
 def answers_with(place: Path, text: str) -> Path:
@@ -83,7 +83,7 @@ def answers_with(place: Path, text: str) -> Path:
 
 
 def composed(out: Path, *flags: str) -> list[dict[str, object]]:
-    assert main(["compose", "--quiet", *flags, "--output", str(out)]) == 0
+    run("compose", *flags, output=out)
     rows = pq.read_table(out / "responses.parquet").to_pylist()
     return [row for row in rows if flags or row["disposition"] == "used"]
 
@@ -122,8 +122,8 @@ def test_a_vetting_rule_that_cannot_be_one(name, site, capsys):
     target, body, reason = WRONG_RULES[name]
     code = f"class Rule:\n    {body}\n    def applies(self, answer): return False\n"
     bring(site, f"broken_{name}", plugins.VETTING_RULES, name, f"broken_{name}:{target}", code)
-    assert main(["compose", "--vetting_rules", name, "--output", str(site / "out")]) == 2
-    assert f"--vetting_rules: the plug-in '{name}' (broken_{name} 0.3) {reason}" in capsys.readouterr().err
+    told = refused("compose", vetting_rules=name, output=site / "out")
+    assert f"--vetting_rules: the plug-in '{name}' (broken_{name} 0.3) {reason}" in told
 
 
 def test_a_vetting_rule_that_fails_ends_the_run(site, capsys):
@@ -132,5 +132,4 @@ def test_a_vetting_rule_that_fails_ends_the_run(site, capsys):
     assert main(["compose", "--vetting_rules", "divides", "--output", str(site / "out")]) == 1
     reason = "the plug-in 'divides' (broken_rule 0.3) failed: ZeroDivisionError: division by zero"
     assert reason in capsys.readouterr().err
-    assert main(["compose", "--vetting_rules", "divides,divides", "--output", str(site / "out")]) == 2
-    assert "is named twice" in capsys.readouterr().err
+    assert "is named twice" in refused("compose", vetting_rules="divides,divides", output=site / "out")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from kit import refused
 
 from parapet.pipelines.main import main
 
@@ -319,6 +320,5 @@ def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path, sample,
 
 def test_a_sheet_that_is_none_stops_the_run_before_it_begins(tmp_path, sample, capsys):
     flags = ["--decisions", str(sample / "crowd/names.csv")]
-    assert main(["compose", "--output", str(tmp_path / "out"), *flags]) == 2
-    assert "missing columns: response_id, decision" in capsys.readouterr().err
+    assert "missing columns: response_id, decision" in refused("compose", *flags, output=tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -10,9 +10,9 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from kit import run
 from page_recorder import Recorder, serve
 
-from parapet.pipelines.main import main
 from parapet.transforms.crowd.hits.judged import render_judged
 from parapet.transforms.crowd.hits.make_hits import csv_head, csv_rows, summary_files
 from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings, VariedItem
@@ -95,7 +95,7 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hits")
     schema = folder / "schema.json"
     schema.write_text(json.dumps(SCHEMA))
-    assert main(["hits", "--schemas", str(schema), "--output", str(folder / "out"), "--quiet"]) == 0
+    run("hits", schemas=schema, output=folder / "out")
     yield from serve(folder / "out")
 
 
@@ -105,7 +105,7 @@ def dialogues(tmp_path_factory):
     path = folder / "dialogues_001.json"
     path.write_text(json.dumps(DIALOGUES))
     flags = ["--task", "rewrites", "--dialogues", str(path)]
-    assert main(["hits", *flags, "--output", str(folder / "out"), "--quiet"]) == 0
+    run("hits", *flags, output=folder / "out")
     yield from serve(folder / "out")
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import nbformat
 import pytest
+from kit import run
 from notebooks import FOLDER, execute
 
 import parapet
-from parapet.pipelines.main import main
 
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
@@ -83,13 +83,13 @@ def test_the_scores_are_those_of_the_command(executed, tmp_path):
     crowd = parapet.sample_root() / "crowd"
     batches = ["--responses", str(crowd / "names.csv"), str(crowd / "descriptions.csv")]
     decisions = ["--decisions", str(crowd / "decisions.csv"), "--schemas", str(parapet.sample_root())]
-    assert main(["compose", *batches, *decisions, "--quiet", "--output", str(tmp_path / "variants")]) == 0
+    run("compose", *batches, *decisions, output=tmp_path / "variants")
     paths = ["--variants", str(tmp_path / "variants"), "--output", str(tmp_path / "dialogues")]
-    assert main(["rewrite", *paths, "--max_bad", "30%", "--quiet"]) == 0  # of train, compose leaves Museums_1 out
+    run("rewrite", *paths, max_bad="30%")
     parapet.perturb(corpus, "unseen_entities", seed=1).save(tmp_path / "unseen")
     flags = ["--model", f"{tmp_path / 'tracker.py'}:tracker", "--variants", str(tmp_path / "dialogues"), "--quiet"]
     sets = ["--sets", f"unseen={tmp_path / 'unseen'}", "--output", str(tmp_path / "out")]
-    assert main(["evaluate", "--task", "dst", *flags, *sets]) == 0
+    run("evaluate", *flags, *sets, task="dst")
     numbers = json.loads((tmp_path / "out" / "robustness.json").read_text())
     table = rows_of(notebook, "table.map(")
     original = numbers["sets"]["original"]["metrics"]["#ALL_SERVICES"]
@@ -110,7 +110,7 @@ def test_the_variants_are_those_of_the_command(executed, tmp_path):
     crowd = parapet.sample_root() / "crowd"
     flags = ["--responses", str(crowd / "names.csv"), str(crowd / "descriptions.csv"), "--quiet"]
     decisions = ["--decisions", str(crowd / "decisions.csv"), "--schemas", str(parapet.sample_root())]
-    assert main(["compose", *flags, *decisions, "--output", str(tmp_path / "out")]) == 0
+    run("compose", *flags, *decisions, output=tmp_path / "out")
     services = json.loads((tmp_path / "out" / "v5" / "test" / "schema.json").read_text())
     (repairs,) = [service for service in services if service["service_name"] == "Repairs_15"]
     names = [row[-1] for first, row in rows_of(notebook, "pd.DataFrame(names").items() if first not in ("", "original")]

@@ -9,7 +9,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from kit import THOROUGH, files_of
+from kit import THOROUGH, files_of, run
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -155,7 +155,7 @@ def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_pat
         '[corpus]\nsgd = "corpus"\n[variants]\npath = "sgd_x"\n[[sets]]\nperturbation = "typos"\n'
         '[[systems]]\nname = "Keywords"\nmodel = "parapet.evaluation.dst.baseline:Keywords"\n'
     )
-    assert main(["suite", "four.toml", "--output", "out", "--quiet"]) == 0
+    run("suite", "four.toml", output="out")
     log = (tmp_path / "out/.suite/logs/statistics.log").read_text()
     assert log.count("the variants have 29 services that the corpus lacks, ignored: Alarm_1, Banks_1, Buses_2,") == 1
     statistics = json.loads((tmp_path / "out/statistics/statistics.json").read_bytes())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_PROCESSES
+from kit import TWO_PROCESSES, run
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -46,7 +46,7 @@ def work(real_data, real_dialogues, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sgd")
     variants = ["--variants", str(real_data / "sgd" / "sgd_x" / "data"), "--variant", "v1,v5"]  # two, for the time
     flags = ["--sgd", str(real_dialogues), *variants]
-    assert main(["rewrite", *flags, "--output", str(folder / "dialogues"), "--quiet"]) == 0
+    run("rewrite", *flags, output=folder / "dialogues")
     (folder / "release.toml").write_text(TOML.format(sgd=real_dialogues))
     assert build(folder, "out") == 0
     return folder
@@ -68,7 +68,7 @@ def test_built_elsewhere_on_two_processes_it_is_the_same(work):
 
 
 def test_it_verifies_and_its_rows_are_the_files(work, capsys):
-    assert main(["release", "verify", str(root(work)), "--quiet"]) == 0
+    run("release", "verify", str(root(work)))
     for path in sorted((root(work) / "sgd").rglob("*.json")):
         corpus, split = path.parts[-3:-1]
         config = "schemas" if path.name == "schema.json" else corpus

@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import TWO_WORKERS
+from kit import TWO_WORKERS, refused
 
-from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
 
 TRACKER = """
@@ -130,8 +129,7 @@ NO_STATES = {
 @pytest.mark.parametrize("name", NO_STATES)
 def test_what_is_no_state_is_explained(name, project, tmp_path, capsys):
     model = f"{project / 'mine' / 'faulty.py'}:{name}"
-    assert main(["evaluate", "--task", "dst", "--model", model, "--output", str(tmp_path / "failed"), "--quiet"]) == 1
-    error = capsys.readouterr().err
+    error = refused("evaluate", task="dst", model=model, output=tmp_path / "failed", status=1)
     assert not [reason for reason in NO_STATES[name] if reason not in error]
     assert "Traceback" not in error
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from kit import refused
 
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
@@ -72,8 +73,7 @@ def test_version(capsys):
 
 def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PARAPET_WORKER_KEY", "short")
-    assert main(["compose", "--output", str(tmp_path / "out")]) == 2
-    assert "PARAPET_WORKER_KEY: the key has under 16 characters" in capsys.readouterr().err
+    assert "PARAPET_WORKER_KEY: the key has under 16 characters" in refused("compose", output=tmp_path / "out")
 
 
 def test_logs_as_json_lines(tmp_path, capsys):

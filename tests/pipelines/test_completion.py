@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from kit import refused
 
 from parapet.pipelines.completion import SHELLS, tree
 from parapet.pipelines.dispatch import PIPELINES, module_of, parser_of
@@ -140,11 +141,9 @@ def test_the_script_is_one_that_the_shell_reads(shell, capsys):
 
 
 def test_another_shell_is_an_error_that_names_those_there_are(capsys):
-    assert main(["completion", "cmd"]) == 2
-    assert "choose from 'bash', 'zsh', 'fish'" in capsys.readouterr().err
+    assert "choose from 'bash', 'zsh', 'fish'" in refused("completion", "cmd")
 
 
 def test_without_argcomplete_the_error_says_how_to_get_it(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "argcomplete.shell_integration", None)
-    assert main(["completion", "bash"]) == 1
-    assert "argcomplete is not installed: pip install argcomplete" in capsys.readouterr().err
+    assert "argcomplete is not installed: pip install argcomplete" in refused("completion", "bash", status=1)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from dstc2_calls import asian_oriental, cheap_chinese, write_lists
+from kit import refused
 from test_fence import doubled, letters_of, poison, some
 
 from parapet.pipelines.main import main
@@ -113,8 +114,7 @@ def test_a_chat_that_raises(target, sample, tmp_path, monkeypatch, capsys):
     assert "Ann Lee" not in (tmp_path / "out/dead_letters.jsonl").read_text()
     (chats,) = (tmp_path / "out/chats").iterdir()
     assert len(chats.read_text().splitlines()) == 4
-    assert main(argv) == 1
-    message = capsys.readouterr().err
+    message = refused(*argv, status=1)
     assert "1 of 5 chats of --chats could not be anonymised" in message
     assert "Ann Lee" not in message
 
@@ -177,8 +177,7 @@ def test_a_record_that_a_run_cannot_do_without_is_named(name, sample, composed, 
     argv, target, victim, place = NEEDED[name]
     poison(monkeypatch, f"parapet.transforms.{target}", ERROR, victim)
     given = [flag.format(sample=sample, composed=composed) for flag in argv]
-    assert main([*given, "--output", str(tmp_path / "out"), "--quiet"]) == 1
-    message = capsys.readouterr().err
+    message = refused(*given, output=tmp_path / "out", status=1)
     assert f"{place}: a fault of Parapet: KeyError: 'A2RB7XC0WJHN5S' (transforms/" in message
     assert message.endswith(REPORTED)
     assert "Traceback" not in message

@@ -4,6 +4,7 @@ import sys
 import time
 
 import pytest
+from kit import refused
 
 from parapet.pipelines.main import main
 from parapet.schemas.layout import SPLITS, sample_root
@@ -67,8 +68,8 @@ def test_cues_come_from_a_file_and_are_in_the_options(tmp_path, capfd):
     options = json.loads((out / "run.json").read_text())["options"]
     assert options["cues"] == {"Parcels_1": "a service like UPS & <DHL>"}
     cues.write_text("service_name,cue\nParcels_1,a service for every part 1\n")
-    assert main(["hits", "--output", str(tmp_path / "bad"), "--quiet", "--cues", str(cues), *flags]) == 2
-    assert "cues.csv: row 2: the cue of Parcels_1 has 'part_1'" in capfd.readouterr().err
+    told = refused("hits", *flags, output=tmp_path / "bad", cues=cues)
+    assert "cues.csv: row 2: the cue of Parcels_1 has 'part_1'" in told
     assert not (tmp_path / "bad").exists()
 
 
@@ -155,8 +156,7 @@ def test_schema_pages_know_nothing_of_rewrites(made):
 def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, capfd, monkeypatch, flags, message):
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out"
-    assert main(["hits", "--output", str(out), *flags]) == 2
-    assert message in capfd.readouterr().err
+    assert message in refused("hits", *flags, output=out)
     assert not out.exists()
 
 

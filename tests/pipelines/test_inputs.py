@@ -6,6 +6,7 @@ import shutil
 from argparse import Namespace
 
 import pytest
+from kit import refused, run
 
 from parapet.pipelines import compose
 from parapet.pipelines.command import check_there, run_checked
@@ -51,7 +52,7 @@ def test_a_folder_is_refused_where_a_file_is_read(tmp_path):
 @pytest.fixture(scope="module")
 def typos(tmp_path_factory):
     out = tmp_path_factory.mktemp("typos") / "out"
-    assert main(["perturb", "typos", "--output", str(out), "--workers", "1", "--quiet"]) == 0
+    run("perturb", "typos", output=out, workers="1")
     return out
 
 
@@ -75,8 +76,7 @@ def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, capfd, comman
 
 
 def test_statistics_are_of_schema_variants(typos, tmp_path, capfd):
-    assert main(["statistics", "--variants", str(typos), "--output", str(tmp_path / "out"), "--quiet"]) == 2
-    assert "holds what 'parapet perturb typos' wrote" in capfd.readouterr().err
+    assert "holds what 'parapet perturb typos' wrote" in refused("statistics", variants=typos, output=tmp_path / "out")
 
 
 def test_compose_takes_the_folder_of_a_batch(tmp_path, sample, capfd):
@@ -109,8 +109,8 @@ def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample, capfd):
 def test_a_file_without_dialogues_makes_no_tasks(tmp_path, capfd):
     (tmp_path / "examples.json").write_text("[]")
     flags = ["--task", "rewrites", "--dialogues", str(tmp_path / "examples.json"), "--workers", "1", "--quiet"]
-    assert main(["hits", *flags, "--output", str(tmp_path / "out")]) == 1
-    assert "--dialogues: has no user turns, so nothing was written" in capfd.readouterr().err
+    told = refused("hits", *flags, output=tmp_path / "out", status=1)
+    assert "--dialogues: has no user turns, so nothing was written" in told
     assert not (tmp_path / "out" / "run.json").exists()
 
 
@@ -119,8 +119,8 @@ def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path, capfd):
     assert main(["ood", "--sgd", str(typos), "--output", str(tmp_path / "out"), "--quiet"]) == 2
     assert "no schema here: " in (error := capfd.readouterr().err)
     assert "; there are in typos: give one of these folders" in error
-    assert main(["ood", "--sgd", str(typos / "typos/turns"), "--output", str(tmp_path / "out"), "--quiet"]) == 2
-    assert "; 'parapet perturb typos' wrote this folder" in capfd.readouterr().err
+    told = refused("ood", sgd=typos / "typos/turns", output=tmp_path / "out")
+    assert "; 'parapet perturb typos' wrote this folder" in told
 
 
 def test_pages_are_no_texts_and_no_variants(tmp_path, sample, capfd):
@@ -129,13 +129,11 @@ def test_pages_are_no_texts_and_no_variants(tmp_path, sample, capfd):
     page.write_text("<!doctype html>\n<p>Hello there</p>\n", encoding="utf-8")
     chats = tmp_path / "chats.jsonl"
     chats.write_text('{"turns": [{"speaker": "USER", "text": "Hi"}]}\n', encoding="utf-8")
-    assert main(["anonymise", "--chats", str(chats), "--entities", str(page), *out]) == 2
-    assert f"{page}: --entities: is HTML or XML, and not plain text" in capfd.readouterr().err
-    assert main(["ood", "--sgd", str(sample), "--source", str(page), *out]) == 1
-    assert "--source: has no utterances" in capfd.readouterr().err
+    told = refused("anonymise", *out, chats=chats, entities=page)
+    assert f"{page}: --entities: is HTML or XML, and not plain text" in told
+    assert "--source: has no utterances" in refused("ood", *out, sgd=sample, source=page, status=1)
     flags = ["--predictions", "reference", "--reference", str(sample), "--variants", str(page)]
-    assert main(["evaluate", "--task", "response", *flags, *out]) == 2
-    assert str(page) in capfd.readouterr().err
+    assert str(page) in refused("evaluate", *flags, *out, task="response")
 
 
 READERS = [

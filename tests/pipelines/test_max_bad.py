@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from kit import refused
 
 from parapet.pipelines.main import main
 
@@ -39,8 +40,7 @@ def test_nothing_made_is_a_failure(pipeline, sample, tmp_path, capsys):
         shutil.copy(sample / split / "schema.json", tmp_path / "x/v1" / split)
     flags = [flag.format(sample=sample).replace(f"{sample}/sgd_x", f"{tmp_path}/x") for flag in PIPELINES[pipeline]]
     argv = [pipeline, "--sgd", str(root), *flags, "--output", str(tmp_path / "out"), "--quiet"]
-    assert main([*argv, "--max_bad", "100%"]) == 1
-    told = capsys.readouterr().err
+    told = refused(*argv, max_bad="100%", status=1)
     assert re.search(r"(\d+) of \1 dialogues.* could not be \w+, so there is nothing to publish: not_sgd ", told), told
     assert not (tmp_path / "out/run.json").exists()
 
@@ -69,5 +69,4 @@ def test_no_file_and_no_dialogue(sample, tmp_path, capsys):
     ],
 )
 def test_what_is_no_share(share, said, tmp_path, capsys):
-    assert main(["unseen_services", f"--max_bad={share}", "--output", str(tmp_path / "out")]) == 2
-    assert f"argument --max_bad: {said}" in capsys.readouterr().err
+    assert f"argument --max_bad: {said}" in refused("unseen_services", f"--max_bad={share}", output=tmp_path / "out")

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from kit import files_of
+from kit import files_of, refused, run
 
 from parapet.pipelines import runners
 from parapet.pipelines.flags import Parser
-from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 
 FLAGS = {
@@ -88,8 +87,8 @@ def test_a_mistyped_flag_of_a_runner(capsys):
     ],
 )
 def test_runners_that_lose_data_are_refused(flags, tmp_path, capsys):
-    assert main(["compose", "--output", str(tmp_path / "out"), *flags]) == 2
-    assert "Runner loses data without an error: it does not run all branches" in capsys.readouterr().err
+    told = refused("compose", *flags, output=tmp_path / "out")
+    assert "Runner loses data without an error: it does not run all branches" in told
     assert not (tmp_path / "out").exists()
 
 
@@ -166,8 +165,8 @@ def test_a_killed_worker_process_ends_the_run(tmp_path):
     assert "a worker process was killed" in process.communicate(timeout=120)[1]
     assert process.returncode == 1
     assert not (tmp_path / "out" / "run.json").exists()
-    assert main([*argv, "--output", str(tmp_path / "out")]) == 0
-    assert main([*argv, "--output", str(tmp_path / "undisturbed")]) == 0
+    run(*argv, output=tmp_path / "out")
+    run(*argv, output=tmp_path / "undisturbed")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
 
 

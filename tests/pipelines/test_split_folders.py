@@ -6,10 +6,10 @@ import shutil
 from importlib import import_module
 
 import pytest
+from kit import refused, run
 
 from parapet.pipelines import perturb
 from parapet.pipelines.dispatch import PIPELINES
-from parapet.pipelines.main import main
 from parapet.pipelines.train import MODELS
 from parapet.schemas import layout
 from parapet.transforms.variants.matching import compose_variant
@@ -46,9 +46,9 @@ def test_rewrite(sgd, given, out, sample, variants, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd")
     shutil.copytree(sample / "dev", tmp_path / "sgd/copy")
     flags = ["--variants", str(variants / given), "--quiet"]
-    assert main(["rewrite", "--sgd", str(tmp_path / "sgd" / sgd), *flags, "--output", str(tmp_path / "out")]) == 0
+    run("rewrite", *flags, sgd=tmp_path / "sgd" / sgd, output=tmp_path / "out")
     whole = ["--sgd", str(sample), "--variants", str(variants), "--quiet"]
-    assert main(["rewrite", *whole, "--output", str(tmp_path / "whole")]) == 0
+    run("rewrite", *whole, output=tmp_path / "whole")
     for name in ("dialogues_001.json", "schema.json"):
         assert (tmp_path / "out" / out / name).read_bytes() == (tmp_path / "whole/v1/dev" / name).read_bytes()
 
@@ -56,17 +56,16 @@ def test_rewrite(sgd, given, out, sample, variants, tmp_path):
 def test_variants_of_other_splits_are_told_at_once(sample, variants, tmp_path, capsys):
     shutil.copytree(variants / "v1/train", tmp_path / "variants/v1/train")
     flags = ["--sgd", str(sample / "test"), "--variants", str(tmp_path / "variants"), "--output", str(tmp_path / "out")]
-    assert main(["rewrite", *flags]) == 2
-    told = capsys.readouterr().err
+    told = refused("rewrite", *flags)
     assert "no service of the corpus has a match in v1, so nothing was written" in told
     assert "the variant has no such split, but train/schema.json" in told
 
 
 def test_augment(sample, variants, tmp_path):
     flags = ["--oracle", str(variants), "--sets", "oracle", "--quiet"]
-    assert main(["augment", "--sgd", str(sample / "dev"), *flags, "--output", str(tmp_path / "out")]) == 0
+    run("augment", *flags, sgd=sample / "dev", output=tmp_path / "out")
     whole = ["--sgd", str(sample), "--split", "dev", *flags]
-    assert main(["augment", *whole, "--output", str(tmp_path / "whole")]) == 0
+    run("augment", *whole, output=tmp_path / "whole")
     for name in ("dialogues_001.json", "schema.json"):
         place = f"oracle/dev/{name}"
         assert (tmp_path / "out" / place).read_bytes() == (tmp_path / "whole" / place).read_bytes()
@@ -74,7 +73,7 @@ def test_augment(sample, variants, tmp_path):
 
 def test_statistics(sample, variants, tmp_path):
     flags = ["--variants", str(variants), "--quiet"]
-    assert main(["statistics", "--sgd", str(sample / "dev"), *flags, "--output", str(tmp_path / "out")]) == 0
+    run("statistics", *flags, sgd=sample / "dev", output=tmp_path / "out")
     found = json.loads((tmp_path / "out/statistics.json").read_bytes())
     of_dev = layout.read_root(sample / "dev")[0].services
     assert (found["split"], found["services"]) == ("dev", len(of_dev))
@@ -125,5 +124,4 @@ def test_an_absent_split_is_told_with_those_that_are_there(sample, tmp_path, cap
         ["hits", "--task", "rewrites"],
     ):
         corpus = "--dialogues" if flags[0] == "hits" else "--sgd"
-        assert main([*flags, corpus, str(tmp_path / "sgd"), "--output", str(tmp_path / "out")]) == 2
-        assert "'test'; there are in: dev" in capsys.readouterr().err
+        assert "'test'; there are in: dev" in refused(*flags, corpus, str(tmp_path / "sgd"), output=tmp_path / "out")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import run
 
-from parapet.pipelines.main import main
 from parapet.schemas.dialogue import dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import read_root, sample_root
@@ -113,7 +113,7 @@ def test_no_run_ends_by_it(pipeline, flags, sample, tmp_path):
     bad = list(each_kind(whole))
     (root / "test/dialogues_001.json").write_text(json.dumps([*whole, *bad]))
     argv = [pipeline, "--sgd", str(root), *(flag.format(root=tmp_path) for flag in flags), "--max_bad", "100%"]
-    assert main([*argv, "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    run(*argv, output=tmp_path / "out")
     dead = list(read_dead_letters((tmp_path / "out/dead_letters.jsonl").read_bytes().splitlines()))
     named = {letter.where for letter in dead if letter.reason.startswith("not_unicode")}
     assert pipeline == "rewrite" or any(place.endswith("speaker") for place in named)  # which rewrite passes on

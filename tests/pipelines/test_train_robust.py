@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
-from kit import train
+from kit import run, train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 from tiny_gpt2 import save_gpt2
 from tiny_t5 import save_t5
-
-from parapet.pipelines.main import main
 
 WORST = ("--perturb", "typos,verbose", "--perturb_share", "0.8", "--adversarial", "2")
 SHIFTED = ("--adversarial_weight", "0.5", "--adversarial_epsilon", "0.2")
@@ -58,7 +56,7 @@ def test_every_model_is_trained_on_perturbed_dialogues(toy, tmp_path, model, mor
 def test_copies_of_a_mix_are_trained_on_too(toy, tmp_path):
     """Augmentation: dialogues of one id in several corpora are all used, and held out together."""
     sets = ["--sgd", str(toy / "corpus"), "--split", "train", "--kinds", "verbose", "--env", "none", "--quiet"]
-    assert main(["language_variations", *sets, "--output", str(tmp_path / "varied")]) == 0
+    run("language_variations", *sets, output=tmp_path / "varied")
     corpora = [str(toy / "corpus"), str(tmp_path / "varied" / "verbose")]
     argv = flags(toy, "tiny_dst", tmp_path / "model")
     at = argv.index("--train")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from kit import refused, run
 
-from parapet.pipelines.main import main
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
@@ -92,8 +92,7 @@ def test_a_schema_that_is_no_file_is_not_passed_over(make, sample, tmp_path):
 )
 def test_no_command_waits_for_a_pipe(flags, name, tmp_path, capsys):
     a_pipe(path := tmp_path / name)
-    assert main([*(flag.format(path) for flag in flags), "--output", str(tmp_path / "out")]) == 2
-    assert name in capsys.readouterr().err
+    assert name in refused(*(flag.format(path) for flag in flags), output=tmp_path / "out")
 
 
 def test_a_dialogue_file_that_is_a_pipe_is_a_bad_file(sample, tmp_path, capsys):
@@ -103,9 +102,8 @@ def test_a_dialogue_file_that_is_a_pipe_is_a_bad_file(sample, tmp_path, capsys):
             (tmp_path / split / path.name).write_bytes(path.read_bytes())
     a_pipe(tmp_path / "test/dialogues_999.json")
     argv = ["unseen_services", "--sgd", str(tmp_path), "--output", str(tmp_path / "out"), "--quiet"]
-    assert main(argv) == 1
-    assert "is a named pipe" in capsys.readouterr().err
-    assert main([*argv, "--max_bad", "50%"]) == 0
+    assert "is a named pipe" in refused(*argv, status=1)
+    run(*argv, max_bad="50%")
     letters = [json.loads(line) for line in (tmp_path / "out/dead_letters.jsonl").read_text().splitlines()]
     assert [letter["file"] for letter in letters] == ["dialogues_999.json"]
 

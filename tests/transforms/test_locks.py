@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kit import run
 
-from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage import disk
 
@@ -98,5 +98,5 @@ def test_what_cannot_be_made_is_for_others_to_report(tmp_path, place):
 
 def test_wrong_usage_leaves_no_folder(tmp_path, capsys):
     for flags in (["--split", "none"], ["--sgd", str(tmp_path / "absent")]):
-        assert main(["perturb", "typos", *flags, "--output", str(tmp_path / "a/b")]) == 2
+        run("perturb", "typos", *flags, output=tmp_path / "a/b", status=2)
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
 from commands import RELEASE
 from google.cloud.dataflow import JobType
-from kit import files_of
+from kit import files_of, refused
 
 from dataflow.bucket import Bucket
 from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
@@ -230,8 +230,7 @@ def test_a_release_cannot_be_a_template(bucket, tmp_path, capsys):
     bucket.write("release.toml", RELEASE.encode())
     command = ["release", "build", "--config", f"{bucket.url}/release.toml", "--output", f"{bucket.url}/template"]
     job = ["--template_location", f"{tmp_path}/job.json", *flags(bucket, "template", NOWHERE), *CONTAINER]
-    assert main([*command, *job]) == 2
-    assert "error: --template_location: a release is finished by the command" in capsys.readouterr().err
+    assert "error: --template_location: a release is finished by the command" in refused(*command, *job)
     assert bucket.tree("template") == {}
 
 

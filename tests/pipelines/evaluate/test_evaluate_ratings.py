@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from generation_toy import write_toy
+from kit import refused
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, invented, play
@@ -305,8 +306,7 @@ def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd
     recorded(world / "odd_rows")
     shutil.copytree(world / "scores", world / "other_rows", dirs_exist_ok=True)
     pq.write_table(rows[:-1], world / "other_rows" / "rows.parquet")
-    assert main(["hits", "--task", "ratings", *flags, "--output", str(tmp_path / "out")]) == 2
-    assert message in capfd.readouterr().err
+    assert message in refused("hits", *flags, task="ratings", output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -324,8 +324,7 @@ def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatc
     out = shutil.copytree(world / "corpus", tmp_path / "out")
     before = tree(out)
     flags = [str(out) if one == "OUT" else one for one in flags]
-    assert main(["hits", "--task", task, *flags, "--output", str(out)]) == 2
-    assert f"the same folder as --{flag}" in capfd.readouterr().err
+    assert f"the same folder as --{flag}" in refused("hits", *flags, task=task, output=out)
     assert tree(out) == before
 
 
@@ -337,8 +336,8 @@ def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path
     (tmp_path / "hits" / "manifest.jsonl").write_text(json.dumps(changed) + "\n")
     (tmp_path / "batch.csv").write_text("AssignmentId,WorkerId,Answer.faithful_0\n")
     flags = ["--hits", str(tmp_path / "hits"), "--responses", str(tmp_path / "batch.csv")]
-    assert main(["evaluate", "--task", "ratings", *flags, "--output", str(tmp_path / "out")]) == 2
-    assert "manifest.jsonl: row 1: not a manifest of 'parapet hits': fields and items" in capfd.readouterr().err
+    told = refused("evaluate", *flags, task="ratings", output=tmp_path / "out")
+    assert "manifest.jsonl: row 1: not a manifest of 'parapet hits': fields and items" in told
 
 
 @pytest.mark.parametrize(
@@ -355,5 +354,4 @@ def test_hits_that_are_none_end_with_status_2(tmp_path, capfd, files, message):
     for name, content in files.items():
         (tmp_path / "hits" / name).write_text(content)
     flags = ["--hits", str(tmp_path / "hits"), "--responses", str(tmp_path / "batch.csv")]
-    assert main(["evaluate", "--task", "ratings", *flags, "--output", str(tmp_path / "out")]) == 2
-    assert message in capfd.readouterr().err
+    assert message in refused("evaluate", *flags, task="ratings", output=tmp_path / "out")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from kit import files_of
+from kit import files_of, refused
 
 from parapet.evaluation.models.classifier import ACTS, load, read_turns
 from parapet.local_mturk.server import LocalMTurk
@@ -310,8 +310,8 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, ca
     assert "go together" in fails(*sets(corpus, *NAMES), "--hits", pairs)
     swapped = [*asked[:3], f"heard={corpus / 'lossy'}", f"lossy={corpus / 'heard'}", *asked[5:]]
     assert "shows other sets than --sets" in fails(*swapped)
-    assert main(["evaluate", "--task", "ratings", *asked[5:], "--output", str(tmp_path / "no")]) == 2
-    assert "has other tasks: make them with 'parapet hits --task ratings'" in capfd.readouterr().err
+    told = refused("evaluate", *asked[5:], task="ratings", output=tmp_path / "no")
+    assert "has other tasks: make them with 'parapet hits --task ratings'" in told
 
 
 def test_pages_that_cannot_be_made(corpus, tmp_path, capfd):
