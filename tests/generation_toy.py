@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from kit import write
+
 NAMES, CITIES, COUNTS, GARDENS = ("Opa", "Nisa"), ("Oslo", "Rome"), ("2", "5"), ("True", "False")
 DIALOGUES = 6
 
@@ -105,8 +107,7 @@ def write_toy(root: Path, varied: bool = False, other: bool = False) -> Path:
 
 def write_split(folder: Path, schema: object, of: object) -> None:
     """Writes the files of one."""
-    folder.mkdir(parents=True)
-    (folder / "schema.json").write_text(json.dumps(schema))
+    write(folder / "schema.json", json.dumps(schema))
     (folder / "dialogues_001.json").write_text(json.dumps(of))
 
 

@@ -5,6 +5,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from kit import write
+
 CITIES = ("Rome", "Oslo", "Bonn", "Lima")
 COUNTS = (1, 3, 8, 0)
 STARS = ("two", "three")
@@ -81,8 +83,7 @@ def write_corpus(root: Path) -> Path:
     """A corpus with the same dialogues in train and dev, and a quarter of them in test: are they learned?"""
     for split in ("train", "dev", "test"):
         folder = root / split
-        folder.mkdir(parents=True)
-        (folder / "schema.json").write_text(json.dumps([SERVICE]))
+        write(folder / "schema.json", [SERVICE])
         (folder / "dialogues_001.json").write_text(json.dumps(dialogues()[:: 4 if split == "test" else 1]))
     return root
 

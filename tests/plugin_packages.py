@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from kit import write
+
 EXAMPLE = Path(__file__).parents[1] / "docs" / "plugin_example"
 FROM = {"distribution": "parapet-example", "version": "1.2.0"}
 
@@ -22,8 +24,7 @@ def install_example(folder: Path) -> Path:
 def bring(site: Path, name: str, group: str, plugin: str, target: str, code: str = "", version: str = "0.3") -> None:
     """A distribution in a folder, as if it were installed there."""
     info = site / f"{name}-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+    write(info / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     (info / "entry_points.txt").write_text(f"[{group}]\n{plugin} = {target}\n", encoding="utf-8")
     (site / f"{name}.py").write_text(code, encoding="utf-8")
 

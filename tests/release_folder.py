@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from kit import write
 
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
 from parapet.schemas.layout import dialogue_bytes, sample_root, schema_bytes
@@ -197,8 +198,7 @@ def configure(manifest, corpora, tables):
 
 
 def put(path, data):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    write(path, data)
 
 
 def count(counts, what, corpus, split, n):

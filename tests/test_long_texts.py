@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import write
 
 import parapet
 from parapet.schemas.decisions import neutralise
@@ -155,8 +156,7 @@ TURNS = [
 
 def corpus(folder: Path, sample: Path, parts: list[str], length: int) -> Any:
     """A corpus of dialogues whose first turn of the user begins with so much of each part."""
-    (folder / "test").mkdir(parents=True)
-    (folder / "test" / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
+    write(folder / "test" / "schema.json", (sample / "test" / "schema.json").read_bytes())
     dialogue = json.loads(min((sample / "test").glob("dialogues_*.json")).read_bytes())[0]
     made = []
     for n, part in enumerate(parts):

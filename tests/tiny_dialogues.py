@@ -10,6 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from kit import write
+
 DISHES = ("pizza", "curry", "soup")
 AREAS = ("north", "south")
 # As people say it, who do not know the values of a schema.
@@ -108,8 +110,7 @@ def write_corpus(root: Path, turns: int = 99) -> Path:
     """
     for split in ("train", "dev", "test"):
         folder = root / split
-        folder.mkdir(parents=True)
-        (folder / "schema.json").write_text(json.dumps([FOOD, TAXI]))
+        write(folder / "schema.json", [FOOD, TAXI])
         (folder / "dialogues_001.json").write_text(json.dumps(dialogues(turns)))
     return root
 

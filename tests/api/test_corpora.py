@@ -5,14 +5,14 @@ import math
 import shutil
 
 import pytest
+from kit import write
 
 import parapet
 from parapet.evaluation.dst.baseline import Keywords
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):
-    (tmp_path / "mine" / "test").mkdir(parents=True)
-    (tmp_path / "mine" / "test" / "schema.json").write_text("mine")
+    write(tmp_path / "mine" / "test" / "schema.json", "mine")
     with pytest.raises(parapet.InputError, match=r"mine/test/schema.json: is not of an earlier run"):
         parapet.load_corpus().save(tmp_path / "mine")
     assert (tmp_path / "mine" / "test" / "schema.json").read_text() == "mine"

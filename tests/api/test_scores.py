@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from kit import write
 from state_predictions import ALL, BASELINE, CORPUS, DIALOGUES, JGA, PREDICTIONS, by_command, lines_of, metrics_of
 
 import parapet
@@ -26,8 +27,7 @@ from parapet.schemas.layout import dialogue_bytes, sample_root
 def predictions(tmp_path_factory):
     """A folder laid out as the reference is."""
     folder = tmp_path_factory.mktemp("predictions") / "test"
-    folder.mkdir()
-    (folder / "dialogues_001.json").write_bytes(dialogue_bytes(PREDICTIONS))
+    write(folder / "dialogues_001.json", dialogue_bytes(PREDICTIONS))
     return folder.parent
 
 

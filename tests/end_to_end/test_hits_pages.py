@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from kit import run
+from kit import run, write
 from page_recorder import Recorder, serve
 
 from parapet.transforms.crowd.hits.judged import render_judged
@@ -131,8 +131,7 @@ def judged_pages(folder: Path, task: HitTask, items: Sequence[RatedItem | Varied
     table = {f"requester/{task}.csv": csv_head(task) + csv_rows(hits.pages, task)}
     files = {"pages/page.html": hits.pages[0].html, **summary_files([hits], settings), **table}
     for name, content in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(content)
+        write(folder / name, content)
     yield from serve(folder)
 
 

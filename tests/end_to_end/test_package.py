@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
+from kit import write
 
 import parapet
 from parapet.schemas.errors import DISTRIBUTION, install_line
@@ -126,8 +127,7 @@ def installed(built, tmp_path_factory):
     site_packages = Path(sysconfig.get_path("purelib", vars={"base": str(prefix)}))
     (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     for name in ("evaluation", "transforms"):
-        (folder / name).mkdir()
-        (folder / name / "__init__.py").write_text('OWNER = "user"\n', encoding="utf-8")
+        write(folder / name / "__init__.py", 'OWNER = "user"\n')
     (folder / "schemas.py").write_text('OWNER = "user"\n', encoding="utf-8")
     for name, text in (("script.py", SCRIPT), ("tracker.py", TRACKER), ("helpers.py", HELPERS)):
         (folder / name).write_text(text, encoding="utf-8")

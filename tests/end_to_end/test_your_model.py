@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import TWO_WORKERS, refused
+from kit import TWO_WORKERS, refused, write
 
 from parapet.schemas.layout import sample_root
 
@@ -77,8 +77,7 @@ def project(tmp_path_factory):
         ("mine/helpers/texts.py", TEXTS),
         ("elsewhere/schemas.py", SCHEMAS),
     ):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
+        write(root / name, text)
     return root
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from kit import write
 
 from parapet.evaluation.response.goals import (
     END,
@@ -122,8 +123,7 @@ TRAINS = [{"trainID": "TR1", "leaveAt": "11:00"}, {"trainID": "TR2", "leaveAt": 
 
 
 def multiwoz(folder: Path) -> dict[str, str]:
-    (folder / "db").mkdir()
-    (folder / "db" / "hotel_db.json").write_text(json.dumps(HOTELS))
+    write(folder / "db" / "hotel_db.json", json.dumps(HOTELS))
     (folder / "db" / "train_db.json").write_text(json.dumps(TRAINS))
     (folder / "goals.json").write_text(json.dumps(GOALS))
     rows = [("mul1", 0, "[hotel_name] is there"), ("mul1", 1, "bye"), ("sng2", 0, "which day ?")]

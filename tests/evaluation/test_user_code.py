@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import write
 
 from parapet.evaluation import user_code
 from parapet.evaluation.user_code import UserCode
@@ -58,8 +59,7 @@ def check(checkpoint):
 
 @pytest.fixture
 def code(tmp_path):
-    (tmp_path / "helpers").mkdir()
-    (tmp_path / "helpers" / "words.py").write_text(WORDS)
+    write(tmp_path / "helpers" / "words.py", WORDS)
     (tmp_path / "tracker.py").write_text(CODE)
     return lambda name, **arguments: UserCode(f"tracker.py:{name}", arguments, str(tmp_path))
 

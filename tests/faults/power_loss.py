@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kit import write
+
 from faults.operations import Operation
 
 Tree = dict[str, bytes]  # path below the root -> content
@@ -190,8 +192,7 @@ def put(root: Path, tree: Tree) -> None:
         if path.endswith("/"):
             (root / path).mkdir(parents=True, exist_ok=True)
         else:
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_bytes(data)
+            write(root / path, data)
 
 
 def after_power_failures(

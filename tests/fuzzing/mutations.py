@@ -185,8 +185,7 @@ def _spread(value: Json, rng: Random) -> Json:
         return value
     old = rng.choice(texts)
     new = mutated_text(old, rng, texts)
-    renamed: Json = _renamed(value, old, new)
-    return renamed
+    return _renamed(value, old, new)
 
 
 def _renamed(value: Json, old: str, new: str) -> Json:

@@ -121,8 +121,7 @@ def scores_of_nearest(folder: Path, out: Path) -> dict[str, float]:
     assert predict(["nearest", *reference, *top, "--model", model, "--output", answers]) == 0
     given = ["--predictions", f"{answers}/predictions", "--candidates", files["candidates"], "--output", scores]
     assert evaluate(["--task", "ranking", *reference, *top, *given]) == 0
-    metrics: dict[str, float] = json.loads((out / "scores/metrics.json").read_text())["#ALL"]
-    return metrics
+    return json.loads((out / "scores/metrics.json").read_text())["#ALL"]
 
 
 def test_the_same_chats_are_in_one_split(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from kit import files_of
+from kit import files_of, write
 
 from benchmarks.rewrite_reference import names_of, rename
 from parapet.pipelines import augment
@@ -43,8 +43,7 @@ def make_corpus(folder: Path, sample: Path) -> Path:
     for split in layout.read_root(sample):
         for place in ("oracle/v1", "oracle/v2", "backtrans/zh", "backtrans/ja"):
             path = folder / place / split.relative_path
-            path.parent.mkdir(parents=True)
-            path.write_bytes(layout.schema_bytes([variant_of(raw, path.parts[-3]) for raw in split.raw]))
+            write(path, layout.schema_bytes([variant_of(raw, path.parts[-3]) for raw in split.raw]))
     return folder
 
 

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_WORKERS, files_of
+from kit import TWO_WORKERS, files_of, write
 
 from parapet.pipelines.compose_variations import run as command
 from parapet.pipelines.hits import run as hits
@@ -84,8 +84,7 @@ def test_what_is_short_can_be_asked_again(composed):
 def test_the_same_bytes_from_the_api_twice_in_pieces_and_on_two_workers(composed, tmp_path):
     rows = sheet(CROWD / "rewrites.csv")
     folder = tmp_path / "batch"
-    folder.mkdir()
-    (folder / "assignments.jsonl").write_text("".join(as_api(row) for row in reversed(rows[10:])))
+    write(folder / "assignments.jsonl", "".join(as_api(row) for row in reversed(rows[10:])))
     first = write_batch(tmp_path / "b.csv", *(list(row.values()) for row in rows[30:]), columns=list(rows[0]))
     last = write_batch(tmp_path / "a.csv", *(list(row.values()) for row in rows[:30]), columns=list(rows[0]))
     out = tmp_path / "out"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import write
 
 from parapet.pipelines import doctor
 from parapet.pipelines.doctor import Finding
@@ -67,8 +68,7 @@ def by_name(findings: list[Finding]) -> dict[str, Finding]:
 
 def report(capsys: pytest.CaptureFixture[str], *flags: str, status: int = 0) -> dict[str, Any]:
     assert main(["doctor", "--format", "json", *flags]) == status
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    return json.loads(capsys.readouterr().out)
 
 
 def test_every_extra_is_said_to_be_for_something():
@@ -120,12 +120,11 @@ def test_where_aws_credentials_are_from(bare, monkeypatch):
     pytest.importorskip("boto3")
     assert doctor._aws().state == "missing"
     folder = bare / ".aws"
-    folder.mkdir()
-    (folder / "config").write_text(
+    write(
+        folder / "config",
         "[profile role]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = default\n"
         "[profile login]\nsso_start_url = https://example.org\n"
         "[profile program]\ncredential_process = touch ran\n",
-        encoding="utf-8",
     )
     keys = "aws_access_key_id = AKIAHUSH\naws_secret_access_key = hush\n"
     (folder / "credentials").write_text(f"[default]\n{keys}[lab]\n{keys}", encoding="utf-8")
@@ -151,8 +150,7 @@ def test_where_aws_credentials_are_from(bare, monkeypatch):
 def test_google_credentials(bare, monkeypatch):
     assert [one.state for one in doctor._google()] == ["missing", "missing"]
     place = bare / ".config" / "gcloud" / "application_default_credentials.json"
-    place.parent.mkdir(parents=True)
-    place.write_text('{"type": "authorized_user", "refresh_token": "hush"}', encoding="utf-8")
+    write(place, '{"type": "authorized_user", "refresh_token": "hush"}')
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
     adc, project = doctor._google()
     assert (adc.state, adc.detail) == ("there", f"from {place} (authorized_user)")
@@ -192,8 +190,7 @@ def test_the_worker_key_is_looked_at_and_not_made(bare, monkeypatch):
 def test_models_that_come_as_packages(tmp_path, monkeypatch):
     assert {one.name for one in doctor.models()} >= {"PocketSphinx model", "eSpeak NG voices"}
     info = tmp_path / "en_tiny-3.8.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: en_tiny\nVersion: 3.8.0\n", encoding="utf-8")
+    write(info / "METADATA", "Metadata-Version: 2.1\nName: en_tiny\nVersion: 3.8.0\n")
     (info / "entry_points.txt").write_text("[spacy_models]\nen_tiny = en_tiny\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     found = by_name(list(doctor.models()))["en_tiny"]
@@ -257,11 +254,9 @@ def test_a_model_of_our_own(tmp_path):
 
 
 def test_gpus_and_the_torch_that_is_built_for_them(tmp_path, monkeypatch):
-    (tmp_path / "0000:01:00.0").mkdir()
-    (tmp_path / "0000:01:00.0" / "information").write_text("Model: \t\t NVIDIA H200\nIRQ: 1\n", encoding="utf-8")
+    write(tmp_path / "0000:01:00.0" / "information", "Model: \t\t NVIDIA H200\nIRQ: 1\n")
     assert doctor.gpus(tmp_path) == ["NVIDIA H200"]
-    (tmp_path / "torch").mkdir()
-    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError", encoding="utf-8")
+    write(tmp_path / "torch" / "__init__.py", "raise ImportError")
     for cuda, expected in (("'12.6'", "12.6"), ("None", "")):
         (tmp_path / "torch" / "version.py").write_text(f"cuda: Optional[str] = {cuda}\n", encoding="utf-8")
         with monkeypatch.context() as patched:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import write
 from multiwoz_corpus import write_corpus
 
 from parapet.pipelines.splits import run_named
@@ -52,8 +53,7 @@ def test_those_that_touch_a_domain(tmp_path):
 
 def test_what_cannot_be_read(sample, tmp_path, capsys):
     for split in ("train", "test"):
-        (tmp_path / "sgd" / split).mkdir(parents=True)
-        (tmp_path / "sgd" / split / "schema.json").write_bytes((sample / split / "schema.json").read_bytes())
+        write(tmp_path / "sgd" / split / "schema.json", (sample / split / "schema.json").read_bytes())
     every = dialogues_of(sample / "train")
     strange = {**every[0], "dialogue_id": "../\ud800", "services": ["Zoos_1"]}
     (tmp_path / "sgd" / "train" / "dialogues_001.json").write_text(json.dumps([*every, strange, {"turns": 1}]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from kit import write
 
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
@@ -44,8 +45,7 @@ def user_turns(dialogues: dict[str, Any]) -> dict[tuple[str, int], Any]:
 
 
 def write_corpus(root: Path, *files: list[Any]) -> Path:
-    (root / "test").mkdir(parents=True)
-    (root / "test" / "schema.json").write_bytes((sample_root() / "test" / "schema.json").read_bytes())
+    write(root / "test" / "schema.json", (sample_root() / "test" / "schema.json").read_bytes())
     for i, dialogues in enumerate(files, 1):
         (root / "test" / f"dialogues_{i:03}.json").write_text(json.dumps(dialogues))
     return root

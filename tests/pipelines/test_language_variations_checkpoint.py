@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import write
 
 pytest.importorskip("torch", reason="needs the extra models")
 
@@ -97,8 +98,7 @@ def test_of_several_results_the_first_that_is_no_copy(checkpoint):
     ],
 )
 def test_mistakes(flags, reason, tmp_path, capsys):
-    (tmp_path / "GPT").mkdir()
-    (tmp_path / "GPT" / "config.json").write_text('{"model_type": "gpt2"}')
+    write(tmp_path / "GPT" / "config.json", '{"model_type": "gpt2"}')
     flags = [str(tmp_path / flag) if flag == "GPT" else flag for flag in flags]
     assert run(tmp_path / "out", "--engine", "checkpoint", *flags) == 2
     message = capsys.readouterr().err

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import write
 from release_folder import sample_corpora, write_release
 
 from parapet.pipelines.leaderboard import run
@@ -36,8 +37,7 @@ def predicted(folder: Path, corpora: Any, wrong: int = 0) -> None:
             ("predictions", "dialogues_001.json", json.dumps(dialogues)),
             ("responses", "all.jsonl", "".join(json.dumps(row) + "\n" for row in rows)),
         ):
-            (folder / kind / name / "test").mkdir(parents=True)
-            (folder / kind / name / "test" / file).write_text(text)
+            write(folder / kind / name / "test" / file, text)
 
 
 def described(folder: Path, **change: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from kit import write
 
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, problems_of
@@ -80,8 +81,7 @@ def check_uses(out: Path, name: str, split: str, rows: list[dict[str, Any]], mos
 
 def test_what_cannot_be_read(sample, talk, tmp_path, capsys):
     root = tmp_path / "sgd" / "test"
-    root.mkdir(parents=True)
-    (root / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
+    write(root / "schema.json", (sample / "test" / "schema.json").read_bytes())
     good = list(dialogues_of(sample, "test").values())
     bad = [{"dialogue_id": "../../x", "services": [], "turns": 3}, {**good[0], "dialogue_id": "half \ud800"}]
     (root / "dialogues_001.json").write_text(json.dumps([good[0], *bad, good[1]]))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import files_of
+from kit import files_of, write
 
 from benchmarks.rewrite_reference import rewrite as reference
 from parapet.pipelines.main import main
@@ -37,8 +37,7 @@ def corpus(tmp_path, sample):
     for split in layout.read_root(sample):
         for k in (1, 2):
             place = tmp_path / "variants" / f"v{k}" / split.relative_path
-            place.parent.mkdir(parents=True)
-            place.write_bytes(layout.schema_bytes([variant_of(raw, k) for raw in split.raw]))
+            write(place, layout.schema_bytes([variant_of(raw, k) for raw in split.raw]))
     return tmp_path
 
 

@@ -48,8 +48,7 @@ SWITCHES = ("--flink_submit_uber_jar", "--spark_submit_uber_jar")
 def options_of(*flags: str) -> dict[str, Any]:
     """What Beam makes of the flags that a command's parser leaves."""
     _, rest = Parser("name", "what", "example").parse(["--output", "out", *flags])
-    options: dict[str, Any] = PipelineOptions(rest).get_all_options()
-    return options
+    return PipelineOptions(rest).get_all_options()
 
 
 @pytest.mark.parametrize("flag", FLAGS)

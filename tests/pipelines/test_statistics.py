@@ -94,8 +94,7 @@ def run(corpus: Path, *flags: str, out: str = "out", quiet: bool = True) -> int:
 
 
 def statistics_of(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "statistics.json").read_text())
-    return found
+    return json.loads((folder / "statistics.json").read_text())
 
 
 def error_of(capfd: pytest.CaptureFixture[str]) -> str:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from kit import write
 
 from parapet.pipelines.main import main
 from parapet.pipelines.suite.graph import make_graph
@@ -108,8 +109,7 @@ def test_a_step_goes_on_without_what_failed(folder):
 
 
 def test_numbers_beside_those_of_a_paper(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "numbers.json").write_text('{"x": [{"y/z": 0.5, "none": null, "text": "1"}]}')
+    write(tmp_path / "a" / "numbers.json", '{"x": [{"y/z": 0.5, "none": null, "text": "1"}]}')
     assert pointed("@a/numbers.json#/x/0/y~1z", tmp_path) == 0.5
     for missing in ("x/0/none", "x/0/text", "x/1/y", "w", "x/0/y~1z/deeper"):
         assert pointed(f"@a/numbers.json#/{missing}", tmp_path) is None
@@ -124,8 +124,7 @@ def test_numbers_beside_those_of_a_paper(tmp_path):
 
 def test_numbersover_seeds(tmp_path):
     for seed, value in (("0", 1.0), ("1", 2.0), ("x", 6.0)):
-        (tmp_path / f"model-{seed}").mkdir()
-        (tmp_path / f"model-{seed}" / "metrics.json").write_text(json.dumps({"a": value, "b": 2 * value + 2}))
+        write(tmp_path / f"model-{seed}" / "metrics.json", {"a": value, "b": 2 * value + 2})
     a, b = "@model-{seed}/metrics.json#/a", "@model-{seed}/metrics.json#/b"
     # By hand: the mean of 1, 2 and 6 is 3; the squares of the differences, 4 + 1 + 9, by n - 1 are 7.
     assert over_seeds(a, "", 100, ("0", "1", "x"), tmp_path) == pytest.approx((300, 100 * 7**0.5))

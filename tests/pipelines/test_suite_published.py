@@ -45,8 +45,7 @@ def published(name: str, title: str, row: str) -> list[float]:
     tables = tomllib.loads((SUITES / f"{name}.toml").read_text(encoding="utf-8"))["tables"]
     found = [one for table in tables if table["title"].startswith(title) for one in table["rows"] if one["name"] == row]
     assert len(found) == 1
-    numbers: list[float] = found[0]["published"]
-    return numbers
+    return found[0]["published"]
 
 
 def test_every_published_number_stands_in_the_paper(name, suite, real_data):

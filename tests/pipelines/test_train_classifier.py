@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import stopped
 from intent_toy import foreign, toy
-from kit import TWO_WORKERS, files_of, train
+from kit import TWO_WORKERS, files_of, train, write
 from tiny_bert import save_bert
 
 from parapet.evaluation.models.classifier import ClassifierLearner, Turn
@@ -48,8 +48,7 @@ def data(tmp_path_factory):
                 for n, turn in enumerate(known + some) if n % 2 == i
             ]  # fmt: skip
             place = folder / "foreign" / name / "turns" / split / "dialogues_001.parquet"
-            place.parent.mkdir(parents=True)
-            place.write_bytes(parquet_bytes(pa.Table.from_pylist(rows, schema=OOD_TURNS)))
+            write(place, parquet_bytes(pa.Table.from_pylist(rows, schema=OOD_TURNS)))
     return folder
 
 
@@ -101,8 +100,7 @@ def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     renamed: Callable[[bytes], bytes] = lambda data: data.replace(b"BookRepair", b"ReserveMending")  # noqa: E731
     for relative, data in files_of(sample).items():
         for root, text in ((variant, renamed(data)), (other, data)):
-            (root / relative).parent.mkdir(parents=True, exist_ok=True)
-            (root / relative).write_bytes(text)
+            write(root / relative, text)
     place = other / "test" / "dialogues_001.json"
     place.write_text(json.dumps(json.loads(place.read_text())[::-1]))
     learn = ["classifier", "--train", str(sample), str(other), "--split", "test", "--dev", str(sample), *SMALL]
@@ -167,8 +165,7 @@ def test_bad_input_is_told(model, data, tmp_path, capsys):
     good, out = ["--train", str(data / "train.jsonl")], ["--output", str(tmp_path / "out")]
     one = lines(tmp_path / "one.jsonl", [Turn(("", str(i), 0), "a", "A") for i in range(40)])
     (tmp_path / "bare.jsonl").write_text('{"id": 1, "utterance": "a"}\n')
-    (tmp_path / "t5").mkdir()
-    (tmp_path / "t5" / "config.json").write_text('{"model_type": "t5"}')
+    write(tmp_path / "t5" / "config.json", '{"model_type": "t5"}')
 
     def told(run: Callable[[Sequence[str]], int], *argv: str) -> str:
         assert run(["classifier", *argv, *out]) == 2

@@ -47,8 +47,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 def scores(folder: Path, task: str, *flags: str) -> dict[str, Any]:
     assert evaluate(["--task", task, "--quiet", *flags, "--output", str(folder / task)]) == 0
-    found: dict[str, Any] = json.loads((folder / task / "metrics.json").read_text())
-    return found
+    return json.loads((folder / task / "metrics.json").read_text())
 
 
 def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import stopped
 from generation_toy import VARIED, texts, write_split, write_toy
-from kit import TWO_WORKERS, files_of, train
+from kit import TWO_WORKERS, files_of, train, write
 from tiny_t5 import save_t5
 
 from parapet.evaluation.models.generation import net
@@ -84,8 +84,7 @@ def right(path: Path, root: Path) -> float:
 def scores(predictions: Path, reference: Path, out: Path, *sets: str) -> dict[str, Any]:
     flags = ["--quiet", "--reference", str(reference), "--predictions", str(predictions), "--output", str(out)]
     assert evaluate(["--task", "generation", *flags, *sets]) == 0
-    found: dict[str, Any] = json.loads((out / "metrics.json").read_text())
-    return found
+    return json.loads((out / "metrics.json").read_text())
 
 
 def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path):
@@ -254,8 +253,7 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path, capsys):
     assert [one["name"] for one in head["inputs"] if one["flag"] == "templates"] == ["Cafes_1.tsv"]
     asked = ["ft_t5", "--quiet", "--model", str(out), "--reference", str(made / "toy")]
     other = tmp_path / "other_templates"
-    other.mkdir()
-    (other / "Cafes_2.tsv").write_text("GOODBYE\tBye.")
+    write(other / "Cafes_2.tsv", "GOODBYE\tBye.")
     counts = {}
     for name, flags in {"own": [], "other": ["--templates", str(other)]}.items():
         assert predict([*asked, *flags, "--output", str(tmp_path / name)]) == 0
@@ -318,6 +316,5 @@ def test_bad_training_input_is_told(made, tmp_path, capsys):
 
 def _card(folder: Path) -> Path:
     place = folder / "card"
-    place.mkdir()
-    (place / MODEL).write_text('{"model": "ft_t5", "format": 1}')
+    write(place / MODEL, '{"model": "ft_t5", "format": 1}')
     return place

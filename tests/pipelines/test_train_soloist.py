@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import stopped
 from inn_toy import texts, write_corpus
-from kit import TWO_WORKERS, files_of, train
+from kit import TWO_WORKERS, files_of, train, write
 from tiny_gpt2 import save_gpt2
 
 from parapet.evaluation.models.systems.soloist import SoloistLearner
@@ -43,8 +43,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 def scores(folder: Path, task: str, *flags: str) -> dict[str, Any]:
     assert evaluate(["--task", task, "--quiet", *flags, "--output", str(folder / task)]) == 0
-    found: dict[str, Any] = json.loads((folder / task / "metrics.json").read_text())
-    return found
+    return json.loads((folder / task / "metrics.json").read_text())
 
 
 def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
@@ -116,8 +115,7 @@ def test_bad_input_is_told(model, toy, tmp_path, capsys):
     good = flags_of(toy, tmp_path / "out")
     empty = tmp_path / "empty"
     for relative, data in files_of(toy / "corpus").items():
-        (empty / relative).parent.mkdir(parents=True, exist_ok=True)
-        (empty / relative).write_bytes(data)
+        write(empty / relative, data)
     schema = json.loads((empty / "train" / "schema.json").read_text())
     schema[0]["slots"] = []
     schema[0]["intents"][0] |= {"required_slots": [], "optional_slots": {}, "result_slots": []}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import write
 
 from parapet.pipelines.splits import run_named
 from parapet.schemas.layout import read_root
@@ -75,8 +76,7 @@ def test_one_schema_and_idle_frames(tmp_path, capsys):
         "test": [dialogue("3", "train"), dialogue("4", "taxi")],
     }
     for split, dialogues in of_splits.items():
-        (root / split).mkdir(parents=True)
-        (root / split / "dialogues_001.json").write_text(json.dumps(dialogues))
+        write(root / split / "dialogues_001.json", json.dumps(dialogues))
     (root / "schema.json").write_text(json.dumps(services))
     out = tmp_path / "out"
     assert run_named("unseen_services", ["--sgd", str(root), "--output", str(out), "--quiet"]) == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import write
 
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
@@ -27,8 +28,7 @@ def service(name="Taxi_1", description="Get a taxi", **more):
 
 
 def put(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    write(path, content if isinstance(content, bytes) else json.dumps(content).encode())
     return path
 
 

@@ -10,6 +10,7 @@ import pytest
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
+from kit import write
 
 from parapet.transforms.storage import files
 
@@ -49,8 +50,7 @@ def tree(root):
 
 def put(root, contents):
     for path, data in contents.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(data)
+        write(root / path, data)
 
 
 def finished(root, contents, users=()):

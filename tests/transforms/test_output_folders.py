@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from kit import files_of, refused
+from kit import files_of, refused, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage import files
@@ -33,8 +33,7 @@ def outside(tmp_path):
     """What must survive: with the very names that the outputs have."""
     folder = tmp_path / "outside"
     for path, data in {**FIRST, **SECOND, "writable": b"w"}.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(b"of others: " + data)
+        write(folder / path, b"of others: " + data)
     return folder
 
 

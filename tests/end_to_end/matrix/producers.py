@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from commands import ONE_PROCESS, ended, lines, nets, write_checkpoints, write_inputs
+from kit import write
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.main import main
@@ -21,8 +22,7 @@ def write_predictions(place: Path) -> None:
     verdicts = [{**{key: row[key] for key in ("dialogue_id", "turn")}, "predicted": "in_domain"} for row in rows]
     for kind, found in (("intents_of_sets", rows), ("verdicts", verdicts)):
         for name in ("original", "tried", "v1", "v2", "v3", "v4", "v5"):
-            (place / kind / name).mkdir(parents=True, exist_ok=True)
-            (place / kind / name / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+            write(place / kind / name / "all.jsonl", "".join(json.dumps(row) + "\n" for row in found))
     submission = place / "submissions/ours"
     if not submission.exists():
         shutil.copytree(place / "out/leaderboard", submission)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, STARS, dialogues, inns, texts
-from kit import SEED
+from kit import SEED, write
 from tiny_gpt2 import save_gpt2
 from tiny_nli import save_roberta
 
@@ -172,8 +172,7 @@ def test_draws_are_as_likely_as_they_should_be():
 
 def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
     for relative, data in files_of(model.card, model.model.float(), model.tokens.tokenizer).items():
-        (tmp_path / relative).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / relative).write_bytes(data)
+        write(tmp_path / relative, data)
     model.model.double()
     model.sampling = Sampling()
     assert load(str(tmp_path), KNOWN, "cpu", 8, Sampling()).answers(STEPS[:3]) == model.answers(STEPS[:3])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_WORKERS, files_of
+from kit import TWO_WORKERS, files_of, write
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation import bootstrap
@@ -256,8 +256,7 @@ def dialogues_of(folder: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value))
+    write(path, json.dumps(value))
 
 
 def json_lines(dialogues: Any) -> str:
@@ -318,8 +317,7 @@ def test_a_model_of_ones_own(place, tmp_path, capsys):
             for frame in turn["frames"]:
                 frame.pop("slots")
                 frame["state"] = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "dialogues_001.json").write_text(json.dumps(empty))
+    write(tmp_path / "empty" / "dialogues_001.json", json.dumps(empty))
     expected = of_folders(sample_root(), "test", tmp_path / "empty")
     for key, of in expected.items():
         assert metrics[key] == pytest.approx(of)

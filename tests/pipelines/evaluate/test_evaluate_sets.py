@@ -49,8 +49,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 def evaluate(task: str, out: Path, *flags: object) -> dict[str, Any]:
     """``metrics.json`` of a run."""
     assert run_evaluate(["--task", task, "--quiet", "--output", str(out), *map(str, flags)]) == 0
-    metrics: dict[str, Any] = json.loads((out / "metrics.json").read_bytes())
-    return metrics
+    return json.loads((out / "metrics.json").read_bytes())
 
 
 @pytest.fixture

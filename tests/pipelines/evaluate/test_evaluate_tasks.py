@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kit import write
 
 from parapet.pipelines.compare import run as run_compare
 from parapet.pipelines.evaluate import run as run_evaluate
@@ -210,8 +211,7 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path, foreign, capfd):
         assert status == 2, told
         assert reason in told
     broken = tmp_path / "broken"
-    (broken / "ood-10" / "turns" / "test").mkdir(parents=True)
-    (broken / "ood-10" / "turns" / "test" / "x.parquet").write_bytes(b"PAR1")
+    write(broken / "ood-10" / "turns" / "test" / "x.parquet", b"PAR1")
     assert "x.parquet: cannot be read as Parquet" in failure(
         capfd, "--task", "ood", "--reference", str(broken), "--predictions", good, "--output", out
     )[1]  # fmt: skip

@@ -124,8 +124,7 @@ def corpus(tmp_path_factory):
 def evaluate(out: Path, *flags: object) -> dict[str, Any]:
     """``metrics.json`` of a run."""
     assert run_evaluate(["--task", "validity", "--quiet", "--output", str(out), *map(str, flags)]) == 0
-    metrics: dict[str, Any] = json.loads((out / "metrics.json").read_bytes())
-    return metrics
+    return json.loads((out / "metrics.json").read_bytes())
 
 
 def sets(corpus: Path, *names: str) -> list[str]:

@@ -17,8 +17,7 @@ from parapet.schemas.dialogue_table import dialogue_row, service_row
 
 
 def manifest_of(root: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads((root / "MANIFEST.json").read_bytes())
-    return manifest
+    return json.loads((root / "MANIFEST.json").read_bytes())
 
 
 def rows_of(root: Path, config: str, split: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import pytest
 import release_folder as folder
 from hub_server import ATTRIBUTES, HubServer, Repo
 from huggingface_hub import constants, snapshot_download
-from kit import files_of, refused
+from kit import files_of, refused, write
 
 from parapet.pipelines.main import main
 from parapet.schemas.errors import install_line
@@ -255,8 +255,7 @@ def test_without_a_token_or_the_extra(release, hub, monkeypatch, capsys):
     assert push(release) == 2
     assert "set HF_TOKEN to one that can write, or run: hf auth login" in capsys.readouterr().err
     place = Path(constants.HF_TOKEN_PATH)
-    place.parent.mkdir()
-    place.write_text(TOKEN)
+    write(place, TOKEN)
     assert push(release, "--dry_run") == 0
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     capsys.readouterr()

@@ -35,8 +35,7 @@ def run(program: str, cache: Path, *arguments: str) -> dict[str, Rows]:
     command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
     told = subprocess.run(command, capture_output=True, text=True, env=offline, check=False)
     assert told.returncode == 0, told.stderr
-    rows: dict[str, Rows] = json.loads(told.stdout)
-    return rows
+    return json.loads(told.stdout)
 
 
 @pytest.fixture(scope="module")

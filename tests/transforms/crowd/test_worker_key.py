@@ -1,4 +1,5 @@
 import pytest
+from kit import write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.worker_ids import VARIABLE, key_file, load_worker_key
@@ -25,8 +26,7 @@ def test_two_homes_have_two_keys(home, monkeypatch, tmp_path):
 
 
 def test_a_newline_at_the_end_of_the_file_is_no_part_of_the_key(home):
-    key_file().parent.mkdir(parents=True)
-    key_file().write_bytes(b"a key that someone wrote\n")
+    write(key_file(), b"a key that someone wrote\n")
     assert load_worker_key() == b"a key that someone wrote"
 
 

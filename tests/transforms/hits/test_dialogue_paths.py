@@ -1,4 +1,5 @@
 import pytest
+from kit import write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
@@ -13,8 +14,7 @@ def corpus(tmp_path):
         "train/schema.json",
     ):
         path = tmp_path / "corpus" / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("[]")
+        write(path, "[]")
     return tmp_path / "corpus"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from kit import write
 
 from parapet.local_mturk import marketplace
 from parapet.local_mturk.marketplace import Refusal
@@ -35,8 +36,7 @@ def worker(n: int) -> str:
 
 def cut(hits: Path, out: Path, tasks: Iterable[str] = (NAMES, DESCRIPTIONS, OTHER), **changes: Any) -> Path:
     """A folder of ``parapet hits`` with these tasks only, and other terms where asked."""
-    out.mkdir(parents=True)
-    (out / "plan.json").write_bytes((hits / "plan.json").read_bytes())
+    write(out / "plan.json", (hits / "plan.json").read_bytes())
     run = json.loads((hits / "run.json").read_bytes())
     run["options"]["only"] = [[task, "intent_0"] for task in tasks]  # as a top-up's folder has it
     (out / "pages").mkdir()
@@ -107,8 +107,7 @@ class Bench:
 
     def status(self) -> dict[str, Any]:
         self.ok("status", "--json")
-        found: dict[str, Any] = json.loads(self.out)
-        return found
+        return json.loads(self.out)
 
     def snapshot(self) -> dict[str, Any]:
         return self.server.snapshot()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.ood.sources import (
@@ -105,8 +106,7 @@ def test_key_value(tmp_path):
 def test_dstc2(tmp_path):
     """Transcriptions where there are some, the recogniser's first guess where not; noise is nothing said."""
     for call in ("b", "a"):
-        (tmp_path / "data" / call).mkdir(parents=True)
-        (tmp_path / "data" / call / "log.json").write_text(json.dumps(LOG))
+        write(tmp_path / "data" / call / "log.json", json.dumps(LOG))
     (tmp_path / "data" / "a" / "label.json").write_text(json.dumps(LABEL))
     assert {file.kind for file in list_sources(str(tmp_path))} == {DSTC2}
     assert rows(tmp_path) == [

@@ -10,6 +10,7 @@ import msgspec
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from kit import write
 
 from parapet.schemas import release as model
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
@@ -121,8 +122,7 @@ def rows(config: str, split: str) -> list[dict[str, Any]]:
 def write_data(root: Path) -> Path:
     """Writes the Parquet files below a folder."""
     for path, content in data().items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(content)
+        write(root / path, content)
     return root
 
 
