@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.testing.util import assert_that
 from kit import TWO_WORKERS
-from test_ood_api import FOREIGN
+from test_same_as_commands import FOREIGN
 
 import parapet
 from parapet.schemas.layout import sample_root

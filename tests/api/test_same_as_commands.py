@@ -1,73 +1,112 @@
-"""The API gives what the commands write: the same dialogues and rows, byte for byte."""
+"""The API gives what the commands write, the same dialogues and rows byte for byte; and refuses what it cannot use."""
 
+import gc
 import json
 import tempfile
-from pathlib import Path
+from itertools import product
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from kit import files_of
+from heard_sets import three_dialogues
+from kit import argv_of, files_of, run, write
 
 import parapet
-from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
 
 SPLITS = "train,dev,test"
-
-
-def data_of(folder: Path) -> dict[str, bytes]:
-    """The dialogues, schemas and rows of a set; not what says how it was made."""
-    wanted = (".json", ".parquet")
-    return {name: data for name, data in files_of(folder).items() if name.endswith(wanted) and name != "run.json"}
-
-
-def run(*flags: str) -> None:
-    assert main([*flags, "--quiet"]) == 0
-
-
-def command(*flags: str, env: str = "none") -> list[str]:
-    """``language_variations`` on all splits."""
-    return ["language_variations", "--env", env, "--split", SPLITS, *flags]
-
-
-@settings(max_examples=6)
-@given(
-    kind=st.sampled_from(["typos", "verbose", "simple", "paraphrase"]),
-    seed=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=4),
-    mixes=st.booleans(),
+WHO, DID, WHAT = (
+    ("uncle", "beekeeper", "goalkeeper", "volcano", "orchestra", "penguin", "librarian", "glacier"),
+    ("swallowed", "painted", "juggled", "invented", "misplaced", "embroidered"),
+    ("harmonica", "parachute", "meteorite", "saxophone", "windmill", "lighthouse", "typewriter"),
 )
-def test_language_variations(kind, seed, mixes):
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        env = "0.2,0.9" if mixes else "none"
-        run(*command("--kinds", kind, "--seed", seed, "--output", f"{out}/c", env=env))
-        sets = parapet.perturb_sets(parapet.load_corpus(), kind, seed=seed, env=(0.2, 0.9) if mixes else ())
-        assert list(sets) == [kind, f"{kind}-env1", f"{kind}-env2"][: 3 if mixes else 1]
-        for name, corpus in sets.items():
-            corpus.save(out / name)
-            expected, found = data_of(out / "c" / name), data_of(out / name)
-            assert expected.items() <= found.items()
-            assert all(path.startswith("turns/") for path in found.keys() - expected.keys())
+FOREIGN = [f"The {who} {did} his {what} twice" for who, did, what in product(WHO, DID, WHAT)]
+ONE_ENV = {"env": "none"}
+FEW = {"least_changed": 0}
+HEARD = {"language_model": "own", "snr": (14, 9, 6, 3), "sample": 4}
 
 
-def test_the_options_of_typos(tmp_path):
-    flags = ["--rates", "word=0.4,omission=10", "--at_least", "0", "--perturb_values", "--least_changed", "0"]
-    run(*command("--kinds", "typos", *flags), "--output", str(tmp_path / "c"))
-    options = {"rates": {"word": 0.4, "omission": 10}, "at_least": 0, "perturb_values": True}
-    parapet.perturb(parapet.load_corpus(), "typos", **options).save(tmp_path / "a")
-    assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "typos")
+def data_of(folder):
+    """The dialogues, schemas and rows of sets; not what says how they were made."""
+    wanted = (".json", ".parquet")
+    others = ("run.json", "statistics.json", "calibration.json", "memory.parquet", ".heard")
+    found = files_of(folder).items()
+    return {name: data for name, data in found if name.endswith(wanted) and not any(other in name for other in others)}
 
 
-def test_paraphrases_of_a_memory(tmp_path):
-    flags = ["--kinds", "paraphrase", "--engine", "memory", "--env", "none"]
-    run("language_variations", *flags, "--output", str(tmp_path / "c"))
-    corpus = parapet.load_corpus(sample_root() / "test")
-    parapet.perturb(corpus, "paraphrase", memory=sample_root() / "translations.csv").save(tmp_path / "a")
-    expected = {name.removeprefix("test/"): data for name, data in data_of(tmp_path / "c" / "paraphrase").items()}
-    found = data_of(tmp_path / "a")
-    assert found["dialogues_001.json"] == expected["dialogues_001.json"]
-    assert found["turns/dialogues_001.parquet"] == expected["turns/test/dialogues_001.parquet"]
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory):
+    """Corpora by name: the sample, a split of it, three dialogues that are soon heard."""
+    folder = tmp_path_factory.mktemp("source")
+    source = write(folder / "foreign.txt", "\n".join(FOREIGN) + "\n")
+    some, *_ = three_dialogues(tmp_path_factory)
+    return {
+        "sample": sample_root(),
+        "test": sample_root() / "test",
+        "some": some,
+        "source": source,
+        "memory": sample_root() / "translations.csv",
+    }
+
+
+# (command, perturbation, corpus, options of both, flags of the command alone, options of Python alone)
+CASES = {
+    "typos": ("language_variations", "typos", "sample", {"seed": "q"}, ONE_ENV, {}),
+    "options of typos": (
+        *("language_variations", "typos", "sample", {"at_least": 0, "perturb_values": True}),
+        {"rates": "word=0.4,omission=10", **ONE_ENV, **FEW},
+        {"rates": {"word": 0.4, "omission": 10}},
+    ),
+    "mixed": ("language_variations", "verbose", "sample", {"seed": "7"}, {"env": "0.2,0.9"}, {"env": (0.2, 0.9)}),
+    "simple": ("language_variations", "simple", "test", {}, ONE_ENV, {}),
+    "paraphrase": ("language_variations", "paraphrase", "sample", {"seed": "Zz"}, ONE_ENV, {}),
+    "a memory": (
+        *("language_variations", "paraphrase", "test", {"memory": "{memory}"}, {"engine": "memory", **ONE_ENV}, {}),
+    ),
+    "own texts": ("ood", "ood", "sample", {"seed": "b"}, {"rates": "0.02,0.06"}, {"rates": [0.02, 0.06]}),
+    "a source": (
+        *("ood", "ood", "test", {"place": "append", "source": "{source}"}),
+        *({"rates": "0.3,0.8,0.1"}, {"rates": [0.3, 0.8, 0.1]}),
+    ),
+    "generated values": (
+        *("unseen_entities", "unseen_entities", "sample", {"categorical": "replace", "training": "{sample}"}),
+        *({"max_bad": "100%", **FEW}, {"max_bad": 1}),
+    ),
+    "values of the corpus": (
+        *("unseen_entities", "unseen_entities", "test", {"values": "corpus", "seed": "x", "training": "{sample}"}),
+        *({"max_bad": "100%", **FEW}, {"max_bad": 1}),
+    ),
+    "speech": ("speech_errors", "speech_errors", "some", HEARD, {"wer": "0.1,0.3"}, {"wer": (0.1, 0.3)}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_sets_of_a_command(name, roots, tmp_path, monkeypatch):
+    command, kind, root, both, flags, options = CASES[name]
+    if command == "speech_errors":
+        pytest.importorskip("espeakng_loader")
+        pytest.importorskip("pocketsphinx")
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # other tests have caches of their own meanwhile
+    both = {key: value.format(**roots) if isinstance(value, str) else value for key, value in both.items()}
+    given = {key: ",".join(map(str, value)) if isinstance(value, tuple) else value for key, value in both.items()}
+    if command == "language_variations":
+        flags = {"kinds": kind, **flags}
+    shared = {"sgd": roots[root], "split": "test" if root == "some" else SPLITS, "output": tmp_path / "c"}
+    run(*argv_of(command, **shared, **given, **flags))
+    sets = parapet.perturb_sets(roots[root], kind, **both, **options)
+    for of, corpus in sets.items():
+        corpus.save(tmp_path / "a" / of)
+    expected, found = data_of(tmp_path / "c"), data_of(tmp_path / "a")
+    if command == "unseen_entities":  # writes one set
+        found = {path.partition("/")[2]: data for path, data in found.items()}
+    more = found.keys() - expected.keys()
+    assert all("-env" in path and "/turns/" in path for path in more)  # of mixes, whose rows the command leaves out
+    assert {path: found[path] for path in found.keys() - more} == expected
+    rows = [row for corpus in sets.values() for row in corpus.rows.to_pylist()]
+    assert any(row.get("status", "inserted") in ("varied", "heard", "replaced", "inserted") for row in rows)
+
+
+@pytest.fixture(scope="module")
+def variants(tmp_path_factory):
+    return run("compose", "--allow_partial", output=tmp_path_factory.mktemp("variants")).folder
 
 
 def test_rewritten_turns(tmp_path):
@@ -75,22 +114,15 @@ def test_rewritten_turns(tmp_path):
     rows = [row for row in parapet.perturb(corpus, "verbose").rows.to_pylist() if row["status"] == "varied"]
     columns = ("dialogue_id", "turn", "utterance")
     lines = [{**{name: row[name] for name in columns}, "kind": "verbose"} for row in rows if row["turn"] % 4 == 0]
-    path = tmp_path / "lines.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run(*command("--rewritten", str(path), "--sgd", str(sample_root() / "dev")), "--output", str(tmp_path / "c"))
+    path = write(tmp_path / "lines.jsonl", lines)
+    shared = {"env": "none", "split": SPLITS, "sgd": sample_root() / "dev"}
+    run("language_variations", rewritten=path, output=tmp_path / "c", **shared)
     parapet.perturb(corpus, "verbose", rewritten=path).save(tmp_path / "a")
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "verbose")
 
 
-@pytest.fixture(scope="module")
-def variants(tmp_path_factory):
-    out = tmp_path_factory.mktemp("variants")
-    run("compose", "--allow_partial", "--output", str(out))
-    return out
-
-
 def test_apply_variants(variants, tmp_path):
-    run("rewrite", "--variants", str(variants), "--output", str(tmp_path / "c"))
+    run("rewrite", variants=variants, output=tmp_path / "c")
     renamed = parapet.apply_variants(parapet.load_corpus(), variants)
     assert list(renamed) == ["v1", "v2", "v3", "v4", "v5"]
     for name, corpus in renamed.items():
@@ -100,12 +132,73 @@ def test_apply_variants(variants, tmp_path):
 
 def test_a_set_of_a_variant(variants, tmp_path):
     """Typos in v2: the commands on each other's folders, the API on its own corpora."""
-    run("rewrite", "--variants", str(variants), "--variant", "v2", "--output", str(tmp_path / "r"))
-    kinds = ["--kinds", "typos", "--env", "0.5", "--split", SPLITS]
-    run("language_variations", "--sgd", str(tmp_path / "r" / "v2"), *kinds, "--output", str(tmp_path / "c"))
+    run("rewrite", variants=variants, variant="v2", output=tmp_path / "r")
+    shared = {"kinds": "typos", "env": "0.5", "split": SPLITS}
+    run("language_variations", sgd=tmp_path / "r" / "v2", output=tmp_path / "c", **shared)
     v2 = parapet.apply_variants(parapet.load_corpus(), variants)["v2"]
-    both = parapet.perturb_sets(v2, "typos", env=[0.5])
-    both["typos"].save(tmp_path / "a")
+    parapet.perturb_sets(v2, "typos", env=[0.5])["typos"].save(tmp_path / "a")
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "typos")
-    both["typos-env1"].save(tmp_path / "e")
-    assert data_of(tmp_path / "c" / "typos-env1").items() <= data_of(tmp_path / "e").items()
+
+
+def test_caches_of_speech_end_with_their_sets(roots, tmp_path, monkeypatch):
+    pytest.importorskip("espeakng_loader")
+    pytest.importorskip("pocketsphinx")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    sets = parapet.perturb_sets(roots["some"], "speech_errors", wer=0.2, **{**HEARD, "snr": (14, 3), "sample": 2})
+    assert len(list(tmp_path.glob("parapet-speech-*"))) == 1
+    del sets
+    gc.collect()
+    assert not list(tmp_path.glob("parapet-speech-*"))
+
+
+def test_bad_rows_of_a_source(tmp_path, roots, capfd):
+    lines = [json.dumps({"text": text}) for text in FOREIGN]
+    few = write(tmp_path / "few.jsonl", "\n".join([*lines, '{"txt": 1}']))
+    many = write(tmp_path / "many.jsonl", "\n".join([*lines[:60], '{"txt": 1}']))
+    assert parapet.perturb(roots["test"], "ood", source=few, rates=0.1).rows.num_rows
+    with pytest.raises(parapet.InputError, match=r"1 of 61 source rows could not be used, over max_bad 1%"):
+        parapet.perturb(roots["test"], "ood", source=many, rates=0.1)
+    assert parapet.perturb(roots["test"], "ood", source=many, rates=0.1, max_bad=0.02).rows.num_rows
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("ood", {}, r"^ood makes 3 sets: give set_name, one of ood-10, ood-20, ood-50$"),
+        ("ood", {"rates": 2}, r"^rates: 2 is no rate"),
+        ("ood", {"rates": ()}, r"^rates: give each rate once"),
+        ("ood", {"rates": 0.9}, r"^rates: too few places: .*, or place append$"),
+        ("ood", {"rates": 0.5}, r"^rates: too few foreign utterances for ood-50: .*, or another source$"),
+        ("ood", {"rates": 0.1, "source": "nowhere"}, r"^nowhere: source: there is no such file or folder"),
+        ("ood", {"rates": 0.1, "place": "before"}, r"^place: 'before' is none of append, between$"),
+        ("ood", {"rates": 0.1, "max_bad": "1%"}, r"^max_bad: '1%' is no share: give 0 to 1$"),
+        ("speech_errors", {}, r"^speech_errors makes 3 sets: give set_name, one of SR-10, SR-20, SR-30$"),
+        ("speech_errors", {"wer": 20}, r"^wer: 20 is no word error rate"),
+        ("speech_errors", {"wer": 0.2, "snr": 5}, r"^snr: give two or more"),
+        ("speech_errors", {"wer": 0.2, "longest": "1"}, r"^longest: 1 is too few"),
+        ("speech_errors", {"wer": 0.2, "form": "sung"}, r"^form: 'sung' is none of heard, restored"),
+        ("speech_errors", {"wer": 0.2, "noise": "nowhere"}, r"^nowhere: noise: "),
+        ("speech_errors", {"wer": 0.2, "engine": "parrot"}, r"^speaker: there is no speech engine 'parrot'"),
+        ("speech_errors", {"wer": 0.2, "voices": []}, r"^voices: give one or more voices"),
+        ("speech_errors", {"wer": 0.2, "language_model": "train"}, r"^the language model needs a split train"),
+        ("speech_errors", {"wer": 0.2, "calibration": "nowhere"}, r"^nowhere: calibration: cannot be read"),
+        ("speech_errors", {"wer": 0.2, "calibration": "x", "snr": "9,5"}, r"^calibration: has its own ratios"),
+        ("speech_errors", {"wer": 0.2, "max_bad": 7}, r"^max_bad: 7 is no share"),
+        ("unseen_entities", {"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or dir"),
+        ("unseen_entities", {"categorical": "drop"}, r"^categorical: 'drop' is none of keep, replace$"),
+        ("unseen_entities", {"max_bad": 2}, r"^max_bad: 2 is no share: give 0 to 1$"),
+        ("unseen_entities", {"training": 7}, r"^training: expected a corpus or a place, found int$"),
+        ("unseen_entities", {"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
+        ("unseen_entities", {"training": sample_root() / "translations.csv"}, r"translations.csv"),
+        ("unseen_entities", {"splits": "test"}, r"^unseen_entities has no option 'splits': it has seed, values, "),
+        ("unseen_entities", {}, r"^nobody knows what was seen .there are no dialogues in 'train'; there are in: test"),
+    ],
+)
+def test_bad_options(name, options, message, capfd):
+    sample = parapet.load_corpus()
+    if name == "speech_errors" or (name == "unseen_entities" and not options):  # of what has no training split
+        sample = parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})
+    with pytest.raises(parapet.InputError, match=message):
+        parapet.perturb(sample, name, **options)
+    assert capfd.readouterr() == ("", "")
