@@ -10,7 +10,7 @@ LOCKS := $(wildcard requirements/*.txt)
 NO_MKDOCS_2_WARNING := 1
 export NO_MKDOCS_2_WARNING
 
-.PHONY: demo demo-core docs test test-all test-matrix test-machines test-faults fuzz lint style types bench notebooks lock audit sbom clean help
+.PHONY: demo demo-core docs test test-all test-machines test-faults fuzz lint style types bench notebooks lock audit sbom clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
@@ -20,7 +20,6 @@ help:
 	@echo "make test-machines  the tests that train, as other machines would run them"
 	@echo "make test-faults  commands killed, and their disk failing, at hundreds of operations"
 	@echo "make fuzz   damaged inputs of every command for an hour: make fuzz MINUTES=5 SEED=2"
-	@echo "make test-matrix  every command's output as the value of every flag that reads one (half an hour)"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make docs   the documentation site: build/site/index.html"
 	@echo "make notebooks  execute docs/notebooks and keep the outputs"
@@ -89,9 +88,6 @@ MINUTES ?= 60
 SEED ?= 0
 fuzz: $(VENV)/.test
 	PYTHONPATH=tests:tests/end_to_end $(BIN)/python -m fuzzing --minutes $(MINUTES) --seed $(SEED)
-
-test-matrix: $(VENV)/.test
-	PYTHONPATH=tests:tests/end_to_end $(BIN)/python -m matrix build/matrix
 
 notebooks: $(VENV)/.test
 	$(BIN)/python tests/notebooks.py

@@ -7,9 +7,6 @@ from shutil import copytree
 
 from dstc2_calls import ONTOLOGY, asian_oriental, cheap_chinese, write_lists
 from kit import dialogues_of, run, write
-from tiny_bert import save_bert
-from tiny_gpt2 import save_gpt2
-from tiny_t5 import save_t5
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 from parapet.pipelines.flags import is_input
@@ -80,14 +77,6 @@ def write_inputs(place: Path) -> None:
         if turn["speaker"] == "USER"
     ]
     write(place / "verdicts/original/all.jsonl", turns)
-
-
-def write_checkpoints(place: Path) -> None:
-    """Tiny random nets to start training from."""
-    texts = [path.read_text() for path in sorted((place / "sgd").glob("*/dialogues_*.json"))]
-    save_t5(place / "t5", texts, vocabulary=200)
-    save_gpt2(place / "gpt2", texts, positions=640)
-    save_bert(place / "bert", texts, positions=256)
 
 
 def lines(place: str, out: str) -> dict[str, list[str]]:
@@ -190,7 +179,7 @@ def _action(name: str) -> list[str]:
 
 
 def nets(place: str, out: str) -> dict[str, list[str]]:
-    """Lines that train each other model for a step, and predict by it."""
+    """Lines that train each other model for a step, and predict by it, from checkpoints that are not there."""
     sgd, babi = f"{place}/sgd", f"{out}/restaurants/dialog-babi"
     task, facts = f"{babi}-task1-API-calls", ["--match", f"{babi}-kb-all.txt"]
     texts = ["--train", f"{task}-trn.txt", "--dev", f"{task}-dev.txt", "--candidates", f"{babi}-candidates.txt"]

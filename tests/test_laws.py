@@ -147,6 +147,31 @@ def test_a_bad_input_is_refused_by_name_before_anything_is_written(name, positio
     assert flag == "--responses" or not any(out.rglob("run.json"))
 
 
+@pytest.mark.parametrize(("name", "position", "flag"), INPUTS)
+def test_the_output_of_another_line_fits_or_is_refused_by_name(name, position, flag, place, tmp_path):
+    """docs/inputs_outputs.md. ``make test-all`` tries every output and what lies in it, ``make test`` two outputs."""
+    argv = argv_of(place, name)
+    path = path_of(argv[position])
+    others = [other for other in QUICK if other != name]
+    first = stable_hash("other", f"{name} {position}") % len(others)
+    for other in others if THOROUGH else (others * 2)[first : first + 2]:
+        output = output_of(place, other)
+        for value in (output, *sorted(output.glob("[!.]*"))) if THOROUGH else (output,):
+            out = tmp_path / f"{other} {value.name}"
+            line = [part.replace(path, str(value)) if i == position else part for i, part in enumerate(argv)]
+            said = run(*ended(line, str(out)), status=None)
+            where = f"{value} as {flag}: {said.errors}"
+            assert not any(trace in said.errors for trace in ("Traceback", "PARAPET_DEBUG")), where
+            if said.status == 0:
+                assert name in ("release", "leaderboard") or any(said.manifest.get("counts", {"all": 1}).values()), (
+                    where
+                )
+            else:
+                (error,) = [line for line in said.errors.splitlines() if line.startswith("error: ")]
+                assert said.status in (1, 2), where
+                assert any(mark in error for mark in (value.name, other, flag or "/", "--")), where
+
+
 @pytest.fixture(scope="session")
 def bad_corpus(tmp_path_factory, sample):
     """The sample; the second dialogue of each file has no turns."""
