@@ -110,6 +110,7 @@ def sets_of(name: str, output: Path) -> dict[str, Path]:
     return {folder.name if folder != output else name: folder for folder in sorted(folders)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     output = outputs[name]

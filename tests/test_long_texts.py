@@ -217,6 +217,7 @@ def test_ranges_know_what_overlaps_and_touches_as_looking_at_each_does(first, ad
     assert ranges.touch(start, end) == any(s <= end and start <= e for s, e in every)
 
 
+@pytest.mark.thorough
 def test_what_is_not_linear_is_found():
     chosen = random.Random(1)
 

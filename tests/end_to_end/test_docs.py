@@ -50,6 +50,15 @@ PAGES = {
 }
 # Pages that run as printed.
 PRINTED = ("README.md", "docs/getting_started.md")
+# Pages whose examples take more than some seconds: `make test-all` runs them.
+LONG = {
+    "docs/getting_started.md",
+    *(f"docs/{name}.md" for name in ("your_model", "speech_errors", "evaluate_intent", "mturk", "running", "hits")),
+    *(
+        f"docs/{name}.md"
+        for name in ("evaluate_validity", "train_classifier", "evaluate_ratings", "predict", "augment")
+    ),
+}
 # Flags of programs other than ours and Beam's that the pages mention.
 OTHER_FLAGS = {
     "--build",
@@ -97,6 +106,11 @@ class Step(msgspec.Struct):
     argv: list[str]
     shown: list[str] = []
     status: int = 0
+
+
+def pages(names):
+    """Parameters of a test: the long ones for `make test-all`."""
+    return [pytest.param(name, marks=pytest.mark.thorough if name in LONG else ()) for name in names]
 
 
 def blocks(text: str) -> list[Token]:
@@ -207,7 +221,7 @@ def save_checkpoints(folder: Path) -> None:
     save_t5(folder / "my_t5", ["[user] I would like a table for two"])
 
 
-@pytest.mark.parametrize("page", PRINTED)
+@pytest.mark.parametrize("page", pages(PRINTED))
 def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
     """Runs every block, from the first to the last, in an empty folder of a user who has never run Parapet."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -240,7 +254,7 @@ def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
                 assert not missing, f"{command}\nsays\n{printed}"
 
 
-@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if name not in PRINTED and steps(text)])
+@pytest.mark.parametrize("page", pages(name for name, text in PAGES.items() if name not in PRINTED and steps(text)))
 def test_examples_run_and_say_what_is_shown(page, folder, practice, capsys):
     made = []
     save_files(PAGES[page], folder)

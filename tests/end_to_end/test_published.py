@@ -9,6 +9,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from kit import THOROUGH, files_of, run
 
 from parapet.pipelines.main import main
@@ -142,6 +143,7 @@ def cut_out(source: Path, target: Path, services: set[str]) -> None:
     (target / "dialogues_001.json").write_bytes(layout.dialogue_bytes(kept))
 
 
+@pytest.mark.thorough
 def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_path, monkeypatch):
     """The variants have 29 services more, and their train has two of the four, which the corpus has in test alone."""
     services = {"Banks_2", "Buses_1", "Media_2", "RideSharing_1"}

@@ -145,6 +145,7 @@ def test_mistakes(flags, told, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.thorough
 def test_sgd_as_it_lies(real_data, tmp_path, capsys):
     """Some turns of its dev split beside one file of train, of another service: with the defaults 10 % is reached."""
     every = json.loads((real_data / "sgd" / "dev" / "dialogues_001.json").read_bytes())

@@ -93,6 +93,7 @@ def test_wherever_it_stands_a_dialogue_is_written_or_left_out(position):
         assert json.loads(text) == dialogue  # what it said, it says
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("pipeline", "flags"),
     [

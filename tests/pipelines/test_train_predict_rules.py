@@ -106,6 +106,7 @@ def test_rules_solve_the_published_tasks(tasks, real_data, tmp_path):
     assert scores(flags, tests, Path(f"{name}candidates.txt"), tmp_path) == [(1, 1)] * len(tests)
 
 
+@pytest.mark.thorough
 def test_dialogues_simulated_in_the_published_words(real_data, tmp_path):
     """The same sentences about as often, of the user and the bot, and the same candidates."""
     folder = published(real_data)

@@ -72,6 +72,7 @@ def test_a_worker_that_is_killed_ends_the_run(tmp_path):
     assert done.stderr.endswith("a worker process was killed: out of memory? --workers 1 needs less of it\n")
 
 
+@pytest.mark.thorough
 def test_workers_end_with_the_command(tmp_path):
     place = tmp_path / "pid"
     command = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DIES), str(place), "wait"])

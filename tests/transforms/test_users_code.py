@@ -79,6 +79,7 @@ def perturbed(folder: Path, place: str, line: str) -> subprocess.CompletedProces
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("line", ["os.chdir('../elsewhere')", "os.fork()"])
 @pytest.mark.parametrize("place", PLACES)
 def test_output_is_published_once_where_the_command_began(place, line, tmp_path):

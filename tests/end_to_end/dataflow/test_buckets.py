@@ -59,6 +59,7 @@ def local(tmp_path_factory):
     return place
 
 
+@pytest.mark.thorough
 def test_the_bytes_are_those_of_a_local_run(bucket, local, capsys):
     for name, argv in zip(CHAIN, ended_lines(CHAIN, bucket.url, f"{bucket.url}/out"), strict=True):
         assert main(argv) == 0
@@ -115,6 +116,7 @@ def publish(output: str, contents: dict[str, bytes]) -> None:
     files.publish(output, {"pipeline": "compose", "files": described})
 
 
+@pytest.mark.thorough
 def test_cut_off_at_any_step_of_publishing(bucket, monkeypatch):
     """Whatever the k-th change to the bucket is: where there is a run.json all that it names is there, as it says."""
     real, left = requests.Session.request, 0

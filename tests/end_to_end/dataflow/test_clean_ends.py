@@ -33,6 +33,7 @@ def rewrite(corpus: Path, out: Path) -> list[str]:
     return ["rewrite", "--sgd", str(corpus / "sgd"), "--variants", str(corpus / "variants"), "--output", str(out)]
 
 
+@pytest.mark.thorough
 def test_ctrl_c(corpus, tmp_path):
     out = tmp_path / "out"
     process = start(*rewrite(corpus, out))

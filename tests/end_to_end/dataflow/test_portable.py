@@ -73,6 +73,7 @@ def compare(place: Path, folder: Path, service: list[str], names: Iterable[str],
             assert files_of(there / name) == files_of(here / name), name
 
 
+@pytest.mark.thorough
 def test_a_job_service_writes_the_same(started, sample, tmp_path, capsys):
     (tmp_path / "sgd").symlink_to(sample)
     with serving(tmp_path) as service:

@@ -38,6 +38,7 @@ def test_the_bytes_are_those_of_a_local_release(bucket, local, capsys):
     assert "already exists, and a release never changes" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_cut_off_at_any_step_of_publishing(bucket, local, monkeypatch):
     """Whichever the k-th change to the bucket is: no SHA256SUMS before everything is there; the rerun ends the same."""
     from parapet.transforms.release import building

@@ -105,6 +105,7 @@ def job(bucket, tmp_path_factory):
     )
 
 
+@pytest.mark.thorough
 def test_the_staged_package_alone_writes_what_a_local_run_writes(job):
     assert job.status == 0
     assert job.wrote == job.expected

@@ -568,6 +568,7 @@ print(status, 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status"
 """
 
 
+@pytest.mark.thorough
 def test_memory_for_long_values_is_at_most_twice_the_file(tmp_path):
     peaks, sizes = [], []
     for name, words in (("short", 1), ("long", 130_000)):

@@ -104,6 +104,7 @@ def score(learned: Learned, dialogues: Sequence[BabiDialogue]) -> tuple[list[tup
     return [(one, answer) for one, answer in pairs if answer != one.bot], sum(bot.not_understood for bot in bots)
 
 
+@pytest.mark.thorough
 @settings(max_examples=20)
 @given(st.integers(0, 10**9), st.sampled_from([(1,), (2,), (3,), (4,), (5,), (1, 4), (1, 2, 3, 4, 5)]))
 def test_learned_from_train_alone_the_rules_solve_the_tests(seed, tasks):

@@ -105,6 +105,7 @@ def test_there_are_as_many_rules_and_patterns_as_in_the_paper():
     assert (len(built_in().rules), len(built_in().patterns)) == (28, 21)
 
 
+@pytest.mark.thorough
 def test_patterns_are_extracted_and_the_order_is_chosen_on_dev():
     learned, dev, test = calls(150, 1), calls(80, 2), calls(80, 3)
     script = built_in()

@@ -211,6 +211,7 @@ def test_without_a_split_train_it_is_their_own_text(tmp_path):
         assert found.model == choose("own", root).model
 
 
+@pytest.mark.thorough
 def test_on_sgd_one_file_of_train_will_not_do(real_data):
     files = read_corpus(real_data / "sgd", ["dev"]).files
     found = choose_model("auto", train_files(read_corpus(real_data / "sgd", None)), files, SPEAKERS, 0.1)

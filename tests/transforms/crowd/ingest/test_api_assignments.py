@@ -145,6 +145,7 @@ def test_a_field_answered_twice():
         parse_answer_xml(f"<QuestionFormAnswers>{one}{one}</QuestionFormAnswers>")
 
 
+@pytest.mark.thorough
 def test_ten_megabytes_in_task_answers():
     found = between(item(AssignmentId="3B", answers={"taskAnswers": json.dumps([{"slot_0": "x" * 10_000_000}])}))
     assert reasons(found) == [("3B", "too_large: taskAnswers is too long to be answers")]
