@@ -205,7 +205,7 @@ def test_a_bad_record_is_a_dead_letter_up_to_max_bad(name, place, bad_corpus, tm
     assert not any(f'"{name}"'.encode() in data for data in texts for name in bad.values())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", QUICK)
 def test_what_stands_where_the_output_goes_is_not_lost(name, place, tmp_path):
     """The input itself, a file, and what another command has made."""
     argv = argv_of(place, name)

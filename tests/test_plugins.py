@@ -185,8 +185,8 @@ def test_a_metric_that_gives_no_shares(kind, site, tmp_path, capsys):
     code = f"class Made:\n    def score(self, said, references):\n        return {given}\n"
     bring(site, f"broken_{kind}", plugins.METRICS, "odd", f"broken_{kind}:Made", code)
     flags = ["--split", "dev", "--predictions", "reference", "--metrics", "odd", "--no_validation"]
-    told = refused("evaluate", *flags, task="generation", output=tmp_path / "out", status=1)
-    assert f"the plug-in 'odd' (broken_{kind} 0.3) {told}" in told
+    said = refused("evaluate", *flags, task="generation", output=tmp_path / "out", status=1)
+    assert f"the plug-in 'odd' (broken_{kind} 0.3) {told}" in said
 
 
 def test_a_metric_cannot_have_a_name_that_is_taken(site, capsys):

@@ -201,6 +201,7 @@ made.save(out)
 """
 
 
+@pytest.mark.thorough
 def test_nothing_is_printed_and_beam_is_not_loaded(tmp_path, sample):
     command = [sys.executable, "-c", WITHOUT_BEAM, str(sample), str(tmp_path / "out")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 from heard_sets import three_dialogues
-from kit import argv_of, files_of, run, write
+from kit import THOROUGH, argv_of, files_of, run, write
 
 import parapet
 from parapet.schemas.layout import sample_root
@@ -78,7 +78,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if THOROUGH or name != "speech"])
 def test_the_sets_of_a_command(name, roots, tmp_path, monkeypatch):
     command, kind, root, both, flags, options = CASES[name]
     if command == "speech_errors":

@@ -181,6 +181,7 @@ assert "apache_beam" not in sys.modules
 """
 
 
+@pytest.mark.thorough
 def test_nothing_is_printed_and_beam_is_not_loaded():
     run = subprocess.run([sys.executable, "-c", WITHOUT_BEAM], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")

@@ -15,6 +15,8 @@ from notebooks import FOLDER, execute
 
 import parapet
 
+pytestmark = pytest.mark.thorough  # all three are executed
+
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
@@ -57,7 +59,6 @@ def test_there_are_three():
     assert [path.stem for path in NOTEBOOKS] == ["crowd_to_variants", "robust_tracker", "your_perturbation"]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_committed_outputs_are_what_the_code_prints(path, executed):
     committed = nbformat.read(path, as_version=4)
@@ -72,7 +73,6 @@ def test_the_committed_outputs_are_what_the_code_prints(path, executed):
     assert len(text) < 150_000
 
 
-@pytest.mark.thorough
 @pytest.mark.usefixtures("bundled_sample")
 def test_the_scores_are_those_of_the_command(executed, tmp_path):
     """The original and v5, scored by ``parapet evaluate`` with the tracker of the notebook in a file."""

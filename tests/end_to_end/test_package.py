@@ -145,11 +145,13 @@ def metadata(wheel: Path) -> email.message.Message:
         return email.message_from_string(archive.read(name).decode("utf-8"))
 
 
+@pytest.mark.thorough
 def test_the_wheel_installs_parapet_alone(built):
     tops = {name.partition("/")[0] for name in names_in(built.wheel)}
     assert tops == {"parapet", f"{DISTRIBUTION.replace('-', '_')}-{version()}.dist-info"}
 
 
+@pytest.mark.thorough
 def test_the_wheel_has_the_files_of_the_folders(built):
     wanted = in_package()
     assert {"parapet/py.typed", "parapet/schemas/sample/crowd/names.csv"} <= wanted
@@ -157,6 +159,7 @@ def test_the_wheel_has_the_files_of_the_folders(built):
     assert {name for name in names_in(built.wheel) if name.startswith("parapet/")} == wanted
 
 
+@pytest.mark.thorough
 def test_the_sdist_has_what_the_wheel_is_made_of_and_no_more_folders(built):
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
@@ -171,6 +174,7 @@ def test_each_folder_of_the_package_is_a_relative_link():
     assert {"schemas", "transforms", "evaluation", "pipelines", "crowd_templates"} <= links.keys()
 
 
+@pytest.mark.thorough
 def test_the_metadata_say_what_it_is(built):
     fields = metadata(built.wheel)
     assert (fields["Name"], fields["Version"]) == (DISTRIBUTION, version())
@@ -183,6 +187,7 @@ def test_the_metadata_say_what_it_is(built):
     assert all(address.startswith("https://") for address in addresses)
 
 
+@pytest.mark.thorough
 def test_the_description_has_no_link_that_only_the_checkout_has(built):
     fields = metadata(built.wheel)
     assert fields["Description-Content-Type"] == "text/markdown"
@@ -206,11 +211,13 @@ def test_citation_and_changes_are_of_this_version():
     assert citation["version"] == changes[0] == version()
 
 
+@pytest.mark.thorough
 def test_one_address_is_that_of_the_repository(built):
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert f"Homepage, {citation['repository-code']}" in metadata(built.wheel).get_all("Project-URL", [])
 
 
+@pytest.mark.thorough
 def test_a_script_beside_folders_with_our_names_uses_the_wheel(installed):
     package, sample, rows = installed.run("python", "script.py").splitlines()
     assert Path(package).is_relative_to(installed.bin.parent)
@@ -221,6 +228,7 @@ def test_a_script_beside_folders_with_our_names_uses_the_wheel(installed):
     assert [*itertools.chain(*saved)] == list(typos.dialogues("test"))
 
 
+@pytest.mark.thorough
 def test_a_model_imports_modules_with_our_names(installed):
     model = ["--model", "tracker.py:Tracker", "--model_args", "owner=user"]
     installed.run("parapet", "evaluate", "--task", "dst", *model, "--replicates", "0", "--output", "my_scores")
@@ -232,6 +240,7 @@ def test_a_model_imports_modules_with_our_names(installed):
     assert metrics["requested_slots_precision"] == 1
 
 
+@pytest.mark.thorough
 def test_the_program_and_the_module_are_the_same(installed):
     said = f"parapet {version()}\n"
     assert installed.run("parapet", "--version") == installed.run("python", "-m", "parapet", "--version") == said
@@ -241,6 +250,7 @@ def test_the_program_and_the_module_are_the_same(installed):
     assert installed.run("python", "-m", "parapet", status=2) == usage
 
 
+@pytest.mark.thorough
 def test_a_command_runs_on_the_sample_of_the_wheel(installed):
     said = installed.run("python", "-m", "parapet", "hits", "--output", "my_hits")
     assert re.search(r"^total +12 +142 ", said, re.M)
@@ -248,6 +258,7 @@ def test_a_command_runs_on_the_sample_of_the_wheel(installed):
     assert (installed.folder / "my_hits" / "manifest.jsonl").is_file()
 
 
+@pytest.mark.thorough
 def test_the_hint_names_the_package_where_the_wheel_is_installed(installed):
     assert installed.run("python", "-c", HINT).splitlines() == [
         f"pip install '{DISTRIBUTION}[speech]'",

@@ -103,6 +103,7 @@ def test_a_changed_copy_is_another_version_and_the_difference_is_named(work, cap
     assert "major" in said
 
 
+@pytest.mark.thorough
 def test_datasets_loads_it(work, real_dialogues, tmp_path):
     program = "import sys, datasets; d = datasets.load_dataset(sys.argv[1], 'v5'); print({k: len(d[k]) for k in d})"
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "HOME": str(tmp_path)}

@@ -46,6 +46,7 @@ def demo(tmp_path_factory):
     return out, ""
 
 
+@pytest.mark.thorough
 def test_every_page_that_the_demo_links_is_there(demo):
     seen, todo = set(), [demo[0] / "index.html"]
     while todo:
@@ -61,6 +62,7 @@ def test_every_page_that_the_demo_links_is_there(demo):
     assert {"hits/index.html", "compose/report.html", "compose/review.html", "statistics/report.html"} <= names
 
 
+@pytest.mark.thorough
 def test_the_demo_warns_of_nothing(demo):
     logs = {path: path.read_text(encoding="utf-8") for path in (demo[0] / ".suite/logs").rglob("*.log")}
     assert len(logs) > 15
@@ -73,6 +75,7 @@ def test_the_process_that_steps_are_forked_from_warns_of_nothing():
     assert (done.stdout, done.stderr) == ("", "")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_table_scrolls_beside_its_first_column(demo, width):
@@ -104,6 +107,7 @@ def test_the_table_scrolls_beside_its_first_column(demo, width):
         browser.close()
 
 
+@pytest.mark.thorough
 def test_the_demos_numbers(demo):
     out = demo[0]
     composed = json.loads((out / "compose/statistics.json").read_text())
@@ -119,6 +123,7 @@ def test_the_demos_numbers(demo):
     assert composed["self_bleu"] == pytest.approx(measured["self_bleu"], abs=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("bundled_sample")
 def test_a_second_run_makes_only_what_is_not_there(demo, capsys):
     before = {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()}
@@ -132,6 +137,7 @@ def test_a_second_run_makes_only_what_is_not_there(demo, capsys):
     assert f"1 step run, {steps - 1} unchanged: " in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_every_file_that_the_pages_name_is_made(demo, sample, tmp_path):
     sheet = (sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
     (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")

@@ -75,6 +75,7 @@ def pages(site):
     return {path.relative_to(site).as_posix(): Page(path) for path in site.rglob("*.html") if path.name != "404.html"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_flag_is_in_the_reference(name, pages):
     ids = pages[f"commands/{name}.html"].ids
@@ -90,6 +91,7 @@ def test_every_flag_is_in_the_reference(name, pages):
     assert flags <= ids
 
 
+@pytest.mark.thorough
 def test_every_address_is_a_file_of_the_site(site, pages):
     assert len(pages) > 70
     for name, page in pages.items():
@@ -108,6 +110,7 @@ def test_every_address_is_a_file_of_the_site(site, pages):
         assert not outside, style
 
 
+@pytest.mark.thorough
 def test_every_public_name_is_in_the_reference(pages):
     assert {f"parapet.{name}" for name in parapet.__all__ if name != "beam"} <= pages["api/index.html"].ids
     assert {"parapet.beam.Perturb", "parapet.beam.ApplyVariants"} <= pages["api/beam.html"].ids
@@ -116,6 +119,7 @@ def test_every_public_name_is_in_the_reference(pages):
     }
 
 
+@pytest.mark.thorough
 def test_no_markup_is_left_in_the_text(pages):
     for name, page in pages.items():
         assert not (name.startswith("api/") and "blockquote" in page.tags), f"{name}: a doctest outside 'Examples:'"
@@ -123,6 +127,7 @@ def test_no_markup_is_left_in_the_text(pages):
         assert not left, name
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 def test_it_opens_and_is_searched_from_disk(site):
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -186,6 +186,7 @@ def run(argv: list[str], corpus: Path, output: Path, max_bad: str = "50%", quiet
     return main([*given, "--output", str(output), "--max_bad", max_bad, *(["--quiet"] if quiet else [])])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "failure", some(FAILURES, "raises", "row", "id", "turns", "in place", "slot", "span", "not JSON")
 )

@@ -53,6 +53,7 @@ def by_text(rows: dict[Any, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {row["original"]: row for row in rows.values()}
 
 
+@pytest.mark.thorough
 def test_paraphrases_of_a_checkpoint(checkpoint, tmp_path):
     # An untrained rest of the sample: what comes of it loses values, and may not end.
     shared = ["--kinds", "paraphrase", "--env", "none", "--least_changed", "0", "--max_bad", "100%", "--quiet"]

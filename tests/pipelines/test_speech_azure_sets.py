@@ -59,6 +59,7 @@ def words(some):
     return {" ".join(word.text for word in spoken_words(utterance, rules)) for utterance in said}
 
 
+@pytest.mark.thorough
 def test_a_service_that_fails(some, tmp_path):
     """Some requests fail for good, after the sample: the run is not published, and the next asks for these alone."""
     # The server draws one at each handshake, and one at each request.
@@ -85,6 +86,7 @@ def test_a_service_that_is_of_no_use(faults, told, some, tmp_path):
     assert KEY not in stopped.errors
 
 
+@pytest.mark.thorough
 def test_what_fails_later_can_be_left_out(some, tmp_path):
     """The quota ends after the sample: with thresholds carried over there is none, and every turn counts."""
     with AzureSpeechServer(mishears=mishears) as server:

@@ -50,6 +50,7 @@ def scores(folder: Path, task: str, *flags: str) -> dict[str, Any]:
     return json.loads((folder / task / "metrics.json").read_text())
 
 
+@pytest.mark.thorough
 def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     """Nearly all states, acts and goals; on one worker and on two the same, whatever the batch."""
     reference = ["--reference", str(toy / "corpus")]

@@ -133,6 +133,7 @@ def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monk
     assert {(state["active_intent"], *state["requested_slots"]) for state in found} == {("NONE",)}
 
 
+@pytest.mark.thorough
 def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
     """A model of few tokens; on one worker and on two the same."""
     folder = tmp_path / "short"
@@ -193,6 +194,7 @@ def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch, capsys):
     assert "out of memory: lower --batch_size, which is 8, or --max_length" in told(status=1)
 
 
+@pytest.mark.thorough
 def test_what_cannot_predict_is_told(model, toy, tmp_path, capsys):
     folder = tmp_path / "model"
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))

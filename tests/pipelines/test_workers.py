@@ -107,6 +107,7 @@ def test_beam_is_imported_without_what_a_local_run_does_not_need():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.thorough
 def test_spacy_is_imported_without_torch():
     script = """
         import sys

@@ -89,6 +89,7 @@ def test_output_is_published_once_where_the_command_began(place, line, tmp_path)
     assert not files_of(tmp_path / "elsewhere")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", PLACES)
 def test_a_command_that_a_plugin_ends_has_failed(place, tmp_path):
     ended = perturbed(tmp_path, place, "os._exit(0)")
@@ -96,6 +97,7 @@ def test_a_command_that_a_plugin_ends_has_failed(place, tmp_path):
     assert ended.stderr == "error: the process was ended by code that it ran, with os._exit(0)\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", [place for place in PLACES if place != "close"])  # all is done by then
 def test_a_plugin_that_exits_is_an_error(place, tmp_path):
     ended = perturbed(tmp_path, place, "sys.exit(0)")

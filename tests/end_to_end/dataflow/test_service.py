@@ -112,6 +112,7 @@ def test_the_staged_package_alone_writes_what_a_local_run_writes(job):
     assert len(job.wrote) > 30
 
 
+@pytest.mark.thorough
 def test_the_command_waits_and_reports(job):
     assert "v5: 40 rewritten, 0 left out" in job.out
     assert f"job {JOB}: https://console.cloud.google.com/dataflow/jobs/us-central1/{JOB}?project=p-x\n" in job.err
@@ -211,6 +212,7 @@ def test_the_job_of_each_pipeline(name, bucket, variants, tmp_path, capsys):
     assert {path.rpartition(".")[0] for path in bucket.tree(f"{name}/out")} <= {".incomplete/.owner"}
 
 
+@pytest.mark.thorough
 def test_a_release_is_made_by_the_job_and_finished_by_the_command(bucket, job, tmp_path):
     """The job's workers have the staged package of the other job, and no other Parapet."""
     bucket.write("release.toml", RELEASE.encode())
@@ -241,6 +243,7 @@ def submit(bucket: Bucket, prefix: str, service: Dataflow) -> int:
     return main([*command, *flags(bucket, prefix, service.url), *CONTAINER])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("message", "said"),
     [

@@ -306,7 +306,7 @@ def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd
     recorded(world / "odd_rows")
     shutil.copytree(world / "scores", world / "other_rows", dirs_exist_ok=True)
     pq.write_table(rows[:-1], world / "other_rows" / "rows.parquet")
-    assert message in refused("hits", *flags, task="ratings", output=tmp_path / "out")
+    assert message in refused("hits", "--task", "ratings", *flags, output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

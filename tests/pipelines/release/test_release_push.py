@@ -271,6 +271,7 @@ print(json.dumps([list(rows["dialogue_id"]), [row["dialogue_id"] for row in stre
 """
 
 
+@pytest.mark.thorough
 def test_it_is_loaded_from_there_as_its_card_shows(suite_release, hub, capsys):
     root = suite_release.root
     assert main(["release", "push", str(root), "--private"]) == 0  # to the repository that release.toml names

@@ -51,6 +51,7 @@ def dialogues(built: Built, split: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda dialogue: str(dialogue["dialogue_id"]))
 
 
+@pytest.mark.thorough
 def test_datasets_loads_every_configuration(suite_release, loaded):
     configs = json.loads((suite_release.root / "MANIFEST.json").read_bytes())["configs"]
     assert configs.keys() == {"schemas", "original", "v1", "typos", "paraphrases", "memory", "typos_turns"}

@@ -44,6 +44,7 @@ def right(texts: list[str], source: Any, target: Any) -> list[str]:
     return [word_for_word(text, source, target) for text in texts]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["", "ct2-"])
 def test_models_of_one_direction_and_of_several_targets(models, kind):
     texts, chinese = phrases(ENGLISH[FEW], 100, seed=5), phrases(CHINESE, 100, seed=5)
