@@ -140,6 +140,7 @@ def test_a_set_of_a_variant(variants, tmp_path):
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "typos")
 
 
+@pytest.mark.thorough
 def test_caches_of_speech_end_with_their_sets(roots, tmp_path, monkeypatch):
     pytest.importorskip("espeakng_loader")
     pytest.importorskip("pocketsphinx")

@@ -120,6 +120,7 @@ def test_a_mistake_is_said(flags, said, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.thorough
 def test_sgd(real_data, tmp_path):
     """Train of SGD, cold, then warm."""
     train = real_data / "sgd" / "train" / "schema.json"

@@ -151,6 +151,7 @@ def test_real_dialogues(real_data, tmp_path):
             assert all("active_intent" in frame["state"] for frame in turn["frames"])
 
 
+@pytest.mark.thorough
 def test_all_rates_on_real_dialogues(real_data, tmp_path):
     """RADDLE's three rates from a corpus's own turns, on dialogues of ten services."""
     root = real_data / "sgd"

@@ -105,6 +105,7 @@ def test_what_fails_later_can_be_left_out(some, tmp_path):
 ODD = {"": "empty", "?!": "empty", "🙂🙂": "empty", "Привет, как дела": "script", "book it " * 1250: "too_long"}
 
 
+@pytest.mark.thorough
 def test_turns_that_nobody_can_say(some, tmp_path):
     """They are passed through and counted; what only looks odd is said. An id that is a path leads nowhere."""
     fine = {"a\0b": "a b", "Ça va? ☕ at 7": "ca va at seven", "ｙｅｓ": "yes", 'say "<b>&amp;"': "say b and amp"}

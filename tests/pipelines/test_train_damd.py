@@ -77,6 +77,7 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     assert counts["answered/original"] == counts["asked/again"] == 18
 
 
+@pytest.mark.thorough
 def test_responses_depend_on_the_database(model, toy, tmp_path):
     """With further inns in Rome in it, it says that there are many."""
     more = [{"city": "Rome", "stars": "two", "inn_name": f"New {n}"} for n in range(9)]
@@ -118,6 +119,7 @@ def test_presets_are_as_the_authors_train_it(preset):
     assert [of.rate(0, 9, dev[:n]) for n in range(7)] == [1, 1, 1, 1, 1, 0.5, 0.5]
 
 
+@pytest.mark.thorough
 def test_bad_input_is_told(model, toy, tmp_path, capsys):
     good = flags_of(toy / "corpus", tmp_path / "out")
     for flags, reason in (

@@ -87,6 +87,7 @@ def scores(predictions: Path, reference: Path, out: Path, *sets: str) -> dict[st
     return json.loads((out / "metrics.json").read_text())
 
 
+@pytest.mark.thorough
 def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path):
     assert sorted(files_of(tuned)) == [
         *(f"checkpoint/{name}" for name in sorted(path.name for path in (tuned / "checkpoint").iterdir())),
@@ -127,6 +128,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
     assert sorted(rows, key=lambda row: (row["dialogue_id"], row["turn"])) == rows_of(file_of(said, "original"))
 
 
+@pytest.mark.thorough
 def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_path, capsys):
     assert sorted(files_of(prefixed)) == ["log.jsonl", MODEL, "report.html", "run.json", WEIGHTS]
     assert json.loads((prefixed / MODEL).read_text())["checkpoint"] == digest(str(tuned / "checkpoint"))
@@ -144,6 +146,7 @@ def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_pat
     assert "is cut off or damaged" in told
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["ft_t5", "pt_t5"])
 def test_a_stopped_training_goes_on_to_the_same_bytes(model, made, tmp_path, monkeypatch):
     given = [model, "--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--epochs", "2", *LEARNING]
@@ -156,6 +159,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(model, made, tmp_path, mon
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_the_reranker_raises_sgsacc(made, tuned, tmp_path, capsys):
     weak = tmp_path / "weak"
     few = ["--learning_rate", "0.015", "--epochs", "5", *LEARNING]
@@ -213,6 +217,7 @@ def refused(argv: list[str], capsys: pytest.CaptureFixture[str], status: int = 2
     return told
 
 
+@pytest.mark.thorough
 def test_turns_without_acts_are_told(made, tuned, tmp_path, capsys):
     bare = tmp_path / "bare"
     shutil.copytree(made / "toy", bare)

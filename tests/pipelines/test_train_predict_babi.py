@@ -352,6 +352,7 @@ def scored(model: str, flags: list[str], files: dict[str, list[str]], tmp_path: 
     return [round(100 * by_set[oov], 1) for oov in (False, True)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("task", "figures"), [(1, (5.6, 5.8)), (4, (9.5, 9.8))])
 def test_tfidf_gives_the_numbers_of_the_paper(task, figures, real_data, tmp_path):
     """As far as the order of candidates that share no word, which is as in the file, does not move them."""
@@ -360,6 +361,7 @@ def test_tfidf_gives_the_numbers_of_the_paper(task, figures, real_data, tmp_path
     assert found == pytest.approx(figures, abs=0.3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("task", "figures"), [(1, [55.1, 44.2]), (4, [28.6, 28.5])])
 def test_nearest_gives_the_numbers_of_the_paper(task, figures, real_data, tmp_path):
     """Table 2 has 55.1 (44.1) and 28.6 (28.6)."""

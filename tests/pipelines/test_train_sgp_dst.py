@@ -40,6 +40,7 @@ def model(toy):
     return out
 
 
+@pytest.mark.thorough
 def test_predictions_do_not_depend_on_batches(model, toy):
     asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").rows]
     together = tracking.load(str(model), "cpu", 64).predict(asked)
@@ -48,6 +49,7 @@ def test_predictions_do_not_depend_on_batches(model, toy):
     assert [alone.predict([one])[0] for one in asked[:8]] == together[:8]
 
 
+@pytest.mark.thorough
 def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
     """In each set, whatever it is called: even as a flag is."""
     folder = tmp_path / "short"
@@ -70,6 +72,7 @@ def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
     assert 0 < counts["too_long/original"] == counts["too_long/output"] == expected
 
 
+@pytest.mark.thorough
 def test_the_papers_training(toy, tmp_path, monkeypatch):
     """Steps and learning rates of each module, as SGD-X has them in Appendix A: of 2e-5, at ten points each."""
     rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
@@ -112,6 +115,7 @@ def test_the_papers_training(toy, tmp_path, monkeypatch):
             assert found[number] == pytest.approx(2e-5 * share, abs=1e-12)
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_trained_or_predict_is_told(model, toy, tmp_path, capsys):
     def told(*more: str, status: int = 2) -> str:
         assert train(flags(toy, tmp_path / "out", *more)) == status

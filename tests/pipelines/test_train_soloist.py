@@ -46,6 +46,7 @@ def scores(folder: Path, task: str, *flags: str) -> dict[str, Any]:
     return json.loads((folder / task / "metrics.json").read_text())
 
 
+@pytest.mark.thorough
 def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     """With another set, whose dialogues are the same in another order; on one worker and on two the same."""
     other = tmp_path / "other"
@@ -83,6 +84,7 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     assert counts["answered/original"] == counts["asked/other"] == 18
 
 
+@pytest.mark.thorough
 def test_responses_depend_on_the_database(model, toy, tmp_path):
     """Told of further inns in Rome, it says that there are many."""
     more = [{"city": "Rome", "stars": "two", "inn_name": f"New {n}"} for n in range(9)]
@@ -111,6 +113,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch
     assert {one["flag"] for one in head["inputs"]} == {"train"}
 
 
+@pytest.mark.thorough
 def test_bad_input_is_told(model, toy, tmp_path, capsys):
     good = flags_of(toy, tmp_path / "out")
     empty = tmp_path / "empty"

@@ -28,6 +28,7 @@ def local(bucket, tmp_path):
     return tmp_path / "out"
 
 
+@pytest.mark.thorough
 def test_the_bytes_are_those_of_a_local_release(bucket, local, capsys):
     assert build(bucket.url, f"{bucket.url}/out_release") == 0
     assert bucket.tree("out_release") == files_of(local)

@@ -120,6 +120,7 @@ def test_the_command_waits_and_reports(job):
     assert job.err.rstrip().endswith(": dialogues 40")
 
 
+@pytest.mark.thorough
 def test_the_staged_package_has_all_that_workers_load(job):
     package = ROOT / "parapet"
     folders = [package, *(path for path in package.iterdir() if path.is_symlink())]
@@ -129,6 +130,7 @@ def test_the_staged_package_has_all_that_workers_load(job):
     assert not wanted - job.package.keys()
 
 
+@pytest.mark.thorough
 def test_the_request(job):
     assert job.request["path"].startswith("/v1b3/projects/p-x/locations/us-central1/jobs")
     assert job.request["type"] == JobType.JOB_TYPE_BATCH

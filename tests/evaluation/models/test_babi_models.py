@@ -154,6 +154,7 @@ def babi_config(**options: Any) -> BabiConfig:
     return BabiConfig(train=[], dev=[], candidates="", **options)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("model", "negatives"), [("memn2n", 0), ("embeddings", 5)])
 def test_learns_in_half_precision_as_on_a_gpu(model, negatives):
     corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")

@@ -62,6 +62,7 @@ def test_datasets_loads_every_configuration(suite_release, loaded):
     assert all(loaded[f"{place} whole"] == loaded[f"{place} streaming"] for place in rows)
 
 
+@pytest.mark.thorough
 def test_datasets_tables(loaded):
     assert loaded["memory full whole"] == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
     assert {row["variant"] for row in loaded["schemas dev whole"]} == {"original", "v1", "v2"}
