@@ -119,7 +119,8 @@ def grows(run: Callable[[], float], twice: Callable[[], float]) -> bool:
     return all(twice() > max(QUICK, MOST * run()) for _ in range(ROUNDS))
 
 
-@pytest.mark.parametrize("parts", [SOME, pytest.param(ALL, marks=pytest.mark.thorough)], ids=["some", "all"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("parts", [SOME, ALL], ids=["some", "all"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_take_time_in_proportion_to_the_text(name, parts):
     run = FUNCTIONS[name]

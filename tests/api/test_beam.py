@@ -12,7 +12,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.testing.util import assert_that
-from kit import TWO_WORKERS
+from kit import THOROUGH, TWO_WORKERS
 from test_same_as_commands import FOREIGN
 
 import parapet
@@ -45,7 +45,7 @@ def same(expected: Iterable[Any]) -> Callable[[list[Any]], None]:
     return check
 
 
-@pytest.mark.parametrize("flags", [[], TWO_WORKERS], ids=["one", "two"])
+@pytest.mark.parametrize("flags", [[], TWO_WORKERS] if THOROUGH else [TWO_WORKERS])
 def test_it_gives_what_the_api_gives(dialogues, source, flags):
     ood = {"rates": (0.2, 0.5), "source": source, "seed": 3}
     entities = {"training": sample_root(), "seed": 2}

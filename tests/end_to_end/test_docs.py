@@ -55,6 +55,7 @@ LONG = {
     *("docs/getting_started.md", "docs/your_model.md", "docs/speech_errors.md", "docs/evaluate_intent.md"),
     *("docs/mturk.md", "docs/running.md", "docs/hits.md", "docs/evaluate_validity.md", "docs/train_classifier.md"),
     *("docs/evaluate_ratings.md", "docs/predict.md", "docs/augment.md", "docs/compose.md", "docs/train_babi.md"),
+    *("docs/release.md", "docs/reminders.md", "docs/rewrite.md", "docs/language_variations.md"),
 }
 # Flags of programs other than ours and Beam's that the pages mention.
 OTHER_FLAGS = {

@@ -76,6 +76,7 @@ def test_paraphrases_of_a_checkpoint(checkpoint, tmp_path):
     assert [row["utterance"] for row in rows_of(tmp_path / "out", "paraphrase").values()] == before
 
 
+@pytest.mark.thorough
 def test_of_several_results_the_first_that_is_no_copy(checkpoint):
     from parapet.transforms.translation.local import PARAPHRASED, Paraphraser
 

@@ -39,6 +39,7 @@ def errors_of(said: list[str], heard: list[str]) -> int:
     return aligned.substitutions + aligned.deletions + aligned.insertions
 
 
+@pytest.mark.thorough
 def test_a_set_is_what_a_plain_loop_makes(heard, some):
     """Every turn spoken, put through its noise, heard and aligned here, one after the other."""
     numbers = json.loads((heard / "statistics.json").read_bytes())["sets"]
@@ -163,6 +164,7 @@ def test_sgd_as_it_lies(real_data, tmp_path, capsys):
     assert "has seen the text" in (out / "README.md").read_text().replace("**", "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("wer", "ratios", "hint"), [("0.95", "14,10,6", "a lower"), ("0.1", "4,2,0,-5", "a higher")])
 def test_a_target_out_of_reach_is_told_after_the_first_texts(wer, ratios, hint, some, tmp_path, capsys):
     """Transcript through the two ends of what may be used, and through nothing between them."""

@@ -472,6 +472,7 @@ def test_the_licence_of_a_release_lies_beside_the_suite(folder):
     assert "Do as you like." in (folder / "out/release/small/1.0.0/LICENSE").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_a_failed_step_leaves_the_others_done(folder, capsys):
     append_to(folder, '[[sets]]\nperturbation = "ood"\nrates = [0.9]\n')
     append_to(folder, '[[steps]]\npipeline = "few_shot"\nsgd = "@sets/ood/ood-90"\n')

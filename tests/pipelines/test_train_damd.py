@@ -91,6 +91,7 @@ def test_responses_depend_on_the_database(model, toy, tmp_path):
     assert found == ["there is [inns_1_inn_name] only .", "there is [inns_1_inn_name] among many ."]
 
 
+@pytest.mark.thorough
 def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
     def flags(name: str) -> list[str]:
         few = ["--epochs", "2", "--schedule", "plateau", "--multi_action", "3", "--held_out", "0.2"]

@@ -36,6 +36,7 @@ def flags(toy: Path, model: str, out: Path, *more: str) -> list[str]:
     return [model, "--quiet", "--train", corpus, *given, *held, "--epochs", "1", *more, "--output", str(out)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("model", "more"),
     [

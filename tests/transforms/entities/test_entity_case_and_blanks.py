@@ -99,5 +99,6 @@ def test_the_sample_and_multiwoz_however_they_are_written(sample, tmp_path):
     check_varied(root, root, ["test"], 0)
 
 
+@pytest.mark.thorough
 def test_real_dialogues_however_they_are_written(real_dialogues):
     check_varied(real_dialogues, real_dialogues, ["train", "dev"], 0.01)

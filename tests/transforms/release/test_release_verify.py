@@ -44,6 +44,7 @@ def name(root, path):
 # What is whole.
 
 
+@pytest.mark.thorough
 def test_two_processes_find_the_same(root):
     shard_with(root, "1_00000").write_bytes(b"x")
     (root / TRAIN).write_bytes((root / TRAIN).read_bytes()[:-1])

@@ -84,6 +84,7 @@ def test_nothing_of_a_sound_is_left_in_the_next(fault):
             assert np.array_equal(one.samples[: len(sounds[0])], sounds[texts.index(one.text)])
 
 
+@pytest.mark.thorough
 @both
 @pytest.mark.parametrize("fault", ["429", "500", "503", "1011", "throttled", "cut", "stall", "1000"])
 def test_what_may_pass_is_tried_again(kind, fault, caplog):

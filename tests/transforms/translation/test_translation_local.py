@@ -58,6 +58,7 @@ def test_models_of_one_direction_and_of_several_targets(models, kind):
     engine.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["m2m", "ct2-m2m", "nllb", "ct2-nllb"])
 def test_a_model_of_many_languages(models, name):
     texts = phrases(ENGLISH[FEWER], 100, seed=5)
