@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from kit import THOROUGH
+from kit import BUNDLED, SAMPLE, THOROUGH
 from plugin_packages import install_example
 
 from parapet.schemas import layout
@@ -20,12 +20,11 @@ from parapet.schemas import layout
 KEY = "a worker key for tests only"
 
 # What tests count by hand is of the first eight of the sample's test dialogues: commands in this process read these.
-BUNDLED = layout.sample_root()
 if "PARAPET_TESTS_SAMPLE" not in os.environ:  # else it is that of the process that started this one
     _folder = tempfile.TemporaryDirectory(prefix="parapet-sample-")
     os.environ["PARAPET_TESTS_SAMPLE"] = str(shutil.copytree(BUNDLED, Path(_folder.name) / "sample"))
     Path(_folder.name, "sample/test/dialogues_002.json").unlink()
-SAMPLE = {"root": Path(os.environ["PARAPET_TESTS_SAMPLE"])}
+SAMPLE["root"] = Path(os.environ["PARAPET_TESTS_SAMPLE"])
 layout.sample_root = functools.wraps(layout.sample_root)(lambda: SAMPLE["root"])  # before modules import it by name
 
 # How quickly examples are made depends on the machine. Whether `make test` passes should depend on the code alone: it

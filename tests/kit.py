@@ -28,6 +28,9 @@ TWO_WORKERS = TWO_PROCESSES if THOROUGH else TWO_THREADS
 SEED = int(os.environ.get("PARAPET_TEST_SEED", "0"))
 DRAW_NOTHING = ("rules", "tfidf", "nearest")
 
+BUNDLED = layout.sample_root()
+SAMPLE = {"root": BUNDLED}  # in the process of the tests a part of it: conftest.py
+
 
 # Commands.
 

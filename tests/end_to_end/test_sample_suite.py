@@ -10,8 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from conftest import BUNDLED, SAMPLE
-from kit import THOROUGH, refused, run
+from kit import BUNDLED, SAMPLE, THOROUGH, refused, run
 
 from parapet.pipelines.main import main
 
