@@ -39,7 +39,7 @@ settings.load_profile("parapet")
 gc.set_threshold(50_000, 20, 100)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """What is there by now stays: the collector need not look at it."""
     if "apache_beam" in sys.modules and not THOROUGH:
         import beam_memo
@@ -49,7 +49,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """In the order of the files; PARAPET_TEST_ORDER=reversed runs the last test first."""
     if os.environ.get("PARAPET_TEST_ORDER") == "reversed":
         items.reverse()

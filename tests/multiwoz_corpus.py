@@ -240,17 +240,6 @@ def write_corpus(root: Path, splits: dict[str, Sequence[Sequence[str]]], **optio
     return root
 
 
-def domains_drawn(n: int, seed: int = 0) -> list[list[str]]:
-    """The domains of ``n`` dialogues, mostly several, as often as in MultiWOZ by eye."""
-    rng = random.Random(f"domains:{seed}")
-    common = ["hotel", "restaurant", "train", "attraction"]
-    found = []
-    for _ in range(n):
-        some = rng.sample(common, rng.choice([1, 2, 2, 2, 3]))
-        found.append([*some, "taxi"] if len(some) > 1 and "train" not in some and rng.random() < 0.5 else some)
-    return found
-
-
 def _name(talk: _Talk, domain: str) -> str:
     return f"{talk.rng.choice(_FIRST)} {talk.rng.choice(_KINDS[domain])}"
 

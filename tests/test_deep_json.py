@@ -1,9 +1,7 @@
 """JSON from elsewhere that is nested deeply ends no run: a reader takes it, or says what is wrong (InputError)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,10 +31,10 @@ DIALOGUE = b'{"dialogue_id": "1", "services": [], "turns": [], "more": %s}'
 LINE = b'{"AssignmentId": "1", "WorkerId": "1", "HITId": "1", "RequesterAnnotation": "1", "id": "1", "more": %s}'
 
 
-def in_a_file(name: str, read: Callable[[Path], Any]) -> Callable[[Path, bytes], Any]:
+def in_a_file(name, read):
     """A reader of a file of that name."""
 
-    def reader(folder: Path, data: bytes) -> Any:
+    def reader(folder, data):
         (folder / name).write_bytes(data)
         found = read(folder)
         return list(found) if isinstance(found, Iterator) else found
@@ -44,12 +42,12 @@ def in_a_file(name: str, read: Callable[[Path], Any]) -> Callable[[Path, bytes],
     return reader
 
 
-def rewritten_bytes(_: Path, data: bytes) -> list[bytes]:
+def rewritten_bytes(_, data):
     """A dialogue file read and written as ``rewrite`` does."""
     return [dialogue_text(raw, plain) for raw, plain in read_each(data, "a.json") if not isinstance(raw, InputError)]
 
 
-READERS: dict[str, tuple[bytes, Callable[[Path, bytes], Any]]] = {
+READERS = {
     "any": (b"%s", lambda _, data: parse_json(data, "a.json")),
     "dialogues": (b"[" + DIALOGUE + b"]", lambda _, data: parse_dialogues(data, "a.json")),
     "typed dialogues": (b"[" + DIALOGUE + b"]", lambda _, data: [typed(raw) for raw, _ in read_each(data, "a.json")]),

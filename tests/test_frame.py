@@ -6,7 +6,6 @@ same bytes; what a perturbation needs to be listed, run, shown and released is a
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ class Shout(parapet.Perturbation):
 '''
 
 # Each perturbation with the options that it needs on a corpus of eight dialogues.
-OPTIONS: dict[str, list[str]] = {
+OPTIONS = {
     "typos": ["--env", "0.5"],
     "verbose": [],
     "simple": [],
@@ -91,19 +90,19 @@ def outputs(corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("outputs")
 
     class Outputs(dict[str, Path]):
-        def __missing__(self, name: str) -> Path:
+        def __missing__(self, name):
             assert run(name, corpus, folder / name) == 0
             return self.setdefault(name, folder / name)
 
     return Outputs()
 
 
-def run(name: str, corpus: Path, output: Path, *flags: str, max_bad: str = "60%") -> int:
+def run(name, corpus, output, *flags, max_bad="60%"):
     shared = ["--sgd", str(corpus), "--max_bad", max_bad, "--output", str(output), "--quiet"]
     return main(["perturb", name, *OPTIONS[name], *shared, *flags])
 
 
-def sets_of(name: str, output: Path) -> dict[str, Path]:
+def sets_of(name, output):
     """The folders of the sets."""
     folders = {path.parent.parent for path in output.rglob("schema.json")}
     assert folders, name
@@ -145,7 +144,7 @@ def test_too_many_bad_records_publish_nothing(corpus, tmp_path, capsys):
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-MISTAKES: list[tuple[Sequence[str], int, str]] = [
+MISTAKES = [
     (["shuot"], 2, "there is no perturbation 'shuot': did you mean 'shout'?"),
     (["shout", "--shrae", "1", "--output", "out"], 2, "unknown flag --shrae: did you mean --share?"),
     (["shout", "--share", "half", "--output", "out"], 2, "argument --share: invalid float value: 'half'"),

@@ -28,18 +28,18 @@ DOWNHILL = {
 OURS = {*DOWNHILL, "tests", "benchmarks"}
 
 
-def imported(path: Path) -> set[str]:
+def imported(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for name in named(node)}
 
 
-def named(node: ast.Import | ast.ImportFrom) -> set[str]:
+def named(node):
     if isinstance(node, ast.Import):
         return {folder_of(alias.name) for alias in node.names}
     return {folder_of(node.module)} if node.module else set()
 
 
-def folder_of(module: str) -> str:
+def folder_of(module):
     """``parapet.schemas.layout`` is in ``schemas``; what has one name is itself."""
     return ".".join(module.split(".")[1:2]) or module if module.startswith("parapet.") else module.partition(".")[0]
 

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,7 +47,7 @@ def place(tmp_path_factory):
 
 
 @contextmanager
-def alone(place: Path) -> Iterator[None]:
+def alone(place):
     """No other process of this run of the tests makes outputs meanwhile."""
     place.mkdir(exist_ok=True)
     with (place / ".lock").open("w") as lock:
@@ -56,12 +55,12 @@ def alone(place: Path) -> Iterator[None]:
         yield
 
 
-def output_of(place: Path, name: str) -> Path:
+def output_of(place, name):
     with alone(place):
         return made(place, name)
 
 
-def argv_of(place: Path, name: str) -> list[str]:
+def argv_of(place, name):
     """A line on the shared inputs, which are there."""
     with alone(place):
         return ready(place, name)
@@ -118,7 +117,7 @@ def test_killed_at_a_file_and_run_again_it_writes_the_same_bytes(name, place, tm
     assert files_of(out) == files_of(output_of(place, name))
 
 
-def spoiled(path: Path, way: str, target: Path) -> Path:
+def spoiled(path, way, target):
     """A bad input in the place of a good one."""
     if way == "missing":
         return target
@@ -230,7 +229,7 @@ def hostile(tmp_path_factory):
     write_inputs(place)
     text = f" {CANARY}\x1b[31m\u202e"
 
-    def dialogues(found: list) -> None:
+    def dialogues(found):
         for dialogue in found:
             for turn in dialogue["turns"]:
                 turn["utterance"] += text

@@ -3,7 +3,6 @@
 import re
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 import setuptools
@@ -15,9 +14,9 @@ FILES = sorted((ROOT / "requirements").glob("*.txt"))
 HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}")
 
 
-def locked(path: Path) -> dict[str, list[Requirement]]:
+def locked(path):
     """Canonical name to the requirements, several where markers tell them apart; each exact and with hashes."""
-    found: dict[str, list[Requirement]] = {}
+    found = {}
     lines = path.read_text().splitlines()
     assert lines[0].endswith("Made by 'make lock' from setup.py; do not edit.")
     text = "\n".join(lines[1:]).replace(" \\\n", "\n")
@@ -34,7 +33,7 @@ def locked(path: Path) -> dict[str, list[Requirement]]:
 @pytest.fixture(scope="module")
 def setup():
     """What setup.py tells setuptools."""
-    given: dict[str, Any] = {}
+    given = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setuptools, "setup", lambda **found: given.update(found))
         patch.chdir(ROOT)

@@ -8,9 +8,6 @@ import copy
 import json
 import random
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -55,8 +52,8 @@ ALL = [
 ]
 
 
-def vetted(task: Any) -> Callable[[str], object]:
-    def run(written: str) -> object:
+def vetted(task):
+    def run(written):
         words = text.name_words.__wrapped__(written) if task == "names" else text.words(written)
         answer = vet.Answer(text.clean(written), words, task, "alarm_name", "Name of the alarm")
         return vet.vet_answer.__wrapped__(answer), list(vet.flags(answer))
@@ -64,7 +61,7 @@ def vetted(task: Any) -> Callable[[str], object]:
     return run
 
 
-def xml(written: str) -> object:
+def xml(written):
     answer = f"<Q><Answer><QuestionIdentifier>a</QuestionIdentifier><FreeText>{written}</FreeText></Answer></Q>"
     try:
         return ingest.parse_answer_xml(answer)
@@ -72,14 +69,14 @@ def xml(written: str) -> object:
         return worker_ids.redact(str(reason))
 
 
-def canonical(task: Any) -> Callable[[str], object]:
+def canonical(task):
     convention = text.Convention.SNAKE
     return lambda written: services.canonical_form.__wrapped__(written, task, convention, "Name of the alarm")
 
 
 RULES = spoken.load_normalisation()
 
-FUNCTIONS: dict[str, Callable[[str], object]] = {
+FUNCTIONS = {
     "vet names": vetted("names"),
     "vet descriptions": vetted("descriptions"),
     "canonical names": canonical("names"),
@@ -108,13 +105,13 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
 }
 
 
-def seconds(run: Callable[[str], object], written: str) -> float:
+def seconds(run, written):
     began = time.process_time()
     run(written)
     return time.process_time() - began
 
 
-def grows(run: Callable[[], float], twice: Callable[[], float]) -> bool:
+def grows(run, twice):
     """Whether twice the text takes clearly more than twice the time, in every one of several tries."""
     return all(twice() > max(QUICK, MOST * run()) for _ in range(ROUNDS))
 
@@ -126,7 +123,7 @@ def test_functions_take_time_in_proportion_to_the_text(name, parts):
     run = FUNCTIONS[name]
     run("warm up, please")
 
-    def of(part: str, length: int) -> Callable[[], float]:
+    def of(part, length):
         return lambda: seconds(run, (part * (length // len(part) + 1))[:length] + "!")
 
     for part in parts:
@@ -155,7 +152,7 @@ TURNS = [
 ]
 
 
-def corpus(folder: Path, sample: Path, parts: list[str], length: int) -> Any:
+def corpus(folder, sample, parts, length):
     """A corpus of dialogues whose first turn of the user begins with so much of each part."""
     write(folder / "test" / "schema.json", (sample / "test" / "schema.json").read_bytes())
     dialogue = json.loads(min((sample / "test").glob("dialogues_*.json")).read_bytes())[0]
@@ -189,8 +186,8 @@ def corpus(folder: Path, sample: Path, parts: list[str], length: int) -> Any:
 def test_perturbations_take_time_in_proportion_to_the_turn(name, length, sample, tmp_path):
     once, twice = (corpus(tmp_path / str(n), sample, TURNS, n * length) for n in (1, 2))
 
-    def of(given_corpus: Any) -> Callable[[], float]:
-        def run() -> float:
+    def of(given_corpus):
+        def run():
             began = time.process_time()
             assert list(parapet.perturb(given_corpus, name, seed=1).dialogues("test"))
             return time.process_time() - began
@@ -222,7 +219,7 @@ def test_ranges_know_what_overlaps_and_touches_as_looking_at_each_does(first, ad
 def test_what_is_not_linear_is_found():
     chosen = random.Random(1)
 
-    def quadratic(written: str) -> object:
+    def quadratic(written):
         ranges = [(i, i + 1) for i in range(0, len(written), 8)]
         return sum(any(s == i for s, _ in ranges) for i in range(0, len(written), 8) if chosen.random() <= 1)
 

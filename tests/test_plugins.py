@@ -19,7 +19,7 @@ from parapet.transforms.running import plugins
 ROOT = Path(__file__).parents[1]
 
 
-def refusal(group: str, given: str, wanted: tuple[str, ...] = (), part: str = "") -> str:
+def refusal(group, given, wanted=(), part=""):
     with pytest.raises(InputError) as caught:
         plugins.make(plugins.choose(group, given, "--flag"), wanted, part)
     return str(caught.value)
@@ -55,7 +55,7 @@ def test_a_broken_plugin_is_told_with_where_it_is_from(kind, site):
     assert not (site / "out").exists()
 
 
-def test_a_plugin_without_the_part_that_a_flag_asks_for(site, capsys):
+def test_a_plugin_without_the_part_that_a_flag_asks_for(site):
     code = "class Synthesiser:\n    name = 'mute'\n"
     bring(site, "broken_speech", plugins.SPEECH_ENGINES, "mute", "broken_speech", code)
     assert "has no Recogniser" in refusal(plugins.SPEECH_ENGINES, "mute", part="Recogniser")
@@ -180,7 +180,7 @@ WRONG_METRICS = {
 
 
 @pytest.mark.parametrize("kind", WRONG_METRICS)
-def test_a_metric_that_gives_no_shares(kind, site, tmp_path, capsys):
+def test_a_metric_that_gives_no_shares(kind, site, tmp_path):
     given, told = WRONG_METRICS[kind]
     code = f"class Made:\n    def score(self, said, references):\n        return {given}\n"
     bring(site, f"broken_{kind}", plugins.METRICS, "odd", f"broken_{kind}:Made", code)
@@ -189,7 +189,7 @@ def test_a_metric_that_gives_no_shares(kind, site, tmp_path, capsys):
     assert f"the plug-in 'odd' (broken_{kind} 0.3) {told}" in said
 
 
-def test_a_metric_cannot_have_a_name_that_is_taken(site, capsys):
+def test_a_metric_cannot_have_a_name_that_is_taken(site):
     for name in ("bleu", "kind"):
         code = "class Made:\n    def score(self, said, references): ..."
         bring(site, f"broken_{name}", plugins.METRICS, name, f"broken_{name}:Made", code)
@@ -265,7 +265,7 @@ def test_the_page_on_perturbations(example, tmp_path, monkeypatch, capsys):
     section = re.search(r"^## Perturbations\n(.*?)^## ", page, re.M | re.S)
     assert section
     first, second = re.findall(r"^```python\n(.*?)^```$", section[1], re.M | re.S)
-    names: dict[str, object] = {}
+    names = {}
     exec(compile(first, "docs/plugins.md", "exec"), names)
     expected = parapet.perturb(parapet.load_corpus(), "dropped_articles", rate=0.8, seed=1)
     assert capsys.readouterr().out == f"{expected.rows.to_pylist()[0]}\n"

@@ -66,13 +66,13 @@ def test_a_distance_that_cannot_be_ranked_by(kind, site):
     assert f"the plug-in 'odd_{kind}' (broken_{kind} 0.3) {reason}" in str(caught.value)
 
 
-def test_a_distance_that_is_not_there(site, capsys):
+def test_a_distance_that_is_not_there(site):
     assert "invalid choice: 'cosine' (choose from " in refused("compose", name_distance="cosine", output=site / "out")
     told = refused("compose", name_distance="jaccard=x", output=site / "out")
     assert "name_distance: jaccard takes no argument: give jaccard alone" in told
 
 
-def answers_with(place: Path, text: str) -> Path:
+def answers_with(place, text):
     """The sample's descriptions, of which one says something else; gives its file."""
     lines = (CROWD / "descriptions.csv").read_text(encoding="utf-8")
     before = next(row["text"] for row in composed(place / "before") if row["field"] == "description")
@@ -82,7 +82,7 @@ def answers_with(place: Path, text: str) -> Path:
     return path
 
 
-def composed(out: Path, *flags: str) -> list[dict[str, object]]:
+def composed(out, *flags):
     run("compose", *flags, output=out)
     rows = pq.read_table(out / "responses.parquet").to_pylist()
     return [row for row in rows if flags or row["disposition"] == "used"]
@@ -118,7 +118,7 @@ WRONG_RULES = {
 
 
 @pytest.mark.parametrize("name", WRONG_RULES)
-def test_a_vetting_rule_that_cannot_be_one(name, site, capsys):
+def test_a_vetting_rule_that_cannot_be_one(name, site):
     target, body, reason = WRONG_RULES[name]
     code = f"class Rule:\n    {body}\n    def applies(self, answer): return False\n"
     bring(site, f"broken_{name}", plugins.VETTING_RULES, name, f"broken_{name}:{target}", code)

@@ -3,7 +3,6 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +34,11 @@ def source(tmp_path_factory):
     return path
 
 
-def same(expected: Iterable[Any]) -> Callable[[list[Any]], None]:
+def same(expected):
     """A check that a PCollection has these elements, in any order."""
     wanted = sorted(json.dumps(one, sort_keys=True) for one in expected)
 
-    def check(found: list[Any]) -> None:
+    def check(found):
         assert sorted(json.dumps(one, sort_keys=True) for one in found) == wanted
 
     return check
@@ -149,13 +148,13 @@ def test_texts_are_refused_when_the_pipeline_is_made(transform):
 
 
 class _Labels(PipelineVisitor):
-    def __init__(self) -> None:
+    def __init__(self):
         self.labels: list[str] = []
 
-    def enter_composite_transform(self, transform_node: Any) -> None:
+    def enter_composite_transform(self, transform_node):
         self.visit_transform(transform_node)
 
-    def visit_transform(self, transform_node: Any) -> None:
+    def visit_transform(self, transform_node):
         self.labels.append(transform_node.full_label)
 
 

@@ -4,8 +4,6 @@ import csv
 import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
@@ -14,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit import files_of
 
-from parapet.crowd import Composition, compose, rank
+from parapet.crowd import compose, rank
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.decisions import Decision, parse_decisions
@@ -40,12 +38,12 @@ def made(sample, answers, decisions):
     return compose(sample, answers, decisions)
 
 
-def by_command(output: Path, *flags: object) -> dict[str, bytes]:
+def by_command(output, *flags):
     main(["compose", "--quiet", "--output", str(output), *map(str, flags)])
     return files_of(output)
 
 
-def saved(made: Composition, folder: Path) -> dict[str, bytes]:
+def saved(made, folder):
     made.save(folder)
     return files_of(folder)
 
@@ -94,7 +92,7 @@ def test_the_published_answers_give_the_same_by_both(tmp_path, real_data):
     assert made.audit.num_rows == 7_340
 
 
-def table_of(path: Path) -> tuple[list[str], list[list[str]]]:
+def table_of(path):
     with path.open(newline="", encoding="utf-8") as handle:
         header, *rows = csv.reader(handle)
     return header, rows
@@ -112,7 +110,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
 
 
 @st.composite
-def exports(draw) -> list[list[list[str]]]:
+def exports(draw):
     """One or two exports of some rows of the sample, in any order, with faults in some of them."""
     rows = []
     for number in draw(st.lists(ROW, min_size=1, max_size=14)):
@@ -130,7 +128,7 @@ def exports(draw) -> list[list[list[str]]]:
     return [rows[:cut], rows[cut:]]
 
 
-def written(folder: Path, tables: list[list[list[str]]]) -> list[Path]:
+def written(folder, tables):
     paths = []
     for i, rows in enumerate(tables):
         paths.append(folder / f"export_{i}.csv")
@@ -171,7 +169,7 @@ def test_order_and_copies_of_answers_do_not_matter(tmp_path_factory, rows, copie
 
 
 def test_records_are_as_good_as_files(sample, answers, decisions, made):
-    records: list[Any] = [record for path in answers for record in read_responses(str(path), KEY, "utf-8")]
+    records = [record for path in answers for record in read_responses(str(path), KEY, "utf-8")]
     assert all(isinstance(record, Assignment) for record in records)
     decided, _ = parse_decisions(decisions.read_bytes(), decisions)
     again = compose(sample, records, decided)
@@ -211,7 +209,7 @@ def test_nothing_is_printed_and_beam_is_not_loaded(tmp_path, sample):
 # --- what it refuses -----------------------------------------------------------------------------------------------
 
 
-def refused(*args: Any, **options: Any) -> str:
+def refused(*args, **options):
     with pytest.raises(InputError) as error:
         compose(*args, **options)
     return str(error.value)
@@ -245,12 +243,12 @@ def test_records_made_by_hand_are_checked(sample):
     assert refused(sample, [good, bad]).startswith("responses[1]: Expected `str`, got `int`")
     half = msgspec.structs.replace(good, answers={"slot_0": "\ud800"})
     assert "half a surrogate pair" in refused(sample, [half])
-    maybe: Any = Decision("3A:slot_0", "perhaps")  # type: ignore[arg-type]
+    maybe = Decision("3A:slot_0", "perhaps")  # type: ignore[arg-type]
     assert refused(sample, [good], [maybe]).startswith("decisions[0]: Invalid enum value 'perhaps'")
 
 
 def test_a_save_that_fails_publishes_nothing(tmp_path, made, monkeypatch):
-    def full(*_args: object) -> None:
+    def full(*_args):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("parapet.transforms.crowd.composing.write_audit", full)

@@ -1,8 +1,6 @@
 """Mistakes that people make with the API are InputErrors that say what to do; nothing is printed, nothing exits."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +10,7 @@ from parapet.schemas.layout import sample_root
 SAMPLE = parapet.load_corpus()
 
 
-MISTAKES: list[tuple[Callable[[], Any], str]] = [
+MISTAKES = [
     (lambda: parapet.perturb(SAMPLE, "typo"), r"no perturbation 'typo': did you mean 'typos'\?"),
     (lambda: parapet.perturb(SAMPLE, "xyz"), r"no perturbation 'xyz': there are .*typos"),
     (lambda: parapet.perturb(SAMPLE, "typos", sed=1), r"typos has no option 'sed': did you mean 'seed'\?"),

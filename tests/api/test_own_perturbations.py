@@ -1,8 +1,6 @@
 """Perturbations of one's own: edits of user turns, and the mistakes that people make in their classes."""
 
 import traceback
-from collections.abc import Iterator
-from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -18,29 +16,29 @@ from parapet.schemas.errors import InputError
 class Unchanged(parapet.Perturbation):
     name = "unchanged"
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Any:
+    def perturb(self, dialogue, set_name, state):
         return parapet.Perturbed(dialogue)
 
 
 class Returns(Unchanged):
     """Gives back whatever it is made with."""
 
-    def __init__(self, *, value: Any = None, seed: int = 0) -> None:
+    def __init__(self, *, value=None, seed=0):
         super().__init__(seed=seed)
         self.value = value
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Any:
+    def perturb(self, dialogue, set_name, state):
         return self.value
 
 
 class WithRows(Unchanged):
     """Leaves dialogues as they are, and gives rows."""
 
-    def __init__(self, *, rows: Any = (), seed: int = 0) -> None:
+    def __init__(self, *, rows=(), seed=0):
         super().__init__(seed=seed)
         self.rows = rows
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+    def perturb(self, dialogue, set_name, state):
         return parapet.Perturbed(dialogue, self.rows)
 
 
@@ -100,7 +98,7 @@ def test_rows_of_another_schema(mistake, tmp_path):
 
 
 class Buggy(Unchanged):
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+    def perturb(self, dialogue, set_name, state):
         return parapet.Perturbed({**dialogue, "turns": dialogue["turnes"]})
 
 
@@ -116,7 +114,7 @@ def test_an_error_of_the_users_code_has_the_users_traceback():
 
 
 class Nameless(parapet.Perturbation):
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+    def perturb(self, dialogue, set_name, state):
         return parapet.Perturbed(dialogue)
 
 
@@ -125,7 +123,7 @@ class Idle(parapet.Perturbation):
 
 
 class Seedless(Unchanged):
-    def __init__(self, rate: float) -> None:
+    def __init__(self, rate):
         self.rate = rate
 
 
@@ -151,7 +149,7 @@ def test_classes_that_lack_something(perturbation, options, reason):
 
 
 class InPlace(Unchanged):
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+    def perturb(self, dialogue, set_name, state):
         dialogue["turns"][0]["utterance"] = "overwritten"
         return parapet.Perturbed(dialogue)
 
@@ -174,7 +172,7 @@ def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_e
         _ = utterances | beam.Map(print_unless, dialogues[0]["turns"][0]["utterance"])
 
 
-CIRCULAR: dict[str, Any] = {}
+CIRCULAR = {}
 CIRCULAR["itself"] = CIRCULAR
 
 
@@ -191,7 +189,7 @@ def test_dialogues_that_no_reader_takes_are_refused(changes, reason):
     class Free(Unchanged):
         keeps_turns = False
 
-        def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Any:
+        def perturb(self, dialogue, set_name, state):
             return parapet.Perturbed({**dialogue, **changes})
 
     corpus = parapet.load_corpus()
@@ -205,11 +203,11 @@ def test_dialogues_that_no_reader_takes_are_refused(changes, reason):
         assert_that(reasons, equal_to([f"plugin_error{reason.partition('plugin_error')[2]} (Free.perturb)"]))
 
 
-def print_unless(found: str, expected: str) -> None:
+def print_unless(found, expected):
     assert found == expected
 
 
-def positions(dialogue: dict[str, Any], turn: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
+def positions(dialogue, turn):
     """(slot, start, end) of the values in a turn: spans, and whatever the states of the dialogue have."""
     for frame in turn["frames"]:
         for span in frame["slots"]:
@@ -222,7 +220,7 @@ def test_edits_keep_values_and_move_spans(data):
     dialogue = data.draw(st.sampled_from(dialogues))
     replacement = data.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3))
 
-    def edits(turn: Any) -> list[tuple[int, int, str]]:
+    def edits(turn):
         length = len(turn.utterance)
         cuts = data.draw(st.sets(st.integers(0, length), max_size=6))
         cuts = sorted(cuts)
@@ -248,7 +246,7 @@ def test_edits_of_values_only_where_they_are_wanted():
     dialogue = next(parapet.load_corpus().dialogues("test"))
     start = dialogue["turns"][0]["utterance"].index("Port Alder")
 
-    def edits(turn: Any) -> list[tuple[int, int, str]]:
+    def edits(turn):
         return [(start, start + 1, "F")] if turn.position == 0 else []
 
     assert parapet.edit_user_turns(dialogue, edits).rows == []
@@ -261,16 +259,16 @@ def test_edits_of_values_only_where_they_are_wanted():
 class Sound(Unchanged):
     """Says please, as a sound perturbation does."""
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+    def perturb(self, dialogue, set_name, state):
         return parapet.edit_user_turns(dialogue, lambda turn: [(0, 0, "Please: ")])
 
 
-def turned(dialogue: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def turned(dialogue, **changes):
     """A dialogue whose first turn is another."""
     return {**dialogue, "turns": [{**dialogue["turns"][0], **changes}, *dialogue["turns"][1:]]}
 
 
-def spoiled(mistake: str, dialogue: dict[str, Any], perturbed: parapet.Perturbed) -> parapet.Perturbed:
+def spoiled(mistake, dialogue, perturbed):
     result, rows = perturbed
     turns, frames = result["turns"], result["turns"][0]["frames"]
     if mistake == "modified":
@@ -321,7 +319,7 @@ PROBLEMS = {
 @pytest.mark.parametrize("mistake", PROBLEMS)
 def test_a_check_finds_what_is_wrong(mistake, sample):
     class Spoiled(Sound):
-        def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+        def perturb(self, dialogue, set_name, state):
             perturbed = super().perturb(dialogue, set_name, state)
             return spoiled(mistake, dialogue, perturbed) if "Repairs_1" in dialogue["services"] else perturbed
 
@@ -336,7 +334,7 @@ def test_a_check_finds_results_that_change():
     class Counting(Sound):
         calls = 0
 
-        def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+        def perturb(self, dialogue, set_name, state):
             type(self).calls += 1
             return parapet.edit_user_turns(dialogue, lambda turn: [(0, 0, f"{self.calls} ")])
 

@@ -19,7 +19,7 @@ def test_the_blocks_run_in_order(sample, tmp_path, monkeypatch, capsys):
     shutil.copytree(sample, "my_corpus")
     for path in (sample / "crowd").iterdir():
         shutil.copy(path, tmp_path)
-    names: dict[str, object] = {}
+    names = {}
     for block in BLOCKS:
         exec(compile(block, "docs/python.md", "exec"), names)
     assert isinstance(names["corpus"], Corpus)

@@ -1,8 +1,6 @@
 """``parapet.beam.ScoreStates``: the metrics of the command and of the function, and nothing lost in the join."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -15,7 +13,7 @@ import parapet
 from parapet.schemas.layout import dialogue_bytes
 
 
-def in_pipeline(references: Sequence[Any], predictions: Sequence[Any], expected: Any, **options: Any) -> None:
+def in_pipeline(references, predictions, expected, **options):
     with beam.Pipeline() as pipeline:
         both = {
             "references": pipeline | "References" >> beam.Create(references),

@@ -7,9 +7,6 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -44,10 +41,10 @@ def test_every_form_of_predictions_gives_the_same(tmp_path, predictions):
     for name, part in (("a.jsonl", shuffled[:half]), ("b.jsonl", shuffled[half:])):
         (folder / name).write_text("".join(json.dumps(line) + "\n" for line in part))
     anonymous = [{key: line[key] for key in ("turn", "service", "state", "slots")} for line in lines]
-    by_dialogue: dict[str, list[Any]] = {}
+    by_dialogue = {}
     for line, rest in zip(lines, anonymous, strict=True):
         by_dialogue.setdefault(line["dialogue_id"], []).append(rest)
-    forms: dict[str, Any] = {
+    forms = {
         "dialogues": PREDICTIONS,
         "a generator": iter(PREDICTIONS),
         "lines": shuffled,
@@ -61,7 +58,7 @@ def test_every_form_of_predictions_gives_the_same(tmp_path, predictions):
         assert parapet.score_states(CORPUS, form).metrics == expected, name
 
 
-def ids(dialogues: Sequence[Any]) -> set[str]:
+def ids(dialogues):
     return {dialogue["dialogue_id"] for dialogue in dialogues}
 
 
@@ -105,8 +102,8 @@ def test_sensitivity_by_hand():
     service = {"service_name": "A_1", "description": "", "intents": []}
     service["slots"] = [{"name": "slot", "description": "", "is_categorical": True, "possible_values": ["x", "y"]}]
 
-    def dialogue(*values: str) -> dict[str, Any]:
-        state: dict[str, Any] = {"active_intent": "NONE", "requested_slots": []}
+    def dialogue(*values):
+        state = {"active_intent": "NONE", "requested_slots": []}
         frames = [[{"service": "A_1", "state": {**state, "slot_values": {"slot": [value]}}}] for value in values]
         return {"dialogue_id": "1", "turns": [{"speaker": "USER", "frames": of} for of in frames]}
 
@@ -190,19 +187,19 @@ def test_nothing_is_printed_and_beam_is_not_loaded():
 # --- mistakes ------------------------------------------------------------------------------------------------------
 
 
-def refused(*args: Any, **options: Any) -> str:
+def refused(*args, **options):
     with pytest.raises(parapet.InputError) as error:
         parapet.score_states(*args, **options)
     return str(error.value)
 
 
-def edited(change: Any) -> list[dict[str, Any]]:
+def edited(change):
     predicted = copy.deepcopy(PREDICTIONS)
     change(predicted[0])
     return predicted
 
 
-def with_one_id(folder: Path, count: int) -> parapet.Corpus:
+def with_one_id(folder, count):
     """The sample, with the same id for the first dialogues of each file of its training split."""
     shutil.copytree(sample_root(), folder)
     for path in sorted((folder / "train").glob("dialogues_*.json")):
@@ -286,7 +283,7 @@ def test_trackers_that_give_something_else_are_refused():
     assert refused(CORPUS, lambda batch: [{}]).startswith("predictions: <lambda> gave 1 states for ")
     assert "returned something that is not a state" in refused(CORPUS, lambda batch: [{}] * len(batch))
 
-    def failing(batch: Any) -> Any:
+    def failing(batch):
         raise ZeroDivisionError("mine")
 
     with pytest.raises(ZeroDivisionError, match="mine"):

@@ -7,7 +7,6 @@ import io
 import json
 import lzma
 import zlib
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,13 +22,13 @@ def table(sample):
         return list(csv.reader(handle))
 
 
-def as_csv(rows: list[list[str]]) -> str:
+def as_csv(rows):
     out = io.StringIO(newline="")
     csv.writer(out, quoting=csv.QUOTE_ALL).writerows(rows)
     return out.getvalue()
 
 
-def run(tmp_path: Path, *responses: Path, schemas: Path | None = None) -> tuple[set[str], list[dict]]:
+def run(tmp_path, *responses, schemas=None):
     """Composes, or tries: so few answers make no service. Gives the assignments taken and the dead letters."""
     out = tmp_path / "out"
     flags = ["--schemas", str(schemas)] if schemas else []
@@ -42,7 +41,7 @@ def run(tmp_path: Path, *responses: Path, schemas: Path | None = None) -> tuple[
     return taken, [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
 
 
-def ids(table: list[list[str]], rows: range) -> set[str]:
+def ids(table, rows):
     column = table[0].index("AssignmentId")
     return {table[i][column] for i in rows}
 
@@ -148,7 +147,7 @@ ANSWER = (
 )
 
 
-def api(identifier: str, xml: str, annotation: str = "Gyms_1:names") -> str:
+def api(identifier, xml, annotation="Gyms_1:names"):
     item = {"AssignmentId": identifier, "WorkerId": f"A{identifier}ABCDEFG1", "RequesterAnnotation": annotation}
     return json.dumps({**item, "AssignmentStatus": "Submitted", "Answer": xml})
 
@@ -265,7 +264,7 @@ def test_a_run_that_makes_nothing_fails_and_says_why(tmp_path, table, capsys):
     assert "names.csv: row 2: " in error
 
 
-def service(name: str, **more: object) -> dict:
+def service(name, **more):
     return {"service_name": name, "description": "A thing", "slots": [], "intents": [], **more}
 
 
@@ -318,7 +317,7 @@ def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path, sample,
     assert "not used: 2 records" in capsys.readouterr().err
 
 
-def test_a_sheet_that_is_none_stops_the_run_before_it_begins(tmp_path, sample, capsys):
+def test_a_sheet_that_is_none_stops_the_run_before_it_begins(tmp_path, sample):
     flags = ["--decisions", str(sample / "crowd/names.csv")]
     assert "missing columns: response_id, decision" in refused("compose", *flags, output=tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -5,7 +5,6 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +14,7 @@ from parapet.pipelines.main import main
 from parapet.schemas import layout
 
 
-def compose(output: Path, *flags: object) -> int:
+def compose(output, *flags):
     return main(["compose", "--output", str(output), *map(str, flags)])
 
 
@@ -38,11 +37,11 @@ def composed(tmp_path_factory, sample, csvs, crowd):
     return out
 
 
-def rows_of(out: Path) -> list[dict]:
+def rows_of(out):
     return pq.read_table(out / "responses.parquet").to_pylist()
 
 
-def truth_of(crowd: Path) -> dict[str, dict[str, str]]:
+def truth_of(crowd):
     with (crowd / "truth.csv").open(newline="", encoding="utf-8") as handle:
         return {f"{row['AssignmentId']}:{row['field']}": row for row in csv.DictReader(handle)}
 

@@ -21,7 +21,6 @@ from typing import get_args
 import msgspec
 import pytest
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from tiny_nli import save_roberta
 from tiny_t5 import save_t5
 
@@ -111,26 +110,26 @@ def pages(names):
     return [pytest.param(name, marks=pytest.mark.thorough if name in LONG else ()) for name in names]
 
 
-def blocks(text: str) -> list[Token]:
+def blocks(text):
     """The fenced blocks of a page, without those marked ``no-test``."""
     tokens = MarkdownIt().parse(text)
     return [token for token in tokens if token.type == "fence" and "no-test" not in token.info.split()]
 
 
-def save_files(text: str, folder: Path) -> None:
+def save_files(text, folder):
     """Writes the files that a page prints."""
     for block in blocks(text):
         if name := _FILE_NAME.match(block.content):
             (folder / name[1]).write_text(block.content, encoding="utf-8")
 
 
-def steps(text: str) -> list[Step]:
+def steps(text):
     """The commands of a page, in order; ``ls`` among them, as ``ls FOLDER`` with the names it must show."""
-    found: list[Step] = []
+    found = []
     for block in blocks(text):
         if block.info not in ("console", "sh"):
             continue
-        current: Step | None = None
+        current = None
         status_follows = False
         for line in block.content.replace("\\\n", " ").splitlines():
             command = line[2:] if line.startswith("$ ") else line if block.info == "sh" else None
@@ -149,7 +148,7 @@ def steps(text: str) -> list[Step]:
     return found
 
 
-def settled(text: str) -> str:
+def settled(text):
     """Without seconds, times, ports, ids and what practice workers choose."""
     for pattern, put in _VOLATILE:
         text = pattern.sub(put, text)
@@ -178,11 +177,11 @@ def folder(tmp_path, bundled_sample, monkeypatch):
 class Practice:
     """The local MTurk of a page, for its ``parapet mturk sandbox-server`` line: in this process, on a free port."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.monkeypatch = monkeypatch
         self.servers: list[LocalMTurk] = []
 
-    def serve(self, flags: list[str]) -> str:
+    def serve(self, flags):
         """Starts it as the line says, sets what it tells clients to set; gives what it prints."""
         args, _ = mturk_parser("sandbox-server").parse(flags)
         state, _, seed, faults, balance = sandbox.sandbox_server(args).args
@@ -204,7 +203,7 @@ def practice(monkeypatch):
         server.stop()
 
 
-def write_bonuses(argv: list[str]) -> None:
+def write_bonuses(argv):
     """The file of ``--bonuses``, whose ids are of this run: half a dollar for the first assignment of the batch."""
     path = Path(argv[argv.index("--bonuses") + 1])
     ledger = Path(argv[argv.index("--batch") + 1]) / "ledger.csv"
@@ -213,7 +212,7 @@ def write_bonuses(argv: list[str]) -> None:
     path.write_text(f"assignment_id,amount,reason\n{first['assignment_id']},0.50,Careful work\n", encoding="utf-8")
 
 
-def save_checkpoints(folder: Path) -> None:
+def save_checkpoints(folder):
     """Those of docs/your_model.md: random and tiny."""
     save_roberta(folder / "my_nli", length=512)
     save_t5(folder / "my_t5", ["[user] I would like a table for two"])
@@ -228,7 +227,7 @@ def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
     folder = tmp_path / "empty"
     folder.mkdir()
 
-    def output(program: list[str], code: str) -> str:
+    def output(program, code):
         result = subprocess.run(program, input=code, cwd=folder, capture_output=True, text=True)
         assert result.returncode == 0, f"{code}\nsays\n{result.stdout}{result.stderr}"
         assert "warning:" not in result.stderr, f"{code}\nsays\n{result.stderr}"
@@ -281,7 +280,7 @@ def test_examples_run_and_say_what_is_shown(page, folder, practice, capsys):
     assert all(any(out.iterdir()) for out in made)
 
 
-def anchors(text: str) -> set[str]:
+def anchors(text):
     """The anchors that GitHub gives to the headings."""
     tokens = MarkdownIt().parse(text)
     headings = [inline.content for start, inline in pairwise(tokens) if start.type == "heading_open"]
@@ -311,7 +310,7 @@ FLAGS = {
 }
 
 
-def section(text: str, heading: str) -> str:
+def section(text, heading):
     """A section down to the next heading of its level or above."""
     level = len(heading.split()[0])
     found = re.search(rf"^{re.escape(heading)}$(.*?)(?=^#{{1,{level}}} |\Z)", text, re.M | re.S)

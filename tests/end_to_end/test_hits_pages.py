@@ -5,18 +5,15 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from kit import run, write
-from page_recorder import Recorder, serve
+from page_recorder import serve
 
 from parapet.transforms.crowd.hits.judged import render_judged
 from parapet.transforms.crowd.hits.make_hits import csv_head, csv_rows, summary_files
 from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings, VariedItem
-from parapet.transforms.crowd.hits.terms import HitTask
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -125,7 +122,7 @@ PAIRS = [
 ANSWERS = {"same_0": "no", "values_0": "yes", "natural_0": "1", "same_1": "yes", "natural_1": "5"}
 
 
-def judged_pages(folder: Path, task: HitTask, items: Sequence[RatedItem | VariedItem]) -> Iterator[Recorder]:
+def judged_pages(folder, task, items):
     settings = Settings(tasks=(task,))
     hits = render_judged(0, items, settings)
     table = {f"requester/{task}.csv": csv_head(task) + csv_rows(hits.pages, task)}
@@ -163,12 +160,12 @@ def window(browser):
 @pytest.fixture(params=[WIDTHS[0], pytest.param(WIDTHS[1], marks=pytest.mark.thorough)])
 def page(request, window):
     window.set_viewport_size({"width": request.param, "height": 800})
-    troubles: list[str] = []
+    troubles = []
 
-    def fails(error: playwright_api.Error) -> None:
+    def fails(error):
         troubles.append(str(error))
 
-    def says(message: playwright_api.ConsoleMessage) -> None:
+    def says(message):
         if message.type == "error":
             troubles.append(message.text)
 
@@ -182,11 +179,11 @@ def page(request, window):
     assert [trouble for trouble in troubles if "404" not in trouble] == []
 
 
-def url(server: Recorder, task: str, query: str = "?assignmentId=3XYZ&hitId=1&workerId=A1") -> str:
+def url(server, task, query="?assignmentId=3XYZ&hitId=1&workerId=A1"):
     return f"{server.address}/pages/Parcels_1.{task}.html{query}"
 
 
-def answers(task: str) -> dict[str, str]:
+def answers(task):
     given = {
         "names": {"intent_0": "hand over", "slot_0": "how heavy", "slot_1": "Must be signed", "slot_2": "shape"},
         "descriptions": {
@@ -200,7 +197,7 @@ def answers(task: str) -> dict[str, str]:
     return given[task]
 
 
-def fits(page: playwright_api.Page) -> bool:
+def fits(page):
     """Whether nothing is beside the page, at every width."""
     found, size = [], page.viewport_size
     for width in WIDTHS:
@@ -210,7 +207,7 @@ def fits(page: playwright_api.Page) -> bool:
     return all(found)
 
 
-def error_of(page: playwright_api.Page, field: str) -> str:
+def error_of(page, field):
     place = page.locator(f"#{field}-e")
     if not place.is_visible():
         return ""
@@ -366,7 +363,7 @@ def test_the_index_links_to_the_pages(page, server):
     assert parse_qs(urlsplit(page.url).query) == {}
 
 
-def rewrite_url(dialogues: Recorder, query: str = "?assignmentId=3XYZ", page: str = "%2E.%2F%3Ci%3E1.31") -> str:
+def rewrite_url(dialogues, query="?assignmentId=3XYZ", page="%2E.%2F%3Ci%3E1.31"):
     return f"{dialogues.address}/pages/{quote(page)}.rewrites.html{query}"
 
 

@@ -6,7 +6,6 @@ They are committed with their outputs, since GitHub and the site show them as th
 import json
 import re
 import sys
-from typing import Any
 
 import nbformat
 import pytest
@@ -30,7 +29,7 @@ def executed():
         return {path.stem: execute(path) for path in NOTEBOOKS}
 
 
-def outputs(notebook: nbformat.NotebookNode) -> list[tuple[str, Any]]:
+def outputs(notebook):
     """(cell, text) of all outputs; of a picture, that there is one."""
     found = []
     for cell in notebook.cells:
@@ -41,13 +40,13 @@ def outputs(notebook: nbformat.NotebookNode) -> list[tuple[str, Any]]:
     return found
 
 
-def text_of(notebook: nbformat.NotebookNode, code: str) -> str:
+def text_of(notebook, code):
     """The outputs of the cell that has this code, as texts."""
     (cell,) = [cell for cell in notebook.cells if cell.cell_type == "code" and code in cell.source]
     return "\n".join(output.get("text") or output["data"]["text/plain"] for output in cell.outputs)
 
 
-def rows_of(notebook: nbformat.NotebookNode, code: str) -> dict[str, list[str]]:
+def rows_of(notebook, code):
     """The table that a cell shows: the first cell of each row to the others."""
     (cell,) = [cell for cell in notebook.cells if cell.cell_type == "code" and code in cell.source]
     (table,) = [html for output in cell.outputs if (html := output.get("data", {}).get("text/html"))]

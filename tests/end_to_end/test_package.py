@@ -77,7 +77,7 @@ class Installed(NamedTuple):
     bin: Path
     folder: Path
 
-    def run(self, *command: str, status: int = 0) -> str:
+    def run(self, *command, status=0):
         """What a command of the environment, run in the user's folder, writes to stdout and stderr."""
         environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
         done = subprocess.run(
@@ -87,14 +87,14 @@ class Installed(NamedTuple):
         return done.stdout + done.stderr
 
 
-def tracked(*folders: str) -> set[str]:
+def tracked(*folders):
     """The paths of the files that are, or would be, in git."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *folders]
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
     return {name for name in names if name and (ROOT / name).is_file()}
 
 
-def in_package() -> set[str]:
+def in_package():
     """The paths in the package ``parapet`` of the tracked files, those of the linked folders among them."""
     return {f"parapet/{name}" for name in tracked(*FOLDERS)} | tracked("parapet")
 
@@ -134,12 +134,12 @@ def installed(built, tmp_path_factory):
     return Installed(prefix / "bin", folder)
 
 
-def names_in(wheel: Path) -> set[str]:
+def names_in(wheel):
     with zipfile.ZipFile(wheel) as archive:
         return {name for name in archive.namelist() if not name.endswith("/")}
 
 
-def metadata(wheel: Path) -> email.message.Message:
+def metadata(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         return email.message_from_string(archive.read(name).decode("utf-8"))
@@ -198,7 +198,7 @@ def test_the_description_has_no_link_that_only_the_checkout_has(built):
     assert any(f"/blob/v{version()}/docs/" in link for link in links)
 
 
-def version() -> str:
+def version():
     """That of setup.py."""
     found = re.search(r'^VERSION = "([^"]+)"$', (ROOT / "setup.py").read_text(encoding="utf-8"), re.M)
     assert found

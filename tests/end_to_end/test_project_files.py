@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -13,13 +12,13 @@ FORMS = sorted(path for path in ROOT.glob(".github/ISSUE_TEMPLATE/*.yml") if pat
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
 
 
-def read_yaml(path: Path) -> dict[Any, Any]:
+def read_yaml(path):
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert isinstance(content, dict)
     return content
 
 
-def commands(workflow: dict[Any, Any]) -> list[str]:
+def commands(workflow):
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
     return [line for step in steps if "run" in step for line in step["run"].splitlines()]
 

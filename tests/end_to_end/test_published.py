@@ -19,12 +19,12 @@ from parapet.transforms.crowd.hits.page import AUTO
 from parapet.transforms.crowd.hits.schema_pages import ambiguous_elements
 
 
-def text_of(page: str) -> str:
+def text_of(page):
     """A page of the docs."""
     return (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
 
 
-def row_of(page: str, name: str) -> list[str]:
+def row_of(page, name):
     """The cells of a table's row, per cent signs as the command prints them."""
     (line,) = [line for line in text_of(page).splitlines() if line.startswith(f"| {name} |")]
     return [cell.strip().replace(" %", "%") for cell in line.strip("|").split("|")][1:]
@@ -72,7 +72,7 @@ def test_so_many_elements_are_vague(real_data):
     assert f"This marks {marked} of the {elements} elements of the train and dev schemas of SGD." in text_of("hits.md")
 
 
-def compose(output: Path, *flags: object) -> int:
+def compose(output, *flags):
     return main(["compose", "--output", str(output), *map(str, flags)])
 
 
@@ -107,7 +107,7 @@ def test_the_published_variants_come_back(real_data, tmp_path):
     check_the_page(said)
 
 
-def check_the_page(said: str) -> None:
+def check_the_page(said):
     """The figures of ``docs/method.md`` on 34 services are those that the checks have just printed."""
     page = text_of("method.md")
     same = re.findall(r"identical ([0-9.]+) %", said)
@@ -129,7 +129,7 @@ def check_the_page(said: str) -> None:
     assert f"| genuine | {int(found['genuine'][0]):,} | 0 % | {held} % | {100 - held:.1f} % |" in page
 
 
-def cut_out(source: Path, target: Path, services: set[str]) -> None:
+def cut_out(source, target, services):
     """A split with some services, and the first five dialogues of each that have no other."""
     target.mkdir(parents=True)
     schema = [raw for raw in json.loads((source / "schema.json").read_bytes()) if raw["service_name"] in services]

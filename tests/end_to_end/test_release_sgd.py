@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -52,12 +51,12 @@ def work(real_data, real_dialogues, tmp_path_factory):
     return folder
 
 
-def build(folder: Path, out: str, *flags: str, toml: str = "release.toml") -> int:
+def build(folder, out, *flags, toml="release.toml"):
     config = ["--config", str(folder / toml), "--output", str(folder / out)]
     return main(["release", "build", *config, "--quiet", *flags])
 
 
-def root(folder: Path, out: str = "out", version: str = "1.0.0") -> Path:
+def root(folder, out="out", version="1.0.0"):
     return folder / out / "sgd_slice" / version
 
 
@@ -67,7 +66,7 @@ def test_built_elsewhere_on_two_processes_it_is_the_same(work):
     assert (root(work, "elsewhere") / "SHA256SUMS").read_bytes() == (root(work) / "SHA256SUMS").read_bytes()
 
 
-def test_it_verifies_and_its_rows_are_the_files(work, capsys):
+def test_it_verifies_and_its_rows_are_the_files(work):
     run("release", "verify", str(root(work)))
     for path in sorted((root(work) / "sgd").rglob("*.json")):
         corpus, split = path.parts[-3:-1]

@@ -21,15 +21,15 @@ CORE = [] if THOROUGH else ["--skip", "sets/speech_errors", "models/tiny_dst"]
 
 
 class Links(HTMLParser):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.found: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.found += [value or "" for name, value in attrs if name in ("href", "src")]
 
 
-def links_of(page: Path) -> list[str]:
+def links_of(page):
     parser = Links()
     parser.feed(page.read_text(encoding="utf-8"))
     return [link for link in parser.found if not link.startswith("#")]
@@ -160,7 +160,7 @@ def test_every_file_that_the_pages_name_is_made(demo, sample, tmp_path):
     assert not [name for name in files if f"`OUT/{name}`" not in pages["compose.md"]]
 
 
-def test_a_top_up_asks_only_for_what_is_missing(tmp_path, capsys):
+def test_a_top_up_asks_only_for_what_is_missing(tmp_path):
     run("compose", output=tmp_path / "compose")
     shortfall = tmp_path / "compose/shortfall.csv"
     run("hits", output=tmp_path / "hits", shortfall=shortfall)
@@ -182,7 +182,7 @@ def test_a_top_up_asks_only_for_what_is_missing(tmp_path, capsys):
         ("service_name,task,field,have,need\n", "nothing is missing"),
     ],
 )
-def test_a_bad_shortfall_is_told_by_row(text, said, tmp_path, capsys):
+def test_a_bad_shortfall_is_told_by_row(text, said, tmp_path):
     (tmp_path / "shortfall.csv").write_text(text)
     flags = ["--output", str(tmp_path / "out"), "--shortfall", str(tmp_path / "shortfall.csv")]
     assert said in refused("hits", *flags)

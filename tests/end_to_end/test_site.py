@@ -38,7 +38,7 @@ def site(tmp_path_factory):
 class Page(HTMLParser):
     """The addresses, the ids and the text of a page, without its code."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         super().__init__()
         self.loaded: list[str] = []
         self.links: list[str] = []
@@ -48,7 +48,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.feed(path.read_text(encoding="utf-8"))
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attributes):
         given = {name: value or "" for name, value in attributes}
         self.ids.add(given.get("id", ""))
         self.tags.add(tag)
@@ -60,11 +60,11 @@ class Page(HTMLParser):
         if tag in ("script", "style", "code", "pre"):
             self.open.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         if self.open[-1:] == [tag]:
             self.open.pop()
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if not self.open:
             self.text += data
 
@@ -134,8 +134,8 @@ def test_it_opens_and_is_searched_from_disk(site):
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1300, "height": 900})
-        asked: list[str] = []
-        errors: list[str] = []
+        asked = []
+        errors = []
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
         for name in ("index", "mturk", "method", "commands/evaluate", "api/plugins", "project/changelog"):

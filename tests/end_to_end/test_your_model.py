@@ -81,7 +81,7 @@ def project(tmp_path_factory):
     return root
 
 
-def evaluate(project: Path, name: str, out: str, *flags: str) -> subprocess.CompletedProcess[str]:
+def evaluate(project, name, out, *flags):
     command = [str(Path(sys.executable).with_name("parapet")), "evaluate", "--task", "dst"]
     model = [
         "--model",
@@ -126,7 +126,7 @@ NO_STATES = {
 
 
 @pytest.mark.parametrize("name", NO_STATES)
-def test_what_is_no_state_is_explained(name, project, tmp_path, capsys):
+def test_what_is_no_state_is_explained(name, project, tmp_path):
     model = f"{project / 'mine' / 'faulty.py'}:{name}"
     error = refused("evaluate", task="dst", model=model, output=tmp_path / "failed", status=1)
     assert not [reason for reason in NO_STATES[name] if reason not in error]

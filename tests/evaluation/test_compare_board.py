@@ -2,13 +2,11 @@
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 from compare_folders import JGA, groups, mean, sensitivity, states
 
 from parapet.evaluation.compare.leaderboard import (
-    Board,
     SignificanceConfig,
     grid,
     leaderboard,
@@ -33,17 +31,15 @@ GPT_2 = "40.52 67.36 31.36 62.72 28.82 59.44 22.31 54.15 30.40 54.16 31.41 65.95
 SOLOIST = "53.17 76.13 40.27 64.89 37.18 63.61 22.73 57.77 38.21 65.71 36.81 70.48 69.05 96.98 56.28 96.18"
 
 
-def board_of(
-    systems: dict[str, list[str]], *metrics: str, baselines: dict[str, str] | None = None, replicates: int = 99
-) -> Board:
+def board_of(systems, *metrics, baselines=None, replicates=99):
     return leaderboard(read_systems(systems, metrics), SignificanceConfig(baselines or {}, "0", replicates))
 
 
-def table(board: Board, title: str) -> Table:
+def table(board, title):
     return next(one for one in sections(board) if isinstance(one, Table) and one.title == title)
 
 
-def raddle(folder: Path, printed: str) -> list[str]:
+def raddle(folder, printed):
     row = [float(value) for value in printed.split()]
     goals = {name: {JGA: row[2 * i] / 100} for i, name in enumerate(RADDLE_SETS)}
     goals |= {"unseen": {JGA: row[12] / 100}, "ood-50": {JGA: row[14] / 100}}
@@ -79,7 +75,7 @@ def test_the_average_is_raddles(tmp_path):
     assert at["Out-of-domain F1, %", "Soloist"][-1] == "96.2"
 
 
-def numbers(seed: int, right: float, n: int = 40) -> list[float]:
+def numbers(seed, right, n=40):
     drawn = random.Random(seed)
     return [float(drawn.random() < right) for _ in range(n)]
 

@@ -3,14 +3,11 @@
 import csv
 import io
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from compare_folders import JGA, groups, intent_metrics, intents, mean, states
 
 from parapet.evaluation.compare.leaderboard import (
-    Board,
     SignificanceConfig,
     by_domain,
     grid,
@@ -28,9 +25,9 @@ COMBINED = {"Attraction": (0.79, 0.61, 13.33), "Train": (0.7828, 0.6818, 11.73),
             "Restaurant": (0.84, 0.53, 12.2)}  # Table 3  # fmt: skip
 
 
-def tracker(folder: Path, sets: dict[str, dict[str, float]]) -> str:
+def tracker(folder, sets):
     """What ``evaluate --task dst`` writes of a corpus of several domains: by set and domain joint goal accuracy."""
-    numbers: dict[str, Any] = {"sets": {}}
+    numbers = {"sets": {}}
     for name, of in sets.items():
         metrics = {key: {JGA: value, "active_intent_accuracy": 0.9} for key, value in of.items()}
         metrics["#ALL_SERVICES"] = {JGA: 0.5, "active_intent_accuracy": 0.9}
@@ -40,7 +37,7 @@ def tracker(folder: Path, sets: dict[str, dict[str, float]]) -> str:
     return path
 
 
-def responder(folder: Path, sets: dict[str, dict[str, tuple[float, float, float]]]) -> str:
+def responder(folder, sets):
     """What ``evaluate --task response`` writes: by set and domain Inform, Success and BLEU."""
     metrics, domains = {}, {}
     for name, of in sets.items():
@@ -60,11 +57,11 @@ def responder(folder: Path, sets: dict[str, dict[str, tuple[float, float, float]
     return path
 
 
-def board_of(systems: dict[str, list[str]], selection: Selection, metrics: tuple[str, ...] = ()) -> Board:
+def board_of(systems, selection, metrics=()):
     return leaderboard(read_systems(systems, metrics, selection=selection), SignificanceConfig(replicates=99))
 
 
-def values(board: Board, system: str) -> dict[tuple[str, str, str], float | None]:
+def values(board, system):
     return {(one.set, one.group, one.metric): one.value for one in board.values if one.system == system}
 
 
@@ -98,7 +95,7 @@ def test_a_number_of_raddle_is_the_mean_over_domains(tmp_path):
     assert {"Responses by domain, of 100", "Joint goal accuracy by domain, %"} <= {one.title for one in sections(board)}
 
 
-def parts(folder: Path, name: str, right: float) -> dict[str, list[str]]:
+def parts(folder, name, right):
     """A system of a model for each of two domains, one for reminders, and a detector."""
     rates = {"Hotel": [right, 1.0, 0.0, 1.0], "Train": [right, 0.0, 0.0, 1.0]}
     made = {

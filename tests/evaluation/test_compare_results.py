@@ -1,7 +1,5 @@
 """What systems are compared on: reading what evaluate wrote, what they share, and what cannot be compared."""
 
-from typing import Any
-
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 
@@ -149,7 +147,7 @@ def test_files_that_cannot_be_read(tmp_path, place, content, reason):
 
 def test_other_tasks_have_a_mean_over_variants(tmp_path):
     sets = ["original", "v1", "v2"]
-    of: dict[str, Any] = {name: {"combined": value} for name, value in zip(sets, (80.0, 70.0, 50.0), strict=True)}
+    of = {name: {"combined": value} for name, value in zip(sets, (80.0, 70.0, 50.0), strict=True)}
     of |= {"#ALL": {"combined": 65.0}, "Inns_1": {"searches": 0.5}}
     outcome = read_outcome(groups(tmp_path / "one", "response", of, sets=sets))
     assert outcome.values[Column("response", VARIANTS, "combined")] == mean([70.0, 50.0])

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.compare.significance import Sums, coins_of, holm, intervals, paired
+from parapet.evaluation.compare.significance import coins_of, holm, intervals, paired
 
 randomised, bootstrapped = paired, partial(paired, method="bootstrap")
 
 
-def mean_of(sums: Sums) -> float:
+def mean_of(sums):
     return sum(value for value, _ in sums.values()) / sum(n for _, n in sums.values())
 
 
-def drawn(seed: int, n: int, share: float) -> Sums:
+def drawn(seed, n, share):
     source = random.Random(seed)
     return {f"d{i}": (float(sum(source.random() < share for _ in range(3))), 3) for i in range(n)}
 

@@ -1,7 +1,5 @@
 """JSON lines of predictions: what is wrong in them is told by line."""
 
-from pathlib import Path
-
 import pytest
 
 from parapet.evaluation.sets import Keyed, read_keyed
@@ -12,7 +10,7 @@ class Row(Keyed, kw_only=True):
     value: float
 
 
-def write(tmp_path: Path, text: str | bytes) -> str:
+def write(tmp_path, text):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return str(path)

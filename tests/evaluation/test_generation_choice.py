@@ -1,7 +1,5 @@
 """Which reference is chosen, which acts are valid, who is faithful: with a scorer that a table tells what to say."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from parapet.evaluation.generation import metrics as totals
@@ -17,9 +15,7 @@ from parapet.evaluation.generation.corpus import (
 )
 from parapet.evaluation.generation.metrics import corpus_bleu, coverage, missing_values, tampered_f1
 from parapet.evaluation.generation.scoring import (
-    Judgement,
     Pair,
-    Premises,
     Validated,
     evaluate,
     premises_of,
@@ -33,7 +29,7 @@ OSLO = Act("S_1", "INFORM", "city", ("Oslo",), ("Oslo",), "free")
 ROME = Act("S_1", "INFORM", "city", ("Rome",), ("Rome",), "free")
 
 
-def premises(utterance: str) -> Premises:
+def premises(utterance):
     return premises_of(OSLO, "where?", CITY, "|", utterance)
 
 
@@ -42,17 +38,17 @@ class Table:
 
     name, model, joint = "table", "1", "|"
 
-    def __init__(self, **entailed: float) -> None:
+    def __init__(self, **entailed):
         self.entailed = {tuple(key.split(" => ")): value for key, value in entailed.items()}
         self.asked: list[Pair] = []
 
-    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
+    def entailment(self, pairs):
         self.asked += pairs
         found = [self.entailed.get(pair, 0.0) for pair in pairs]
         return [(one, (1 - one) * 0.7, (1 - one) * 0.3) if one else NEUTRAL for one in found]
 
 
-def validated(table: Table, other: Act | None = ROME) -> Validated:
+def validated(table, other=ROME):
     negatives = references(other, CITY) if other else ()
     return validate([(premises("in Oslo"), references(OSLO, CITY), negatives)], table)[0]
 
@@ -89,7 +85,7 @@ TRUTH = {
 }
 
 
-def the_predictions(first: Prediction) -> dict[tuple[str, int], Prediction]:
+def the_predictions(first):
     return {
         ("1", 1): first,
         ("1", 3): Prediction("1", 3, "bye"),

@@ -9,7 +9,7 @@ from parapet.evaluation.generation.lexical import Lexical
 CLASSES = ("entailment", "neutral", "contradiction")
 
 
-def judged(premise: str, hypothesis: str) -> str:
+def judged(premise, hypothesis):
     (judgement,) = Lexical().entailment([(premise, hypothesis)])
     return CLASSES[judgement.index(max(judgement))]
 

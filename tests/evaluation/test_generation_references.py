@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from parapet.evaluation.generation.corpus import (
     PHRASES,
     Act,
-    Kind,
-    Rules,
     Words,
     kind_of,
     references,
@@ -34,11 +32,11 @@ RESTAURANTS = Service(
     [Intent("ReserveTable", "Reserve a table at a restaurant"), Intent("FindBars", "Find bars")],
 )
 WORDS = words_of(RESTAURANTS)
-RULES: tuple[Rules, ...] = ("paper", "extended")
-KINDS: dict[str, Kind] = {slot.name: kind_of(slot) for slot in RESTAURANTS.slots}
+RULES = ("paper", "extended")
+KINDS = {slot.name: kind_of(slot) for slot in RESTAURANTS.slots}
 
 
-def an_act(act: str, slot: str = "", *values: str, canonical: tuple[str, ...] = (), intent: str = "") -> Act:
+def an_act(act, slot="", *values, canonical=(), intent=""):
     kind = KINDS.get(slot, "marker") if slot else "none"
     return Act("Restaurants_1", act, slot, values, canonical or values, kind, intent)
 
@@ -81,7 +79,7 @@ def test_every_act_has_references(act, slot, values):
         assert len(set(found)) == len(found)
 
 
-def a_variant(**changed: object) -> SplitSchemas:
+def a_variant(**changed):
     slots = [Slot(f"{slot.name}_v", f"v {slot.description}", slot.is_categorical, slot.possible_values)
              for slot in RESTAURANTS.slots]  # fmt: skip
     intents = [Intent(f"V{intent.name}", f"V {intent.description}") for intent in RESTAURANTS.intents]

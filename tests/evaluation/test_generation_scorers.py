@@ -1,21 +1,20 @@
 """Judgements that are remembered: during a run, and in a file that a killed run may have left."""
 
 import json
-from collections.abc import Sequence
 
 import pytest
 
-from parapet.evaluation.generation.scoring import Cached, Judgement, Pair
+from parapet.evaluation.generation.scoring import Cached, Pair
 from parapet.schemas.errors import InputError
 
 
 class Counting:
     name, joint = "counting", " "
 
-    def __init__(self, model: str = "1") -> None:
+    def __init__(self, model="1"):
         self.model, self.asked = model, list[Pair]()
 
-    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
+    def entailment(self, pairs):
         self.asked += pairs
         return [(len(a) / 100, len(b) / 100, 1 / 3) for a, b in pairs]
 

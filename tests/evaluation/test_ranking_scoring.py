@@ -1,7 +1,6 @@
 """Accuracy per response, per dialogue and by field of API calls."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -29,20 +28,20 @@ TEST = """\
 """
 
 
-def write(folder: Path, name: str, text: str) -> str:
+def write(folder, name, text):
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
     return str(folder / name)
 
 
-def answers(*given: str) -> str:
+def answers(*given):
     keys = [(0, 0), (0, 1), (1, 0), (1, 1)]
     return "".join(
         f'{{"dialogue": {d}, "turn": {t}, "answer": "{answer}"}}\n' for (d, t), answer in zip(keys, given, strict=False)
     )
 
 
-def ranked(*given: list[str]) -> str:
+def ranked(*given):
     keys = [(0, 0), (0, 1), (1, 0), (1, 1)]
     rows = [
         {"dialogue": d, "turn": t, "answer": names[0] if names else "", "answers": names}

@@ -1,14 +1,12 @@
 """Inform, Success, BLEU and Combined by domain, with intervals."""
 
-from typing import Any
-
 import msgspec
 import numpy as np
 import pytest
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.response.goals import Reference, Response, judge, reference_of
-from parapet.evaluation.response.task import Bleu, Scores, SetScores, dialogue_sums, own_responses, scores_of
+from parapet.evaluation.response.goals import Response, judge, reference_of
+from parapet.evaluation.response.task import Bleu, dialogue_sums, own_responses, scores_of
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.service import parse_service
 
@@ -25,16 +23,16 @@ SERVICES = {
 }  # fmt: skip
 
 
-def act(name: str, slot: str, *values: str) -> dict[str, Any]:
+def act(name, slot, *values):
     return {"act": name, "slot": slot, "values": list(values), "canonical_values": list(values)}
 
 
-def asks(service: str) -> list[dict[str, Any]]:
+def asks(service):
     """Four turns: a search for a place of the service, and its phone."""
     found = {"city": "Rome", "name": PLACES[service], "phone": "12 34"}
     call = {"service_call": {"method": "Find", "parameters": {"city": "Rome"}}, "service_results": [found]}
 
-    def turn(speaker: str, text: str, *actions: dict[str, Any], **more: Any) -> dict[str, Any]:
+    def turn(speaker, text, *actions, **more):
         if speaker == "USER":
             more["state"] = {"active_intent": "Find", "requested_slots": [], "slot_values": {"city": ["Rome"]}}
         return {
@@ -51,7 +49,7 @@ def asks(service: str) -> list[dict[str, Any]]:
     ]
 
 
-def reference(*dialogues: tuple[str, ...]) -> Reference:
+def reference(*dialogues):
     """A dialogue for each list of services, which are asked for one after the other."""
     made = [
         {
@@ -64,13 +62,13 @@ def reference(*dialogues: tuple[str, ...]) -> Reference:
     return reference_of(msgspec.convert(made, list[Dialogue]), SERVICES)
 
 
-def scored(of: Reference, said: dict[str, list[Response]]) -> SetScores:
+def scored(of, said):
     verdicts = {name: judge(goal, said.get(name, ()), of.knowledge) for name, goal in of.goals.items()}
     bleu = Bleu("13a")
     return scores_of(dialogue_sums(of, said, verdicts, bleu), bleu)
 
 
-def numbers(scores: Scores | None) -> tuple[float | None, ...]:
+def numbers(scores):
     assert scores is not None
     return scores.inform, scores.success, scores.bleu, scores.combined
 
@@ -84,7 +82,7 @@ def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops():
         said[f"d{i}"] = [Response(1, "The Crown is a bad one ."), Response(3, f"You can call them at 12 3{i} .")]
     found = scored(of, said)
 
-    def bleu(names: list[str]) -> float:
+    def bleu(names):
         pairs = [(one.response, of.responses[name][one.turn]) for name in names for one in said[name]]
         return sacrebleu.corpus_bleu([a for a, _ in pairs], [[b for _, b in pairs]], lowercase=True).score
 

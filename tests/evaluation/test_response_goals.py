@@ -21,7 +21,7 @@ KNOWN = Knowledge({"Inns_1": ROWS}, [("Inns_1", "city", "Rome", "the eternal cit
 ROMAN = Search("Inns_1", {"city": ("Rome",)}, ("name",))
 
 
-def met(search: Search, *said: Response | str) -> bool:
+def met(search, *said):
     turns = [Response(2 * i + 1, one) if isinstance(one, str) else one for i, one in enumerate(said)]
     return judge(Goal((search,)), turns, KNOWN).searches[0]
 
@@ -33,7 +33,7 @@ def test_an_offer_counts_in_its_turns_only():
 
 
 def test_placeholders_speak_of_the_entities_of_the_state():
-    def said(text: str, city: str, *services: str) -> Response:
+    def said(text, city, *services):
         return Response(1, text, {"Inns_1": {"city": (city,)}}, services or None)
 
     assert met(ROMAN, said("[name] is nice", "Rome"))
@@ -47,7 +47,7 @@ def test_placeholders_speak_of_the_entities_of_the_state():
 
 
 def test_the_last_offer_counts():
-    def said(turn: int, text: str, **slots: str) -> Response:
+    def said(turn, text, **slots):
         return Response(turn, text, {"Inns_1": {slot: (value,) for slot, value in slots.items()}})
 
     assert met(ROMAN, said(1, "[name]", city="Bonn"), said(3, "[name]", city="Rome"))

@@ -1,8 +1,6 @@
 """Goals made of SGD annotation and of MultiWOZ's files."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -10,16 +8,15 @@ from kit import write
 
 from parapet.evaluation.response.goals import (
     END,
-    Reference,
     read_entities,
     read_reference,
     reference_of,
 )
-from parapet.evaluation.response.task import Evaluation, Responses, SetInputs, evaluate, own_responses, read_responses
+from parapet.evaluation.response.task import SetInputs, evaluate, own_responses, read_responses
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import Service, parse_service
+from parapet.schemas.service import parse_service
 
 SLOTS = ["city", "stars", "inn_name", "fare", "phone", "has_bath"]
 SCHEMA = {
@@ -32,25 +29,25 @@ SCHEMA = {
         for name, booked in (("FindInn", False), ("BookInn", True))
     ],
 }  # fmt: skip
-SERVICES: dict[str, Service] = {"Inns_1": parse_service(SCHEMA)}
+SERVICES = {"Inns_1": parse_service(SCHEMA)}
 
 
-def act(name: str, slot: str = "", values: tuple[str, ...] = (), canonical: tuple[str, ...] = ()) -> dict[str, Any]:
+def act(name, slot="", values=(), canonical=()):
     return {"act": name, "slot": slot, "values": list(values), "canonical_values": list(canonical or values)}
 
 
-def user(text: str, *actions: dict[str, Any], intent: str = "FindInn") -> dict[str, Any]:
+def user(text, *actions, intent="FindInn"):
     state = {"active_intent": intent, "requested_slots": [], "slot_values": {}}
     frame = {"service": "Inns_1", "slots": [], "actions": list(actions), "state": state}
     return {"speaker": "USER", "utterance": text, "frames": [frame]}
 
 
-def system(text: str, *actions: dict[str, Any], **more: Any) -> dict[str, Any]:
+def system(text, *actions, **more):
     frame = {"service": "Inns_1", "slots": [], "actions": list(actions), **more}
     return {"speaker": "SYSTEM", "utterance": text, "frames": [frame]}
 
 
-def search(*rows: dict[str, str], method: str = "FindInn", **parameters: str) -> dict[str, Any]:
+def search(*rows, method="FindInn", **parameters):
     return {"service_call": {"method": method, "parameters": parameters}, "service_results": list(rows)}
 
 
@@ -69,15 +66,15 @@ TURNS = [
 ]  # fmt: skip
 
 
-def scored(reference: Reference, responses: Responses, tokenizer: str) -> Evaluation:
+def scored(reference, responses, tokenizer):
     return evaluate({"": SetInputs(reference, responses)}, tokenizer)
 
 
-def read(path: str, reference: Reference) -> Responses:
+def read(path, reference):
     return read_responses(path, "test", {ORIGINAL: reference.responses})[ORIGINAL]
 
 
-def dialogues(turns: list[dict[str, Any]] = TURNS, name: str = "1_00000") -> list[Dialogue]:
+def dialogues(turns=TURNS, name="1_00000"):
     return msgspec.convert([{"dialogue_id": name, "services": ["Inns_1"], "turns": turns}], list[Dialogue])
 
 
@@ -122,7 +119,7 @@ HOTELS = [
 TRAINS = [{"trainID": "TR1", "leaveAt": "11:00"}, {"trainID": "TR2", "leaveAt": "09:00"}]
 
 
-def multiwoz(folder: Path) -> dict[str, str]:
+def multiwoz(folder):
     write(folder / "db" / "hotel_db.json", json.dumps(HOTELS))
     (folder / "db" / "train_db.json").write_text(json.dumps(TRAINS))
     (folder / "goals.json").write_text(json.dumps(GOALS))
@@ -136,7 +133,7 @@ def multiwoz(folder: Path) -> dict[str, str]:
     }
 
 
-def said(folder: Path, state: Any, first: str, second: str = "bye", train: str = "which day ?") -> str:
+def said(folder, state, first, second="bye", train="which day ?"):
     rows = [
         {"dialogue_id": "mul1", "turn": 0, "response": first, "state": {"hotel": state}},
         {"dialogue_id": "mul1", "turn": 1, "response": second},

@@ -1,14 +1,11 @@
 """The paper of SGSAcc (Chen, Lin and Byrne 2023): each of its example sentences, and the arithmetic of its tables."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from parapet.evaluation.generation import metrics
 from parapet.evaluation.generation.corpus import (
     Act,
     Corpus,
-    Kind,
     Prediction,
     ServiceWords,
     SystemTurn,
@@ -16,10 +13,6 @@ from parapet.evaluation.generation.corpus import (
     references,
 )
 from parapet.evaluation.generation.scoring import (
-    Judgement,
-    Pair,
-    Scorer,
-    Scores,
     evaluate,
     premises_of,
     validate,
@@ -27,16 +20,16 @@ from parapet.evaluation.generation.scoring import (
 from parapet.evaluation.sets import ALL, ORIGINAL
 
 
-def act(name: str, slot: str = "", *values: str, kind: Kind = "free", service: str = "S_1") -> Act:
+def act(name, slot="", *values, kind="free", service="S_1"):
     return Act(service, name, slot, values, values, kind if slot else "none")
 
 
-def words(domain: str = "", /, **described: str) -> ServiceWords:
+def words(domain="", /, **described):
     slots = {name: Words(name.replace("_", " "), description) for name, description in described.items()}
     return ServiceWords(slots, {"ReserveTable": Words("reserve table", "Reserve a table")}, domain)
 
 
-def boolean(slot: str, value: str) -> Act:
+def boolean(slot, value):
     return act("INFORM", slot, value, kind="boolean")
 
 
@@ -45,10 +38,10 @@ class Says:
 
     name, model, joint = "table", "1", " "
 
-    def __init__(self, *entailed: tuple[str, str, float]) -> None:
+    def __init__(self, *entailed):
         self.entailed = {(premise, hypothesis): share for premise, hypothesis, share in entailed}
 
-    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
+    def entailment(self, pairs):
         shares = [self.entailed.get(pair, 0.05) for pair in pairs]
         return [(share, (1 - share) * 0.9, (1 - share) * 0.1) for share in shares]
 
@@ -117,13 +110,13 @@ TURNS = (
 )
 
 
-def scored(predictions: dict[tuple[str, int], Prediction], table: Scorer, validation: bool = True) -> metrics.ScoredSet:
+def scored(predictions, table, validation=True):
     corpus = Corpus("test", TURNS, {ORIGINAL: {"S_1": CITY}}, {}, frozenset())
-    scores: Scores = evaluate(corpus, predictions, table, validation=validation)
+    scores = evaluate(corpus, predictions, table, validation=validation)
     return metrics.scored_set(corpus, scores)
 
 
-def said(*utterances: str) -> dict[tuple[str, int], Prediction]:
+def said(*utterances):
     places = [turn.place for turn in TURNS]
     return {place: Prediction(*place, utterance) for place, utterance in zip(places, utterances, strict=True)}
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -64,7 +63,7 @@ def code(tmp_path):
     return lambda name, **arguments: UserCode(f"tracker.py:{name}", arguments, str(tmp_path))
 
 
-def called(code: UserCode) -> Any:
+def called(code):
     return user_code.make(code, "predict")([1, 2])
 
 

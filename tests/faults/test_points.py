@@ -17,7 +17,7 @@ def world(tmp_path_factory):
     return root
 
 
-def check(trial: Trial, points: list[Point]) -> None:
+def check(trial, points):
     results = [trial.run(point) for point in points]
     faults = [f"{result.point}, {result.kind}: {fault}" for result in results for fault in result.faults]
     assert not faults, "\n".join(faults)

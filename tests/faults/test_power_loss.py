@@ -12,7 +12,7 @@ from kit import THOROUGH
 
 from faults import forked
 from faults.operations import Operation
-from faults.power_loss import Disk, Tree, after_power_failures, put, read_tree
+from faults.power_loss import Disk, after_power_failures, put, read_tree
 from faults.world import commands, make_world
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published
@@ -30,13 +30,13 @@ SUBSETS = 200 if THOROUGH else 10  # of what was not synchronised, after each op
 RERUNS = 500 if THOROUGH else 12
 
 
-def visible(tree: Tree) -> Tree:
+def visible(tree):
     """What is there for a reader: not what waits in staging."""
     hidden = (".incomplete/", ".run.previous.json")
     return {path: data for path, data in tree.items() if not path.endswith("/") and not path.startswith(hidden)}
 
 
-def refuses(tree: Tree) -> bool:
+def refuses(tree):
     """Whether a reader can see that no run has ended: the manifest is not there, or does not parse."""
     try:
         return not isinstance(json.loads(tree["run.json"])["files"], dict)
@@ -59,7 +59,7 @@ def test_an_output_is_old_or_new_or_refused(machine, tmp_path, before, after):
     assert ended.status == 0, ended.log
     old, new = (visible(below_out(files)) for files in (start[0], read_tree(root)[0]))
     assert new["report.html"].decode() == after["report.html"]
-    fates: Counter[str] = Counter()
+    fates = Counter()
     states = []
     for number, kept, tree in after_power_failures(root, start, machine.trace(), SUBSETS):
         found = visible(below_out(tree))
@@ -93,7 +93,7 @@ def test_an_output_of_a_command_is_old_or_new_or_refused(machine, tmp_path, name
     ended = machine.run(root, command.argv(root / "out"), traced=True)
     assert ended.status == 0, ended.log
     old, new = (visible(below_out(files)) for files in (start[0], read_tree(root)[0]))
-    fates: Counter[str] = Counter()
+    fates = Counter()
     states = []
     for number, kept, tree in after_power_failures(root, start, machine.trace(), SUBSETS // 5):
         found = visible(below_out(tree))
@@ -117,7 +117,7 @@ def test_an_output_of_a_command_is_old_or_new_or_refused(machine, tmp_path, name
             assert visible(read_tree(root / "out")[0]) == new, where
 
 
-def below_out(tree: Tree) -> Tree:
+def below_out(tree):
     return {
         path.removeprefix("out/"): data for path, data in tree.items() if path.startswith("out/") and path != "out/"
     }
@@ -126,7 +126,7 @@ def below_out(tree: Tree) -> Tree:
 def test_the_model_keeps_only_what_was_synchronised():
     root = Path("/root")
 
-    def states(*operations: tuple[str, str, str]) -> list[Tree]:
+    def states(*operations):
         disk = Disk(root, {"old": b"old"})
         for kind, path, more in operations:
             other = f"/root/{more}" if kind == "rename" else ""

@@ -2,9 +2,7 @@
 
 import http.client
 import json
-from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
@@ -24,7 +22,7 @@ FORM = (
     "</form></body></html>"
 )
 QUESTION = question_xml(FORM).decode()
-HIT: dict[str, Any] = {
+HIT = {
     "Title": "A title",
     "Description": "A description",
     "Reward": "0.50",
@@ -40,12 +38,10 @@ HIT: dict[str, Any] = {
 class Browser:
     """A worker's HTTP client: keeps its connection, follows nothing."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url):
         self.connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
 
-    def ask(
-        self, method: str, path: str, form: Any = None, accept: str = "text/html", **headers: str
-    ) -> tuple[int, dict[str, str], str]:
+    def ask(self, method, path, form=None, accept="text/html", **headers):
         body = None if form is None else urlencode(form, quote_via=quote).encode()
         if body is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
@@ -53,24 +49,24 @@ class Browser:
         answer = self.connection.getresponse()
         return answer.status, dict(answer.getheaders()), answer.read().decode()
 
-    def json(self, method: str, path: str, form: Any = None) -> tuple[int, Any]:
+    def json(self, method, path, form=None):
         status, _, text = self.ask(method, path, form, "application/json")
         return status, json.loads(text)
 
-    def post_json(self, path: str, value: Any) -> tuple[int, Any]:
+    def post_json(self, path, value):
         self.connection.request("POST", path, json.dumps(value).encode(), {"Content-Type": "application/json"})
         answer = self.connection.getresponse()
         return answer.status, json.loads(answer.read())
 
-    def accept(self, hit_id: str, worker_id: str = "A1") -> str:
+    def accept(self, hit_id, worker_id="A1"):
         status, answer = self.json("POST", f"/accept?hit_id={hit_id}&worker_id={worker_id}")
         assert status == 200, answer
         return answer["assignment_id"]
 
-    def submit(self, assignment_id: str, **fields: str) -> tuple[int, Any]:
+    def submit(self, assignment_id, **fields):
         return self.json("POST", "/mturk/externalSubmit", {"assignmentId": assignment_id, "slot_0": "x", **fields})
 
-    def work(self, hit_id: str, worker_id: str = "A1", **fields: str) -> str:
+    def work(self, hit_id, worker_id="A1", **fields):
         assignment_id = self.accept(hit_id, worker_id)
         status, answer = self.submit(assignment_id, **fields)
         assert status == 200, answer
@@ -100,7 +96,7 @@ def pages(tmp_path_factory):
     return folder, [json.loads(line) for line in (folder / "manifest.jsonl").read_text().splitlines()]
 
 
-def client_of(server: LocalMTurk, attempts: int = 1, key: str = "practice") -> Any:
+def client_of(server, attempts=1, key="practice"):
     return boto3.client(
         "mturk",
         region_name="us-east-1",
@@ -135,7 +131,7 @@ def browse():
 
 @pytest.fixture
 def make_hit(client):
-    def made(**changes: Any) -> str:
+    def made(**changes):
         return client.create_hit(**{**HIT, **changes})["HIT"]["HITId"]
 
     return made
@@ -150,7 +146,7 @@ def hit():
 def refused():
     """Calls what must be refused; returns TurkErrorCode without its prefix, or the error code, and the message."""
 
-    def told(call: Callable[..., Any], **params: Any) -> tuple[str, str]:
+    def told(call, **params):
         with pytest.raises(exceptions.ClientError) as caught:
             call(**params)
         response = caught.value.response

@@ -14,17 +14,17 @@ from parapet.transforms.crowd.hits.markup import question_xml
 from parapet.transforms.crowd.ingest import parse_answer_xml
 
 
-def question(*names: str) -> str:
+def question(*names):
     fields = "".join(f'<input name="{name}">' for name in names)
     action = "https://www.mturk.com/mturk/externalSubmit"
     return question_xml(f'<form method="post" action="{action}"><input name="assignmentId">{fields}</form>').decode()
 
 
-def script(worker_id: str, seconds: int = 90, annotation: str = "Parcels_1:names", **answers: str) -> Script:
+def script(worker_id, seconds=90, annotation="Parcels_1:names", **answers):
     return Script(worker_id, annotation, answers, seconds)
 
 
-def row(**changes: object) -> str:
+def row(**changes):
     good = {
         "WorkerId": "A1",
         "RequesterAnnotation": "Parcels_1:names",
@@ -68,7 +68,7 @@ def test_a_report_says_why_not(mturk, make_hit, client):
     assert report.text().splitlines()[:2] == ["1 assignment submitted", "1 script without: already_done"]
 
 
-def test_invented_workers_fill_everything_and_are_always_the_same(tmp_path, mturk, make_hit):
+def test_invented_workers_fill_everything_and_are_always_the_same(mturk, make_hit):
     hits = [make_hit(), make_hit(RequesterAnnotation="Parcels_1:descriptions"), make_hit(MaxAssignments=9)]
     first, again = (list(invented(mturk.url, 7, 5)) for _ in range(2))
     assert first == again

@@ -1,8 +1,6 @@
 """``parapet anonymise`` as a person runs it: formats, privacy of all that is written, strictness, the same bytes."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given as of
@@ -21,15 +19,15 @@ from parapet.transforms.running.counts import Counts
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
 
 
-def run(out: Path, *flags: str) -> int:
+def run(out, *flags):
     return command(["--output", str(out), "--quiet", *flags])
 
 
-def lines_of(path: Path) -> list[Any]:
+def lines_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def chat(chat_id: str, *turns: str) -> str:
+def chat(chat_id, *turns):
     """A line, given texts of user and bot in turn."""
     speakers = ("user", "agent")
     messages = [{"speaker": speakers[i % 2], "text": text} for i, text in enumerate(turns)]
@@ -70,7 +68,7 @@ def output(given, tmp_path_factory):
     return out
 
 
-def concierge(folder: Path, *flags: str, copies: int = 1) -> Path:
+def concierge(folder, *flags, copies=1):
     """A set of forty chats, each as often as said."""
     one = [
         json.dumps({"turns": [
@@ -86,7 +84,7 @@ def concierge(folder: Path, *flags: str, copies: int = 1) -> Path:
     return folder / "out"
 
 
-def test_a_set_as_the_papers_concierge(tmp_path, capsys):
+def test_a_set_as_the_papers_concierge(tmp_path):
     out = concierge(tmp_path, "--splits", "30,6,4")
     sets = {name: (out / f"concierge/dialog-concierge-{name}.txt").read_text() for name in ("trn", "dev", "tst")}
     assert [text.count("\n\n") for text in sets.values()] == [30, 6, 4]
@@ -112,7 +110,7 @@ def test_a_set_as_the_papers_concierge(tmp_path, capsys):
     assert answered["per_dialogue_top_10"] == 0
 
 
-def scores_of_nearest(folder: Path, out: Path) -> dict[str, float]:
+def scores_of_nearest(folder, out):
     """A model learned from a set, within the top 10."""
     files = {name: str(folder / f"dialog-concierge-{name}.txt") for name in ("trn", "tst", "candidates")}
     model, answers, scores = (str(out / name) for name in ("model", "answers", "scores"))
@@ -202,7 +200,7 @@ def test_a_model_a_list_and_strictness(tmp_path):
 
 
 def test_what_cannot_work(given, tmp_path, capsys):
-    def message(*flags: str) -> str:
+    def message(*flags):
         assert run(tmp_path / "out", *flags) == 2
         return capsys.readouterr().err
 
@@ -219,7 +217,7 @@ def test_what_cannot_work(given, tmp_path, capsys):
     assert "line 1: a kind is in capitals" in message(*chats, "--entities", str(tmp_path / "names.txt"))
 
 
-def read(path: Path, data: bytes) -> list[Any]:
+def read(path, data):
     path.write_bytes(data)
     (file,) = list_chats([str(path)])
     try:

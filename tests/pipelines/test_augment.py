@@ -3,9 +3,6 @@
 import copy
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -28,7 +25,7 @@ VERSIONS = {
 }
 
 
-def variant_of(raw: dict[str, Any], label: str) -> dict[str, Any]:
+def variant_of(raw, label):
     """Every slot has its neighbour's name, or a new one."""
     slots, intents = ([element["name"] for element in raw[key]] for key in ("slots", "intents"))
     slots = slots[1:] + slots[:1] if label in ("v1", "ja") else [f"{label}_{name}" for name in slots]
@@ -38,7 +35,7 @@ def variant_of(raw: dict[str, Any], label: str) -> dict[str, Any]:
     return compose_variant(raw, suffix, names, dict.fromkeys((*names, "service"), "Ünlike"))
 
 
-def make_corpus(folder: Path, sample: Path) -> Path:
+def make_corpus(folder, sample):
     shutil.copytree(sample, folder / "sgd")
     for split in layout.read_root(sample):
         for place in ("oracle/v1", "oracle/v2", "backtrans/zh", "backtrans/ja"):
@@ -61,22 +58,22 @@ def made(tmp_path_factory, sample):
     return corpus
 
 
-def run(corpus: Path, *flags: str, sets: str = ALL, out: str = "out") -> int:
+def run(corpus, *flags, sets=ALL, out="out"):
     places = [f"--{kind}={corpus / kind}" for kind in ("backtrans", "oracle") if kind in sets]
     return augment.run(["--sgd", str(corpus / "sgd"), "--sets", sets, *places, "--output", str(corpus / out), *flags])
 
 
-def edit(path: Path, change: Callable[[Any], object]) -> None:
+def edit(path, change):
     what = json.loads(path.read_bytes())
     change(what)
     path.write_text(json.dumps(what))
 
 
-def letters_of(out: Path) -> list[dict[str, str]]:
+def letters_of(out):
     return [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
 
 
-def reference(corpus: Path, corruptions: Path, output: Path, sets: str = ALL, split: str = "train") -> None:
+def reference(corpus, corruptions, output, sets=ALL, split="train"):
     """The same in plain loops: everything in memory, a deep copy a version."""
     folders = {"backtrans": corpus / "backtrans", "oracle": corpus / "oracle", "corrupted": corruptions}
     schema = json.loads((corpus / "sgd" / split / "schema.json").read_bytes())
@@ -162,7 +159,7 @@ def test_mismatches_are_told_and_lose_nothing(corpus, capsys):
 
 
 def test_unusual_files_come_through(corpus):
-    def change(dialogues: list[Any]) -> None:
+    def change(dialogues):
         dialogues[0]["turns"][0]["utterance"] = "Ünlike \u2028 \x7f 😀"
         dialogues[0]["mine"] = {"n": [1, None]}
 

@@ -1,8 +1,6 @@
 """``parapet babi_task6`` as a person runs it: the files of task 6, the SGD layout, broken calls, the same bytes."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from dstc2_calls import WELCOME, asian_oriental, cheap_chinese, write_lists
@@ -47,15 +45,15 @@ ASIAN = f"""\
 """
 
 
-def run(root: Path, out: Path, *flags: str) -> int:
+def run(root, out, *flags):
     return command(["--logs", str(root), "--output", str(out), "--quiet", *flags])
 
 
-def babi(out: Path, name: str) -> str:
+def babi(out, name):
     return (out / f"dialog-babi-task6-dstc2-{name}.txt").read_text()
 
 
-def dialogues_in(out: Path, split: str) -> list[Any]:
+def dialogues_in(out, split):
     return [one for path in sorted((out / "sgd" / split).glob("dialogues_*")) for one in json.loads(path.read_text())]
 
 
@@ -183,20 +181,20 @@ def test_broken_calls(root, tmp_path, capsys):
     assert (counts["calls//train"], counts["dialogues//train"], counts["left_out//train"]) == (11, 1, 10)
 
 
-def edited(path: Path, change: Any) -> None:
+def edited(path, change):
     read = json.loads(path.read_text())
     change(read)
     path.write_text(json.dumps(read))
 
 
-def goals(label: Any) -> Any:
+def goals(label):
     return label["turns"][0]["goal-labels"]
 
 
 def test_what_cannot_work(root, tmp_path, capsys):
     """Told before anything runs, with status 2."""
 
-    def message(folder: Path, *flags: str) -> str:
+    def message(folder, *flags):
         assert run(folder, tmp_path / "out", *flags) == 2
         return capsys.readouterr().err
 

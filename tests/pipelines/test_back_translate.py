@@ -1,33 +1,31 @@
 """``parapet back_translate`` as a person runs it: replays, engines against local servers, cuts and faults."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import kit
 import pytest
-from google_server import GoogleServer, Request
+from google_server import GoogleServer
 
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
 from parapet.transforms.reports.text import name_words
 
 
-def translated(out: Path, *flags: str, **options: Any) -> kit.Result:
+def translated(out, *flags, **options):
     return kit.run("back_translate", *flags, output=out, **options)
 
 
-def google(server: GoogleServer) -> list[str]:
+def google(server):
     return ["--engine", "google", "--google_project", "p", "--google_endpoint", server.url]
 
 
-def services_of(root: Path) -> dict[str, dict[str, Any]]:
+def services_of(root):
     """Every service as the files have it."""
     files = [root / split / "schema.json" for split in layout.SPLITS]
     return {raw["service_name"]: raw for file in files for raw in json.loads(file.read_bytes())}
 
 
-def texts_of(root: Path) -> set[str]:
+def texts_of(root):
     """Everything in English that there is to translate."""
     found = set()
     for raw in services_of(root).values():
@@ -66,7 +64,7 @@ def test_a_limit_of_the_day_publishes_nothing_and_loses_nothing(tmp_path):
 
 
 def test_left_in_english_where_that_is_asked_for(tmp_path, sample):
-    def refuse(request: Request) -> str:
+    def refuse(request):
         return "invalid" if request.target == "ja" and any("ferry" in text for text in request.contents) else ""
 
     with GoogleServer(refuse) as server:

@@ -3,7 +3,6 @@
 import json
 import logging
 import shutil
-from pathlib import Path
 
 import pytest
 from kit import refused
@@ -71,7 +70,7 @@ def test_version(capsys):
     assert capsys.readouterr().out.startswith("parapet 0.")
 
 
-def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, capsys, monkeypatch):
+def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PARAPET_WORKER_KEY", "short")
     assert "PARAPET_WORKER_KEY: the key has under 16 characters" in refused("compose", output=tmp_path / "out")
 
@@ -121,7 +120,7 @@ def test_outputs_and_inputs_are_apart(tmp_path, capsys):
     shutil.copytree(sample_root() / "test", corpus / "test")
     (tmp_path / "link").symlink_to(corpus)
 
-    def typos(sgd: Path, output: Path) -> int:
+    def typos(sgd, output):
         return main(["perturb", "typos", "--quiet", "--sgd", str(sgd), "--output", str(output)])
 
     for output in (out, out, corpus / "out", corpus / "out"):

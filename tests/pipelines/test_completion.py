@@ -29,7 +29,7 @@ done
 """
 
 
-def asked(*lines: str, folder: Path | None = None) -> list[list[str]]:
+def asked(*lines, folder=None):
     """What bash offers at the end of each line."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     told = subprocess.run(
@@ -75,7 +75,7 @@ def test_bash_completes_commands_flags_values_and_files(tmp_path):
     ]
 
 
-def leaf(words: list[str]) -> argparse.ArgumentParser:
+def leaf(words):
     """The parser that a command line ends in."""
     found = tree(words)
     for word in words:
@@ -85,7 +85,7 @@ def leaf(words: list[str]) -> argparse.ArgumentParser:
     return found
 
 
-def flags_of(parser: argparse.ArgumentParser) -> set[str]:
+def flags_of(parser):
     return {flag for action in parser._actions for flag in action.option_strings}
 
 
@@ -140,10 +140,10 @@ def test_the_script_is_one_that_the_shell_reads(shell, capsys):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
-def test_another_shell_is_an_error_that_names_those_there_are(capsys):
+def test_another_shell_is_an_error_that_names_those_there_are():
     assert "choose from 'bash', 'zsh', 'fish'" in refused("completion", "cmd")
 
 
-def test_without_argcomplete_the_error_says_how_to_get_it(monkeypatch, capsys):
+def test_without_argcomplete_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "argcomplete.shell_integration", None)
     assert "argcomplete is not installed: pip install argcomplete" in refused("completion", "bash", status=1)

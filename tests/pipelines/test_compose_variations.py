@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import escape
 
 import pyarrow.parquet as pq
@@ -13,7 +11,7 @@ from kit import TWO_WORKERS, files_of, write
 
 from parapet.pipelines.compose_variations import run as command
 from parapet.pipelines.hits import run as hits
-from parapet.schemas.dialogue import Dialogue, read_dialogues
+from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
 from parapet.transforms.crowd.mturk.publish import read_lacks
 
@@ -21,29 +19,29 @@ CROWD = sample_root() / "crowd"
 COLUMNS = ["AssignmentId", "WorkerId", "RequesterAnnotation", "Answer.paraphrase", "Answer.typos", "Answer.simplified"]
 
 
-def run(out: Path, *flags: object) -> int:
+def run(out, *flags):
     return command(["--output", str(out), "--quiet", *map(str, flags)])
 
 
-def rows_of(out: Path) -> list[dict[str, Any]]:
+def rows_of(out):
     return pq.read_table(out / "responses.parquet").to_pylist()
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
+def lines_of(path):
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def sheet(path: Path) -> list[dict[str, str]]:
+def sheet(path):
     return list(csv.DictReader(io.StringIO(path.read_text("utf-8"), newline="")))
 
 
-def write_batch(path: Path, *rows: list[str], columns: list[str] = COLUMNS) -> Path:
+def write_batch(path, *rows, columns=COLUMNS):
     with path.open("w", newline="", encoding="utf-8") as handle:
         csv.writer(handle).writerows([columns, *rows])
     return path
 
 
-def as_api(row: dict[str, str]) -> str:
+def as_api(row):
     """A row of the requester site as the API would give it."""
     fields = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
     answers = "".join(
@@ -222,6 +220,6 @@ def test_answers_to_another_split(real_data, tmp_path, capsys):
     assert "were the tasks made from this --sgd and --split?" in capsys.readouterr().err
 
 
-def sentences(real_data: Path) -> list[tuple[Dialogue, int]]:
+def sentences(real_data):
     dialogues = read_dialogues(sorted((real_data / "sgd" / "dev").glob("dialogues_*.json"))[0])
     return [(one, i) for one in dialogues for i, turn in enumerate(one.turns) if turn.speaker == "USER"]

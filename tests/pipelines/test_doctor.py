@@ -7,13 +7,11 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import write
 
 from parapet.pipelines import doctor
-from parapet.pipelines.doctor import Finding
 from parapet.pipelines.main import main
 from parapet.schemas.errors import DISTRIBUTION
 from parapet.transforms.crowd import worker_ids
@@ -39,7 +37,7 @@ def bare(tmp_path, monkeypatch):
     monkeypatch.delenv(worker_ids.VARIABLE)
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    def refused(*_: Any, **__: Any) -> None:
+    def refused(*_, **__):
         raise AssertionError("the network was asked")
 
     monkeypatch.setattr(socket.socket, "connect", refused)
@@ -48,11 +46,11 @@ def bare(tmp_path, monkeypatch):
     doctor.installed.cache_clear()
 
 
-def absent(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
+def absent(monkeypatch, **versions):
     """As if these distributions were of other versions, or not there (None)."""
     others = {name.replace("_", "-"): given for name, given in versions.items()}
 
-    def told(name: str) -> str:
+    def told(name):
         given = others.get(name, version(name) if name not in others else None)
         if given is None:
             raise PackageNotFoundError(name)
@@ -62,11 +60,11 @@ def absent(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
     doctor.installed.cache_clear()
 
 
-def by_name(findings: list[Finding]) -> dict[str, Finding]:
+def by_name(findings):
     return {one.name: one for one in findings}
 
 
-def report(capsys: pytest.CaptureFixture[str], *flags: str, status: int = 0) -> dict[str, Any]:
+def report(capsys, *flags, status=0):
     assert main(["doctor", "--format", "json", *flags]) == status
     return json.loads(capsys.readouterr().out)
 
@@ -85,7 +83,7 @@ def test_a_core_requirement_that_is_missing_is_a_failure(monkeypatch, capsys):
     assert "The core does not work: see above." in capsys.readouterr().out
 
 
-def specifier_of(name: str) -> str:
+def specifier_of(name):
     return next(str(one.specifier) for one in doctor.requirements_of(DISTRIBUTION) if one.name == name)
 
 
@@ -200,7 +198,7 @@ def test_models_that_come_as_packages(tmp_path, monkeypatch):
 
 
 # config.json, the files beside it; and what is said of the folder.
-FOLDERS: dict[str, tuple[dict[str, Any] | None, list[str], str, str]] = {
+FOLDERS = {
     "t5": (
         {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]},
         ["model.safetensors", "spiece.model"],
@@ -270,7 +268,7 @@ def test_gpus_and_the_torch_that_is_built_for_them(tmp_path, monkeypatch):
     assert doctor._torch().detail.endswith("built for CUDA 12.6; NVIDIA H200: computes on the GPU")
 
 
-def spec_in(folder: Path) -> Any:
+def spec_in(folder):
     from importlib.util import spec_from_file_location
 
     return spec_from_file_location("torch", folder / "__init__.py", submodule_search_locations=[str(folder)])

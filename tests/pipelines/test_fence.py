@@ -8,7 +8,6 @@ import importlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +102,12 @@ FAILURES = {
 ERRORS = [KeyError("port alder"), RecursionError("deep"), UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")]
 
 
-def some(names: Iterable[str], *quick: str) -> list[Any]:
+def some(names, *quick):
     """Names as parameters; all but the quick ones are for ``make test-all``."""
     return [name if name in quick else pytest.param(name, marks=pytest.mark.thorough) for name in names]
 
 
-def found(target: str) -> tuple[Any, str]:
+def found(target):
     """The module or class that has what is named, and its name there."""
     place, _, name = target.rpartition(".")
     try:
@@ -118,15 +117,13 @@ def found(target: str) -> tuple[Any, str]:
         return getattr(importlib.import_module(module), cls), name
 
 
-def poison(
-    patch: pytest.MonkeyPatch, target: str, error: BaseException, victim: str = VICTIM, times: int | None = None
-) -> list[str]:
+def poison(patch, target, error, victim=VICTIM, times=None):
     """Makes a function raise where an argument holds the id; gives a list that has an entry for each time it did."""
     owner, name = found(target)
-    original: Callable[..., Any] = getattr(owner, name)
-    raised: list[str] = []
+    original = getattr(owner, name)
+    raised = []
 
-    def poisoned(*given: Any, **named: Any) -> Any:
+    def poisoned(*given, **named):
         if victim in repr((given, named)) and (times is None or len(raised) < times):
             raised.append(target)
             raise type(error)(*error.args)
@@ -136,11 +133,11 @@ def poison(
     return raised
 
 
-def letters_of(output: Path) -> list[dict[str, str]]:
+def letters_of(output):
     return [json.loads(line) for line in (output / "dead_letters.jsonl").read_bytes().splitlines()]
 
 
-def contents(output: Path) -> dict[str, bytes]:
+def contents(output):
     """The files of a run but for what says why records were left out."""
     files = {name: content for name, content in files_of(output).items() if name != "dead_letters.jsonl"}
     counts = json.loads(files.pop("run.json"))["counts"]
@@ -170,7 +167,7 @@ def without(corpora, tmp_path_factory):
     """The output of a command line on the corpus in which a victim is bad; each is run once."""
     folder, outputs = tmp_path_factory.mktemp("without"), dict[tuple[str, ...], Path]()
 
-    def output_of(argv: list[str], victim: str) -> Path:
+    def output_of(argv, victim):
         key = tuple(argv)
         if key not in outputs:
             output = folder / str(len(outputs))
@@ -181,7 +178,7 @@ def without(corpora, tmp_path_factory):
     return output_of
 
 
-def run(argv: list[str], corpus: Path, output: Path, max_bad: str = "50%", quiet: bool = True) -> int:
+def run(argv, corpus, output, max_bad="50%", quiet=True):
     given = [flag.format(corpus=corpus) for flag in argv]
     return main([*given, "--output", str(output), "--max_bad", max_bad, *(["--quiet"] if quiet else [])])
 
@@ -316,7 +313,7 @@ def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatc
     assert run(argv, corpora / "whole", tmp_path / "clean") == 0
     original, called = files.dialogue_text, list[str]()
 
-    def second(dialogue: dict[str, Any], plain: bool) -> bytes:
+    def second(dialogue, plain):
         called.extend([VICTIM] if dialogue["dialogue_id"] == VICTIM else [])
         if dialogue["dialogue_id"] == VICTIM and len(called) == 2:
             raise KeyError("second")
@@ -348,13 +345,13 @@ LOSSES = {
 }
 
 
-def doubled(patch: pytest.MonkeyPatch, target: str) -> list[Any]:
+def doubled(patch, target):
     """Makes a function do what it did the first time when it is called the second time; gives its calls."""
     owner, name = found(target)
     original = getattr(owner, name)
-    calls: list[Any] = []
+    calls = []
 
-    def replaced(*given: Any) -> Any:
+    def replaced(*given):
         calls.append(given)
         return original(*calls[0 if len(calls) == 2 else -1])
 
@@ -367,7 +364,7 @@ def test_one_lost(name, corpora, tmp_path, monkeypatch, capsys):
     argv, place = LOSSES[name]
     original, calls = files.SetFiles.add, list[Any]()
 
-    def add(*given: Any) -> None:
+    def add(*given):
         calls.append(given)
         if len(calls) != 2:
             original(*given)
@@ -383,7 +380,7 @@ def test_one_lost(name, corpora, tmp_path, monkeypatch, capsys):
 def test_a_chosen_dialogue_lost(corpora, tmp_path, monkeypatch, capsys):
     original = few_shot.texts_of
 
-    def texts_of(joined: Any) -> Any:
+    def texts_of(joined):
         first, *others = original(joined)
         return others if joined[0].startswith("train/") else [first, *others]
 

@@ -2,8 +2,6 @@
 
 import csv
 import json
-from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,12 +16,12 @@ ERROR = KeyError("A2RB7XC0WJHN5S")  # which may be a worker's id
 REPORTED = f"please report it at {ISSUES}\n"
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
+def rows_of(path):
     with path.open(newline="", encoding="utf-8") as handle:
         return list(csv.DictReader(handle))
 
 
-def compose(sample: Path, output: Path) -> int:
+def compose(sample, output):
     crowd = [str(sample / "crowd" / name) for name in ("names.csv", "descriptions.csv")]
     return main(["compose", "--schemas", str(sample), "--responses", *crowd, "--output", str(output), "--quiet"])
 
@@ -148,7 +146,7 @@ def test_a_turn_without_a_page(target, sample, tmp_path, monkeypatch, capsys):
     assert not [*(tmp_path / "out/pages").glob("1_00003*")]
 
 
-NEEDED: dict[str, tuple[list[str], str, str, str]] = {
+NEEDED = {
     "reminders": (
         ["reminders", "--dialogues", "3,0,2"],
         "simulators.reminders.corpus.check_dialogue",
@@ -173,7 +171,7 @@ NEEDED: dict[str, tuple[list[str], str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", some(NEEDED, "statistics"))
-def test_a_record_that_a_run_cannot_do_without_is_named(name, sample, composed, tmp_path, monkeypatch, capsys):
+def test_a_record_that_a_run_cannot_do_without_is_named(name, sample, composed, tmp_path, monkeypatch):
     argv, target, victim, place = NEEDED[name]
     poison(monkeypatch, f"parapet.transforms.{target}", ERROR, victim)
     given = [flag.format(sample=sample, composed=composed) for flag in argv]
@@ -190,7 +188,7 @@ class Broken:
     provider, model, parallel = "broken", "1", 1
     dollars_per_million = 0.0
 
-    def translate(self, texts: list[str], source: str, target: str) -> list[str]:
+    def translate(self, texts, source, target):
         return [{"zh": "x", "en": "y"}[target] + text for text in texts]
 
 
@@ -198,7 +196,7 @@ def test_an_engine_that_raises_costs_its_texts():
     from parapet.transforms.translation.memory import Batch
     from parapet.transforms.translation.translate import Untranslated, _Translate
 
-    translate: Any = _Translate(Broken(), "")  # type: ignore[arg-type]
+    translate = _Translate(Broken(), "")  # type: ignore[arg-type]
     ((outcomes, sent),) = translate._requests(Batch("en", "ja", ("a", "b")))
     assert sent == 0
     assert [type(one) for one in outcomes] == [Untranslated, Untranslated]

@@ -1,8 +1,6 @@
 """``parapet few_shot`` as a person runs it: nested, covering, apart from the tests, the same in any order."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import write
@@ -14,11 +12,11 @@ from parapet.schemas.layout import read_root
 FLAGS = ["--sizes", "1,3,4", "--test", "2"]
 
 
-def run(out: Path, *flags: str) -> int:
+def run(out, *flags):
     return run_named("few_shot", ["--output", str(out), *flags])
 
 
-def dialogues_of(folder: Path) -> list[Any]:
+def dialogues_of(folder):
     return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
 
 

@@ -1,8 +1,6 @@
 """The help of every command: groups, lengths, words, and flags in which ``-`` and ``_`` are alike."""
 
-import argparse
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,7 +13,7 @@ COMMON_LINES, ALL_LINES = 45, 100
 PERTURBATIONS = [plugin.name for plugin in plugins.installed(plugins.PERTURBATIONS) if plugin.built_in]
 
 
-def commands() -> Iterator[tuple[str, str]]:
+def commands():
     for pipeline in PIPELINES:
         yield from ((pipeline, action) for action in actions_of(pipeline) or ("",))
     yield from (("perturb", name) for name in PERTURBATIONS)
@@ -34,7 +32,7 @@ def parser(request):
     return parser_of(*COMMANDS[request.param])
 
 
-def long_flags(parser: argparse.ArgumentParser) -> list[str]:
+def long_flags(parser):
     return [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
 
 

@@ -55,7 +55,7 @@ def test_flags_reach_manifest_and_plan(tmp_path):
     assert (plan["fee_rate"], plan["total"]["reward"], plan["total"]["fees"]) == ("0.40", "30.00", "12.00")
 
 
-def test_cues_come_from_a_file_and_are_in_the_options(tmp_path, capfd):
+def test_cues_come_from_a_file_and_are_in_the_options(tmp_path):
     cues = tmp_path / "cues.csv"
     cues.write_text("service_name,cue\nParcels_1,a service like UPS & <DHL>\n")
     flags = ["--schemas", str(schema_file(tmp_path, service(), service("Letters_1", description="Has a part_1")))]
@@ -91,7 +91,7 @@ def test_a_large_service_is_split_and_a_smaller_rerun_removes_the_parts(tmp_path
     assert not (out / "pages/Parcels_1.names.2.html").exists()
 
 
-def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path, caplog):
+def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path):
     out = tmp_path / "out"
     schemas = schema_file(tmp_path, service(intents=[{"name": "SendParcel", "description": ""}]))
     assert main(["hits", "--schemas", str(schemas), "--output", str(out)]) == 0
@@ -112,7 +112,7 @@ def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(rewritten, tmp_path, 
     assert f"{float(plan['total']['cost']):,.2f}" in capsys.readouterr().out
 
 
-def test_splits_that_share_ids_are_told(tmp_path, caplog):
+def test_splits_that_share_ids_are_told(tmp_path):
     out = tmp_path / "out"
     splits = ["--dialogues", *(str(sample_root() / split) for split in SPLITS)]
     assert main(["hits", "--task", "rewrites", *splits, "--output", str(out)]) == 0
@@ -153,7 +153,7 @@ def test_schema_pages_know_nothing_of_rewrites(made):
         (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
     ],
 )
-def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, capfd, monkeypatch, flags, message):
+def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out"
     assert message in refused("hits", *flags, output=out)

@@ -20,10 +20,10 @@ from parapet.schemas.errors import InputError, MissingExtra, install_line
     ("error", "status"), [(MissingExtra("boto3", "mturk"), 2), (InputError("no such key", "a.csv"), 1)]
 )
 def test_a_missing_extra_is_the_user_s_whenever_it_is_found(error, status, capsys):
-    def act(*_: object) -> int:
+    def act(*_):
         raise error
 
-    def check(_: object) -> None:
+    def check(_):
         raise error
 
     parser = StrictParser("practice", "Nothing.", "  parapet practice")
@@ -75,7 +75,7 @@ def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, capfd, comman
     assert f"{flag} takes variants of the schemas" in error
 
 
-def test_statistics_are_of_schema_variants(typos, tmp_path, capfd):
+def test_statistics_are_of_schema_variants(typos, tmp_path):
     assert "holds what 'parapet perturb typos' wrote" in refused("statistics", variants=typos, output=tmp_path / "out")
 
 
@@ -106,7 +106,7 @@ def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample, capfd):
     assert re.fullmatch("and [0-9]+ more", lines[-1])
 
 
-def test_a_file_without_dialogues_makes_no_tasks(tmp_path, capfd):
+def test_a_file_without_dialogues_makes_no_tasks(tmp_path):
     (tmp_path / "examples.json").write_text("[]")
     flags = ["--task", "rewrites", "--dialogues", str(tmp_path / "examples.json"), "--workers", "1", "--quiet"]
     told = refused("hits", *flags, output=tmp_path / "out", status=1)
@@ -123,7 +123,7 @@ def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path, capfd):
     assert "; 'parapet perturb typos' wrote this folder" in told
 
 
-def test_pages_are_no_texts_and_no_variants(tmp_path, sample, capfd):
+def test_pages_are_no_texts_and_no_variants(tmp_path, sample):
     """Files that some flag once took for lines of text, or never looked at."""
     page, out = tmp_path / "page.html", ["--output", str(tmp_path / "out"), "--quiet"]
     page.write_text("<!doctype html>\n<p>Hello there</p>\n", encoding="utf-8")

@@ -3,8 +3,6 @@
 import copy
 import hashlib
 import json
-from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,24 +16,24 @@ KINDS = ("typos", "verbose", "simple", "paraphrase")
 RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}
 
 
-def run(out: Path, *flags: str) -> int:
+def run(out, *flags):
     return main(["language_variations", "--output", str(out), *flags])
 
 
-def rows_of(out: Path, kind: str) -> dict[tuple[str, int], dict[str, Any]]:
+def rows_of(out, kind):
     rows = [
         row for path in sorted((out / kind / "turns").rglob("*.parquet")) for row in pq.read_table(path).to_pylist()
     ]
     return {(row["dialogue_id"], row["turn"]): row for row in rows}
 
 
-def dialogues_of(folder: Path) -> dict[str, Any]:
+def dialogues_of(folder):
     """By id, of all files."""
     files = sorted(folder.glob("*/dialogues_*.json"))
     return {one["dialogue_id"]: one for file in files for one in json.loads(file.read_bytes())}
 
 
-def user_turns(dialogues: dict[str, Any]) -> dict[tuple[str, int], Any]:
+def user_turns(dialogues):
     return {
         (name, i): turn
         for name, dialogue in dialogues.items()
@@ -44,14 +42,14 @@ def user_turns(dialogues: dict[str, Any]) -> dict[tuple[str, int], Any]:
     }
 
 
-def write_corpus(root: Path, *files: list[Any]) -> Path:
+def write_corpus(root, *files):
     write(root / "test" / "schema.json", (sample_root() / "test" / "schema.json").read_bytes())
     for i, dialogues in enumerate(files, 1):
         (root / "test" / f"dialogues_{i:03}.json").write_text(json.dumps(dialogues))
     return root
 
 
-def turn_of(utterance: str, *spans: tuple[str, int, int], **values: list[str]) -> dict[str, Any]:
+def turn_of(utterance, *spans, **values):
     frame = {
         "service": "Repairs_1",
         "slots": [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans],
@@ -61,7 +59,7 @@ def turn_of(utterance: str, *spans: tuple[str, int, int], **values: list[str]) -
     return {"speaker": "USER", "utterance": utterance, "frames": [frame]}
 
 
-def check_sets(root: Path, out: Path, kinds: tuple[str, ...] = KINDS, perturbed: bool = False) -> None:
+def check_sets(root, out, kinds=KINDS, perturbed=False):
     """Every file against a plain reading of the corpus: only user turns differ, and only as their rows say."""
     before = dialogues_of(root)
     turns = user_turns(before)
@@ -78,7 +76,7 @@ def check_sets(root: Path, out: Path, kinds: tuple[str, ...] = KINDS, perturbed:
         check_mixes(before, after, rows, out, kind)
 
 
-def check_turn(old: Any, new: Any, row: dict[str, Any], perturbed: bool) -> None:
+def check_turn(old, new, row, perturbed):
     edits = [Edit(one["start"], one["end"], one["after"]) for one in row["operations"]]
     assert all(old["utterance"][one["start"] : one["end"]] == one["before"] for one in row["operations"])
     assert edited(old["utterance"], edits) == new["utterance"] == row["utterance"]
@@ -94,11 +92,11 @@ def check_turn(old: Any, new: Any, row: dict[str, Any], perturbed: bool) -> None
     assert [{**frame, "slots": 0} for frame in new["frames"]] == [{**frame, "slots": 0} for frame in old["frames"]]
 
 
-def check_mixes(before: Any, full: Any, rows: Any, out: Path, kind: str) -> None:
+def check_mixes(before, full, rows, out, kind):
     """The mixes by a sort of all turns at once, whose order is a plain hash."""
     can = [place for place, row in rows.items() if row["status"] == "varied"]
 
-    def drawn(place: tuple[str, int]) -> bytes:
+    def drawn(place):
         return hashlib.blake2b(f"0\0env\0{place[0]}\0{place[1]}".encode(), digest_size=16).digest()
 
     ordered = sorted(can, key=drawn)

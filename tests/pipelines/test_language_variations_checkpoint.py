@@ -1,8 +1,5 @@
 """``parapet language_variations --engine checkpoint``: paraphrases by a T5 that the test trains on a few turns."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from kit import write
 
@@ -21,7 +18,7 @@ LEARNED = {
 }
 
 
-def train(folder: Path) -> None:
+def train(folder):
     """Teaches a tiny T5 the pairs by heart."""
     import torch
     from transformers import AutoTokenizer, T5ForConditionalGeneration
@@ -49,7 +46,7 @@ def checkpoint(tmp_path_factory):
     return folder
 
 
-def by_text(rows: dict[Any, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def by_text(rows):
     return {row["original"]: row for row in rows.values()}
 
 

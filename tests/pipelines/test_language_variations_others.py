@@ -2,18 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from kit import TWO_WORKERS
-from libretranslate_server import LibreTranslateServer, Request
+from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
 from parapet.pipelines.main import main
-from parapet.schemas.dialogue import Dialogue, read_dialogues
+from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
 from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.perturbation.user_turns import Edit, edited, user_turns
@@ -23,19 +20,19 @@ from parapet.transforms.perturbations.variations import Verbose
 Turn = tuple[str, int]
 
 
-def run(out: Path, *flags: str) -> int:
+def run(out, *flags):
     return main(["language_variations", "--output", str(out), *flags])
 
 
-def rows_of(out: Path, kind: str) -> dict[Turn, dict[str, Any]]:
-    rows: dict[Turn, dict[str, Any]] = {}
+def rows_of(out, kind):
+    rows = {}
     for path in sorted((out / kind / "turns").rglob("*.parquet")):
         assert pq.read_schema(path).equals(PERTURBED_TURNS)
         rows |= {(row["dialogue_id"], row["turn"]): row for row in pq.read_table(path).to_pylist()}
     return rows
 
 
-def turns_of(files: Iterable[Path]) -> dict[Turn, dict[str, Any]]:
+def turns_of(files):
     """The user's, as the files have them."""
     return {
         (dialogue["dialogue_id"], i): turn
@@ -46,16 +43,16 @@ def turns_of(files: Iterable[Path]) -> dict[Turn, dict[str, Any]]:
     }
 
 
-def dialogues() -> list[Dialogue]:
+def dialogues():
     """The sample's test dialogues."""
     return read_dialogues(sample_root() / "test" / "dialogues_001.json")
 
 
-def originals() -> dict[Turn, dict[str, Any]]:
+def originals():
     return turns_of([sample_root() / "test" / "dialogues_001.json"])
 
 
-def check_set(before: dict[Turn, dict[str, Any]], out: Path, kind: str) -> dict[Turn, dict[str, Any]]:
+def check_set(before, out, kind):
     """Every turn against its row: edits lead from one text to the other, and every span has the text that it had."""
     after, rows = turns_of(sorted((out / kind).glob("*/dialogues_*.json"))), rows_of(out, kind)
     assert list(after) == list(before) == list(rows)
@@ -72,7 +69,7 @@ def check_set(before: dict[Turn, dict[str, Any]], out: Path, kind: str) -> dict[
     return rows
 
 
-def lines_of() -> list[dict[str, Any]]:
+def lines_of():
     """The sample's turns made verbose by our rules, as somebody else would send them."""
     turns = [(said, Verbose().vary(said)) for one in dialogues() for said in user_turns(one)]
     return [
@@ -134,7 +131,7 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     fault = ["banned"]
 
-    def cut(request: Request) -> str:
+    def cut(request):
         return fault[0] if request.source != "en" else ""
 
     with LibreTranslateServer(cut) as server:

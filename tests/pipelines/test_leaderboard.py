@@ -4,10 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
 from html.parser import HTMLParser
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import write
@@ -20,7 +17,7 @@ EVIL = "<script>alert(1)</script>"
 JGA = "joint_goal_accuracy"
 
 
-def predicted(folder: Path, corpora: Any, wrong: int = 0) -> None:
+def predicted(folder, corpora, wrong=0):
     """States and responses: the reference's, but in the first ``wrong`` user turns of dialogues of the noisy set."""
     for name in SETS:
         dialogues = json.loads(json.dumps(corpora[name]["test"]["dialogues_001.json"]))
@@ -40,7 +37,7 @@ def predicted(folder: Path, corpora: Any, wrong: int = 0) -> None:
             write(folder / kind / name / "test" / file, text)
 
 
-def described(folder: Path, **change: str) -> None:
+def described(folder, **change):
     """Replaces lines of the template: ``system`` to a TOML value."""
     path = folder / "submission.toml"
     text = path.read_text()
@@ -53,19 +50,19 @@ def described(folder: Path, **change: str) -> None:
 class Place:
     """A release, and submissions to it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self.root, self.corpora = root, sample_corpora(3)
         self.release = write_release(root / "releases", self.corpora, {})
         self.submissions = root / "submissions"
 
-    def submit(self, name: str, wrong: int = 0, **change: str) -> Path:
+    def submit(self, name, wrong=0, **change):
         folder = self.submissions / name
         assert run(["--release", str(self.release), "--template", "--output", str(folder), "--quiet"]) == 0
         predicted(folder, self.corpora, wrong)
         described(folder, **change)
         return folder
 
-    def board(self, out: str = "board", *flags: str) -> int:
+    def board(self, out="board", *flags):
         argv = [
             "--release",
             str(self.release),
@@ -106,20 +103,20 @@ def place(tmp_path_factory):
     return place
 
 
-def published(place: Place) -> Any:
+def published(place):
     return json.loads((place.root / "board" / "leaderboard.json").read_bytes())
 
 
 class Page(HTMLParser):
     """The tags of a page, and where its links lead."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         super().__init__()
         self.tags: set[str] = set()
         self.links: list[str] = []
         self.feed(path.read_text())
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
         assert not [name for name, _ in attrs if name.startswith("on")]
         self.links += [value or "" for name, value in attrs if name in ("href", "src")]
@@ -146,7 +143,7 @@ def test_the_pages_are_harmless(place):
 def test_only_what_changed_is_scored_again(place):
     out = place.root / "board"
 
-    def contents() -> dict[str, tuple[bytes, int]]:
+    def contents():
         files = (path for path in sorted(out.rglob("*")) if path.is_file())
         return {str(path.relative_to(out)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
@@ -243,7 +240,7 @@ def test_labels_that_participants_do_not_have(tmp_path, capfd):
     assert "set 'noisy' has other dialogues than in" in capfd.readouterr().err
 
 
-BAD: dict[str, tuple[Callable[[str], str], str]] = {
+BAD = {
     "no system": (
         lambda text: text.replace("system =", "name ="),
         "Object missing required field `system`|unknown field",

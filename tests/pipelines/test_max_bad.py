@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 from kit import refused
@@ -21,7 +20,7 @@ PIPELINES = {
 }
 
 
-def spoiled(sample: Path, root: Path, share: float) -> Path:
+def spoiled(sample, root, share):
     """The sample, of each file so many dialogues without turns."""
     shutil.copytree(sample, root)
     for path in root.glob("*/dialogues_*.json"):
@@ -33,7 +32,7 @@ def spoiled(sample: Path, root: Path, share: float) -> Path:
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-def test_nothing_made_is_a_failure(pipeline, sample, tmp_path, capsys):
+def test_nothing_made_is_a_failure(pipeline, sample, tmp_path):
     root = spoiled(sample, tmp_path / "sgd", 1)
     for split in ("train", "dev", "test"):
         (tmp_path / "x/v1" / split).mkdir(parents=True)
@@ -68,5 +67,5 @@ def test_no_file_and_no_dialogue(sample, tmp_path, capsys):
         ("few", "'few' is no share"),
     ],
 )
-def test_what_is_no_share(share, said, tmp_path, capsys):
+def test_what_is_no_share(share, said, tmp_path):
     assert f"argument --max_bad: {said}" in refused("unseen_services", f"--max_bad={share}", output=tmp_path / "out")

@@ -2,8 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
@@ -20,17 +18,17 @@ from parapet.transforms.perturbations.ood.plan import FALLBACKS
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
 
 
-def run(out: Path, *flags: str) -> int:
+def run(out, *flags):
     split = [] if "--split" in flags else ["--split", "train,test"]
     return main(["ood", "--output", str(out), *split, *flags])
 
 
-def dialogues_of(folder: Path, split: str) -> dict[str, Any]:
+def dialogues_of(folder, split):
     files = sorted((folder / split).glob("dialogues_*.json"))
     return {one["dialogue_id"]: one for file in files for one in json.loads(file.read_bytes())}
 
 
-def rows_of(out: Path, name: str, split: str) -> list[dict[str, Any]]:
+def rows_of(out, name, split):
     files = sorted((out / name / "turns" / split).glob("*.parquet"))
     assert all(pq.read_schema(file).equals(OOD_TURNS) for file in files)
     return [row for file in files for row in pq.read_table(file).to_pylist()]
@@ -64,7 +62,7 @@ def test_card_and_page(made):
     assert json.loads((made / "statistics.json").read_bytes())["overlapping"] == 0
 
 
-def check_uses(out: Path, name: str, split: str, rows: list[dict[str, Any]], most: int) -> None:
+def check_uses(out, name, split, rows, most):
     """Numbers, page and card say how often utterances are used; none is twice in a dialogue, or too often."""
     uses = Counter(key_of(row["utterance"]) for row in rows)
     assert max(uses.values()) <= most

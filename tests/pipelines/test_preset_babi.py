@@ -1,6 +1,5 @@
 """``--preset table8`` and ``table9`` against Bordes, Boureau and Weston 2017, Tables 1, 8, 9 and 10."""
 
-import argparse
 import json
 
 import pytest
@@ -37,7 +36,7 @@ ROWS += [("memn2n", "table9", *row.split()) for row in TABLE_9.splitlines()]
 PUBLISHED_VOCABULARY, PUBLISHED_CANDIDATES = 3_747, 4_212  # Table 1, tasks 1 to 5
 
 
-def parsed(model: str, *argv: str, name: str = "chats") -> argparse.Namespace:
+def parsed(model, *argv, name="chats"):
     files = ["--train", f"babi-{name}-trn.txt", "--dev", f"babi-{name}-dev.txt", "--candidates", "c", "--output", "o"]
     return family_of(model).train_parser().parse([*files, *argv])[0]
 

@@ -1,7 +1,5 @@
 """``--preset raddle`` and ``--preset soloist`` of soloist against RADDLE (Peng et al. 2021), section 5."""
 
-import argparse
-
 from parapet.evaluation.models.configs import SoloistConfig
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
@@ -9,12 +7,12 @@ from parapet.pipelines.models import family_of
 EPOCHS, BATCH_SIZE, RATE = 20, 1, 5e-5  # section 5
 
 
-def flags(*argv: str) -> argparse.Namespace:
+def flags(*argv):
     given = ["--checkpoint", "gpt2", "--output", "out", *argv]
     return family_of("soloist").train_parser().parse(given)[0]
 
 
-def config(*argv: str) -> SoloistConfig:
+def config(*argv):
     return read_config(SoloistConfig, flags(*argv), device="cpu")
 
 

@@ -1,9 +1,6 @@
 """``--preset sgsacc`` of ft_t5 and pt_t5 against SGSAcc (Chen, Lin and Byrne 2023), section 3 and Appendix E."""
 
-import argparse
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -28,12 +25,12 @@ TRAIN_TURNS = 164_982  # section 4
 MODELS = ("ft_t5", "pt_t5")
 
 
-def flags(model: str, *argv: str) -> argparse.Namespace:
+def flags(model, *argv):
     given = ["--preset", "sgsacc", "--checkpoint", "t5-small", "--output", "out", *argv]
     return family_of(model).train_parser().parse(given)[0]
 
 
-def config(model: str) -> GenerationConfig:
+def config(model):
     return read_config(GenerationConfig, flags(model), model=model, device="cpu")
 
 
@@ -96,6 +93,6 @@ def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder)
     assert again == {place: row["utterance"] for place, row in both.items()}
 
 
-def rows_of(out: Path) -> dict[tuple[str, int], dict[str, Any]]:
+def rows_of(out):
     lines = (out / "predictions" / "original" / "test" / "utterances.jsonl").read_text().splitlines()
     return {(row["dialogue_id"], row["turn"]): row for row in map(json.loads, lines)}

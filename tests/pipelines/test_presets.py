@@ -1,7 +1,5 @@
 """``--preset``, ``--steps`` and what goes with them: which flag wins, and what is refused."""
 
-import argparse
-
 import pytest
 
 from parapet.evaluation.models.configs import T5DstConfig
@@ -10,11 +8,11 @@ from parapet.pipelines.models import family_of
 from parapet.pipelines.models.presets import TrainingParser
 
 
-def parsed(*argv: str, model: str = "t5dst") -> argparse.Namespace:
+def parsed(*argv, model="t5dst"):
     return family_of(model).train_parser().parse(["--checkpoint", "t5", "--output", "out", *argv])[0]
 
 
-def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def refused(capsys, *argv):
     with pytest.raises(SystemExit) as stop:
         parsed(*argv)
     assert stop.value.code == 2

@@ -9,7 +9,6 @@ import pty
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 from parapet.pipelines import progress
 from parapet.pipelines.command import configure_logging
@@ -18,18 +17,18 @@ from parapet.pipelines.progress import Display, Event
 
 
 class Clock:
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 100.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 class FakeTerminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
-    def screen(self) -> list[str]:
+    def screen(self):
         """The lines that it shows, without those that are empty."""
         return [line for line in screen_of(self.getvalue()) if line]
 
@@ -87,13 +86,13 @@ main(sys.argv[1:])
 """
 
 
-def rewrite(sample: Path, out: Path, *flags: str) -> int:
+def rewrite(sample, out, *flags):
     """Three dialogue files, to the variant that the sample itself is."""
     return main(["rewrite", "--sgd", str(sample), "--variants", str(sample), "--output", str(out), *flags])
 
 
 def test_a_run_counts_its_dialogues(sample, tmp_path, monkeypatch):
-    events: list[Event] = []
+    events = []
     monkeypatch.setattr(progress, "sink", events.append)
     assert rewrite(sample, tmp_path / "out", "--quiet") == 0
     counted = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["dialogues"]
@@ -119,7 +118,7 @@ def test_heartbeats_of_a_run(sample, tmp_path, monkeypatch, capfd):
 _PARTS = re.compile(r"\x1b\[(\d*)([AK])|\x1b\[[?\d;]*[a-zA-Z]|(\r)|(\n)|([^\x1b\r\n]+)")
 
 
-def screen_of(written: str) -> list[str]:
+def screen_of(written):
     """The lines that a terminal shows of what was written to it."""
     lines, row, column = [""], 0, 0
     for number, code, back, down, text in _PARTS.findall(written):

@@ -1,8 +1,6 @@
 """``parapet restaurants`` as a person runs it: the published files, the corpora, the numbers, any sharding."""
 
 from collections import Counter
-from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -15,7 +13,6 @@ from parapet.transforms.simulators.babi_format import (
     SPLITS,
     TASKS,
     BabiDialogue,
-    Fact,
     dialogues_name,
     parse_candidates,
     parse_dialogues,
@@ -47,7 +44,7 @@ values = ["single", "double", "suite"]
 """
 
 
-def run(out: Path, *flags: str) -> int:
+def run(out, *flags):
     return run_restaurants(["--output", str(out), *flags])
 
 
@@ -58,7 +55,7 @@ def output(tmp_path_factory):
     return out
 
 
-def sets(folder: Path) -> dict[tuple[int, str], list[BabiDialogue]]:
+def sets(folder):
     return {
         (task, split): list(parse_dialogues((folder / dialogues_name(task, split)).read_bytes()))
         for task in TASKS
@@ -78,7 +75,7 @@ def test_published_files(output):
             assert set(dialogue.facts) <= facts
     # Who says what is the same with disfluencies, but for the user's words.
     plus = sets(output / "babi_plus")
-    changed: Counter[bool] = Counter()
+    changed = Counter()
     for key, dialogues in found.items():
         for old, new in zip(dialogues, plus[key], strict=True):
             assert old.facts == new.facts
@@ -146,9 +143,9 @@ def test_the_published_structure(real_data):
     published = read_values(parse_facts((real_data / "babi" / FACTS).read_bytes()))
     own = read_values(knowledge_base(world))
     for task in (1, 4):
-        theirs: Counter[Shape] = Counter()
-        ours: Counter[Shape] = Counter()
-        wordings: tuple[set[str], set[str]] = set(), set()
+        theirs = Counter()
+        ours = Counter()
+        wordings = set(), set()
         repeated = 0
         for split, short in SPLITS.items():
             path = real_data / "babi" / f"dialog-babi-task{task}{short}.txt"
@@ -174,10 +171,10 @@ def test_the_published_structure(real_data):
         check_figures(task, theirs, repeated)
 
 
-def check_figures(task: int, found: "Counter[Shape]", repeated: int) -> None:
+def check_figures(task, found, repeated):
     """What the simulator's statistics say of the published files is so."""
     figures, means = PUBLISHED_STRUCTURE[task], PUBLISHED[task]
-    shares: Counter[str] = Counter()
+    shares = Counter()
     for key, n in found.items():
         shares[str(len(key.what)) if task == 1 else "+".join(sorted(key.what, reverse=True))] += n
     drawn = figures["given" if task == 1 else "asked"]
@@ -198,12 +195,12 @@ class Shape(NamedTuple):
     what: tuple[str, ...]
 
 
-def read_values(facts: Iterable[Fact]) -> dict[str, str]:
+def read_values(facts):
     """Each value of a field to the field."""
     return {one.value: one.relation for one in facts if one.relation in FIELDS}
 
 
-def shape(dialogue: BabiDialogue, fields: dict[str, str]) -> Shape:
+def shape(dialogue, fields):
     exchanges = dialogue.exchanges
     what = tuple(sorted(fields[word] for word in exchanges[1].user.split() if word in fields))
     if dialogue.facts:
@@ -212,7 +209,7 @@ def shape(dialogue: BabiDialogue, fields: dict[str, str]) -> Shape:
     return Shape(len(exchanges), sum(one.user == SILENCE for one in exchanges), len(dialogue.facts), what)
 
 
-def wordings_of(dialogue: BabiDialogue, fields: dict[str, str]) -> list[str]:
+def wordings_of(dialogue, fields):
     """What the user says, but for the request, with the field in place of a value."""
     users = [one.user for i, one in enumerate(dialogue.exchanges) if i != 1 and one.user != SILENCE]
     return [" ".join(fields.get(word, word) for word in user.split()) for user in users]

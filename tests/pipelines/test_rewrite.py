@@ -5,9 +5,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import files_of, write
@@ -18,7 +15,7 @@ from parapet.schemas import layout
 from parapet.transforms.variants.matching import compose_variant
 
 
-def variant_of(raw: dict[str, Any], variant: int) -> dict[str, Any]:
+def variant_of(raw, variant):
     """v1: every slot has its neighbour's name, the first two intents swap; v2: new names."""
     slots = [slot["name"] for slot in raw["slots"]]
     intents = [intent["name"] for intent in raw["intents"]]
@@ -41,16 +38,16 @@ def corpus(tmp_path, sample):
     return tmp_path
 
 
-def flags_of(corpus: Path, *flags: str, out: str = "out") -> list[str]:
+def flags_of(corpus, *flags, out="out"):
     places = ["--sgd", str(corpus / "sgd"), "--variants", str(corpus / "variants"), "--output", str(corpus / out)]
     return ["rewrite", *places, *flags]
 
 
-def run(corpus: Path, *flags: str, out: str = "out") -> int:
+def run(corpus, *flags, out="out"):
     return main(flags_of(corpus, *flags, out=out))
 
 
-def edit(path: Path, change: Callable[[Any], object]) -> None:
+def edit(path, change):
     what = json.loads(path.read_bytes())
     change(what)
     path.write_text(json.dumps(what))
@@ -78,7 +75,7 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus, capsys):
 
 
 def test_many_bad_dialogues_are_counted_and_the_first_told(corpus, capsys):
-    def strip(dialogues: list[Any]) -> None:
+    def strip(dialogues):
         for dialogue in dialogues[:5]:
             del dialogue["turns"]
 
@@ -107,7 +104,7 @@ def test_no_name_leads_out_of_the_output(corpus, tmp_path):
 def test_intents_that_no_schema_has_are_told(corpus, capsys):
     """MultiWOZ 2.2 has find_taxi, which its schema lacks; the published generator leaves such a name as it is."""
 
-    def rename(dialogues: list[Any]) -> None:
+    def rename(dialogues):
         dialogues[0]["turns"][0]["frames"][0]["state"]["active_intent"] = "find_taxi"
 
     edit(corpus / "sgd/dev/dialogues_001.json", rename)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from functools import partial
-from typing import Any
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -45,7 +44,7 @@ LISTS = {"--environment_options": "docker_container_image=parapet", "--experimen
 SWITCHES = ("--flink_submit_uber_jar", "--spark_submit_uber_jar")
 
 
-def options_of(*flags: str) -> dict[str, Any]:
+def options_of(*flags):
     """What Beam makes of the flags that a command's parser leaves."""
     _, rest = Parser("name", "what", "example").parse(["--output", "out", *flags])
     return PipelineOptions(rest).get_all_options()
@@ -85,7 +84,7 @@ def test_a_mistyped_flag_of_a_runner(capsys):
         ["--runner=BundleBasedDirectRunner"],
     ],
 )
-def test_runners_that_lose_data_are_refused(flags, tmp_path, capsys):
+def test_runners_that_lose_data_are_refused(flags, tmp_path):
     told = refused("compose", *flags, output=tmp_path / "out")
     assert "Runner loses data without an error: it does not run all branches" in told
     assert not (tmp_path / "out").exists()
@@ -98,7 +97,7 @@ def endpoint():
         yield f"localhost:{server.getsockname()[1]}"
 
 
-def check(*flags: str, output: str = "out", **inputs: str) -> None:
+def check(*flags, output="out", **inputs):
     runners.check(PipelineOptions(list(flags)), output, [(f"--{flag}", path) for flag, path in inputs.items()])
 
 
@@ -169,7 +168,7 @@ def test_a_killed_worker_process_ends_the_run(tmp_path):
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
 
 
-def _workers_of(process: int) -> list[int]:
+def _workers_of(process):
     """The worker processes of a command, below those that supervise them."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args=", "-ww"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]

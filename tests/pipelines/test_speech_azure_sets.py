@@ -2,9 +2,6 @@
 
 import json
 import zlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import kit
 import pytest
@@ -24,16 +21,16 @@ def some(tmp_path_factory):
     return three_dialogues(tmp_path_factory)
 
 
-def mishears(word: str, snr: float) -> str:
+def mishears(word, snr):
     """More words are lost the louder the noise is; which, a hash says."""
     return word if zlib.crc32(word.encode()) % 100 >= 100 - 4 * snr else "what"
 
 
-def azure(server: AzureSpeechServer) -> list[str]:
+def azure(server):
     return ["--engine", "azure", "--azure_endpoint", server.url, "--noise", "white", "--snr", "24,12", "--wer", "0.2"]
 
 
-def run(out: Path, server: AzureSpeechServer, *flags: str, status: int = 0, **options: Any) -> kit.Result:
+def run(out, server, *flags, status=0, **options):
     return kit.run("speech_errors", *azure(server), *flags, output=out, status=status, **options)
 
 
@@ -47,7 +44,7 @@ def quick(monkeypatch):
         monkeypatch.setattr(engine, "__init__", impatient(engine.__init__))
 
 
-def impatient(init: Callable[..., None]) -> Callable[..., None]:
+def impatient(init):
     return lambda self, *args, **given: init(self, *args, **{**given, "patience": 0, "seconds": 5})
 
 

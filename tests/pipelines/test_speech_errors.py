@@ -34,7 +34,7 @@ def heard(some, tmp_path_factory):
     return out
 
 
-def errors_of(said: list[str], heard: list[str]) -> int:
+def errors_of(said, heard):
     aligned = align(said, heard)
     return aligned.substitutions + aligned.deletions + aligned.insertions
 
@@ -48,7 +48,7 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
     espeak.open()
     sphinx.open()
     rules = load_normalisation()
-    wrong: dict[str, dict[tuple[str, int], int]] = {}
+    wrong = {}
     for set_name, target in (("SR-10", 0.1), ("SR-30", 0.3)):
         written = dialogues_of(heard / set_name)
         rows = {(row["dialogue_id"], row["turn"]): row for row in both(heard, set_name)}
@@ -83,7 +83,7 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
 def test_turns_are_heard_through_what_a_plain_search_chooses(heard):
     """Of the noises that a turn was heard through, which the cache knows, the nearest to its draw's share of errors."""
     made = json.loads((heard / "calibration.json").read_bytes())
-    kept: dict[str, int] = {}
+    kept = {}
     for file in (heard / ".heard" / "heard").glob("*.json"):
         kept |= {one["audio"]: one["words"] for one in json.loads(file.read_bytes()).values()}
     speak = Espeak()

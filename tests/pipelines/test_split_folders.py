@@ -1,6 +1,5 @@
 """A split's folder, or its schema, is accepted where a corpus is; and whose dialogues are meant where nobody says."""
 
-import argparse
 import json
 import shutil
 from importlib import import_module
@@ -53,7 +52,7 @@ def test_rewrite(sgd, given, out, sample, variants, tmp_path):
         assert (tmp_path / "out" / out / name).read_bytes() == (tmp_path / "whole/v1/dev" / name).read_bytes()
 
 
-def test_variants_of_other_splits_are_told_at_once(sample, variants, tmp_path, capsys):
+def test_variants_of_other_splits_are_told_at_once(sample, variants, tmp_path):
     shutil.copytree(variants / "v1/train", tmp_path / "variants/v1/train")
     flags = ["--sgd", str(sample / "test"), "--variants", str(tmp_path / "variants"), "--output", str(tmp_path / "out")]
     told = refused("rewrite", *flags)
@@ -81,10 +80,10 @@ def test_statistics(sample, variants, tmp_path):
     assert found["unseen_services"] == sum(one.service_name not in known for one in of_dev)
 
 
-def parsers() -> dict[str, argparse.ArgumentParser]:
+def parsers():
     """Of every pipeline that takes ``--split``."""
     names = ("language_variations", "ood", "rewrite", "speech_errors", "unseen_entities")
-    found: dict[str, argparse.ArgumentParser] = {name: perturb.parser(name) for name in names}
+    found = {name: perturb.parser(name) for name in names}
     modules = [*PIPELINES, *(f"train.{model}" for model in MODELS), "evaluate.dst", "evaluate.generation"]
     for name in [*modules, "evaluate.ood", "evaluate.response"]:
         try:
@@ -115,7 +114,7 @@ def test_one_default_for_all():
     )
 
 
-def test_an_absent_split_is_told_with_those_that_are_there(sample, tmp_path, capsys):
+def test_an_absent_split_is_told_with_those_that_are_there(sample, tmp_path):
     shutil.copytree(sample / "dev", tmp_path / "sgd/dev")
     for flags in (
         ["language_variations"],

@@ -5,15 +5,13 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from parapet.pipelines.main import main
 
 
-def a_service(name: str, slots: dict[str, str], intents: dict[str, str], description: str) -> dict[str, Any]:
+def a_service(name, slots, intents, description):
     return {
         "service_name": name,
         "description": description,
@@ -52,12 +50,12 @@ TRAINS = a_service(
 )
 
 
-def variant_of(service: dict[str, Any], suffix: str, more: str) -> dict[str, Any]:
+def variant_of(service, suffix, more):
     """The service with ``more`` behind its names and descriptions."""
     text = json.dumps(service)
     for slot in service["slots"]:
         text = text.replace(f'"{slot["name"]}"', f'"{slot["name"]}_{more}"')
-    made: dict[str, Any] = json.loads(text)
+    made = json.loads(text)
     made["service_name"] += suffix
     made["description"] += f" {more}"
     for element in made["slots"] + made["intents"]:
@@ -67,7 +65,7 @@ def variant_of(service: dict[str, Any], suffix: str, more: str) -> dict[str, Any
     return made
 
 
-def write(root: Path, **splits: list[dict[str, Any]]) -> Path:
+def write(root, **splits):
     for split, services in splits.items():
         path = root / split / "schema.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,16 +86,16 @@ def corpus(tmp_path):
     return tmp_path
 
 
-def run(corpus: Path, *flags: str, out: str = "out", quiet: bool = True) -> int:
+def run(corpus, *flags, out="out", quiet=True):
     argv = ["--sgd", str(corpus / "sgd"), "--variants", str(corpus / "variants"), "--output", str(corpus / out), *flags]
     return main(["statistics", *argv, *(["--quiet"] if quiet else [])])
 
 
-def statistics_of(folder: Path) -> dict[str, Any]:
+def statistics_of(folder):
     return json.loads((folder / "statistics.json").read_text())
 
 
-def error_of(capfd: pytest.CaptureFixture[str]) -> str:
+def error_of(capfd):
     return capfd.readouterr().err
 
 

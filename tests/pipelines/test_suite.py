@@ -19,7 +19,7 @@ from parapet.pipelines.main import main
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
 from parapet.pipelines.suite.running import FOLDER, State, source_hash
-from parapet.pipelines.suite.steps import RESULTS, Graph, command_line, lacks, sets_of, without
+from parapet.pipelines.suite.steps import RESULTS, command_line, lacks, sets_of, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -64,21 +64,21 @@ def folder(tmp_path):
     return tmp_path
 
 
-def graph_of(path: Path, *settings: str) -> Graph:
+def graph_of(path, *settings):
     return make_graph(read_suite(str(path), settings), sets_of, lacks)
 
 
-def run(folder: Path, *flags: str, output: str = "out") -> int:
+def run(folder, *flags, output="out"):
     return main(["suite", str(folder / "small.toml"), "--output", str(folder / output), *flags])
 
 
-def content(folder: Path) -> dict[str, bytes]:
+def content(folder):
     """The files of an output, but for the suite's own state: it has times."""
     files = (path for path in folder.rglob("*") if path.is_file() and FOLDER not in path.parts)
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def append_to(folder: Path, text: str) -> None:
+def append_to(folder, text):
     path = folder / "small.toml"
     path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
 
@@ -215,7 +215,7 @@ def test_again_nothing_runs(made, capsys):
     assert content(made / "out") == before
 
 
-def runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
+def runs(folder, capsys):
     """How many steps a run of the suite makes."""
     capsys.readouterr()
     assert run(folder) == 0
@@ -288,7 +288,7 @@ def test_a_release_is_built_again_when_what_it_holds_has_changed(folder, capsys)
     assert len(dialogues[0]) == len(dialogues[1]) + 1
 
 
-def cut_one(path: Path) -> None:
+def cut_one(path):
     """Removes the last dialogue of a file."""
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))[:-1]), encoding="utf-8")
 
@@ -362,7 +362,7 @@ class Leaving(Keywords):
 """
 
 
-def leaving(folder: Path, line: str, *flags: str) -> int:
+def leaving(folder, line, *flags):
     (folder / "small.toml").write_text('[[systems]]\nname = "ours"\nmodel = "tracker.py:Leaving"\n', encoding="utf-8")
     (folder / "tracker.py").write_text(LEAVING.format(line), encoding="utf-8")
     return run(folder, *flags)
@@ -397,7 +397,7 @@ def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path, caplog):
     held = (tmp_path / FOLDER / "steps.lock").open("w")
     fcntl.flock(held, fcntl.LOCK_EX)
 
-    def enter() -> None:
+    def enter():
         with locked(tmp_path):
             pass
 

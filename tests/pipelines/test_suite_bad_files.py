@@ -1,7 +1,5 @@
 """Suite files that cannot work: each ends in one line with file, place and reason, before anything is made."""
 
-from pathlib import Path
-
 import pytest
 
 from parapet.pipelines import suite
@@ -9,7 +7,7 @@ from parapet.pipelines import suite
 KEYWORDS = 'name = "a"\nmodel = "keywords"\n'
 
 # What is wrong: the file, and words that the message must have: where, and what is the matter.
-BAD: dict[str, tuple[str, tuple[str, ...]]] = {
+BAD = {
     # TOML
     "not TOML": ("[corpus\n", ("bad.toml", "not TOML", "line 1")),
     "not UTF-8": ("title = '\udcff'\n", ("bad.toml", "not UTF-8 at byte 9")),
@@ -238,12 +236,12 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
 NEEDS_EXTRA = "[[sets]]\nperturbation='speech_errors'\n"
 
 
-def run(folder: Path, *argv: str) -> int:
+def run(folder, *argv):
     """Runs the command in this process. Its output folder is ``folder/out``."""
     return suite.run([*argv, "--output", str(folder / "out")])
 
 
-def message(capsys: pytest.CaptureFixture[str]) -> str:
+def message(capsys):
     """The one line that the command printed."""
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -3,21 +3,20 @@
 import json
 import re
 import tomllib
-from pathlib import Path
 from statistics import fmean
 
 import pytest
 
 from parapet.pipelines.suite.graph import make_graph
-from parapet.pipelines.suite.steps import Graph, lacks, sets_of
-from parapet.pipelines.suite.suite_file import SUITES, Row, SuiteFile, Table, read_suite
+from parapet.pipelines.suite.steps import lacks, sets_of
+from parapet.pipelines.suite.suite_file import SUITES, read_suite
 
 PAPERS = {"sgdx": "sgd_x.txt", "raddle": "raddle.txt", "sgsacc": "sgsacc.txt", "babi": "babi_dialog.txt"}
 # Shares that the paper of SGSAcc has as such, and we in per cent, as all others.
 SHARES = {"sgsacc": {96.3, 97.0, 96.0, 95.7, 95.8, 95.4}}
 
 
-def settings(name: str, folder: Path) -> list[str]:
+def settings(name, folder):
     """What a user has to give: here SGD's folder, and task 1 of bAbI."""
     (folder / "sgd_x" / "data").mkdir(parents=True)
     for file in ("candidates", "kb-all", "task1-API-calls-trn", "task1-API-calls-dev", "task1-API-calls-tst"):
@@ -36,11 +35,11 @@ def suite(name, tmp_path):
     return read_suite(name, settings(name, tmp_path))
 
 
-def rows(suite: SuiteFile) -> list[tuple[Table, Row]]:
+def rows(suite):
     return [(table, row) for table in suite.tables for row in table.rows]
 
 
-def published(name: str, title: str, row: str) -> list[float]:
+def published(name, title, row):
     """The published numbers of a row."""
     tables = tomllib.loads((SUITES / f"{name}.toml").read_text(encoding="utf-8"))["tables"]
     found = [one for table in tables if table["title"].startswith(title) for one in table["rows"] if one["name"] == row]
@@ -110,7 +109,7 @@ def test_the_graph_can_be_made_and_every_pointer_leads_to_a_step(suite):
 def test_with_what_it_needs_a_system_is_there(tmp_path):
     given = settings("sgdx", tmp_path)
     trained = read_suite("sgdx", [*given, "inputs.t5=t5", "systems.T5DST.train.steps=2"])
-    graph: Graph = make_graph(trained, sets_of, lacks)
+    graph = make_graph(trained, sets_of, lacks)
     assert graph.systems == ["Keywords", "T5DST"]
     assert graph.steps["models/T5DST/dst"].options["checkpoint"] == "t5"
     assert graph.steps["models/T5DST/dst"].options["dev"] == str(tmp_path)

@@ -3,7 +3,6 @@ r"""Half a surrogate pair, which JSON can write ("\ud800") and no file of text c
 import copy
 import json
 import shutil
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ HALF = "\ud800"
 Way = tuple[Any, ...]
 
 
-def strings(value: Any, way: Way = ()) -> Iterator[tuple[Way, bool]]:
+def strings(value, way=()):
     """(the way to it, whether it is a key) of every string in a dialogue."""
     for key, one in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(key, str):
@@ -33,10 +32,10 @@ def strings(value: Any, way: Way = ()) -> Iterator[tuple[Way, bool]]:
             yield from strings(one, (*way, key))
 
 
-def spoiled(dialogue: dict[str, Any], way: Way, is_key: bool) -> dict[str, Any]:
+def spoiled(dialogue, way, is_key):
     """The dialogue with half a surrogate pair behind one of its strings."""
     dialogue = copy.deepcopy(dialogue)
-    at: Any = dialogue
+    at = dialogue
     for step in way[:-1]:
         at = at[step]
     if is_key:
@@ -46,11 +45,11 @@ def spoiled(dialogue: dict[str, Any], way: Way, is_key: bool) -> dict[str, Any]:
     return dialogue
 
 
-def dialogues_of(split: str) -> list[dict[str, Any]]:
+def dialogues_of(split):
     return json.loads((sample_root() / split / "dialogues_001.json").read_bytes())
 
 
-def each_kind(dialogues: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def each_kind(dialogues):
     """One dialogue for each kind of place that some of them have, under an id of its own."""
     seen = set()
     for dialogue in dialogues:
@@ -63,7 +62,7 @@ def each_kind(dialogues: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 yield found
 
 
-def taken(function: Callable[..., Any], *args: Any) -> Any:
+def taken(function, *args):
     """What a function gives, or the mistake that it finds; another exception fails the test."""
     try:
         return function(*args)

@@ -1,9 +1,6 @@
 """``parapet train classifier`` and ``parapet predict classifier``, as a person runs them."""
 
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,13 +18,13 @@ SMALL = ["--buckets", "2048", "--size", "16", "--batch_size", "16", "--quiet"]
 ALL_FOREIGN = 0.31  # F1 on the sets where all turns are called out of domain
 
 
-def lines(path: Path, turns: Sequence[Turn]) -> str:
+def lines(path, turns):
     rows = [{"id": turn.key[1], "label": turn.label, "utterance": turn.utterance} for turn in turns]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
+def rows_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -82,14 +79,14 @@ def test_foreign_turns_that_are_learned(data, tmp_path):
     assert scored(tmp_path / "model", data, tmp_path)["#ALL"]["f1"] > ALL_FOREIGN + 0.25
 
 
-def scored(model: Path, data: Path, folder: Path, *more: str) -> dict[str, dict[str, float]]:
+def scored(model, data, folder, *more):
     """What ``evaluate`` says of the test split of what ``parapet ood`` wrote."""
     reference = ["--reference", str(data / "foreign")]
     flags = ["classifier", "--quiet", "--model", str(model), *reference, *more]
     assert predict([*flags, "--output", str(folder / "out")]) == 0
     said = ["--predictions", str(folder / "out" / "predictions")]
     assert evaluate(["--task", "ood", "--quiet", *reference, *said, "--output", str(folder / "scores")]) == 0
-    metrics: dict[str, dict[str, float]] = json.loads((folder / "scores" / "metrics.json").read_text())
+    metrics = json.loads((folder / "scores" / "metrics.json").read_text())
     assert set(metrics) == {"#ALL", "#MEAN", "ood-10", "ood-50"}
     return metrics
 
@@ -97,7 +94,7 @@ def scored(model: Path, data: Path, folder: Path, *more: str) -> dict[str, dict[
 def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     """Trained on two corpora at once; predictions are the same on two workers, and of an utterance in all sets."""
     variant, other = tmp_path / "variants" / "v1", tmp_path / "reversed"
-    renamed: Callable[[bytes], bytes] = lambda data: data.replace(b"BookRepair", b"ReserveMending")  # noqa: E731
+    renamed = lambda data: data.replace(b"BookRepair", b"ReserveMending")  # noqa: E731
     for relative, data in files_of(sample).items():
         for root, text in ((variant, renamed(data)), (other, data)):
             write(root / relative, text)
@@ -167,7 +164,7 @@ def test_bad_input_is_told(model, data, tmp_path, capsys):
     (tmp_path / "bare.jsonl").write_text('{"id": 1, "utterance": "a"}\n')
     write(tmp_path / "t5" / "config.json", '{"model_type": "t5"}')
 
-    def told(run: Callable[[Sequence[str]], int], *argv: str) -> str:
+    def told(run, *argv):
         assert run(["classifier", *argv, *out]) == 2
         said = capsys.readouterr().err
         assert "Traceback" not in said

@@ -1,8 +1,6 @@
 """``parapet train damd`` and ``parapet predict damd``, as a person runs them."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -31,7 +29,7 @@ def toy(tmp_path_factory):
     return folder
 
 
-def flags_of(corpus: Path, output: Path) -> list[str]:
+def flags_of(corpus, output):
     return ["damd", "--quiet", "--train", str(corpus), *FLAGS, "--output", str(output)]
 
 
@@ -41,11 +39,11 @@ def model(toy):
     return toy / "model"
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
+def rows_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def scores(folder: Path, task: str, *flags: str) -> dict[str, Any]:
+def scores(folder, task, *flags):
     assert evaluate(["--task", task, "--quiet", *flags, "--output", str(folder / task)]) == 0
     return json.loads((folder / task / "metrics.json").read_text())
 
@@ -93,7 +91,7 @@ def test_responses_depend_on_the_database(model, toy, tmp_path):
 
 @pytest.mark.thorough
 def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
-    def flags(name: str) -> list[str]:
+    def flags(name):
         few = ["--epochs", "2", "--schedule", "plateau", "--multi_action", "3", "--held_out", "0.2"]
         return [*flags_of(toy / "corpus", tmp_path / name), *few]
 

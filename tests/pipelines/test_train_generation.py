@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import stopped
@@ -56,15 +55,15 @@ def prefixed(made, tuned):
     return out
 
 
-def file_of(predictions: Path, name: str) -> Path:
+def file_of(predictions, name):
     return predictions / name / FILE
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
+def rows_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def truth(root: Path) -> dict[tuple[str, int], str]:
+def truth(root):
     dialogues = json.loads((root / "test" / "dialogues_001.json").read_text())
     return {
         (one["dialogue_id"], i): turn["utterance"]
@@ -74,14 +73,14 @@ def truth(root: Path) -> dict[tuple[str, int], str]:
     }
 
 
-def right(path: Path, root: Path) -> float:
+def right(path, root):
     wanted, rows = truth(root), rows_of(path)
     assert {(row["dialogue_id"], row["turn"]) for row in rows} == wanted.keys()
     assert len(rows) == len(wanted)
     return sum(row["utterance"] == wanted[row["dialogue_id"], row["turn"]] for row in rows) / len(rows)
 
 
-def scores(predictions: Path, reference: Path, out: Path, *sets: str) -> dict[str, Any]:
+def scores(predictions, reference, out, *sets):
     flags = ["--quiet", "--reference", str(reference), "--predictions", str(predictions), "--output", str(out)]
     assert evaluate(["--task", "generation", *flags, *sets]) == 0
     return json.loads((out / "metrics.json").read_text())
@@ -209,7 +208,7 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path, capsys):
         assert reason in refused(given, capsys).replace(f"{made}: ", ""), reason
 
 
-def refused(argv: list[str], capsys: pytest.CaptureFixture[str], status: int = 2, run: Any = predict) -> str:
+def refused(argv, capsys, status=2, run=predict):
     capsys.readouterr()
     assert run(argv) == status
     told = capsys.readouterr().err
@@ -279,7 +278,7 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path, capsys):
 def test_bad_training_input_is_told(made, tmp_path, capsys):
     out = ["--output", str(tmp_path / "out")]
 
-    def told(*given: str, model: str = "ft_t5", corpus: Path = made / "toy", checkpoint: Path = made / "t5") -> str:
+    def told(*given, model="ft_t5", corpus=made / "toy", checkpoint=made / "t5"):
         flags = ["--train", str(corpus), "--checkpoint", str(checkpoint), *given, *out]
         return refused([model, *flags], capsys, run=train)
 
@@ -319,7 +318,7 @@ def test_bad_training_input_is_told(made, tmp_path, capsys):
     )
 
 
-def _card(folder: Path) -> Path:
+def _card(folder):
     place = folder / "card"
     write(place / MODEL, '{"model": "ft_t5", "format": 1}')
     return place

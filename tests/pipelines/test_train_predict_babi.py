@@ -37,8 +37,8 @@ def memn2n(toy, tmp_path_factory):
     return out
 
 
-def answers_of(path: Path) -> list[list[str]]:
-    found: list[list[str]] = []
+def answers_of(path):
+    found = []
     for row in map(json.loads, path.read_text().splitlines()):
         found += [[]] * (row["dialogue"] == len(found))
         found[row["dialogue"]] = [*found[row["dialogue"]], row["answer"]]
@@ -46,7 +46,7 @@ def answers_of(path: Path) -> list[list[str]]:
     return found
 
 
-def right(answers: list[list[str]], toy_set: list) -> float:  # type: ignore[type-arg]
+def right(answers, toy_set):  # type: ignore[type-arg]
     pairs = [
         (a, e.bot)
         for given, one in zip(answers, toy_set, strict=True)
@@ -251,7 +251,7 @@ def test_files_like_the_published_ones_of_task_6(toy, tmp_path, capsys):
         assert said[1].count(f"{odd / name}: {told}") == times, said[1]
 
 
-def refused(command: list[str], capsys: pytest.CaptureFixture[str], status: int = 2) -> str:
+def refused(command, capsys, status=2):
     run = {"train": train, "predict": predict}[command[0]]
     assert run(command[1:]) == status
     told = capsys.readouterr().err
@@ -263,7 +263,7 @@ def test_bad_training_input_is_told(toy, tmp_path, capsys):
     flags = toy[1]
     out = ["--output", str(tmp_path / "out")]
 
-    def told(*more: str, model: str = "memn2n", given: list[str] = flags) -> str:
+    def told(*more, model="memn2n", given=flags):
         return refused(["train", model, *given, *more, *out], capsys)
 
     (tmp_path / "some.txt").write_text("1 hello\n1 on it\n")
@@ -299,7 +299,7 @@ def test_bad_models_are_told(memn2n, toy, tmp_path, capsys):
     folder = tmp_path / "model"
     folder.mkdir()
 
-    def told(card: bytes, weights: bytes | None, model: str = "memn2n", name: str = "toy-task1-tst.txt") -> str:
+    def told(card, weights, model="memn2n", name="toy-task1-tst.txt"):
         (folder / MODEL).write_bytes(card)
         (folder / WEIGHTS).unlink(missing_ok=True)
         if weights is not None:
@@ -327,7 +327,7 @@ def test_bad_models_are_told(memn2n, toy, tmp_path, capsys):
     assert "no model is here: expected model.json" in refused(["predict", *flags], capsys)
 
 
-def of_babi(real_data: Path, task: int) -> dict[str, list[str]]:
+def of_babi(real_data, task):
     folder = real_data / "babi"
     if not folder.is_dir():
         pytest.skip("PARAPET_DATA has no babi")
@@ -340,7 +340,7 @@ def of_babi(real_data: Path, task: int) -> dict[str, list[str]]:
     }
 
 
-def scored(model: str, flags: list[str], files: dict[str, list[str]], tmp_path: Path) -> list[float]:
+def scored(model, flags, files, tmp_path):
     """Percentages of responses that are right, plain and OOV, to one digit as in the paper."""
     out, answers, scores = (str(tmp_path / name) for name in ("model", "answers", "scores"))
     assert train([model, "--quiet", *flags, "--output", out]) == 0

@@ -10,7 +10,7 @@ from kit import train
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.pipelines.restaurants import run as restaurants
-from parapet.transforms.simulators.babi_format import CANDIDATES, FACTS, BabiDialogue, parse_candidates, parse_dialogues
+from parapet.transforms.simulators.babi_format import CANDIDATES, FACTS, parse_candidates, parse_dialogues
 
 SIZES = ["--sizes", "train=150,dev=1,test=40,oov=40", "--formats", "babi", "--quiet"]
 
@@ -23,7 +23,7 @@ def simulated(tmp_path_factory):
     return folder
 
 
-def scores(flags: list[str], tests: list[Path], candidates: Path, out: Path) -> list[tuple[float, float]]:
+def scores(flags, tests, candidates, out):
     """The shares of responses and of dialogues that are right, in each file."""
     assert train(["rules", "--quiet", *flags, "--output", str(out / "model")]) == 0
     reference = ["--reference", *map(str, tests)]
@@ -89,7 +89,7 @@ def test_bad_flags(flags, message, tmp_path, monkeypatch, capsys):
     assert message in capsys.readouterr().err
 
 
-def published(real_data: Path) -> Path:
+def published(real_data):
     folder = real_data / "babi"
     if not folder.is_dir():
         pytest.skip("PARAPET_DATA has no babi")
@@ -127,11 +127,11 @@ def test_dialogues_simulated_in_the_published_words(real_data, tmp_path):
     assert restaurants([*flags, "--quiet", "--output", str(tmp_path / "again")]) == 0
     values = {line.split("\t")[1].strip() for line in Path(f"{name}kb-all.txt").read_text().splitlines()}
 
-    def bare(text: str) -> str:
+    def bare(text):
         return " ".join("_" if word in values or word.startswith("resto_") else word for word in text.split())
 
-    def shares(paths: list[Path]) -> tuple[Counter[str], Counter[str]]:
-        dialogues: list[BabiDialogue] = [one for path in paths for one in parse_dialogues(path.read_bytes())]
+    def shares(paths):
+        dialogues = [one for path in paths for one in parse_dialogues(path.read_bytes())]
         lines = [line for one in dialogues for line in one.exchanges]
         return Counter(bare(line.user) for line in lines), Counter(bare(line.bot) for line in lines)
 
@@ -143,7 +143,7 @@ def test_dialogues_simulated_in_the_published_words(real_data, tmp_path):
                 assert abs(simulated_[text] - n) < 6 * n**0.5, text
     assert set(ours[1]) == set(theirs[1])
 
-    def candidates(path: Path) -> set[str]:
+    def candidates(path):
         return set(parse_candidates(path.read_bytes()))
 
     missing = candidates(folder / "dialog-babi-candidates.txt") - candidates(tmp_path / "again" / CANDIDATES)

@@ -1,7 +1,6 @@
 """``train --perturb`` and ``--adversarial``, of every model that takes them: the same bytes, also after a stop."""
 
 import json
-from pathlib import Path
 
 import pytest
 from inn_toy import texts as inn_texts
@@ -27,7 +26,7 @@ def toy(tmp_path_factory):
     return folder
 
 
-def flags(toy: Path, model: str, out: Path, *more: str) -> list[str]:
+def flags(toy, model, out, *more):
     checkpoints = {"t5dst": "t5", "sgp_dst": "bert", "soloist": "gpt2"}
     given = ["--checkpoint", str(toy / checkpoints[model]), "--max_length", "100"] if model in checkpoints else []
     corpus = str(toy / ("inns" if model in ("soloist", "damd") else "corpus"))

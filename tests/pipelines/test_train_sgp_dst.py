@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from kit import train
@@ -27,7 +26,7 @@ def toy(tmp_path_factory):
     return folder
 
 
-def flags(toy: Path, out: Path, *more: str) -> list[str]:
+def flags(toy, out, *more):
     given = ["--checkpoint", str(toy / "bert"), "--train", str(toy / "corpus"), "--output", str(out)]
     return ["sgp_dst", *given, *SMALL, *more]
 
@@ -75,10 +74,10 @@ def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
 @pytest.mark.thorough
 def test_the_papers_training(toy, tmp_path, monkeypatch):
     """Steps and learning rates of each module, as SGD-X has them in Appendix A: of 2e-5, at ten points each."""
-    rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    rates = {kind: [] for kind in KINDS}
     step = learning.BertAdam._step
 
-    def recorded(self: learning.BertAdam) -> None:
+    def recorded(self):
         before = [group["step"] for group in self.param_groups]
         step(self)
         for number, group in zip(before, self.param_groups, strict=True):
@@ -117,7 +116,7 @@ def test_the_papers_training(toy, tmp_path, monkeypatch):
 
 @pytest.mark.thorough
 def test_what_cannot_be_trained_or_predict_is_told(model, toy, tmp_path, capsys):
-    def told(*more: str, status: int = 2) -> str:
+    def told(*more, status=2):
         assert train(flags(toy, tmp_path / "out", *more)) == status
         said = capsys.readouterr().err
         assert "Traceback" not in said

@@ -1,8 +1,6 @@
 """``parapet train soloist`` and ``parapet predict soloist``, as a person runs them."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import stopped
@@ -26,7 +24,7 @@ def toy(tmp_path_factory):
     return folder
 
 
-def flags_of(toy: Path, output: Path) -> list[str]:
+def flags_of(toy, output):
     corpus, checkpoint = str(toy / "corpus"), str(toy / "gpt2")
     return ["soloist", "--quiet", "--train", corpus, "--checkpoint", checkpoint, *FLAGS, "--output", str(output)]
 
@@ -37,11 +35,11 @@ def model(toy):
     return toy / "model"
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
+def rows_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def scores(folder: Path, task: str, *flags: str) -> dict[str, Any]:
+def scores(folder, task, *flags):
     assert evaluate(["--task", task, "--quiet", *flags, "--output", str(folder / task)]) == 0
     return json.loads((folder / task / "metrics.json").read_text())
 
@@ -97,7 +95,7 @@ def test_responses_depend_on_the_database(model, toy, tmp_path):
 
 
 def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
-    def flags(name: str) -> list[str]:
+    def flags(name):
         few = ["--epochs", "2", "--batch_size", "8", "--consistency", "0.5", "--held_out", "0.2"]
         return [*flags_of(toy, tmp_path / name), *few]
 

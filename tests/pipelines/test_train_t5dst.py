@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import stopped
@@ -29,7 +28,7 @@ def toy(tmp_path_factory):
     return folder
 
 
-def flags(toy: Path, out: Path, *more: str) -> list[str]:
+def flags(toy, out, *more):
     given = ["--checkpoint", str(toy / "t5"), "--train", str(toy / "corpus"), "--output", str(out)]
     return ["t5dst", *given, *SMALL, *more]
 
@@ -53,12 +52,12 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, mo
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
-def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def counted_steps(monkeypatch):
     """The sizes of the batches of all steps; dev is left out."""
-    sizes: list[int] = []
+    sizes = []
     loss = t5.T5Learner.loss
 
-    def counting(self: t5.T5Learner, batch: torch.Tensor) -> torch.Tensor:
+    def counting(self, batch):
         sizes.append(len(batch))
         return loss(self, batch)
 
@@ -67,7 +66,7 @@ def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def preset(toy: Path, out: Path, *more: str) -> list[str]:
+def preset(toy, out, *more):
     given = ["--checkpoint", str(toy / "t5"), "--train", str(toy / "corpus"), "--output", str(out), "--quiet"]
     return ["t5dst", "--preset", "sgdx", *given, *more]
 
@@ -94,7 +93,7 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def parameters_of(config: dict[str, int]) -> int:
+def parameters_of(config):
     """Of a T5 with tied embeddings and plain feed-forward layers: counted by hand from its sizes."""
     wide, inner, heads = config["d_model"], config["num_heads"] * config["d_kv"], config["num_heads"]
     attention, forward = 4 * wide * inner + wide, 2 * wide * config["d_ff"] + wide  # each with its norm
@@ -159,7 +158,7 @@ def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
 
 
 def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch, capsys):
-    def told(*more: str, status: int = 2) -> str:
+    def told(*more, status=2):
         assert train(flags(toy, tmp_path / "out", *more)) == status
         said = capsys.readouterr().err
         assert "Traceback" not in said
@@ -199,7 +198,7 @@ def test_what_cannot_predict_is_told(model, toy, tmp_path, capsys):
     folder = tmp_path / "model"
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))
 
-    def told() -> str:
+    def told():
         given = ["--model", str(folder), "--reference", str(toy / "corpus"), "--output", str(tmp_path / "out")]
         assert predict(["t5dst", *given]) == 2
         said = capsys.readouterr().err

@@ -1,7 +1,6 @@
 """``parapet train tiny_dst``: it learns a toy set, is predicted with and scored, and goes on where it was stopped."""
 
 import json
-from pathlib import Path
 
 import pytest
 from kit import files_of, train
@@ -11,7 +10,7 @@ from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 
 
-def flags(corpus: Path, out: Path, *more: str) -> list[str]:
+def flags(corpus, out, *more):
     return ["tiny_dst", "--quiet", "--train", str(corpus), "--output", str(out), *more]
 
 
@@ -61,7 +60,7 @@ def test_held_out_dialogues_choose_instead_of_dev(toy, tmp_path):
 
 
 def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path, capsys):
-    def told(argv: list[str], status: int = 2) -> str:
+    def told(argv, status=2):
         command = train if "--train" in argv else predict
         assert command([*argv, "--output", str(tmp_path / "out")]) == status
         said = capsys.readouterr().err

@@ -2,34 +2,32 @@
 
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
 from parapet.pipelines.main import main
 
 
-def run(out: Path, *flags: str) -> int:
+def run(out, *flags):
     return main(["unseen_entities", "--output", str(out), *flags])
 
 
-def read(path: Path) -> Any:
+def read(path):
     return json.loads(path.read_bytes())
 
 
-def rows_of(out: Path, split: str = "test") -> list[dict[str, Any]]:
+def rows_of(out, split="test"):
     return [row for path in sorted((out / "replacements" / split).iterdir()) for row in pq.read_table(path).to_pylist()]
 
 
-def strings_of(value: Any) -> list[str]:
+def strings_of(value):
     if isinstance(value, str):
         return [value]
     below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [text for one in below for text in strings_of(one)]
 
 
-def plain_words(text: str) -> list[str]:
+def plain_words(text):
     """Words as the plain reference has them: separated by blanks and dashes, with no mark but those inside numbers."""
     rough = [
         word.strip(".,:;!?()\"'’$&#")
@@ -38,7 +36,7 @@ def plain_words(text: str) -> list[str]:
     return [word.replace(",", "").replace("'", "") for word in rough if word]
 
 
-def check(original: Path, out: Path, training: Path, split: str) -> None:
+def check(original, out, training, split):
     """Spans, leaks and structure of a set, by plain search."""
     said = [strings_of(read(path)) for path in sorted(training.glob("dialogues_*.json"))]
     said += [strings_of([[slot["possible_values"] for slot in one["slots"]] for one in read(training / "schema.json")])]
@@ -47,7 +45,7 @@ def check(original: Path, out: Path, training: Path, split: str) -> None:
     for path in sorted((original / split).glob("dialogues_*.json")):
         for old, new in zip(read(path), read(out / split / path.name), strict=True):
             assert old["dialogue_id"] == new["dialogue_id"]
-            values: dict[tuple[str, str], set[str]] = {}
+            values = {}
             for turn in new["turns"]:
                 for frame in turn["frames"]:
                     pairs = [

@@ -15,13 +15,13 @@ from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 
 
-def program(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def program(script, *arguments):
     """A script in a process of its own."""
     command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def flags(workers: object = "auto", *runner_flags: str) -> argparse.Namespace:
+def flags(workers="auto", *runner_flags):
     return argparse.Namespace(workers=workers, runner_flags=list(runner_flags))
 
 
@@ -83,7 +83,7 @@ def test_workers_end_with_the_command(tmp_path):
     until(lambda: not Path(f"/proc/{worker}").exists() or "(zombie)" in Path(f"/proc/{worker}/status").read_text())
 
 
-def until(holds) -> None:  # type: ignore[no-untyped-def]
+def until(holds):  # type: ignore[no-untyped-def]
     """Waits until something holds; a minute at most."""
     end = time.monotonic() + 60
     while not holds():

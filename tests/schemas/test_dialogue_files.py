@@ -1,7 +1,6 @@
 """Dialogue files read and written one dialogue at a time."""
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +19,7 @@ JSON = st.recursive(
 )
 
 
-def file_of(items: list[tuple[Any, bool]]) -> bytes:
+def file_of(items):
     return OPENING + BETWEEN.join(dialogue_text(item, plain) for item, plain in items) + CLOSING
 
 
@@ -106,7 +105,7 @@ def test_bad_files_are_told_with_their_place(data, where, reason):
 
 
 def test_deep_nesting_is_written_or_told():
-    deep: Any = []
+    deep = []
     for _ in range(300):
         deep = [deep]
     assert json.loads(dialogue_text(deep)) == deep

@@ -2,8 +2,6 @@
 
 import copy
 import json
-from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -20,7 +18,7 @@ TEXTS = st.lists(TEXT, max_size=2)
 INT = st.integers(0, 2**31 - 1)
 
 
-def record(required: dict[str, Any], optional: dict[str, Any] | None = None) -> st.SearchStrategy[Any]:
+def record(required, optional=None):
     return st.fixed_dictionaries(required, optional=optional or {})
 
 
@@ -55,7 +53,7 @@ LAYOUTS = [
 ]
 
 
-def expected(data: bytes) -> tuple[pa.Table, list[bytes]]:
+def expected(data):
     """Through Python's objects."""
     items = json.loads(data.decode("utf-8-sig"))
     table = pa.Table.from_pylist(dialogue_rows(items, "d.json", data), DIALOGUES)
@@ -73,7 +71,7 @@ def test_lines_are_the_rows_and_read_back_they_are_the_table(items, layout):
     assert [dialogue.dialogue_id for dialogue in found.dialogues] == [item["dialogue_id"] for item in items]
 
 
-def sample_items(sample: Path) -> list[Any]:
+def sample_items(sample):
     return list(json.loads((sample / "test" / "dialogues_001.json").read_bytes())[:3])
 
 

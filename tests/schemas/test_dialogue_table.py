@@ -1,8 +1,6 @@
 """Dialogues and services as rows, and back: nothing is lost, byte for byte where the file is laid out as SGD's are."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -26,13 +24,13 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 TEXTS = st.lists(TEXT, max_size=3)
 
 
-def through_arrow(rows: list[dict[str, Any]], columns: pa.Schema) -> list[dict[str, Any]]:
-    back: list[dict[str, Any]] = pa.Table.from_pylist(rows, columns).to_pylist()
+def through_arrow(rows, columns):
+    back = pa.Table.from_pylist(rows, columns).to_pylist()
     assert back == rows
     return back
 
 
-def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+def some(**fields):
     """Objects that have, or lack, each of the fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
@@ -74,7 +72,7 @@ def test_any_dialogues_come_back(dialogues):
     assert dialogue_file(rows[::-1]) == data
 
 
-SERVICE: dict[str, Any] = {
+SERVICE = {
     "service_name": "A_1",
     "description": "Ä",
     "slots": [{"name": "city", "description": "", "is_categorical": True, "possible_values": ["x"]}],
@@ -113,13 +111,13 @@ def test_any_other_service_comes_back_too(change):
     assert json.dumps(service_of(back)) == json.dumps(service)
 
 
-def every_file(root: Path) -> list[Path]:
+def every_file(root):
     found = sorted(root.rglob("schema.json")) + sorted(root.rglob("dialogues_*.json"))
     assert found
     return found
 
 
-def check_file(path: Path) -> None:
+def check_file(path):
     data = path.read_bytes()
     raw = json.loads(data)
     if path.name == "schema.json":

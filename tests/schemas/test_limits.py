@@ -7,7 +7,6 @@ import json
 import lzma
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from parapet.schemas.service import parse_service
 from parapet.transforms.crowd.ingest import read_lines, read_records
 from parapet.transforms.storage.compressed import check_input, open_input, read_input
 
-READERS: dict[str, Callable[[str], object]] = {
+READERS = {
     "whole": limits.read_whole,
     "text": limits.read_text,
     "input": read_input,
@@ -29,20 +28,20 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-def a_pipe(path: Path) -> None:
+def a_pipe(path):
     os.mkfifo(path)
 
 
-def a_socket(path: Path) -> None:
+def a_socket(path):
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(path))
 
 
-def a_device(path: Path) -> None:
+def a_device(path):
     path.symlink_to("/dev/zero")
 
 
-def a_folder(path: Path) -> None:
+def a_folder(path):
     path.mkdir()
 
 
@@ -90,12 +89,12 @@ def test_a_schema_that_is_no_file_is_not_passed_over(make, sample, tmp_path):
         (["release", "build", "--config", "{}"], "a.toml"),
     ],
 )
-def test_no_command_waits_for_a_pipe(flags, name, tmp_path, capsys):
+def test_no_command_waits_for_a_pipe(flags, name, tmp_path):
     a_pipe(path := tmp_path / name)
     assert name in refused(*(flag.format(path) for flag in flags), output=tmp_path / "out")
 
 
-def test_a_dialogue_file_that_is_a_pipe_is_a_bad_file(sample, tmp_path, capsys):
+def test_a_dialogue_file_that_is_a_pipe_is_a_bad_file(sample, tmp_path):
     for split in ("train", "test"):
         (tmp_path / split).mkdir()
         for path in (sample / split).glob("*.json"):
@@ -125,7 +124,7 @@ def test_a_file_that_is_cut_off_while_it_is_read(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     path.write_bytes(b"x" * 100)
 
-    def cut_off(*_: object) -> None:
+    def cut_off(*_):
         path.write_bytes(b"x" * 50)
 
     monkeypatch.setattr(limits, "check_size", cut_off)
@@ -133,12 +132,12 @@ def test_a_file_that_is_cut_off_while_it_is_read(tmp_path, monkeypatch):
         limits.read_whole(path)
 
 
-def service(slots: int = 0, **more: object) -> dict[str, object]:
+def service(slots=0, **more):
     named = [{"name": f"s{i}", "description": "", "is_categorical": False, "possible_values": []} for i in range(slots)]
     return {"service_name": "A_1", "description": "", "slots": named, "intents": [], **more}
 
 
-def test_slots_and_services(tmp_path, monkeypatch):
+def test_slots_and_services(tmp_path):
     assert len(parse_service(service(limits.MAX_ELEMENTS)).slots) == limits.MAX_ELEMENTS
     with pytest.raises(InputError, match="has 1,001 slots, over the limit of 1,000"):
         parse_service(service(limits.MAX_ELEMENTS + 1))
@@ -191,7 +190,7 @@ def test_utf_16_beyond_the_limit(tmp_path, monkeypatch):
 # --- compressed files ------------------------------------------------------------------------------------------------
 
 TEXT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(20_000))
-FORMATS: dict[str, Callable[[bytes], bytes]] = {
+FORMATS = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".xz": lzma.compress,

@@ -1,7 +1,5 @@
 """``release.toml``: what is read, and what is refused in words."""
 
-from pathlib import Path
-
 import pytest
 
 from parapet.schemas.errors import InputError
@@ -23,7 +21,7 @@ kind = "original"
 """
 
 
-def read(folder: Path, text: str) -> None:
+def read(folder, text):
     (folder / "release.toml").write_text(text, encoding="utf-8")
     read_config(folder / "release.toml")
 

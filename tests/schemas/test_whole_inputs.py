@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -34,18 +32,18 @@ class Killed(BaseException):
     """What a kill is to the code that is killed: nothing catches it."""
 
 
-def run(output: Path, contents: dict[str, bytes]) -> None:
+def run(output, contents):
     """What a pipeline does: prepare, stage every file, publish."""
     files.prepare(str(output), "compose")
     written = [files.write_staged(str(output), path, data) for path, data in contents.items()]
     files.publish(str(output), files.manifest_of(HEADER, {}, written))
 
 
-def renames(patch: pytest.MonkeyPatch, allowed: int) -> None:
+def renames(patch, allowed):
     """Kills the process that renames once more."""
     left, rename = allowed, os.rename
 
-    def rename_or_die(source: str, target: str) -> None:
+    def rename_or_die(source, target):
         nonlocal left
         left -= 1
         if left < 0:
@@ -55,7 +53,7 @@ def renames(patch: pytest.MonkeyPatch, allowed: int) -> None:
     patch.setattr(os, "rename", rename_or_die)
 
 
-def killed(output: Path, contents: dict[str, bytes], before: dict[str, bytes] | None) -> Iterator[int]:
+def killed(output, contents, before):
     """The output as it is after a kill before each rename in turn, after a whole run or in a new folder."""
     for n in range(200):
         shutil.rmtree(output, ignore_errors=True)
@@ -72,7 +70,7 @@ def killed(output: Path, contents: dict[str, bytes], before: dict[str, bytes] | 
     pytest.fail("the run never ended")
 
 
-def variants_of(folder: Path) -> dict[str, bytes]:
+def variants_of(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("v*/*/schema.json")}
 
 
@@ -89,7 +87,7 @@ def mixed(tmp_path_factory):
     run(output, FIRST)
     move = files.move_staged
 
-    def move_one(batch: list[str], output: str) -> None:
+    def move_one(batch, output):
         move([path for path in batch if path.startswith("v1/")], output)
         raise Killed
 
@@ -150,7 +148,7 @@ def output(tmp_path):
     return tmp_path / "out"
 
 
-def refused(place: Path, match: str) -> None:
+def refused(place, match):
     with pytest.raises(InputError, match=match):
         check_published(place)
 

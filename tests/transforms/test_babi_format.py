@@ -79,7 +79,7 @@ def test_bad_files(data, told):
     assert str(error.value).startswith(told)
 
 
-def accepted(caplog: pytest.LogCaptureFixture) -> list[str]:
+def accepted(caplog):
     found = [record.getMessage() for record in caplog.records]
     assert {record.levelname for record in caplog.records} <= {"WARNING"}
     caplog.clear()

@@ -3,7 +3,6 @@
 import errno
 import pickle
 import types
-from typing import Any
 
 import pytest
 from apache_beam.io.filesystem import BeamIOError
@@ -21,20 +20,20 @@ class Perturbation:
 """
 
 
-def raised(error: Exception) -> Exception:
+def raised(error):
     try:
         raise error
     except Exception as caught:
         return caught
 
 
-def plugin() -> Any:
+def plugin():
     module = types.ModuleType("some_plugin.sub")
     exec(compile(PLUGIN, "/home/someone/some_plugin/sub.py", "exec"), module.__dict__)
     return module
 
 
-def wrong_count() -> Exception:
+def wrong_count():
     try:
         plugin().perturb(Counts())
     except TypeError as error:
@@ -106,7 +105,7 @@ def test_messages_are_short_one_line_and_the_same_in_each_run():
     assert len(reason) < 400
 
     class Odd(Exception):
-        def __str__(self) -> str:
+        def __str__(self):
             raise KeyError
 
     assert bad_record(raised(Odd())).reason.startswith("internal_error: Odd (")
@@ -120,7 +119,7 @@ def test_private_messages_are_withheld():
 
 
 def test_a_recursion_error_is_the_records_and_its_traceback_is_short():
-    def deeper(n: int) -> int:
+    def deeper(n):
         return deeper(n + 1)
 
     try:

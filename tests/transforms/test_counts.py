@@ -15,7 +15,7 @@ KEYS = st.builds(CountKey, NAMES, PARTS, PARTS, PARTS)
 RATE_OF_AVAILABLE = Exact("varied", "turns", "r", lambda n: n // 2, total_set="k", available="able")
 
 
-def counts_of(**numbers: int) -> Counts:
+def counts_of(**numbers):
     """``dialogues__typos`` is of the set typos."""
     counts = Counts()
     for name, n in numbers.items():

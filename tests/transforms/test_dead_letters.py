@@ -17,7 +17,7 @@ from parapet.transforms.running.counts import (
 ONE = Fraction(1, 100)
 
 
-def refused(tallies: list[Tally], max_bad: Fraction = ONE) -> str:
+def refused(tallies, max_bad=ONE):
     with pytest.raises(InputError) as error:
         check_bad(tallies, max_bad, "used", {"bad_span": 3, "not_sgd": 7}, ["a: 1", "b: 2", "c: 3", "d: 4"])
     return error.value.reason

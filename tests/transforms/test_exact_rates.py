@@ -1,11 +1,9 @@
 """Exact shares of a corpus: those of a plain sort, however turns are divided among files and workers."""
 
-import random
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.perturbation.base import Keys, level_of, size_of, thresholds
+from parapet.transforms.perturbation.base import level_of, size_of, thresholds
 
 RATES = ("0.1", "0.5", "0.8")
 WIDTH = 4
@@ -16,14 +14,14 @@ KEYS = st.one_of(
 )
 
 
-def divided(keys: list[bytes], others: int, parts: int, drawn: random.Random) -> list[Keys]:
+def divided(keys, others, parts, drawn):
     """Keys in random order in so many parts; ``others`` are turns that cannot be taken."""
     shuffled = drawn.sample(keys, len(keys))
     of_parts = [shuffled[i::parts] for i in range(parts)]
     return [(len(part) + len(range(i, others, parts)), part) for i, part in enumerate(of_parts)]
 
 
-def reference(keys: list[bytes], turns: int) -> list[set[bytes]]:
+def reference(keys, turns):
     """The turns of each rate by a plain sort of all of them."""
     return [set(sorted(keys)[: size_of(rate, turns)]) for rate in RATES]
 

@@ -3,10 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from kit import run
@@ -30,7 +28,7 @@ with getattr(disk, sys.argv[1])(sys.argv[2]):
 
 
 @contextmanager
-def held(how: str, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+def held(how, folder, *more):
     """The lock of another process, until the block or the process ends."""
     words = [sys.executable, "-c", HOLDS, how, str(folder), *more]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -42,7 +40,7 @@ def held(how: str, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def refused(folder: Path, how: str = "writing") -> str:
+def refused(folder, how="writing"):
     with pytest.raises(InputError) as caught, getattr(disk, how)(str(folder)):
         pass
     assert caught.value.path == str(folder)
@@ -62,7 +60,7 @@ def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path, monkeypatch
     """By one who has made it, and failed, while another waited to open it."""
     folder, opened, calls = tmp_path / "out", disk._opened, []
 
-    def open_then_remove(path: str) -> int | None:
+    def open_then_remove(path):
         descriptor = opened(path)
         if not calls:
             os.rmdir(path)
@@ -78,7 +76,7 @@ def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path, monkeypatch
 
 
 def test_where_there_are_no_locks_the_run_goes_on(tmp_path, monkeypatch):
-    def unsupported(*_: object) -> None:
+    def unsupported(*_):
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(disk.fcntl, "flock", unsupported)
@@ -96,7 +94,7 @@ def test_what_cannot_be_made_is_for_others_to_report(tmp_path, place):
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-def test_wrong_usage_leaves_no_folder(tmp_path, capsys):
+def test_wrong_usage_leaves_no_folder(tmp_path):
     for flags in (["--split", "none"], ["--sgd", str(tmp_path / "absent")]):
         run("perturb", "typos", *flags, output=tmp_path / "a/b", status=2)
     assert list(tmp_path.iterdir()) == []

@@ -18,13 +18,13 @@ FIRST = {"v1/test/schema.json": b"[1]", "v1/dev/schema.json": b"[2]", "report.ht
 SECOND = {"v1/test/schema.json": b"[1, 2]", "v2/test/schema.json": b"[3]"}
 
 
-def stage(output: Path, contents: dict[str, bytes]) -> dict[str, object]:
+def stage(output, contents):
     files.prepare(str(output), "compose")
     written = [files.write_staged(str(output), path, data) for path, data in contents.items()]
     return files.manifest_of(HEADER, {}, written)
 
 
-def run(output: Path, contents: dict[str, bytes]) -> None:
+def run(output, contents):
     files.publish(str(output), stage(output, contents))
 
 
@@ -37,7 +37,7 @@ def outside(tmp_path):
     return folder
 
 
-def crafted(output: Path, names: list[str], name: str = "run.json") -> None:
+def crafted(output, names, name="run.json"):
     """A manifest with what stands behind the paths, as if a run had written it."""
     output.mkdir(exist_ok=True)
     contents = {path: (output / path).read_bytes() for path in names}
@@ -142,7 +142,7 @@ LINKED = [(".suite", ["suite", "sample"]), ("scores", ["leaderboard", "--release
 
 
 @pytest.mark.parametrize(("name", "command"), LINKED)
-def test_a_command_follows_no_link_out_of_its_folder(tmp_path, outside, name, command, capsys):
+def test_a_command_follows_no_link_out_of_its_folder(tmp_path, outside, name, command):
     before, output = files_of(outside), tmp_path / "out"
     output.mkdir()
     (output / name).symlink_to(outside, target_is_directory=True)

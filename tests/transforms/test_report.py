@@ -29,20 +29,20 @@ HOSTILE = '<script>alert(1)</script>\'" onload="x" ](javascript:x) |*_`<b>` \ud8
 class Page(HTMLParser):
     """The tags of a page, and its text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += data
 
 
-def report(text: str) -> Report:
+def report(text):
     """Every section, with a text in every place."""
     return Report(
         command=text,

@@ -65,7 +65,7 @@ def test_stratified_choices(n, key, number):
 def test_each_path_is_taken_before_one_is_taken_again(sizes, key):
     """How many branches there are may depend on the branch before, as far as its number is even or odd."""
 
-    def path(number: int) -> tuple[int, ...]:
+    def path(number):
         rng, found = StratifiedRng(key, number=number), [0]
         for size in sizes:
             found.append(rng.below(size + found[-1] % 2))

@@ -18,11 +18,11 @@ VALUE = st.none() | st.floats(0, 1e6) | st.just(float("nan"))
 two = partial(number, digits=2)
 
 
-def texts(root: ElementTree.Element, style: str) -> list[str]:
+def texts(root, style):
     return [node.text or "" for node in root.iter("text") if node.get("class") == style]
 
 
-def tips(root: ElementTree.Element) -> list[str]:
+def tips(root):
     return [node.find("title").text for node in root.iter() if node is not root and node.find("title") is not None]
 
 

@@ -19,18 +19,18 @@ TEXT = st.lists(WORDS, max_size=9).map(" ".join) | st.text(max_size=20)
 PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=6)
 
 
-def described(texts: list[str]) -> Service:
+def described(texts):
     """A service with these descriptions, of itself and its slots."""
     return Service("", texts[0], [Slot(f"s{i}", text) for i, text in enumerate(texts[1:])], [])
 
 
-def corpus_bleu(hypotheses: list[str], references: list[str]) -> float:
+def corpus_bleu(hypotheses, references):
     """BLEU as the measures have it, of texts instead of services."""
     item = table1.Item(described(references), {"h": described(hypotheses)})
     return table1.measures_of([item], ["h"])["variants"]["h"]["description_bleu"]
 
 
-def measures(originals: list[Service], variants: dict[str, list[Service]]) -> dict:
+def measures(originals, variants):
     """The measures of services in memory; the lists belong together by position."""
     items = [
         table1.Item(original, {name: found[i] for name, found in variants.items()})
@@ -39,7 +39,7 @@ def measures(originals: list[Service], variants: dict[str, list[Service]]) -> di
     return table1.measures_of(items, list(variants))
 
 
-def service(name: str, slots: list[tuple[str, str]], intents: list[tuple[str, str]], description: str) -> Service:
+def service(name, slots, intents, description):
     return Service(name, description, [Slot(*slot) for slot in slots], [Intent(*intent) for intent in intents])
 
 
@@ -52,7 +52,7 @@ HOTELS = service(
 BANKS = service("Banks_1", [("amount", "How much money to send")], [("SendMoney", "Send money")], "Manage your money")
 
 
-def renamed(original: Service, suffix: str, change: dict[str, str]) -> Service:
+def renamed(original, suffix, change):
     """A variant of ``original``: its texts as ``change`` has them, else as they were."""
     return Service(
         original.service_name + suffix,

@@ -1,12 +1,10 @@
 """The report of ``statistics``: measured and published numbers, and what was left out."""
 
-from typing import Any
-
-from parapet.transforms.reports.report import Bars, Report, Table, page
+from parapet.transforms.reports.report import Bars, Table, page
 from parapet.transforms.variants.table1 import statistics_report
 
 
-def statistics(variants: tuple[str, ...] = ("v1", "v2", "v3", "v4", "v5"), **more: Any) -> dict[str, Any]:
+def statistics(variants=("v1", "v2", "v3", "v4", "v5"), **more):
     rows = {
         name: {
             "slot_names_seen": 0.1,
@@ -31,7 +29,7 @@ def statistics(variants: tuple[str, ...] = ("v1", "v2", "v3", "v4", "v5"), **mor
     }
 
 
-def rows(report: Report) -> dict[str, list[str]]:
+def rows(report):
     """The rows of the table, by variant."""
     [table] = [section for section in report.sections if isinstance(section, Table)]
     return {row[0]: list(row[1:]) for row in table.rows}

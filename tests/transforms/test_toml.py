@@ -1,7 +1,6 @@
 """Tables as TOML are read again as they were."""
 
 import tomllib
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +11,7 @@ PLAIN = st.text() | st.integers(-(2**40), 2**40) | st.booleans() | st.floats(-1e
 KEYS = st.text(max_size=5)
 
 
-def tables(inner: Any) -> Any:
+def tables(inner):
     one = st.dictionaries(KEYS, inner, max_size=3)
     return one | st.lists(one, max_size=2)
 

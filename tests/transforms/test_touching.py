@@ -1,7 +1,6 @@
 """What a dialogue touches: not what it lists, nor what persists in idle frames."""
 
 import json
-from typing import Any
 
 import msgspec
 import pytest
@@ -23,22 +22,22 @@ from parapet.transforms.perturbation.corpora import (
 )
 
 SERVICES = {name: Service(name, "", [], []) for name in ("A_1", "B_1", "C")}
-NOTHING: dict[str, Any] = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
+NOTHING = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
 
 
-def frame(name: str, **more: Any) -> dict[str, Any]:
+def frame(name, **more):
     return {"service": name, "slots": [], "actions": [], **more}
 
 
-def idle(name: str) -> dict[str, Any]:
+def idle(name):
     return stated(name)
 
 
-def stated(name: str, **more: Any) -> dict[str, Any]:
+def stated(name, **more):
     return frame(name, state={**NOTHING, **more})
 
 
-def typed(services: list[str], *turns: list[dict[str, Any]]) -> tuple[dict[str, Any], Dialogue]:
+def typed(services, *turns):
     raw = {
         "dialogue_id": "1",
         "services": services,

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from kit import THOROUGH, files_of
@@ -64,7 +63,7 @@ if THOROUGH:
     PLACES += ("init", "open", "close", "state_of", "statistics")
 
 
-def perturbed(folder: Path, place: str, line: str) -> subprocess.CompletedProcess[str]:
+def perturbed(folder, place, line):
     bring(folder / "site", "odd_one", "parapet.perturbations", "odd", "odd_one:Odd", CODE.format(place, line))
     (folder / "here").mkdir()
     (folder / "elsewhere").mkdir()

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import Any
 
 import pytest
 import requests
@@ -30,7 +29,7 @@ ALIKE = (
 )
 
 
-def ended_lines(names: tuple[str, ...], place: str, out: str) -> list[list[str]]:
+def ended_lines(names, place, out):
     """Whole command lines."""
     return [ended(lines(place, out)[name], f"{out}/{name}") for name in names]
 
@@ -43,7 +42,7 @@ for argv in json.loads(sys.argv[1]):
 """
 
 
-def run_in_a_fresh_process(commands: list[list[str]]) -> None:
+def run_in_a_fresh_process(commands):
     """Where sets have another order than here, and nothing ran before."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
@@ -86,7 +85,7 @@ def test_killed_while_publishing_and_run_again(bucket, local):
     bucket.write("killed/notes.txt", b"the user's own")
     process = start(*flags, "--variant", "v2,v3")
 
-    def kill(name: str) -> None:
+    def kill(name):
         if name == "killed/v3/test/schema.json":
             process.kill()
             raise ConnectionAbortedError
@@ -108,7 +107,7 @@ CONTENTS = {"v1/schema.json": b"[1]", "review.csv": b"a,b\n"}
 OTHERS = {"v2/schema.json": b"[2]", "review.csv": b"a,c\n"}
 
 
-def publish(output: str, contents: dict[str, bytes]) -> None:
+def publish(output, contents):
     """What a run does."""
     files.prepare(output, "compose")
     written = [files.write_staged(output, path, data) for path, data in contents.items()]
@@ -156,7 +155,7 @@ def test_cut_off_at_any_step_of_publishing(bucket, monkeypatch):
     assert k > 15
 
 
-def reason_of(place: str) -> str:
+def reason_of(place):
     """Why an input is refused; empty where it is read."""
     try:
         check_published(place)
@@ -165,7 +164,7 @@ def reason_of(place: str) -> str:
     return ""
 
 
-def test_what_is_read_from_a_bucket_is_whole(bucket, monkeypatch):
+def test_what_is_read_from_a_bucket_is_whole(bucket):
     output = f"{bucket.url}/read"
     publish(output, {**CONTENTS, "v1/test/schema.json": b"[2]"})
     for place in (output, f"{output}/", f"{output}/v1", f"{output}/v1/test/schema.json", f"{output}/review.csv"):
@@ -192,7 +191,7 @@ def test_a_run_does_not_publish_where_another_has_begun(bucket):
     """A bucket has no locks. The first run is told, whether the second has ended or not."""
     output = f"{bucket.url}/two"
 
-    def stage(contents: dict[str, bytes]) -> tuple[dict[str, Any], str]:
+    def stage(contents):
         files.prepare(output, "compose")
         written = [files.write_staged(output, path, data) for path, data in contents.items()]
         return files.manifest_of({"pipeline": "compose"}, {}, written), files._tokens[output]

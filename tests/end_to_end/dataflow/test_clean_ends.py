@@ -3,9 +3,7 @@
 import resource
 import shutil
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from kit import files_of
@@ -29,7 +27,7 @@ def corpus(tmp_path_factory):
     return root
 
 
-def rewrite(corpus: Path, out: Path) -> list[str]:
+def rewrite(corpus, out):
     return ["rewrite", "--sgd", str(corpus / "sgd"), "--variants", str(corpus / "variants"), "--output", str(out)]
 
 
@@ -49,7 +47,7 @@ def test_ctrl_c(corpus, tmp_path):
 
 
 @contextmanager
-def room_for(size: int) -> Iterator[None]:
+def room_for(size):
     """Lets no file grow beyond some bytes, as a full disk does, or a quota."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

@@ -27,9 +27,9 @@ def test_its_beam_is_the_one_that_submits():
     assert beam == version("apache-beam")
 
 
-def bases(recipe: str) -> list[str]:
+def bases(recipe):
     """The image that each stage starts from, with the defaults of the arguments before the first."""
-    arguments: dict[str, str] = {}
+    arguments = {}
     for name, default in re.findall(r"^ARG (\w+)=(.+)$", recipe.partition("\nFROM ")[0], re.M):
         arguments[name] = Template(default).substitute(arguments)
     return [Template(image).substitute(arguments) for image in re.findall(r"^FROM (\S+)", recipe, re.M)]
@@ -53,7 +53,7 @@ def test_the_users_image_has_a_python_that_the_package_takes():
     assert bases(USER_RECIPE) == [f"python:{python}-slim"] * 2
 
 
-def installed_in_image(root: Path, lock: str, missing: str = "none") -> tuple[int, list[str]]:
+def installed_in_image(root, lock, missing="none"):
     """Runs the installation of the users' image with programs that only log how they are called.
 
     Args:

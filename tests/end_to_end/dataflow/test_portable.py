@@ -3,10 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
@@ -21,7 +18,7 @@ SERVICE = "apache_beam.runners.portability.local_job_service_main"
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[list[str]]:
+def serving(folder):
     """A job service; the flags of a command that uses it."""
     port = folder / "port"
     with (folder / "log").open("wb") as log:
@@ -54,14 +51,14 @@ def started(monkeypatch):
 Run = tuple[int, str, list[str]]
 
 
-def run(command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(command, folder, capsys):
     """The status, results and messages of a command, without places and the time that it took."""
     status = main([argument for argument in command if argument != "--quiet"])
     output, errors = (text.replace(f"{folder}/there", f"{folder}/here") for text in capsys.readouterr())
     return status, output, [re.sub(r"^done in \S+ s", "done", line) for line in errors.splitlines()]
 
 
-def compare(place: Path, folder: Path, service: list[str], names: Iterable[str], capsys: Any) -> None:
+def compare(place, folder, service, names, capsys):
     """Runs lines here, and pipelines on the service too: the same status, results, messages, counters and bytes."""
     here, there = folder / "here", folder / "there"
     for name in names:

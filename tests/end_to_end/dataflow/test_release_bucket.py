@@ -14,7 +14,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
 
-def build(place: str, output: str, *flags: str) -> int:
+def build(place, output, *flags):
     return main(["release", "build", "--config", f"{place}/release.toml", "--output", output, "--quiet", *flags])
 
 
@@ -61,7 +61,7 @@ def test_cut_off_at_any_step_of_publishing(bucket, local, monkeypatch):
     for k in itertools.count(0, 3):
         prefix = f"cut_release/{k}"
 
-        def counted(*places: str, k: int = k) -> None:
+        def counted(*places, k=k):
             nonlocal left
             left = k
             publish(*places)

@@ -17,7 +17,6 @@ from commands import RELEASE
 from google.cloud.dataflow import JobType
 from kit import THOROUGH, files_of, refused
 
-from dataflow.bucket import Bucket
 from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
 from parapet.pipelines import progress, runners
 from parapet.pipelines.main import main
@@ -34,7 +33,7 @@ CONTAINER = [
 NOWHERE = "http://localhost:9"
 
 
-def flags(bucket: Bucket, prefix: str, endpoint: str) -> list[str]:
+def flags(bucket, prefix, endpoint):
     """What every job has."""
     return [
         "--runner=DataflowRunner",
@@ -76,7 +75,7 @@ def job(bucket, tmp_path_factory):
     rewrite = ["rewrite", "--variants", str(here / "variants")]
     assert main([*rewrite, "--output", str(here / "expected"), "--quiet"]) == 0
 
-    def work(_: dict) -> str:
+    def work(_):
         package, pipeline = (staged(bucket, "job/staging", name) for name in ("workflow.tar.gz", "pipeline.pb"))
         (here / "worker").mkdir()
         site = install(package, here / "worker")
@@ -170,7 +169,7 @@ def variants(bucket):
     return f"{bucket.url}/variants"
 
 
-def on(bucket: Bucket, variants: str) -> dict[str, list[str]]:
+def on(bucket, variants):
     """Every Beam pipeline with its inputs in a bucket."""
     corpus = f"{bucket.url}/sgd"
     crowd = [f"{corpus}/crowd/{name}" for name in ("names.csv", "descriptions.csv")]
@@ -219,7 +218,7 @@ def test_a_release_is_made_by_the_job_and_finished_by_the_command(bucket, job, t
     """The job's workers have the staged package of the other job, and no other Parapet."""
     bucket.write("release.toml", RELEASE.encode())
 
-    def work(_: dict) -> str:
+    def work(_):
         result = run_staged(staged(bucket, "release/staging", "pipeline.pb"), job.site, tmp_path)
         return "" if result.state == "DONE" else "it did not end well"
 
@@ -231,7 +230,7 @@ def test_a_release_is_made_by_the_job_and_finished_by_the_command(bucket, job, t
     assert bucket.tree("releases") == bucket.tree("again")
 
 
-def test_a_release_cannot_be_a_template(bucket, tmp_path, capsys):
+def test_a_release_cannot_be_a_template(bucket, tmp_path):
     bucket.write("release.toml", RELEASE.encode())
     command = ["release", "build", "--config", f"{bucket.url}/release.toml", "--output", f"{bucket.url}/template"]
     job = ["--template_location", f"{tmp_path}/job.json", *flags(bucket, "template", NOWHERE), *CONTAINER]
@@ -239,7 +238,7 @@ def test_a_release_cannot_be_a_template(bucket, tmp_path, capsys):
     assert bucket.tree("template") == {}
 
 
-def submit(bucket: Bucket, prefix: str, service: Dataflow) -> int:
+def submit(bucket, prefix, service):
     """Submits a small job."""
     command = ["hits", "--schemas", f"{bucket.url}/sgd", "--output", f"{bucket.url}/{prefix}/out"]
     return main([*command, *flags(bucket, prefix, service.url), *CONTAINER])
@@ -268,7 +267,7 @@ def test_a_job_that_fails(bucket, message, said, capsys):
 
 
 def test_counts_are_shown_and_ctrl_c_leaves_the_job_and_says_how_to_stop_it(bucket, monkeypatch, capsys):
-    events: list[progress.Event] = []
+    events = []
     monkeypatch.setattr(progress, "sink", events.append)
     monkeypatch.setattr(runners, "METRICS_EVERY", 0.01)
     with Dataflow() as service:
@@ -276,7 +275,7 @@ def test_counts_are_shown_and_ctrl_c_leaves_the_job_and_says_how_to_stop_it(buck
         service.work = lambda _: (service.stopped.wait(30), "")[1]
         once = iter([True])  # the runner's thread goes on asking
 
-        def stop() -> None:
+        def stop():
             if progress.Event("", 7, None, "dialogues") in events and next(once, False):
                 os.kill(os.getpid(), signal.SIGINT)
 

@@ -30,7 +30,7 @@ DAY_AND_HOUR = 25 * 3_600  # after this no request token is known any more
 class Runner:
     """The process that forks the commands."""
 
-    def __init__(self, told: Path) -> None:
+    def __init__(self, told):
         self.told = told
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.end_to_end.mturk.killable"],
@@ -40,7 +40,7 @@ class Runner:
             cwd=Path(__file__).parents[3],
         )
 
-    def run(self, argv: list[str], kill_at: int = 0) -> tuple[int, int]:
+    def run(self, argv, kill_at=0):
         """The exit status (minus the signal for a killed one) and how many points there were."""
         assert self.process.stdin
         assert self.process.stdout
@@ -51,7 +51,7 @@ class Runner:
         answer = json.loads(self.process.stdout.readline())
         return answer["status"], answer["points"]
 
-    def close(self) -> None:
+    def close(self):
         assert self.process.stdin
         self.process.stdin.close()
         self.process.wait(30)
@@ -76,29 +76,29 @@ class Stage(msgspec.Struct):
 class World:
     """The server and the batch, which can be set back."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place):
         self.place = place
         self.port = 0
 
     @property
-    def batch(self) -> Path:
+    def batch(self):
         return self.place / "batch"
 
-    def server(self, faults: Faults | None = None, seed: int = 0) -> LocalMTurk:
+    def server(self, faults=None, seed=0):
         server = LocalMTurk(self.place / "mturk.sqlite", self.port, faults, seed)
         self.port = int(server.url.rpartition(":")[2])
         return server
 
-    def keep(self, copy: Path) -> Path:
+    def keep(self, copy):
         shutil.copytree(self.place, copy)
         return copy
 
-    def restore(self, copy: Path) -> None:
+    def restore(self, copy):
         shutil.rmtree(self.place)
         shutil.copytree(copy, self.place)
 
 
-def facts(server: LocalMTurk, batch: Path) -> dict[str, Any]:
+def facts(server, batch):
     """What there is at MTurk and in the files, without what differs from run to run: ids of what is made, and times."""
     there = server.snapshot()
     hits = {
@@ -133,8 +133,8 @@ def stages(tmp_path_factory, sample):
         runner.close()
 
 
-def _undisturbed(folder: Path, world: World, runner: Runner, sample: Path) -> list[Stage]:
-    found: list[Stage] = []
+def _undisturbed(folder, world, runner, sample):
+    found = []
     schemas, hits, top_up, audit = (folder / name for name in ("schemas.json", "hits", "top_up", "audit"))
     services = json.loads((sample / "train" / "schema.json").read_bytes())[:2]
     schemas.write_text(json.dumps(services))
@@ -144,7 +144,7 @@ def _undisturbed(folder: Path, world: World, runner: Runner, sample: Path) -> li
     shortfall.write_text("\n".join(["service_name,task,field,have,need", *rows, ""]))
     bonuses = folder / "bonuses.csv"
 
-    def stage(name: str, *flags: str, workers: int = 0) -> None:
+    def stage(name, *flags, workers=0):
         argv = ["mturk", name, *flags]
         with world.server() as server:
             if name == "publish":
@@ -184,7 +184,7 @@ def test_nothing_is_made_or_paid_twice(stages):
     places = [(stage, at, late) for stage in commands for at in range(1, stage.points + 1) for late in (False, True)]
     chosen.shuffle(places)
     places = [places[i % len(places)] for i in range(KILLS)]
-    killed: Counter[str] = Counter()
+    killed = Counter()
     for trial, (stage, at, late) in enumerate(places):
         world.restore(stage.world)
         # A lost answer or a refusal now and then, so that kills and retries meet.

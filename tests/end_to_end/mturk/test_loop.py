@@ -5,8 +5,6 @@ import io
 import json
 from collections import Counter
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,7 +16,7 @@ from parapet.transforms.crowd.ingest import parse_answer_xml
 from parapet.transforms.crowd.mturk import collect as collected
 
 
-def answers_of(path: Path) -> dict[tuple[str, str], dict[str, str]]:
+def answers_of(path):
     """(worker, task) to answers of JSON lines of assignments."""
     found = {}
     for line in path.read_bytes().splitlines():
@@ -30,28 +28,28 @@ def answers_of(path: Path) -> dict[tuple[str, str], dict[str, str]]:
     return found
 
 
-def asked(answers: dict[str, str]) -> dict[str, str]:
+def asked(answers):
     return {name: text.replace("\r\n", "\n") for name, text in answers.items() if name != "doNotRedirect"}
 
 
 class Loop:
     """The commands on one batch."""
 
-    def __init__(self, folder: Path, schemas: Path, answers: Path, server: LocalMTurk) -> None:
+    def __init__(self, folder, schemas, answers, server):
         self.folder, self.schemas, self.answers, self.server = folder, schemas, answers, server
         self.batch, self.variants = folder / "batch", folder / "variants"
 
-    def parapet(self, *flags: object) -> None:
+    def parapet(self, *flags):
         assert main([*map(str, flags), "--quiet"]) == 0
 
-    def mturk(self, action: str, *flags: object) -> int:
+    def mturk(self, action, *flags):
         return main(["mturk", action, "--batch", str(self.batch), *map(str, flags)])
 
-    def work(self) -> int:
+    def work(self):
         scripts, _ = scripts_from_jsonl(self.answers)
         return play(self.server.url, scripts).submitted
 
-    def compose(self) -> None:
+    def compose(self):
         assert self.mturk("collect") == 0
         responses = self.batch / collected.FILE
         flags = ("--schemas", self.schemas, "--responses", responses, "--output", self.variants, "--quiet")
@@ -60,7 +58,7 @@ class Loop:
         services = json.loads((self.variants / "statistics.json").read_text())["services"].values()
         assert status == (0 if any(service["composed"] for service in services) else 1)
 
-    def shortfall(self) -> Path:
+    def shortfall(self):
         return self.variants / "shortfall.csv"
 
 
@@ -74,10 +72,10 @@ def credentials(monkeypatch):
 @pytest.mark.parametrize("corpus", ["sample", pytest.param("sgd", marks=pytest.mark.thorough)])
 def test_the_whole_loop(corpus, tmp_path, request):
     if corpus == "sample":
-        sample: Path = request.getfixturevalue("sample")
+        sample = request.getfixturevalue("sample")
         schemas, answers = sample, sample / "crowd" / "assignments.jsonl"
     else:
-        real: Path = request.getfixturevalue("real_data")
+        real = request.getfixturevalue("real_data")
         schemas, answers = real / "sgd", real / "mturk" / "assignments.jsonl"
     with LocalMTurk(tmp_path / "mturk.sqlite", balance=Decimal(50_000)) as server:
         loop = Loop(tmp_path, schemas, answers, server)
@@ -86,7 +84,7 @@ def test_the_whole_loop(corpus, tmp_path, request):
         _pay_and_check(loop)
 
 
-def _publish_and_top_up(loop: Loop) -> None:
+def _publish_and_top_up(loop):
     hits, more = loop.folder / "hits", loop.folder / "more"
     loop.parapet("hits", "--schemas", loop.schemas, "--output", hits, "--assignments", 5)
     assert loop.mturk("publish", "--hits", hits, "--endpoint_url", loop.server.url) == 0
@@ -104,7 +102,7 @@ def _publish_and_top_up(loop: Loop) -> None:
     loop.compose()
 
 
-def _check_what_came_in(loop: Loop) -> None:
+def _check_what_came_in(loop):
     given, there = answers_of(loop.answers), answers_of(loop.batch / collected.FILE)
     lines = collected.load(loop.batch)
     # Nobody did a task twice, though the top-up's HITs are others than the first.
@@ -119,7 +117,7 @@ def _check_what_came_in(loop: Loop) -> None:
     assert len({row["response_id"].partition(":")[0] for row in audit}) + len(dead) >= len(lines)
 
 
-def _pay_and_check(loop: Loop) -> None:
+def _pay_and_check(loop):
     first = collected.load(loop.batch)[0]["AssignmentId"]
     bonuses = loop.folder / "bonuses.csv"
     bonuses.write_text(f"assignment_id,amount,reason\n{first},1.50,thank you\n")
@@ -143,5 +141,5 @@ def _pay_and_check(loop: Loop) -> None:
     assert loop.server.snapshot()["balance"] == after["balance"]
 
 
-def _spent(snapshot: dict[str, Any]) -> Decimal:
+def _spent(snapshot):
     return Decimal(snapshot["balance"]["paid"])

@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -80,8 +79,8 @@ UTTERANCE = "tea at 6 pm, Rue É."
 @given(STATES, STATES, SPANS, st.none() | SPANS, st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_equals_the_plain_reference(wanted, given_, spans, predicted, fuzzy):
-    reference: dict[str, Any] = {"state": wanted, "slots": spans}
-    other: dict[str, Any] = {"state": given_} | ({} if predicted is None else {"slots": predicted})
+    reference = {"state": wanted, "slots": spans}
+    other = {"state": given_} | ({} if predicted is None else {"slots": predicted})
     expected = frame_metrics(reference, other, UTTERANCE, SERVICE, fuzzy)
     texts = [[(s["slot"], UTTERANCE[s["start"] : s["exclusive_end"]]) for s in of or ()] for of in (spans, predicted)]
     found, wrong = score_frame(
@@ -105,7 +104,7 @@ def test_fuzzy_score_is_the_plain_match(first, second):
     assert fuzzy_score(first, second) == fuzzy_score(second, first)
 
 
-def frame(value: float, turn: int = 0, dialogue_id: str = "1", service: str = "Cafes_1") -> Scored:
+def frame(value, turn=0, dialogue_id="1", service="Cafes_1"):
     return Scored(dialogue_id, turn, 0, service, "", (value,) * len(METRICS), (), ("", ""))
 
 
@@ -127,14 +126,14 @@ def test_sensitivity_as_worked_by_hand():
     )
 
 
-def plain_sensitivity(values: Any, zero: str) -> tuple[float, Any]:
+def plain_sensitivity(values, zero):
     """SGD-X, equations 1 to 3, of (variant, turn), and the coefficient of each turn: NaN where it does not count."""
     mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
     of_turns = np.divide(spread, mean, out=np.full(len(mean), 0.0 if zero == "zero" else np.nan), where=mean > 0)
     return float(np.nanmean(of_turns)) if np.isfinite(of_turns).any() else math.nan, of_turns
 
 
-def plain_interval(dialogues: Any, of_turns: Any, seed: str, replicates: int) -> Any:
+def plain_interval(dialogues, of_turns, seed, replicates):
     """The percentiles of the mean when each dialogue counts as often as its weight says."""
     weights = (
         np.array([bootstrap.weights(seed, name, replicates) for name in dialogues]) * np.isfinite(of_turns)[:, None]
@@ -182,9 +181,9 @@ def test_intervals_across_turns_are_of_the_products():
     assert of_service == pytest.approx(expected, abs=1e-12)
 
 
-def scores_of(places: Any, values: Any, across_turn: bool = False) -> Scores:
+def scores_of(places, values, across_turn=False):
     """Scores of frames at (dialogue, turn, frame)."""
-    by_dialogue: dict[str, list[Scored]] = {}
+    by_dialogue = {}
     for (name, turn, position), value in zip(places, values.tolist(), strict=True):
         one = Scored(name, turn, position, f"Cafes_{position}", "", (value,) * len(METRICS), (), ("", ""))
         by_dialogue.setdefault(name, []).append(one)
@@ -214,11 +213,11 @@ def test_official_mode_counts_what_it_passes_over():
     assert (found.missing_dialogues, found.missing_turns, found.unknown_slots) == (1, 2, 1)
 
 
-def _state(**values: list[str]) -> dict[str, Any]:
+def _state(**values):
     return {"active_intent": "Find", "requested_slots": [], "slot_values": values}
 
 
-def _parsed(*dialogues: Any) -> list[frames.Dialogue]:
+def _parsed(*dialogues):
     return frames.parse_dialogues(json.dumps(dialogues).encode(), "p.json")
 
 

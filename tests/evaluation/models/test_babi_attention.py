@@ -14,7 +14,7 @@ from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, m
 SOME = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
 
 
-def answering(hops: int = 2, memory: int = 20) -> NetAnswers:
+def answering(hops=2, memory=20):
     torch.manual_seed(SEED)
     words = sorted(
         {word for one in dialogues() for line in one.exchanges for word in words_of(f"{line.user} {line.bot}")}
@@ -24,7 +24,7 @@ def answering(hops: int = 2, memory: int = 20) -> NetAnswers:
     return NetAnswers(net, known, torch.device("cpu"), batch=3)
 
 
-def found_in(model: NetAnswers, first: int = 0) -> list[Response]:
+def found_in(model, first=0):
     return list(responses(first, SOME, model.ranked(SOME, 1), model.attention(SOME)))
 
 

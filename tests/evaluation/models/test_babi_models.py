@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,13 +13,12 @@ from kit import SEED
 
 from parapet.evaluation.models.babi import nets
 from parapet.evaluation.models.babi.baselines import Frequencies, Nearest, TfIdf
-from parapet.evaluation.models.babi.data import Answerer, Corpus, numbers_of, types_of, words_of
+from parapet.evaluation.models.babi.data import Corpus, numbers_of, types_of, words_of
 from parapet.evaluation.models.babi.nets import (
     BOT,
     USER,
     BabiLearner,
     Matches,
-    MemN2N,
     NetAnswers,
     Ragged,
     Shape,
@@ -45,23 +43,21 @@ ODD = [
 ]
 
 
-def vocabulary(match: bool = True) -> Vocabulary:
+def vocabulary(match=True):
     words = sorted(
         {word for one in dialogues() for line in one.exchanges for word in words_of(f"{line.user} {line.bot}")}
     )
     return Vocabulary(words, CANDIDATES, KNOWLEDGE if match else {})
 
 
-def net(
-    model: str = "memn2n", match: bool = True, hops: int = 2, memory: int = 9, **shape: Any
-) -> tuple[MemN2N, Vocabulary]:
+def net(model="memn2n", match=True, hops=2, memory=9, **shape):
     torch.manual_seed(SEED + 3)
     known = vocabulary(match)
     made = make(model, known, Shape(size=6, hops=hops, memory=memory, **shape))
     return made.double(), known  # type: ignore[return-value]
 
 
-def texts_before(one: BabiDialogue) -> list[tuple[list[tuple[int, str]], str]]:
+def texts_before(one):
     """Of each turn: (speaker and text of what stands before it, what the user says)."""
     found, before = [], []
     for line in one.lines:
@@ -75,20 +71,20 @@ def texts_before(one: BabiDialogue) -> list[tuple[list[tuple[int, str]], str]]:
     return found
 
 
-def types_shared(candidate: str, texts: list[str]) -> list[str]:
+def types_shared(candidate, texts):
     """The types whose word is in the candidate and in one of the texts."""
     there = {word for text in texts for word in text.split()}
     return [t for t, words in KNOWLEDGE.items() if any(w in words and w in there for w in candidate.split())]
 
 
-def plain_scores(model: MemN2N, known: Vocabulary, memory: list[tuple[int, str]], said: str) -> list[float]:
+def plain_scores(model, known, memory, said):
     """Section 4.4 word by word."""
     words = {word: model.words[i] for i, word in enumerate(known.words)}
     answers = sorted({word for text in known.candidates for word in text.split()})
     types = [t for t in known.knowledge if any(w in known.knowledge[t] for c in CANDIDATES for w in c.split())]
     zero = torch.zeros(model.words.shape[1], dtype=torch.float64)
 
-    def bag(text: str) -> torch.Tensor:
+    def bag(text):
         return sum((words[word] for word in text.split() if word in words), zero)
 
     cut = max(0, len(memory) - model.memory)
@@ -150,7 +146,7 @@ def test_dialogues_of_facts_alone_have_no_answers():
     assert encode([], {}).now.tolist() == []
 
 
-def babi_config(**options: Any) -> BabiConfig:
+def babi_config(**options):
     return BabiConfig(train=[], dev=[], candidates="", **options)
 
 
@@ -182,7 +178,7 @@ def test_match_types_are_those_of_the_definition(said):
     ids = torch.arange(len(said))
     there = matches.there(turns, *turns.history(ids), len(said))
     for turn in range(len(said)):
-        found: dict[str, int] = Counter()
+        found = Counter()
         for candidates, features in matches.features(there):
             for number, has in zip(candidates.tolist(), features[turn].tolist(), strict=True):
                 found[CANDIDATES[number]] += has
@@ -194,11 +190,11 @@ LEARNED = dialogues()[::3]
 FREQUENCIES = Frequencies.of(LEARNED)
 
 
-def nearest(similarity: str, *pairs: tuple[str, str]) -> Nearest:
+def nearest(similarity, *pairs):
     return Nearest(*Nearest.learn([BabiDialogue(tuple(Exchange(*pair) for pair in pairs))]), similarity)
 
 
-def ranking(model: Answerer, said: str, top: int) -> list[str]:
+def ranking(model, said, top):
     return model.ranked([BabiDialogue((Exchange(said, "?"),))], top)[0][0]
 
 
@@ -214,7 +210,7 @@ def test_nearest_by_overlap_takes_most_shared_words_then_fewest_words_then_the_f
 
 def test_rankings_begin_with_the_answer_and_have_no_candidate_twice():
     some = [*dialogues()[::7], *ODD]
-    models: list[Answerer] = [
+    models = [
         TfIdf(CANDIDATES, KNOWLEDGE, FREQUENCIES, True),
         NetAnswers(*net(), CPU, batch=8),
         nearest("overlap", *((one.user, one.bot) for dialogue in some for one in dialogue.exchanges)),
@@ -241,7 +237,7 @@ def test_the_bot_of_the_simulator_answers_its_own_dialogues():
     assert bot.not_understood == 2
 
 
-SHAPES: list[tuple[str, dict[str, Any]]] = [
+SHAPES = [
     ("memn2n", {}),
     ("memn2n", {"time": "index", "bigrams": True}),
     ("embeddings", {}),
@@ -313,7 +309,7 @@ EPOCHS = 8
 
 @pytest.mark.parametrize(("model", "share"), [("memn2n", "off"), ("embeddings", "auto")])
 def test_turns_scored_ahead_are_trained_as_turn_by_turn(model, share, monkeypatch):
-    def all_others(answers: torch.Tensor, candidates: int, _: int) -> torch.Tensor:
+    def all_others(answers, candidates, _):
         return (answers[:, None] + torch.arange(1, candidates)) % candidates
 
     torch.set_num_threads(1)  # as a training does: many small steps

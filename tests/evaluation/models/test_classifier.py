@@ -1,7 +1,6 @@
 """The text classifier: features, scores, answers that depend on nothing else, a net and checkpoints that learn."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,12 +14,10 @@ from tiny_nli import save_roberta
 from parapet.evaluation.models.classifier import (
     KINDS,
     Card,
-    Classifier,
     ClassifierLearner,
     Corpus,
     Hashed,
     Pieces,
-    Turn,
     best_of,
     foreign,
     load,
@@ -29,14 +26,14 @@ from parapet.evaluation.models.classifier import (
 )
 from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.saving import MODEL
-from parapet.evaluation.models.training import TrainedModel, train
+from parapet.evaluation.models.training import train
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage.checkpoints import Checkpoint, inspect
+from parapet.transforms.storage.checkpoints import inspect
 
 FINE_TUNING = {"learning_rate": 0.003, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
 
 
-def config_of(**changed: object) -> ClassifierConfig:
+def config_of(**changed):
     plain = {
         "task": "intent", "size": 16, "buckets": 4096, "max_length": 32, "score": "msp",
         "batch_size": 16, "learning_rate": 0.02, "epochs": 30, "patience": 30, "seed": str(SEED), "threads": 1,
@@ -45,18 +42,18 @@ def config_of(**changed: object) -> ClassifierConfig:
     return ClassifierConfig(**{**plain, **changed})  # type: ignore[arg-type]
 
 
-def trained(config: ClassifierConfig, corpus: Corpus, out: Path, checkpoint: Checkpoint | None = None) -> TrainedModel:
+def trained(config, corpus, out, checkpoint=None):
     return train(config, lambda: ClassifierLearner(config, corpus, checkpoint), str(out), {})
 
 
-def write(folder: Path, made: TrainedModel) -> str:
+def write(folder, made):
     for relative, data in made.files.items():
         (folder / relative).parent.mkdir(parents=True, exist_ok=True)
         (folder / relative).write_bytes(data)
     return str(folder)
 
 
-def right(model: Classifier, turns: list[Turn]) -> float:
+def right(model, turns):
     answers, _ = model.answers([turn.utterance for turn in turns])
     return sum(one.label == turn.label for one, turn in zip(answers, turns, strict=True)) / len(turns)
 

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, STARS, dialogues, inns
 from kit import SEED
-from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import DamdConfig
@@ -94,7 +93,7 @@ def test_a_belief_state_comes_back_as_training_writes_it(belief):
 def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said():
     surfaces = Surfaces({"city": {"san jose": "San José's"}, "stars": {"two": "2"}})
 
-    def value(slot: str, words: str, before: str = "", *said: str) -> str:
+    def value(slot, words, before="", *said):
         parts = surfaces.written([(SLOT, slot), (VALUE, words)], [(VALUE, before)] if before else [], said)
         return parts[1][1]
 
@@ -136,7 +135,7 @@ def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
         vocabulary_of(TEXTS, room - 1, 1)
 
 
-def scores() -> tuple[Tensor, Tensor, Tensor]:
+def scores():
     """Of 2 steps at 3 places, a vocabulary of 6 and 4 words that can be copied, of which one is padding."""
     torch.manual_seed(SEED)
     generated, copied = torch.randn(2, 3, 6).double(), torch.randn(2, 3, 4).double()
@@ -144,7 +143,7 @@ def scores() -> tuple[Tensor, Tensor, Tensor]:
     return generated, copied, torch.tensor([[5, 6, 6, 0], [7, 4, 5, 0]])
 
 
-def config(**own: object) -> DamdConfig:
+def config(**own):
     plain = {"batch_size": 8, "learning_rate": 0.01, "epochs": 1, "patience": 1, "seed": str(SEED), "threads": 1}
     net = {"device": "cpu", "vocabulary": 3000, "min_count": 1, "embedding": 6, "hidden": 8, "multi_action": 0}
     return msgspec.convert({**plain, **net, **own}, DamdConfig)
@@ -174,7 +173,7 @@ def test_of_long_utterances_the_last_words_are_read(model):
     assert [model.answers([one])[0].long for one in (step, STEPS[0])] == [True, False]
 
 
-def turn(speaker: str, *actions: tuple[str, str, list[str]]) -> Turn:
+def turn(speaker, *actions):
     acts = [{"act": act, "slot": slot, "values": values} for act, slot, values in actions]
     frames = [{"service": "A", "actions": acts}, {"service": "B"}]
     return msgspec.convert({"speaker": speaker, "utterance": "", "frames": frames}, Turn)
@@ -198,7 +197,7 @@ def test_acts_come_back_without_values():
     assert user_acts(asked) == ("INFORM", "REQUEST(phone)")
 
 
-def acting(number: int, kind: str, slots: str = "", state: str = "city") -> Step:
+def acting(number, kind, slots="", state="city"):
     acts = ((SERVICE, "A"), (ACT, kind), *((SLOT, slot) for slot in slots)) if kind else ()
     belief = ((SERVICE, "A"), (INTENT, "Find"), (SLOT, state), (VALUE, str(number)))
     return Step(str(number), 0, (("<|user|>", "hi"),), belief, (), "ok", (), acts, ("INFORM",))
@@ -222,10 +221,10 @@ def test_further_acts_are_those_of_the_steps_that_an_epoch_has():
     class Drawn(Versions[Step]):
         """Of each epoch the same steps, in another order and without the first."""
 
-        def __init__(self) -> None:
+        def __init__(self):
             """Needs no dialogues."""
 
-        def draw(self, epoch: int) -> list[list[list[Step]]]:
+        def draw(self, epoch):
             return [[steps[:0:-1]]]
 
     learner = DamdLearner(config(multi_action=1), steps, steps, Drawn())

@@ -1,8 +1,5 @@
 """Utterances from acts: templates, prefixes beside a frozen T5, beam search that no batch changes, the reranker."""
 
-from pathlib import Path
-from typing import Any
-
 import msgspec
 import pytest
 import torch
@@ -38,7 +35,7 @@ WORDS = {
 }
 
 
-def act(name: str, slot: str = "", *values: str, kind: Any = "free") -> Act:
+def act(name, slot="", *values, kind="free"):
     return Act("Cafes_1", name, slot, values, values, kind)
 
 
@@ -53,7 +50,7 @@ def checkpoint(toy, tmp_path_factory):
     return save_t5(tmp_path_factory.mktemp("models") / "t5", texts(toy), size=16, layers=2, vocabulary=200)
 
 
-def loaded(checkpoint: Path, max_input: int = 64, max_output: int = 12) -> tuple[Any, Any, Loaded]:
+def loaded(checkpoint, max_input=64, max_output=12):
     tokenizer, t5 = load_t5(inspect(str(checkpoint), ["t5"]))
     for name, one in t5.named_parameters():  # or a random model says the same to all
         if "relative" not in name and "norm" not in name:
@@ -62,13 +59,13 @@ def loaded(checkpoint: Path, max_input: int = 64, max_output: int = 12) -> tuple
     return tokenizer, t5.double(), Loaded(card, tokenizer, t5)
 
 
-def drawn(t5: Any, length: int, scale: float = 1.0) -> dict[str, torch.Tensor]:
+def drawn(t5, length, scale=1.0):
     generator = torch.Generator().manual_seed(SEED)
     of = shape_of(t5)
     return {kind: scale * torch.randn(of.of(kind, length), generator=generator).double() for kind in KINDS}
 
 
-def logits(t5: Any, tokenizer: Any, inputs: list[str], said: list[str]) -> list[torch.Tensor]:
+def logits(t5, tokenizer, inputs, said):
     """Of each pair, as one batch."""
     given = tokenizer(inputs, return_tensors="pt", padding=True)
     labels = tokenizer(said, return_tensors="pt", padding=True)
@@ -91,7 +88,7 @@ def test_no_prefix_is_the_plain_t5(checkpoint):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
-def slow_attention(module: Any, query: Any, key: Any, value: Any, prefix: Any, bias: Any) -> torch.Tensor:
+def slow_attention(module, query, key, value, prefix, bias):
     """Attention of one example, head by head: the prefix has no bias."""
     heads = []
     for h in range(query.shape[1]):

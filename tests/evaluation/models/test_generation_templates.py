@@ -1,9 +1,6 @@
 """The input of ft_t5 and pt_t5: templates of acts, in T2G2's order; the user's own, in T2G2's format."""
 
 import re
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -38,11 +35,11 @@ REQ_MORE\tAnything else?
 """
 
 
-def act(name: str, slot: str = "", *values: str, kind: Any = "free", service: str = "Cafes_1", intent: str = "") -> Act:
+def act(name, slot="", *values, kind="free", service="Cafes_1", intent=""):
     return Act(service, name, slot, values, values, kind, intent)
 
 
-def write(folder: Path, **services: str) -> Path:
+def write(folder, **services):
     folder.mkdir(exist_ok=True)
     for service, lines in services.items():
         (folder / f"{service}.tsv").write_bytes(lines.encode())
@@ -97,7 +94,7 @@ SENTENCES = st.lists(st.sampled_from(["@", "{value}", "%s", "\\1", "It is", "!!"
 VALUES = st.text(st.characters(codec="utf-8"), max_size=6)
 
 
-def plainly(template: str, values: Sequence[str]) -> str:
+def plainly(template, values):
     """A template with its values, one after another."""
     rest, done = template, ""
     for value in values:

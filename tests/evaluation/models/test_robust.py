@@ -2,9 +2,6 @@
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,7 +14,7 @@ from kit import SEED
 from tiny_dialogues import dialogues, texts, write_corpus
 from tiny_gpt2 import save_gpt2
 from tiny_t5 import save_t5
-from torch import Tensor, nn
+from torch import nn
 
 from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.examples import Readable, Versions, laid_out, of_parts, perturbations_of, readable
@@ -38,11 +35,11 @@ from parapet.schemas.errors import InputError
 Utterances = list[str]
 
 
-def said(raw: dict[str, Any]) -> Utterances:
+def said(raw):
     return [turn["utterance"] for turn in raw["turns"] if turn["speaker"] == "USER"]
 
 
-def versions(share: float, count: int = 1, names: str = "typos,verbose", seed: str = "0") -> Versions[str]:
+def versions(share, count=1, names="typos,verbose", seed="0"):
     return Versions(
         [Readable(json.dumps(one).encode(), said(one), said) for one in dialogues()], names, share, count, seed
     )
@@ -93,7 +90,7 @@ def test_a_perturbation_that_adds_turns_is_refused():
     """Its examples would be numbered otherwise than those of the original."""
     one = dialogues()[0]
 
-    def parts(raw: dict[str, Any]) -> list[str]:  # as many as there are words
+    def parts(raw):  # as many as there are words
         return " ".join(said(raw)).split()
 
     found = Versions([Readable(json.dumps(one).encode(), parts(one), parts)], "verbose", 1.0, 1, "0")
@@ -138,22 +135,22 @@ def test_a_version_with_another_number_of_examples_is_refused():
 class Chosen(Learner):
     """Whose losses are given."""
 
-    def __init__(self, losses: Sequence[float], table: Sequence[Sequence[int]]) -> None:
+    def __init__(self, losses, table):
         self.module, self.given, self.versions = nn.Linear(1, 1), torch.tensor(losses), torch.tensor(table)
         self.asked: list[int] = []
 
-    def batches(self, generator: torch.Generator) -> list[Tensor]:
+    def batches(self, generator):
         return []
 
-    def loss(self, batch: Tensor) -> Tensor:
+    def loss(self, batch):
         assert not self.module.training
         self.asked += batch.tolist()
         return self.given[batch].mean()
 
-    def dev(self) -> float:
+    def dev(self):
         return 0.0
 
-    def files(self) -> dict[str, bytes]:
+    def files(self):
         return {}
 
 
@@ -193,7 +190,7 @@ def _one_thread():
     torch.set_num_threads(1)
 
 
-def learner_of(toy: Path, model: str, *flags: str) -> Learner:
+def learner_of(toy, model, *flags):
     corpus = toy / ("inns" if model == "soloist" else "corpus")
     checkpoint = {"t5dst": ["--checkpoint", str(toy / "t5")], "soloist": ["--checkpoint", str(toy / "gpt2")]}
     argv = ["--train", str(corpus), *checkpoint.get(model, []), *FEW, *flags]
@@ -273,7 +270,7 @@ class Bag(Learner):
 
     metric = "right"
 
-    def __init__(self, perturb: str, dev: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, perturb, dev):
         seed_all("0", "parameters")
         self.table = nn.EmbeddingBag(BUCKETS, len(WORDS), mode="sum")
         self.module = nn.ModuleList([self.table])
@@ -289,36 +286,36 @@ class Bag(Learner):
             self.again = Versions(of, perturb, 0.8, 1, "0")
         self._dev, self.epochs = dev, []
 
-    def prepare(self, epoch: int) -> None:
+    def prepare(self, epoch):
         self.epochs.append(epoch)
         if self.again is not None:
             self.rows = [versions[0][0] for versions in self.again.draw(epoch)]
 
-    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+    def batches(self, generator):
         yield from torch.randperm(len(self.rows), generator=generator).split(2)
 
-    def scores(self, texts: Sequence[str]) -> Tensor:
+    def scores(self, texts):
         rows = [[zlib.crc32(word.encode()) % BUCKETS for word in text.split()] for text in texts]
         return torch.cat([self.table(torch.tensor([row])) for row in rows])
 
-    def loss(self, batch: Tensor) -> Tensor:
+    def loss(self, batch):
         rows = [self.rows[i] for i in batch]
         return F.cross_entropy(self.scores([text for text, _ in rows]), torch.tensor([label for _, label in rows]))
 
-    def dev(self) -> float:
+    def dev(self):
         found = self.scores([text for text, _ in self._dev]).argmax(1)
         return float((found == torch.tensor([label for _, label in self._dev])).float().mean())
 
-    def files(self) -> dict[str, bytes]:
+    def files(self):
         return {}
 
 
-def dialogue_of(number: int, text: str) -> dict[str, Any]:
+def dialogue_of(number, text):
     turn = {"speaker": "USER", "utterance": text, "frames": []}
     return {"dialogue_id": str(number), "services": [], "turns": [turn]}
 
 
-def config(**length: Any) -> TrainingConfig:
+def config(**length):
     return TrainingConfig(batch_size=2, learning_rate=0.05, seed="0", threads=1, device="cpu", keep="last", **length)
 
 

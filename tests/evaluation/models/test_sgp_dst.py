@@ -1,8 +1,6 @@
 """SGP-DST: what the modules read, their context features and labels, the rules, and predictions alone and together."""
 
 import math
-from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +11,6 @@ from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Context
-from parapet.evaluation.models.configs import SgpDstConfig
 from parapet.evaluation.models.dst.data import read_labels
 from parapet.evaluation.models.dst.sgp_learning import (
     BertAdam,
@@ -67,7 +64,7 @@ DISH, AREA, PLACE, PHONE = FOODS.slots
 GOAL, SEATS = TAXIS.slots
 
 
-def heard(memory: Memory, service: Service, *actions: tuple[str, str, str]) -> None:
+def heard(memory, service, *actions):
     """Of (act, slot, value); empty for none."""
     frame = Context(service, tuple(Action(act, slot, [value] if value else []) for act, slot, value in actions))
     memory.hear("said", [frame])
@@ -77,7 +74,7 @@ def test_the_context_features_of_a_dialogue():
     """A slot that nobody spoke of, that the system asks for, for which it gave a value, and both."""
     memory = Memory()
 
-    def features(service: Service) -> dict[str, int]:
+    def features(service):
         return {slot.name: memory.combine_feature(service, slot) for slot in service.slots}
 
     assert features(FOODS) == {"dish": 0, "area": 0, "place": 0, "phone": 0}
@@ -104,7 +101,7 @@ def test_what_a_turn_changes():
     heard(memory, FOODS, ("OFFER", "place", "Roma"), ("CONFIRM", "area", "north"), ("REQUEST", "dish", "curry"))
     memory.states["Food_1"] = State("FindFood", [], {"dish": ["a soup", "soup"]})
 
-    def label(slot: Any, **values: list[str]) -> Label:
+    def label(slot, **values):
         state = State("FindFood", ["dish"], values)
         return slot_label(FOODS, slot, memory, state, "opa, with pizza, down the hill")
 
@@ -158,7 +155,7 @@ def loaded(tmp_path_factory):
 EXCHANGE = ("there is Zum Hirsch .", "i want pizza")
 
 
-def decoded(tokenizer: Any, batch: Batch, row: int, chosen: torch.Tensor | None = None) -> str:
+def decoded(tokenizer, batch, row, chosen=None):
     kept = batch.mask[row].bool() if chosen is None else chosen[row].bool()
     return str(tokenizer.decode(batch.tokens[row][kept]))
 
@@ -195,10 +192,10 @@ def test_what_is_too_long(loaded):
         Questions(words, "combine", 20).ask(exchange, "d", lambda: slot_of(DISH), 0)
 
 
-def plain_best(starts: list[float], ends: list[float], open: list[bool], null: int) -> tuple[int, int, float]:
+def plain_best(starts, ends, open, null):
     """The best span by hand, from probabilities."""
 
-    def shares(logits: list[float]) -> list[float]:
+    def shares(logits):
         powers = [math.exp(logit) for logit in logits]
         return [power / sum(powers) for power in powers]
 
@@ -273,9 +270,7 @@ def test_examples_have_the_actions_of_the_system_alone(frames):
             assert all(bool(frame.actions) == (speaker == "SYSTEM") for frame in some)
 
 
-def plain_adam(
-    weights: list[float], gradients: Iterable[list[float]], rates: Iterable[float], decay: float
-) -> list[float]:
+def plain_adam(weights, gradients, rates, decay):
     """BertAdam of one tensor, written out."""
     means, squares = [0.0] * len(weights), [0.0] * len(weights)
     for gradient, rate in zip(gradients, rates, strict=True):
@@ -311,8 +306,8 @@ def test_steps_of_the_papers_preset(more, combine):
     """32 inputs a step; one epoch of each encoder, but for "combine" on the original training set."""
     argv = ["--preset", "sgdx", "--checkpoint", "bert", "--output", "out", *more]
     args = SgpDst("sgp_dst").train_parser().parse(argv)[0]
-    config: SgpDstConfig = SgpDst("sgp_dst").check(args)
-    sizes: Any = {"intents": 3200, "combine": 32000, "copy_slot": 321, "cross_copy": 31}
+    config = SgpDst("sgp_dst").check(args)
+    sizes = {"intents": 3200, "combine": 32000, "copy_slot": 321, "cross_copy": 31}
     assert steps_of(config, sizes) == {"intents": 100, "combine": combine * 1000, "copy_slot": 11, "cross_copy": 1}
     assert (config.learning_rate, config.warmup, config.by_module("warmup")["copy_slot"]) == (2e-5, 0.1, 0.7)
     assert (config.by_module("epochs")["combine"], config.schedule, config.clip, config.clipped_norm) == (

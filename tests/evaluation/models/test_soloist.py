@@ -91,7 +91,7 @@ def test_as_many_as_are_found(rows, wanted):
     assert Database(knowledge).matches("X", wanted) == len(knowledge.find("X", meant))
 
 
-def turn(text: str, spans: list[tuple[str, int, int]], acts: list[tuple[str, str]]) -> Turn:
+def turn(text, spans, acts):
     slots = [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans]
     actions = [{"act": "INFORM", "slot": slot, "values": [value]} for slot, value in acts]
     frame = {"service": "Inns_1", "slots": slots, "actions": actions}
@@ -198,7 +198,7 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
 def test_what_real_annotation_tells(real_data):
     """True belief states come back as they were, and with delexicalised responses nearly all goals are met."""
     source = read_source(str(real_data / "sgd"), "dev")
-    said: dict[str, list[Response]] = {}
+    said = {}
     for dialogue in source.dialogues:
         for step in steps_of(dialogue, source.database):
             belief = belief_of(step.belief)

@@ -15,7 +15,6 @@ from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.t5 import (
     KINDS,
     Card,
-    Prompt,
     T5Learner,
     T5Tracker,
     prompts_of,
@@ -45,7 +44,7 @@ def test_one_of_equal_values_is_drawn():
     dish, area, place, _ = prompts_of(SERVICE, "slots")
     histories = [(("USER", f"soup {i}"),) for i in range(60)]
 
-    def drawn(prompt: Prompt, seed: str) -> list[str]:
+    def drawn(prompt, seed):
         return [target(prompt, SERVICE, state, history, seed) for history in histories]
 
     assert set(drawn(dish, "0")) == {"Soup", "a soup", "broth"}

@@ -43,7 +43,7 @@ HISTORY = (
 )
 
 
-def asked(history: tuple[tuple[str, str], ...] = HISTORY, service: Service = TABLES, name: str = "d") -> Example:
+def asked(history=HISTORY, service=TABLES, name="d"):
     return Example(name, len(history) - 1, service, history)
 
 
@@ -95,7 +95,7 @@ ODD = [
 ]
 
 
-def tracker(batch: int) -> Tracker:
+def tracker(batch):
     torch.manual_seed(SEED)
     net = TinyNet(8)
     for parameter in net.parameters():  # far from where training begins, so that all options are taken
@@ -103,7 +103,7 @@ def tracker(batch: int) -> Tracker:
     return Tracker(net.double().eval(), batch)
 
 
-def learner(frames: list[Labelled]) -> TinyLearner:
+def learner(frames):
     config = TinyConfig(size=8, learning_rate=0.01, epochs=1, patience=1, seed=str(SEED), device="cpu")
     return TinyLearner(config, frames, frames[:4])
 

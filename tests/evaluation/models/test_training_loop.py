@@ -3,17 +3,15 @@
 import json
 import sys
 import types
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.saving import check_installed, device_of, enough_memory, seed_all
-from parapet.evaluation.models.training import STATE, Learner, Trained, fit
+from parapet.evaluation.models.training import STATE, Learner, fit
 from parapet.schemas.errors import InputError
 
 HEADER = {"pipeline": "train_line", "options": {"epochs": 6, "seed": "0"}, "inputs": []}
@@ -28,7 +26,7 @@ class Line(Learner):
 
     metric = "fit"
 
-    def __init__(self, devs: list[float], stop_at: int = -1, examples: int = 20) -> None:
+    def __init__(self, devs, stop_at=-1, examples=20):
         seed_all("0", "parameters")
         self.module = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 1))
         self.optimiser = torch.optim.Adam(self.module.parameters(), lr=0.01)
@@ -37,10 +35,10 @@ class Line(Learner):
         self.batches_seen: list[list[int]] = []
         self.losses: list[float] = []
 
-    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+    def batches(self, generator):
         yield from torch.randperm(len(self.x), generator=generator).split(8)
 
-    def loss(self, batch: Tensor) -> Tensor:
+    def loss(self, batch):
         self.steps += 1
         if self.steps == self.stop_at:
             raise Stopped
@@ -49,18 +47,18 @@ class Line(Learner):
         self.losses.append(float(loss.detach()))
         return loss
 
-    def dev(self) -> float:
+    def dev(self):
         return next(self.devs)
 
-    def files(self) -> dict[str, bytes]:
+    def files(self):
         return {}
 
 
-def config_of(**length: Any) -> TrainingConfig:
+def config_of(**length):
     return TrainingConfig(batch_size=8, learning_rate=0.01, seed="0", threads=1, device="cpu", **length)
 
 
-def run(out: Path, line: Line, patience: int = 9, header: Mapping[str, Any] = HEADER, **length: Any) -> Trained:
+def run(out, line, patience=9, header=HEADER, **length):
     length = length or {"epochs": 6, "patience": patience}
     return fit(line, config_of(**length), str(out), header)
 

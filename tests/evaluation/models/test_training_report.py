@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from parapet.evaluation.models.training import Measurement, TrainedModel, page_of
 
 
-def measured(step: int, dev: float, best: bool, losses: list[float], epoch: int = 1) -> Measurement:
+def measured(step, dev, best, losses, epoch=1):
     loss = sum(losses) / len(losses)
     return Measurement(epoch=epoch, step=step, learning_rate=1e-4, loss=loss, losses=losses, dev=dev, best=best)
 
 
-def trained(log: list[Measurement]) -> TrainedModel:
+def trained(log):
     best = next(row for row in reversed(log) if row.best)
     return TrainedModel({}, log, best, "joint goal accuracy", 222_903_552, {})
 

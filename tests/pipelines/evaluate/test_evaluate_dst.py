@@ -8,9 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,7 +17,7 @@ from kit import TWO_WORKERS, files_of, write
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.frames import FilePart, predictions_in, read_parts, read_predictions
-from parapet.evaluation.dst.model import Config, Example, make_plan
+from parapet.evaluation.dst.model import Config, make_plan
 from parapet.evaluation.dst.scoring import ScoreFile, with_parts
 from parapet.evaluation.sets import Sources
 from parapet.pipelines.evaluate import run as command
@@ -33,11 +30,11 @@ JGA = "joint_goal_accuracy"
 FILE = "dialogues_001.json"
 
 
-def run(out: Path, *flags: str | Path) -> int:
+def run(out, *flags):
     return command(["--task", "dst", "--output", str(out), *map(str, flags)])
 
 
-def renamed(value: Any, number: str) -> Any:
+def renamed(value, number):
     """A schema or dialogues under the names of a variant: services and slots have its number behind."""
     if isinstance(value, list):
         return [renamed(one, number) for one in value]
@@ -60,7 +57,7 @@ def renamed(value: Any, number: str) -> Any:
     return made
 
 
-def guessed(dialogues: Any, name: str) -> Any:
+def guessed(dialogues, name):
     """States with mistakes, more of them in later variants; some slots wrong, some missing, some too many."""
     share = 10 if name == "original" else 10 + 12 * int(name[1:])
     for dialogue in dialogues:
@@ -115,9 +112,9 @@ def test_numbers_of_every_set_are_those_of_the_plain_reference(place, scores):
             assert found[key] == pytest.approx(of, abs=1e-12)
 
 
-def joint_values(place: Path) -> dict[tuple[str, int, int], list[float]]:
+def joint_values(place):
     """Dialogue, turn and frame to its joint goal accuracy under each variant, as the plain reference has it."""
-    found: dict[tuple[str, int, int], list[float]] = {}
+    found = {}
     for name in VARIANTS:
         root = place / "variants" / name / "test"
         services = {one["service_name"]: one for one in json.loads((root / "schema.json").read_bytes())}
@@ -135,10 +132,10 @@ def joint_values(place: Path) -> dict[tuple[str, int, int], list[float]]:
 def test_sensitivity_under_every_policy(place, scores):
     numbers = json.loads((scores / "robustness.json").read_bytes())["variants"]
     frames = joint_values(place)
-    turns: dict[tuple[str, int], Any] = {}
+    turns = {}
     for (name, turn, _), values in frames.items():
         turns[name, turn] = turns.get((name, turn), 1.0) * np.array(values)
-    by_unit: dict[str, Any] = {"frame": frames, "turn": turns}
+    by_unit = {"frame": frames, "turn": turns}
     for unit, of_unit in by_unit.items():
         values = np.array(list(of_unit.values()))
         # Three lines: equations 2 and 3, equation 1, and what the bootstrap draws.
@@ -249,17 +246,17 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
     assert "No frame is wrong." in (tmp_path / "out" / "failures" / "original.html").read_text(encoding="utf-8")
 
 
-def dialogues_of(folder: Path) -> dict[str, Any]:
+def dialogues_of(folder):
     return {
         one["dialogue_id"]: one for path in folder.glob("dialogues_*.json") for one in json.loads(path.read_bytes())
     }
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path, value):
     write(path, json.dumps(value))
 
 
-def json_lines(dialogues: Any) -> str:
+def json_lines(dialogues):
     lines = []
     for dialogue in dialogues:
         for i, turn in enumerate(dialogue["turns"]):
@@ -289,18 +286,18 @@ def test_other_layouts_and_two_workers_give_the_same(place, scores, tmp_path):
 class Copier:
     """A model that says what it has seen; odd ones below."""
 
-    def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
+    def predict(self, batch):
         assert all(isinstance(one.service, Service) and one.history[-1][0] == "USER" for one in batch)
         return [{"active_intent": "NONE", "requested_slots": [], "slot_values": {}} for _ in batch]
 
 
 class Short(Copier):
-    def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
+    def predict(self, batch):
         return super().predict(batch)[1:]
 
 
 class NoState(Copier):
-    def predict(self, batch: Sequence[Example]) -> list[Any]:
+    def predict(self, batch):
         return ["nothing" for _ in batch]
 
 
@@ -326,8 +323,8 @@ def test_a_model_of_ones_own(place, tmp_path, capsys):
         assert said in capsys.readouterr().err
 
 
-def edit(change: Callable[[Any], None]) -> Callable[[Path], None]:
-    def apply(folder: Path) -> None:
+def edit(change):
+    def apply(folder):
         path = folder / "dialogues_001.json"
         dialogues = json.loads(path.read_bytes())
         change(dialogues)
@@ -336,11 +333,11 @@ def edit(change: Callable[[Any], None]) -> Callable[[Path], None]:
     return apply
 
 
-def first_frame(dialogues: Any) -> Any:
+def first_frame(dialogues):
     return dialogues[0]["turns"][0]["frames"][0]
 
 
-BAD: dict[str, tuple[Callable[[Path], None], str]] = {
+BAD = {
     "a dialogue is missing": (edit(lambda of: of.pop(0)), "there is no prediction for dialogue '"),
     "a stranger": (edit(lambda of: of[0].update(dialogue_id="99_99999")), "99_99999"),
     "twice": (edit(lambda of: of.append(of[0])), "appears twice"),
@@ -357,7 +354,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-def score(folder: Path, out: Path) -> None:
+def score(folder, out):
     """What the command does with the predictions of the original, without a start of Beam."""
     sources = Sources(str(sample_root()), "test", predictions=str(folder))
     plan = make_plan(sources)
@@ -466,7 +463,7 @@ def test_lines_need_none_for_a_dialogue_without_frames(place, tmp_path):
 
 
 def test_a_set_without_a_frame_to_score_is_refused(tmp_path, capsys):
-    def no_frames(dialogues: Any) -> None:
+    def no_frames(dialogues):
         for turn in (turn for dialogue in dialogues for turn in dialogue["turns"] if turn["speaker"] == "USER"):
             turn["frames"] = []
 
@@ -489,7 +486,7 @@ def test_a_set_without_a_frame_to_score_is_refused(tmp_path, capsys):
     assert "no dialogue has a prediction, so there is nothing to score" in capsys.readouterr().err
 
 
-def one_state(**changes: object) -> str:
+def one_state(**changes):
     """A line of predictions: the right state of the first user turn, with some of its fields changed."""
     dialogue = json.loads((sample_root() / "test" / FILE).read_bytes())[0]
     frame = dialogue["turns"][0]["frames"][0]
@@ -497,22 +494,22 @@ def one_state(**changes: object) -> str:
     return json.dumps(line | changes)
 
 
-def twice(text: str) -> str:
+def twice(text):
     """JSON whose first slots are there twice: the first time with another value."""
     return text.replace('"slot_values": {', '"slot_values": {"item_type": ["tank"], "item_type": ["bike"], ', 1)
 
 
-def an_extra_frame(service: str | None) -> Callable[[Any], None]:
+def an_extra_frame(service):
     """Adds a frame to the first turn: of a service, or again the first."""
 
-    def change(dialogues: Any) -> None:
+    def change(dialogues):
         frames = dialogues[0]["turns"][0]["frames"]
         frames.append({**frames[0], "service": service or frames[0]["service"]})
 
     return change
 
 
-UNCLEAR: dict[str, tuple[str, Callable[[Path], object], str]] = {
+UNCLEAR = {
     "a slot twice": (
         FILE,
         lambda path: path.write_text(twice(path.read_text())),

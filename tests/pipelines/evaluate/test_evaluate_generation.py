@@ -2,8 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +13,11 @@ from parapet.pipelines.evaluate import run
 Line = dict[str, Any]
 
 
-def evaluate(*flags: object) -> int:
+def evaluate(*flags):
     return run(["--task", "generation", *map(str, flags)])
 
 
-def lines_of(root: Path, split: str = "test") -> list[Line]:
+def lines_of(root, split="test"):
     """The corpus's own system turns as predictions."""
     return [
         {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": turn.utterance}
@@ -27,12 +25,12 @@ def lines_of(root: Path, split: str = "test") -> list[Line]:
     ]
 
 
-def write(path: Path, lines: list[Line]) -> Path:
+def write(path, lines):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
 
-def read(folder: Path, name: str) -> Any:
+def read(folder, name):
     return json.loads((folder / name).read_text())
 
 
@@ -99,11 +97,11 @@ def test_variants_and_no_validation(sample, tmp_path):
     assert "Turns were not validated" in (plain / "report.html").read_text()
 
 
-def _changed(lines: list[Line], **fields: Any) -> list[Line]:
+def _changed(lines, **fields):
     return [{**lines[0], **fields}, *lines[1:]]
 
 
-BAD: dict[str, tuple[Callable[[list[Line]], list[Line]], str]] = {
+BAD = {
     "missing": (lambda lines: lines[2:], "there is no prediction for dialogue "),
     "twice": (lambda lines: [*lines, lines[0]], " appears twice"),
     "unknown dialogue": (lambda lines: _changed(lines, dialogue_id="nobody"), "line 1: the reference has no dialogue"),
@@ -119,7 +117,7 @@ BAD: dict[str, tuple[Callable[[list[Line]], list[Line]], str]] = {
 
 
 @pytest.mark.parametrize("fault", BAD)
-def test_bad_predictions(sample, tmp_path, caplog, capfd, fault):
+def test_bad_predictions(sample, tmp_path, capfd, fault):
     spoil, said = BAD[fault]
     path = write(tmp_path / "said.jsonl", spoil(lines_of(sample)))
     assert evaluate("--reference", sample, "--predictions", path, "--output", tmp_path / "out") == 2
@@ -152,7 +150,7 @@ def test_flags_that_cannot_work(sample, tmp_path, capfd, flags, said):
 
 
 def test_a_corpus_that_cannot_be_scored(sample, tmp_path, capfd):
-    def told(spoil: Callable[[Any], Any]) -> str:
+    def told(spoil):
         place = tmp_path / "corpus"
         place.mkdir(exist_ok=True)
         (place / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
@@ -161,18 +159,18 @@ def test_a_corpus_that_cannot_be_scored(sample, tmp_path, capfd):
         assert evaluate("--reference", place, "--predictions", "reference", "--output", tmp_path / "out") == 2
         return str(capfd.readouterr().err)
 
-    def no_actions(dialogues: Any) -> Any:
+    def no_actions(dialogues):
         for dialogue in dialogues:
             for turn in dialogue["turns"]:
                 for frame in turn["frames"]:
                     frame.pop("actions", None)
         return dialogues
 
-    def strange_service(dialogues: Any) -> Any:
+    def strange_service(dialogues):
         dialogues[0]["turns"][1]["frames"][0]["service"] = "Nobody_1"
         return dialogues
 
-    def surrogate(dialogues: Any) -> Any:
+    def surrogate(dialogues):
         dialogues[0]["turns"][1]["utterance"] = "\ud800"
         return dialogues
 

@@ -6,8 +6,6 @@ import io
 import json
 import shutil
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,15 +34,15 @@ FILES = {
 }
 
 
-def parapet(*flags: object) -> int:
+def parapet(*flags):
     return main([*map(str, flags), "--quiet"])
 
 
-def tree(folder: Path) -> dict[str, bytes]:
+def tree(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def manifest(hits: Path) -> list[dict[str, Any]]:
+def manifest(hits):
     return [json.loads(line) for line in (hits / "manifest.jsonl").read_text().splitlines()]
 
 
@@ -66,17 +64,17 @@ def world(tmp_path_factory):
     return folder
 
 
-def hits(world: Path, output: Path, *flags: object) -> int:
+def hits(world, output, *flags):
     scores = () if "--scores" in flags else ("--scores", world / "scores")
     corpus = ("--dialogues", world / "corpus")
     return parapet("hits", "--task", "ratings", *corpus, *scores, "--items", 8, "--output", output, *flags)
 
 
-def truth(item: dict[str, Any]) -> bool:
+def truth(item):
     return item["stratum"] != "check" and "Bananas" not in item["utterance"]
 
 
-def scripts(records: list[dict[str, Any]], workers: int = 3, noise: float = 0.0, seconds: int = 300) -> list[Script]:
+def scripts(records, workers=3, noise=0.0, seconds=300):
     """What workers who know the truth answer, but for a share of mistakes; checks they get right."""
     found = []
     for record in records:
@@ -98,7 +96,7 @@ def credentials(monkeypatch):
     monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
 
 
-def recorded(folder: Path) -> None:
+def recorded(folder):
     """Makes ``run.json`` say what is there now."""
     manifest = json.loads((folder / "run.json").read_text())
     for path in manifest["files"]:
@@ -183,7 +181,7 @@ def test_workers_who_err_and_a_metric_that_does(world, tmp_path):
     flags = ("--hits", world / "hits", "--responses", path, path)
     assert parapet("evaluate", "--task", "ratings", *flags, "--output", tmp_path / "out") == 0
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
-    votes: dict[tuple[str, int], list[bool]] = {}
+    votes = {}
     items = {}
     for script in noisy:
         record = next(record for record in records if record["task_id"] == script.annotation)
@@ -211,7 +209,7 @@ def test_workers_who_err_and_a_metric_that_does(world, tmp_path):
     assert f"{100 * metrics['#ALL']['human_faithful']:.1f}" in (tmp_path / "compared" / "table.md").read_text()
 
 
-def batch_csv(path: Path, played: list[Script], records: list[dict[str, Any]], **changed: str) -> Path:
+def batch_csv(path, played, records, **changed):
     """The batch results of the requester site, with a column for every field of the batch."""
     fields = sorted(
         {field for record in records for field in record["fields"]} | {f for s in played for f in s.answers}
@@ -293,7 +291,7 @@ def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials)
         ),
     ],
 )
-def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd, flags, message):
+def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(world)
     run = json.loads((world / "scores" / "run.json").read_text())
     for name, options in {"unvalidated": {**run["options"], "validation": False}, "no_options": [1]}.items():
@@ -319,7 +317,7 @@ def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd
         ("schemas", ("--schemas", "OUT"), "schemas"),
     ],
 )
-def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatch, capfd, task, flags, flag):
+def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatch, task, flags, flag):
     monkeypatch.chdir(world)
     out = shutil.copytree(world / "corpus", tmp_path / "out")
     before = tree(out)
@@ -329,7 +327,7 @@ def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("fields", [[], ["faithful_0"], ["faithful_0"] * 5, ["natural_0"] * 4])
-def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path, capfd, fields):
+def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path, fields):
     (tmp_path / "hits").mkdir()
     record = manifest(world / "hits")[0]
     changed = {**record, "items": record["items"][:2], "fields": fields}
@@ -348,7 +346,7 @@ def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path
         ({}, "no folder of 'parapet hits'"),
     ],
 )
-def test_hits_that_are_none_end_with_status_2(tmp_path, capfd, files, message):
+def test_hits_that_are_none_end_with_status_2(tmp_path, files, message):
     (tmp_path / "hits").mkdir()
     (tmp_path / "batch.csv").write_text("AssignmentId,WorkerId,Answer.faithful_0\n")
     for name, content in files.items():

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -25,11 +23,11 @@ def roots(tmp_path_factory):
     return {"original": sample_root(), "typos": folder / "varied" / "typos", "ood-20": folder / "foreign" / "ood-20"}
 
 
-def named(roots: dict[str, Path]) -> list[str]:
+def named(roots):
     return ["--sets", *(f"{name}={root}" for name, root in roots.items() if name != "original")]
 
 
-def turns_of(root: Path, speaker: str) -> list[tuple[str, int, dict[str, Any]]]:
+def turns_of(root, speaker):
     """(dialogue id, position, turn) of the test dialogues."""
     return [
         (dialogue["dialogue_id"], position, turn)
@@ -40,13 +38,13 @@ def turns_of(root: Path, speaker: str) -> list[tuple[str, int, dict[str, Any]]]:
     ]
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+def write(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def evaluate(task: str, out: Path, *flags: object) -> dict[str, Any]:
+def evaluate(task, out, *flags):
     """``metrics.json`` of a run."""
     assert run_evaluate(["--task", task, "--quiet", "--output", str(out), *map(str, flags)]) == 0
     return json.loads((out / "metrics.json").read_bytes())
@@ -56,7 +54,7 @@ def evaluate(task: str, out: Path, *flags: object) -> dict[str, Any]:
 def fails(capfd, tmp_path):
     """Runs what must fail before anything is written; gives its one line."""
 
-    def run(task: str, *flags: object) -> str:
+    def run(task, *flags):
         assert run_evaluate(["--task", task, "--output", str(tmp_path / "no"), *map(str, flags)]) == 2
         assert not (tmp_path / "no").exists()
         message = capfd.readouterr().err
@@ -66,15 +64,15 @@ def fails(capfd, tmp_path):
     return run
 
 
-def rows_of(out: Path) -> list[dict[str, Any]]:
+def rows_of(out):
     return pq.read_table(out / "rows.parquet").to_pylist()  # type: ignore[no-any-return]
 
 
-def sets_of(out: Path) -> set[str]:
+def sets_of(out):
     return {row["set"] for row in rows_of(out)}
 
 
-def responses(root: Path, silent: str = "") -> list[dict[str, Any]]:
+def responses(root, silent=""):
     """The reference's own responses, but for one dialogue in which nothing is said."""
     return [
         {"dialogue_id": id_, "turn": turn, "response": "Hm." if id_ == silent else of["utterance"]}
@@ -153,7 +151,7 @@ def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
     )
 
 
-def intents(root: Path) -> dict[tuple[str, int], dict[str, str]]:
+def intents(root):
     """Of each user turn with a state, the active intent by service; of two the user turns to the last."""
     found = {
         (id_, turn): {frame["service"]: frame["state"]["active_intent"] for frame in of["frames"] if "state" in frame}
@@ -165,7 +163,7 @@ def intents(root: Path) -> dict[tuple[str, int], dict[str, str]]:
 def test_intents_of_turns_with_several_frames(tmp_path, fails):
     """A prediction of a turn is of the service that the user turns to; with services each frame counts."""
 
-    def state(service: str, intent: str, *acts: str) -> dict[str, Any]:
+    def state(service, intent, *acts):
         actions = [{"act": act, "slot": "", "values": []} for act in acts]
         values = {"active_intent": intent, "requested_slots": [], "slot_values": {}}
         return {"service": service, "slots": [], "actions": actions, "state": values}
@@ -238,12 +236,12 @@ def test_intents_of_sets_as_lines(tmp_path, fails):
     assert "go with a reference" in fails("intent", *flags[2:], tmp_path / "p.jsonl")
 
 
-def is_foreign(root: Path) -> set[tuple[str, int]]:
+def is_foreign(root):
     table = pq.read_table(root / "turns" / "test" / "dialogues_001.parquet").to_pylist()
     return {(row["dialogue_id"], row["turn"]) for row in table if row["label"] == "ood"}
 
 
-def verdicts(root: Path, found: set[tuple[str, int]]) -> list[dict[str, Any]]:
+def verdicts(root, found):
     """The predictions of a detector that says which turns are out of domain."""
     return [
         {"dialogue_id": id_, "turn": turn, "predicted": "ood" if (id_, turn) in found else "in_domain"}
@@ -304,7 +302,7 @@ def test_labels_that_cannot_be_read(roots, tmp_path, fails):
         assert reason in fails("ood", *flags)
 
 
-def utterances(root: Path, n_wrong: int) -> list[dict[str, Any]]:
+def utterances(root, n_wrong):
     """The reference's own system turns, of which the first ones say nothing of what they should."""
     return [
         {"dialogue_id": id_, "turn": turn, "utterance": "Hm." if i < n_wrong else of["utterance"]}
@@ -312,7 +310,7 @@ def utterances(root: Path, n_wrong: int) -> list[dict[str, Any]]:
     ]
 
 
-def write_variant(folder: Path) -> Path:
+def write_variant(folder):
     """A variant of the sample's schema: other descriptions."""
     schema = json.loads((sample_root() / "test" / "schema.json").read_bytes())
     for service in schema:

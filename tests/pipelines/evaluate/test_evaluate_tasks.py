@@ -1,8 +1,6 @@
 """``parapet evaluate`` for intents, out-of-domain turns, rankings and responses, and ``parapet compare``, as run."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,24 +14,24 @@ from parapet.schemas.rows import OOD_TURNS, parquet_bytes
 EVIL = '<script>alert("1")</script>'
 
 
-def lines(path: Path, rows: list[dict[str, Any]]) -> str:
+def lines(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return str(path)
 
 
-def evaluate(task: str, out: Path, *flags: str) -> dict[str, bytes]:
+def evaluate(task, out, *flags):
     assert run_evaluate(["--task", task, "--output", str(out), "--quiet", *flags]) == 0
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
-def failure(capfd: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
+def failure(capfd, *argv):
     status = run_compare(argv[1:]) if argv[0] == "compare" else run_evaluate(argv)
     told = capfd.readouterr().err
     assert "Traceback" not in told
     return status, told
 
 
-INTENTS: list[dict[str, Any]] = [
+INTENTS = [
     {"set": "plain", "id": 1, "label": "fly", "predicted": "fly", "utterance": EVIL},
     {"set": "plain", "id": 2, "label": EVIL, "predicted": "fly", "utterance": EVIL},
     {"set": "typos", "id": 1, "label": "fly", "predicted": "fly"},
@@ -93,7 +91,7 @@ def foreign(tmp_path_factory):
     return out
 
 
-def detected(folder: Path, split: str, **fields: Any) -> list[dict[str, Any]]:
+def detected(folder, split, **fields):
     """A detector that knows what was injected, but for every third such turn."""
     rows = []
     for name in ("ood-10", "ood-20"):

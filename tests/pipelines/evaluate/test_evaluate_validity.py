@@ -2,9 +2,6 @@
 
 import copy
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -39,7 +36,7 @@ SCHEMA = [
 ]
 
 
-def user(text: str, acts: Sequence[tuple[str, str, str]], state: dict[str, list[str]]) -> dict[str, Any]:
+def user(text, acts, state):
     """A user turn; slots but ``party`` have spans."""
     slots = [
         {"slot": slot, "start": text.index(value), "exclusive_end": text.index(value) + len(value)}
@@ -56,11 +53,11 @@ def user(text: str, acts: Sequence[tuple[str, str, str]], state: dict[str, list[
     return {"speaker": "USER", "utterance": text, "frames": [frame]}
 
 
-def system(text: str) -> dict[str, Any]:
+def system(text):
     return {"speaker": "SYSTEM", "utterance": text, "frames": []}
 
 
-def dialogues() -> list[dict[str, Any]]:
+def dialogues():
     """Two dialogues of three and one user turns."""
     one = [
         user("Food in San Jose, please.", [("INFORM", "city", "San Jose")], {"city": ["San Jose"]}),
@@ -80,14 +77,14 @@ def dialogues() -> list[dict[str, Any]]:
     ]
 
 
-def write(root: Path, found: list[dict[str, Any]]) -> Path:
+def write(root, found):
     for path, content in (("schema.json", SCHEMA), ("dialogues_001.json", found)):
         (root / "test").mkdir(parents=True, exist_ok=True)
         (root / "test" / path).write_text(json.dumps(content))
     return root
 
 
-def said(*utterances: str) -> list[dict[str, Any]]:
+def said(*utterances):
     """The dialogues with other user turns, in order; without their spans."""
     found = dialogues()
     turns = [turn for dialogue in found for turn in dialogue["turns"] if turn["speaker"] == "USER"]
@@ -97,9 +94,9 @@ def said(*utterances: str) -> list[dict[str, Any]]:
     return found
 
 
-def renamed() -> list[dict[str, Any]]:
+def renamed():
     """San Jose is Paris throughout."""
-    found: list[dict[str, Any]] = json.loads(json.dumps(dialogues()).replace("San Jose", "Paris"))
+    found = json.loads(json.dumps(dialogues()).replace("San Jose", "Paris"))
     found[0]["turns"][0]["frames"][0]["slots"][0]["exclusive_end"] -= 3
     return found
 
@@ -121,13 +118,13 @@ def corpus(tmp_path_factory):
     return folder
 
 
-def evaluate(out: Path, *flags: object) -> dict[str, Any]:
+def evaluate(out, *flags):
     """``metrics.json`` of a run."""
     assert run_evaluate(["--task", "validity", "--quiet", "--output", str(out), *map(str, flags)]) == 0
     return json.loads((out / "metrics.json").read_bytes())
 
 
-def sets(corpus: Path, *names: str) -> list[str]:
+def sets(corpus, *names):
     return ["--reference", str(corpus / "original"), "--sets", *(f"{name}={corpus / name}" for name in names)]
 
 
@@ -192,12 +189,12 @@ def test_what_a_classifier_predicts_of_both_texts(corpus, tmp_path):
 
 
 def test_what_cannot_be_compared(corpus, tmp_path, capfd):
-    def changed(change: Callable[[list[dict[str, Any]]], object]) -> Path:
+    def changed(change):
         found = copy.deepcopy(dialogues())
         change(found)
         return write(tmp_path / "changed", found)
 
-    def fails(*flags: object) -> str:
+    def fails(*flags):
         assert run_evaluate(["--task", "validity", "--output", str(tmp_path / "no"), *map(str, flags)]) == 2
         assert not (tmp_path / "no").exists()
         message = capfd.readouterr().err
@@ -222,26 +219,26 @@ NAMES = ("heard", "lossy")
 TRUE_TO_THE_ORIGINAL = {("heard", "1_00000", 0), ("heard", "1_00000", 2), ("lossy", "1_00000", 0)}
 
 
-def hits(corpus: Path, out: Path, *flags: object) -> int:
+def hits(corpus, out, *flags):
     reference = ["--dialogues", corpus / "original", "--sets", *(f"{name}={corpus / name}" for name in NAMES)]
     return main([*map(str, ("hits", "--task", "validity", *reference, "--output", out, *flags)), "--quiet"])
 
 
-def manifest(folder: Path) -> list[dict[str, Any]]:
+def manifest(folder):
     return [json.loads(line) for line in (folder / "manifest.jsonl").read_text().splitlines()]
 
 
-def items_by_field(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def items_by_field(record):
     """The pair that a form field is about."""
     numbers = list(dict.fromkeys(field.rpartition("_")[2] for field in record["fields"]))
     return {field: record["pairs"][numbers.index(field.rpartition("_")[2])] for field in record["fields"]}
 
 
-def place_of(item: dict[str, Any]) -> tuple[str, str, int]:
+def place_of(item):
     return item["stratum"], item["dialogue_id"], item["turn"]
 
 
-def scripts(records: list[dict[str, Any]]) -> list[Script]:
+def scripts(records):
     """Three workers who know the truth; the third takes what the second set says for the same, but for checks."""
     found = []
     for record in records:
@@ -302,7 +299,7 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, ca
     assert "<script>alert" not in page
     assert not any(b"AWORKER" in data for data in files_of(tmp_path / "judged").values())
 
-    def fails(*flags: object) -> str:
+    def fails(*flags):
         assert run_evaluate(["--task", "validity", "--output", str(tmp_path / "no"), *map(str, flags)]) == 2
         return capfd.readouterr().err
 
@@ -314,7 +311,7 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, ca
 
 
 def test_pages_that_cannot_be_made(corpus, tmp_path, capfd):
-    def fails(*flags: object) -> str:
+    def fails(*flags):
         out = ["--output", str(tmp_path / "no")]
         assert main([*map(str, ("hits", "--task", "validity", "--dialogues", corpus / "original", *flags)), *out]) == 2
         assert not (tmp_path / "no").exists()

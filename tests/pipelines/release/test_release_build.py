@@ -3,8 +3,6 @@
 import hashlib
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,11 +14,11 @@ from parapet.schemas import layout
 from parapet.schemas.dialogue_table import dialogue_row, service_row
 
 
-def manifest_of(root: Path) -> dict[str, Any]:
+def manifest_of(root):
     return json.loads((root / "MANIFEST.json").read_bytes())
 
 
-def rows_of(root: Path, config: str, split: str) -> list[dict[str, Any]]:
+def rows_of(root, config, split):
     return [
         row
         for path in sorted((root / "data" / config).glob(f"{split}-*.parquet"))
@@ -108,14 +106,14 @@ def test_the_version_must_say_what_changed(toml, tmp_path, capsys):
     out = tmp_path / "out"
     assert build(toml, out, "--quiet") == 0
 
-    def refused(version: str, said: str) -> None:
+    def refused(version, said):
         edit(toml, (f'version = "{last}"', f'version = "{version}"'))
         assert build(toml, out, "--quiet") == 1
         assert said in capsys.readouterr().err
         assert sorted(path.name for path in (out / "small").iterdir()) == sorted([*there, "latest.json"])
         edit(toml, (f'version = "{version}"', f'version = "{last}"'))
 
-    def accepted(version: str) -> dict[str, Any]:
+    def accepted(version):
         nonlocal last
         edit(toml, (f'version = "{last}"', f'version = "{version}"'))
         assert build(toml, out, "--quiet") == 0
@@ -155,7 +153,7 @@ def test_a_parent_that_is_damaged_is_not_followed(built, toml, tmp_path, capsys)
     assert f"data/v1/{shard.name}: is missing: 'parapet release verify' says more" in capsys.readouterr().err
 
 
-def test_an_older_number_is_refused_before_anything_runs(built, tmp_path, capsys):
+def test_an_older_number_is_refused_before_anything_runs(built, capsys):
     toml = built.toml.with_name("older.toml")
     toml.write_text(built.toml.read_text().replace('version = "1.0.0"', 'version = "0.9.0"'))
     assert build(toml, built.root.parents[1]) == 2

@@ -1,7 +1,6 @@
 """``release build`` and faults of single dialogues: named with their file, and published where that is allowed."""
 
 import json
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +12,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.release.plan import Source, read_source
 
 NOT_FINITE = "NaN or an infinite number, which JSON does not have"
-CHANGES: list[tuple[dict[str, Any], str]] = [
+CHANGES = [
     ({"turns": [{"speaker": "ROBOT", "utterance": "", "frames": []}]}, "turns[0].speaker: Invalid enum value"),
     ({"services": "Banks_1"}, "services: Expected `array`"),
     ({"note": [1.0, float("nan")]}, f"note[1]: {NOT_FINITE}"),

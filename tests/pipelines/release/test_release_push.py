@@ -52,11 +52,11 @@ def release(tmp_path_factory):
     return Path(folder.write_release(tmp_path_factory.mktemp("push"), folder.sample_corpora(2)))
 
 
-def push(root: Path, *flags: str, repo: str = "ada/little") -> int:
+def push(root, *flags, repo="ada/little"):
     return main(["release", "push", str(root), "--repo", repo, *flags])
 
 
-def pushed(hub: HubServer, repo: str = "ada/little") -> dict[str, bytes]:
+def pushed(hub, repo="ada/little"):
     """The files of the last commit, without those that every repository begins with."""
     files = dict(hub.repos[f"datasets/{repo}"].commits[-1].files)
     assert files.pop(".gitattributes") == ATTRIBUTES
@@ -245,7 +245,7 @@ def test_what_does_not_arrive_is_not_tagged(release, hub, capsys):
         (["{root}", "--repo", "ada/x", "--privat"], "unknown flag --privat: did you mean --private?"),
     ],
 )
-def test_wrong_usage(flags, message, release, hub, capsys):
+def test_wrong_usage(flags, message, release, hub):
     assert message in refused("release", "push", *(flag.format(root=release) for flag in flags))
     assert hub.requests == []
 

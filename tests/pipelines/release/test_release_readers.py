@@ -3,13 +3,12 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pandas
 import pyarrow.dataset
 import pytest
-from release_corpora import MEMORY, Built
+from release_corpora import MEMORY
 
 from parapet.schemas import layout
 
@@ -29,7 +28,7 @@ json.dump(found, sys.stdout, default=str)
 """
 
 
-def run(program: str, cache: Path, *arguments: str) -> dict[str, Rows]:
+def run(program, cache, *arguments):
     """What a program prints, without a network: the rows of each thing that it was asked for."""
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(cache), "HOME": str(cache)}
     command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
@@ -44,7 +43,7 @@ def loaded(suite_release, tmp_path_factory):
     return run(WITH_DATASETS, tmp_path_factory.mktemp("cache"), str(suite_release.root))
 
 
-def dialogues(built: Built, split: str) -> list[dict[str, Any]]:
+def dialogues(built, split):
     """Those that went in, in the order of the release."""
     paths = layout.dialogue_files(built.toml.parent / "sgd", split)
     found = [dialogue for path in paths for dialogue in json.loads(path.read_bytes())]

@@ -5,8 +5,6 @@ import json
 import logging
 import re
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 import release_folder as folder
@@ -22,8 +20,8 @@ SIGNATURE = "MANIFEST.json.sigstore.json"
 PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
 
 
-def write_key(path: Path, key: Any, password: bytes = b"") -> Path:
-    encryption: Any = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+def write_key(path, key, password=b""):
+    encryption = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
     path.touch(0o600)
     path.write_bytes(key.private_bytes(PEM, PKCS8, encryption))
     public = key.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -51,8 +49,8 @@ def root(pristine, key, tmp_path):
     return tmp_path / "little" / "1.0.0"
 
 
-def name_signer(root: Path, signing: Signing) -> None:
-    def change(manifest: Any) -> None:
+def name_signer(root, signing):
+    def change(manifest):
         manifest.signing = signing
         manifest.configuration["signing"] = {k: v for k, v in vars_of(signing).items() if v}
         text = json.dumps(manifest.configuration, sort_keys=True, separators=(",", ":"))
@@ -61,7 +59,7 @@ def name_signer(root: Path, signing: Signing) -> None:
     folder.edit_manifest(root, change)
 
 
-def vars_of(signing: Signing) -> dict[str, str]:
+def vars_of(signing):
     return {name: getattr(signing, name) for name in ("key", "identity", "issuer")}
 
 
@@ -111,7 +109,7 @@ def test_an_unsigned_release_is_not_taken_where_a_signature_is_asked_for(pristin
 def test_keys_that_are_not_taken(root, tmp_path, capsys, monkeypatch):
     own = tmp_path / "own.key"
 
-    def refused(action: str, path: Path) -> str:
+    def refused(action, path):
         assert main(["release", action, str(root), "--key", str(path)]) == 2
         return capsys.readouterr().err
 
@@ -182,5 +180,5 @@ def test_a_key_is_no_identity(pristine, key, tmp_path, monkeypatch):
         (["--identity", "a@b.c", "--issuer", "x", "--trust_root", "none"], "none: --trust_root: there is no such file"),
     ],
 )
-def test_flags_that_do_not_go_together(flags, reason, pristine, capsys):
+def test_flags_that_do_not_go_together(flags, reason, pristine):
     assert reason in refused("release", "verify", str(pristine), *flags)

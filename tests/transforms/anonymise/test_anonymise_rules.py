@@ -15,7 +15,6 @@ from parapet.transforms.anonymise.mentions import KINDS, Gazetteer, Mention, nam
 from parapet.transforms.anonymise.replacing import (
     PLACEHOLDER,
     Anonymiser,
-    Replaced,
     Rules,
     Suspect,
     suspects_in,
@@ -27,7 +26,7 @@ REGIONS = ("US", "GB")
 NO_LISTS = Rules()
 
 
-def labelled(line: str) -> tuple[str, list[Mention]]:
+def labelled(line):
     """A line without its marks, and what they mark."""
     text, gold, at = "", [], 0
     for mark in MARKED.finditer(line):
@@ -39,9 +38,9 @@ def labelled(line: str) -> tuple[str, list[Mention]]:
     return text + line[at:], gold
 
 
-def measured(lines: str) -> tuple[Counter[str], list[tuple[str, str]], list[str]]:
+def measured(lines):
     """What was found; what was not, with the line; and what nobody marked."""
-    found: Counter[str] = Counter()
+    found = Counter()
     missed, wrong = [], []
     for line in lines.splitlines():
         text, gold = labelled(line)
@@ -77,11 +76,11 @@ def test_what_rules_miss_a_second_look_sees_in_part():
     assert not [line for line in unmarked if list(suspects_in(0, masked(line), frozenset(), frozenset()))]
 
 
-def masked(line: str) -> str:
+def masked(line):
     return replaced(line).texts[0]
 
 
-def replaced(*texts: str, rules: Rules = NO_LISTS, speakers: str = "") -> Replaced:
+def replaced(*texts, rules=NO_LISTS, speakers=""):
     turns = [ChatTurn(BOT if speakers[i : i + 1] == "b" else USER, text) for i, text in enumerate(texts)]
     return Anonymiser(rules).of(Chat("1", tuple(turns)))
 
@@ -114,7 +113,7 @@ def test_disguises():
 
 
 def test_the_second_look():
-    def kinds(text: str, parts: str = "", names: str = "") -> list[tuple[str, str, int]]:
+    def kinds(text, parts="", names=""):
         found = suspects_in(3, text, set(parts.split()), set(names.split()))
         return [(one.kind, one.first, one.length) for one in found]
 
@@ -127,7 +126,7 @@ def test_the_second_look():
     assert next(suspects_in(3, "ann", (), ())) == Suspect(3, "given_name", "a", 3)
 
 
-def slow_settled(text: str, found: list[Mention]) -> str:
+def slow_settled(text, found):
     """Of each character the kind that has it, or a dot."""
     owner = ["." for _ in text]
     for i in range(len(text)):

@@ -1,7 +1,6 @@
 """Services as corruptions: names unique and nobody else's, every reference renamed, each text accounted for."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,6 @@ from parapet.transforms.splits.augment.plan import (
     OPERATIONS,
     REASONS,
     Corruption,
-    Operation,
     Rates,
     corrupted,
     vocabulary_of,
@@ -21,7 +19,7 @@ from parapet.transforms.splits.augment.plan import (
 from parapet.transforms.variants.matching import by_position
 
 
-def service_of(slots: list[str], intents: list[str]) -> dict[str, Any]:
+def service_of(slots, intents):
     return {
         "service_name": "Shop_1",
         "description": "Sells things",
@@ -43,7 +41,7 @@ def service_of(slots: list[str], intents: list[str]) -> dict[str, Any]:
     }
 
 
-def corruption_of(raw: dict[str, Any], operation: Operation, rates: Rates, seed: str = "0") -> Corruption:
+def corruption_of(raw, operation, rates, seed="0"):
     conventions = Conventions()
     return Corruption(operation, rates, seed, vocabulary_of([parse_service(raw)], conventions), conventions)
 

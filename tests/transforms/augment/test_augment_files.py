@@ -3,7 +3,6 @@
 import copy
 import json
 import shutil
-from typing import Any
 
 import pytest
 
@@ -14,11 +13,11 @@ from parapet.transforms.splits.augment.plan import CorruptionConfig, Rates, make
 LABELS = ["original", "replace", "order"]
 
 
-def bad_slot(dialogue: Any) -> None:
+def bad_slot(dialogue):
     next(f for t in dialogue["turns"] for f in t["frames"] if "state" in f)["state"]["slot_values"]["gone"] = ["x"]
 
 
-def huge_span(dialogue: Any) -> None:
+def huge_span(dialogue):
     next(s for t in dialogue["turns"] for f in t["frames"] for s in f["slots"])["start"] = 2**40
 
 

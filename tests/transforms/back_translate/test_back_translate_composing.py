@@ -1,7 +1,5 @@
 """Names and descriptions as they come back, and what cannot be used of them."""
 
-from typing import Any
-
 import kit
 import pytest
 from hypothesis import given, settings
@@ -28,7 +26,7 @@ RAW = kit.service(
 )
 
 
-def legs(**back: str) -> Legs:
+def legs(**back):
     """Pivot texts are the English ones in capitals; ``back`` by English text, blanks as underscores."""
     texts = texts_of([parse_service(RAW)])
     there = {text: text.upper() for text in texts}
@@ -36,7 +34,7 @@ def legs(**back: str) -> Legs:
     return Legs(there, {text.upper(): given.get(text, text) for text in texts})
 
 
-def translated(**back: str) -> tuple[dict[str, Any], dict[tuple[str, str], BackTranslation]]:
+def translated(**back):
     variant, rows = back_translated(RAW, "zh", legs(**back), Conventions())
     return variant, {(row.element_id.partition("/")[2], row.field): row for row in rows}
 

@@ -1,19 +1,17 @@
 """The report of ``compose``: what is short of answers, what waits for a decision, and why answers were not used."""
 
-from typing import Any
-
 from parapet.transforms.crowd.report import Example, compose_report
-from parapet.transforms.reports.report import Report, Section, Table, Text, page
+from parapet.transforms.reports.report import Table, Text, page
 
 DISPOSITIONS = ("used", "surplus", "duplicate", "rejected", "review")
 
 
-def answers(used: int = 0, surplus: int = 0, duplicate: int = 0, rejected: int = 0, review: int = 0) -> dict[str, int]:
+def answers(used=0, surplus=0, duplicate=0, rejected=0, review=0):
     numbers = dict(zip(DISPOSITIONS, (used, surplus, duplicate, rejected, review), strict=True))
     return {"total": sum(numbers.values()), **numbers}
 
 
-def a_service(composed: bool, partial: bool = False, short: int = 0, **numbers: int) -> dict[str, Any]:
+def a_service(composed, partial=False, short=0, **numbers):
     return {
         "splits": ["train", "dev"],
         "composed": composed,
@@ -23,7 +21,7 @@ def a_service(composed: bool, partial: bool = False, short: int = 0, **numbers: 
     }
 
 
-def composed(**more: Any) -> dict[str, Any]:
+def composed(**more):
     return {
         "answers": answers(used=3500, surplus=712, duplicate=431, rejected=388, review=96),
         "dead_letters": 7,
@@ -53,17 +51,17 @@ def composed(**more: Any) -> dict[str, Any]:
     }
 
 
-def section(report: Report, title: str) -> Section:
+def section(report, title):
     return next(section for section in report.sections if section.title == title)
 
 
-def rows(report: Report, title: str) -> list[list[str]]:
+def rows(report, title):
     table = section(report, title)
     assert isinstance(table, Table)
     return [list(row) for row in table.rows]
 
 
-def the_report(**more: Any) -> Report:
+def the_report(**more):
     examples = {"Banks_10": [Example("BookHotel", ["ReserveRoom", "GetHotel"])]}
     return compose_report(composed(**more), {"blank": "Nothing was written."}, examples)
 

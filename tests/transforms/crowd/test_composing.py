@@ -1,13 +1,11 @@
 """Nothing is lost: faults put into the composition must fail the run, unpublished; and how the audit is written."""
 
-from pathlib import Path
-
 from parapet.pipelines.main import main
 from parapet.transforms.crowd import composing, services
 from parapet.transforms.crowd.services import SchemaTask, settle_service
 
 
-def fails_unpublished(out: Path) -> bool:
+def fails_unpublished(out):
     status = main(["compose", "--output", str(out)])
     return status == 1 and not (out / "run.json").exists() and not (out / "responses.parquet").exists()
 

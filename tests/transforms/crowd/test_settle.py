@@ -74,7 +74,7 @@ DESCRIPTIONS = {
 }
 
 
-def assignments(names: dict = NAMES, descriptions: dict = DESCRIPTIONS, **extra) -> list[Assignment]:
+def assignments(names=NAMES, descriptions=DESCRIPTIONS, **extra):
     """One worker a column: the w-th worker gives the w-th text for every field."""
     found = []
     for task, fields in (("names", names), ("descriptions", descriptions)):
@@ -86,11 +86,11 @@ def assignments(names: dict = NAMES, descriptions: dict = DESCRIPTIONS, **extra)
     return found
 
 
-def fates(outcome) -> dict[str, tuple[str, str, int | None]]:
+def fates(outcome):
     return {row["response_id"]: (row["disposition"], row["reason"], row["variant"]) for row in outcome.audit}
 
 
-def more(field: str, *texts: str, task: str = "names", start: int = 5) -> list[Assignment]:
+def more(field, *texts, task="names", start=5):
     """Further workers who answer a single field."""
     return [
         Assignment(f"{task}{start + i}", "Parks_1", task, f"more-{task}-{i}", {field: text}, True, 0, 300, 300)
@@ -98,7 +98,7 @@ def more(field: str, *texts: str, task: str = "names", start: int = 5) -> list[A
     ]
 
 
-def textbook_levenshtein(a: str, b: str) -> int:
+def textbook_levenshtein(a, b):
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         row, before = [i], row
@@ -107,7 +107,7 @@ def textbook_levenshtein(a: str, b: str) -> int:
     return row[-1]
 
 
-def plain_reference(names: dict[str, list[str]], seed: int) -> dict[str, list[str]] | None:
+def plain_reference(names, seed):
     """The names of each variant by brute force: draw by hash, order by distance, all orders of ties tried."""
     originals = {"intent_0": "FindPark", "slot_0": "park_name", "slot_1": "city"}
     ids = {"intent_0": "intent/FindPark", "slot_0": "slot/park_name", "slot_1": "slot/city"}

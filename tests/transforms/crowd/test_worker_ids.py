@@ -7,8 +7,6 @@ import logging
 import re
 import unicodedata
 import urllib.parse
-from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +19,7 @@ from parapet.transforms.crowd.worker_ids import MASK, redact, withheld
 OWN = "A2ZX81QWERT3KV"
 OTHER = "A1PLKJ8HGFD5SM"
 
-FORMS: dict[str, Callable[[str], str]] = {
+FORMS = {
     "plain": str,
     "lower": str.lower,
     "after a line end": lambda i: f"x\n{i}\n",
@@ -41,7 +39,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "in words": lambda i: f"I am {i}, thanks",
     "in a link": lambda i: f"https://worker.mturk.com/?workerId={i}&x=1",
 }
-OWN_FORMS: dict[str, Callable[[str], str]] = {
+OWN_FORMS = {
     **FORMS,
     "with spaces": " ".join,
     "with dashes": lambda i: f"{i[:5]}-{i[5:]}",
@@ -49,7 +47,7 @@ OWN_FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-def readings(text: str) -> list[str]:
+def readings(text):
     """What a text says to whoever tries: decoded, without what is between the letters, in one case."""
     found = [text, urllib.parse.unquote(text)]
     found.append(re.sub(r"&#x([0-9a-fA-F]+);", lambda m: chr(int(m[1], 16)), text))
@@ -59,7 +57,7 @@ def readings(text: str) -> list[str]:
     return [re.sub(r"[^a-z0-9]", "", each.lower()) for each in found]
 
 
-def shows(text: str, worker_id: str) -> bool:
+def shows(text, worker_id):
     return any(worker_id.lower() in reading for reading in readings(text))
 
 
@@ -131,13 +129,13 @@ def table(sample):
         return list(csv.reader(handle))
 
 
-def as_csv(rows: list[list[str]]) -> str:
+def as_csv(rows):
     out = io.StringIO(newline="")
     csv.writer(out, quoting=csv.QUOTE_ALL).writerows(rows)
     return out.getvalue()
 
 
-def everything(folder: Path) -> dict[str, str]:
+def everything(folder):
     """Name to all that can be read in each file, of Parquet the values."""
     found = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -147,7 +145,7 @@ def everything(folder: Path) -> dict[str, str]:
     return found
 
 
-def ids_of(found: dict[str, str], ids: set[str]) -> set[tuple[str, str]]:
+def ids_of(found, ids):
     """(file, id) of every id that stands in a file, with anything or nothing between its letters."""
     shown = set()
     for name, text in found.items():

@@ -3,21 +3,20 @@
 from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.rewritten_turns.settle import DialogueOutcome as Outcome
 from parapet.transforms.crowd.rewritten_turns.settle import settle_turns
 from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, source_turn
 
 SENTENCE = "I want a boat to Port Alder."
 
 
-def asked() -> SourceTurn:
+def asked():
     turn = Turn("USER", SENTENCE, [Frame("Ferries_1", [SlotSpan("to", 17, 27)])])
     found = source_turn(Dialogue("1_00001", ["Ferries_1"], [turn]), 0)
     assert isinstance(found, SourceTurn)
     return found
 
 
-def settle(*texts: str, seed: int = 0, repeats: bool = False, **decisions: tuple[str, str]) -> Outcome:
+def settle(*texts, seed=0, repeats=False, **decisions):
     """Simplified sentences of as many workers; decisions by the worker's letter."""
     assignments = [
         Assignment(letter, "1_00001:0", "rewrites", letter.lower(), {"simplified": text}, True)
@@ -30,11 +29,11 @@ def settle(*texts: str, seed: int = 0, repeats: bool = False, **decisions: tuple
     return settle_turns([asked()], {0: assignments}, decided, seed, lambda *_: repeats)
 
 
-def fates(outcome: Outcome) -> dict[str, tuple[str, str]]:
+def fates(outcome):
     return {row["response_id"][0]: (row["disposition"], row["reason"]) for row in outcome.audit}
 
 
-def used(outcome: Outcome) -> list[tuple[str, str]]:
+def used(outcome):
     return [(line.source, line.utterance) for line in outcome.rewritten]
 
 

@@ -26,7 +26,7 @@ from parapet.transforms.crowd.rewritten_turns.vet import (
 )
 
 
-def user(utterance: str, *values: str, slots: tuple[str, ...] = ()) -> Turn:
+def user(utterance, *values, slots=()):
     """A turn with a span for each value, each after the one before it."""
     spans, at, names = [], 0, slots or tuple(f"slot_{i}" for i in range(len(values)))
     for name, value in zip(names, values, strict=True):
@@ -36,7 +36,7 @@ def user(utterance: str, *values: str, slots: tuple[str, ...] = ()) -> Turn:
     return Turn("USER", utterance, [Frame("Trips_1", spans, [], State("NONE", [], {}))])
 
 
-def turn_of(utterance: str, *values: str, others: dict[str, list[str]] | None = None, **more: object) -> SourceTurn:
+def turn_of(utterance, *values, others=None, **more):
     """The turn as asked, after one in which the dialogue has learnt other values."""
     before = Turn("USER", "Hi.", [Frame("Trips_1", [], [], State("NONE", [], others or {}))])
     system = Turn("SYSTEM", "Go on?", [])
@@ -163,7 +163,7 @@ def test_what_no_reviewer_can_let_stand():
 def test_how_an_assignment_was_done():
     fields = ["paraphrase", "typos", "verbose", "simplified"]
 
-    def verdict(text: str, rejected: bool = False, seconds: int | None = 90, **answers: str) -> str:
+    def verdict(text, rejected=False, seconds=90, **answers):
         done = Assignment("A", "1:0", "rewrites", "w", answers, True, work_seconds=seconds, rejected=rejected)
         return vet_worker(done, text, fields).reason
 

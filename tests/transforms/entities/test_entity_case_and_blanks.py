@@ -2,9 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -47,10 +45,10 @@ def test_a_span_that_is_no_value_afterwards_is_refused():
         check_replaced(typed, made.dialogue, found, mentions, table)
 
 
-CASES: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "swapped": str.swapcase}
+CASES = {"lower": str.lower, "upper": str.upper, "swapped": str.swapcase}
 
 
-def spaced(raw: Any, number: int) -> Any:
+def spaced(raw, number):
     """A dialogue with more blanks in its utterances; spans move along."""
     found = copy.deepcopy(raw)
     for one in found["turns"]:
@@ -65,7 +63,7 @@ def spaced(raw: Any, number: int) -> Any:
     return found
 
 
-def varied(raw: Any) -> Iterator[Any]:
+def varied(raw):
     yield raw
     for change in CASES.values():
         yield {**raw, "turns": [{**one, "utterance": change(one["utterance"])} for one in raw["turns"]]}
@@ -73,7 +71,7 @@ def varied(raw: Any) -> Iterator[Any]:
         yield spaced(raw, number)
 
 
-def check_varied(root: Path, train: Path, splits: list[str], dead: float) -> None:
+def check_varied(root, train, splits, dead):
     """Every dialogue, however its utterances are written, is replaced or refused, and few are refused."""
     corpus = read_corpus(root, splits)
     files = corpus.files

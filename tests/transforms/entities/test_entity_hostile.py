@@ -4,10 +4,8 @@ import copy
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from entity_corpora import KINDS, SERVICE, action, dialogue, replace, state, turn
@@ -31,7 +29,7 @@ from parapet.transforms.perturbations.entities.study import kinds_of
 from parapet.transforms.perturbations.entities.words import words_of
 
 MUTATED = 12_000 if THOROUGH else 300
-CHANGES: list[Callable[[str], str]] = [
+CHANGES = [
     *(str.lower, str.upper, str.swapcase, str.title, str.casefold, str.strip),
     *(lambda text, old=old, new=new: text.replace(old, new) for old, new in (
         (" ", "  "), (" ", "\u00a0"), (" ", "\n"), (" ", ""), ("i", "İ"), ("ss", "ß"), ("s", "ſ"), ("k", "\u212a"),
@@ -48,7 +46,7 @@ ODD = (
 VALUES = {"values", "canonical_values", "slot_values", "parameters", "service_results", "value"}
 
 
-def strings_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def strings_in(value, path=()):
     """The places of all strings."""
     if isinstance(value, str):
         yield path
@@ -57,7 +55,7 @@ def strings_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
         yield from strings_in(child, (*path, key))
 
 
-def mutated(raw: Any, rng: random.Random) -> Any:
+def mutated(raw, rng):
     """A dialogue of which some texts, the same in some places or in all, or some spans, are others."""
     made = copy.deepcopy(raw)
     for _ in range(rng.choice((1, 1, 2, 4))):
@@ -80,7 +78,7 @@ def mutated(raw: Any, rng: random.Random) -> Any:
     return made
 
 
-def at(value: Any, path: tuple[Any, ...]) -> Any:
+def at(value, path):
     for key in path:
         value = value[key]
     return value
@@ -99,7 +97,7 @@ def test_mutated_dialogues_are_replaced_or_refused(sample, values):
         raw = mutated(rng.choice(raws), rng)
         try:
             dialogue = typed(raw)
-            found: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
+            found = {}
             for slot, value, canonical in values_of(dialogue):
                 found.setdefault(slot, (set(), set()))[canonical].add(value)
             find_values(dialogue, kinds_of(found, schemas, True))

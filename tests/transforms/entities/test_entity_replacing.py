@@ -1,7 +1,6 @@
 """One dialogue with other values: the same everywhere, nowhere else, in its form, and never a wrong span."""
 
 import re
-from typing import Any
 
 import pytest
 from entity_corpora import TRAINING, action, dialogue, replace, spans_of, state, turn
@@ -12,7 +11,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities.choosing import Sources
 
 
-def rows_by_slot(made: Any) -> dict[str, dict[str, Any]]:
+def rows_by_slot(made):
     return {row["slot"]: row for row in made.rows}
 
 

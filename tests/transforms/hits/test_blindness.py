@@ -72,7 +72,7 @@ def test_the_checker_finds_a_planted_leak(page):
     assert leaks(page, [], ["from_location"]) == ["from_location"]
 
 
-def _with(service: Service, name: bool) -> Service:
+def _with(service, name):
     """The service with other names, or other descriptions, in the same places."""
     raw = msgspec.to_builtins(service)
     if not name:

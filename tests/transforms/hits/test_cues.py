@@ -1,7 +1,6 @@
 """What pages say of the app as a whole: from a file, from the description, from the name."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -20,13 +19,13 @@ PAYMENT = Service(
 SERVICES = {"Payment_1": PAYMENT}
 
 
-def file_of(folder: Path, *rows: str, head: str = "service_name,cue") -> Path:
+def file_of(folder, *rows, head="service_name,cue"):
     path = folder / "cues.csv"
     path.write_text("\n".join([head, *rows]), encoding="utf-8")
     return path
 
 
-def pages(service: Service, **settings: object) -> dict[str, str]:
+def pages(service, **settings):
     """Task to the page."""
     made = render_service(0, service, Settings(**settings)).pages  # type: ignore[arg-type]
     return {page.record.task: html_of(page.question) for page in made}

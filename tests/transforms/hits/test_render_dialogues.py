@@ -36,7 +36,7 @@ def reasons(*dialogues):
 class Reader(HTMLParser):
     """The sentence of a page with its bold pieces, the values, the turns before, and every tag's name."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__(convert_charrefs=True)
         self.stack, self.tags = list[str](), list[str]()
         self.said, self.bold, self.values, self.heard = "", list[str](), list[str](), list[str]()

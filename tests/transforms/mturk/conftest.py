@@ -2,8 +2,6 @@
 
 import json
 import os
-from pathlib import Path
-from typing import Any
 
 import boto3
 import botocore.endpoint
@@ -28,18 +26,18 @@ def hits(all_hits, tmp_path_factory):
     return cut(all_hits, tmp_path_factory.mktemp("cut") / "hits")
 
 
-_SESSIONS: dict[tuple[Any, ...], Any] = {}
+_SESSIONS = {}
 _REAL_SESSION = boto3.session.Session
 
 
-def _session(**given: Any) -> Any:
+def _session(**given):
     key = (*given.items(), os.environ.get("AWS_ACCESS_KEY_ID"))
     if key not in _SESSIONS:
         _SESSIONS[key] = _REAL_SESSION(**given)
     return _SESSIONS[key]
 
 
-def nobody(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def nobody(monkeypatch, folder):
     """Credentials of nobody, none of those of whoever runs the tests; and no waiting between retries."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)

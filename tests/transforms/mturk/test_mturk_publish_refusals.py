@@ -25,7 +25,7 @@ def test_a_task_with_another_page_is_refused(bench, copy, published):
     assert bench.server.count(CREATE) == created
 
 
-def test_without_the_money_nothing_is_made(bench, tmp_path):
+def test_without_the_money_nothing_is_made(bench):
     bench.server.store.add("available", -99_990_000)  # leaves a dollar
     assert bench.publish() == 1
     assert "the account has $1.00 and this needs $14.45" in bench.err

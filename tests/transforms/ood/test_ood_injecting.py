@@ -3,7 +3,6 @@
 import copy
 from collections import Counter
 from itertools import pairwise
-from typing import Any
 
 import msgspec
 import pytest
@@ -30,10 +29,10 @@ from parapet.transforms.running.seeding import stable_hash
 STATE = {"active_intent": "Find", "requested_slots": ["price"], "slot_values": {"city": ["Ulm"]}, "note": 1}
 
 
-def dialogue(speakers: str, services: tuple[str, ...] = ("Bars_1",)) -> dict[str, Any]:
+def dialogue(speakers, services=("Bars_1",)):
     turns = []
     for i, speaker in enumerate(speakers):
-        frame: dict[str, Any] = {
+        frame = {
             "service": services[0],
             "slots": [],
             "actions": [{"act": "X", "slot": "", "values": []}],
@@ -45,7 +44,7 @@ def dialogue(speakers: str, services: tuple[str, ...] = ("Bars_1",)) -> dict[str
     return {"dialogue_id": "d", "services": list(services), "turns": turns, "extra": "kept"}
 
 
-def typed(raw: dict[str, Any]) -> Dialogue:
+def typed(raw):
     return msgspec.convert(raw, Dialogue)
 
 
@@ -62,7 +61,7 @@ def test_they_still_take_turns(speakers, place):
     several = [Injection(turn, 0, turn, utterance_of(f"say {turn}", "x:1"), 1) for turn in turns]
     new, rows = injected(raw, several, place, "0")
 
-    def together(dialogue: dict[str, Any]) -> int:
+    def together(dialogue):
         said = [turn["speaker"] for turn in dialogue["turns"]]
         return sum(one == other for one, other in pairwise(said))
 
@@ -84,7 +83,7 @@ def test_nobody_hears_of_his_own_domain():
 RECIPE = Config(("0.1", "0.5"), "between", "s", ("test", "train"), True)
 
 
-def places(split: str, domain: str, n: int) -> list[Place]:
+def places(split, domain, n):
     return [Place(stable_hash(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
 
 

@@ -2,9 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +14,6 @@ from parapet.transforms.perturbation.user_turns import user_turns
 from parapet.transforms.perturbations.ood.language import (
     DomainCounts,
     Languages,
-    Schemas,
     TurnContent,
     Vocabulary,
     WordCounts,
@@ -25,7 +21,7 @@ from parapet.transforms.perturbations.ood.language import (
     key_of,
     schemas_of,
 )
-from parapet.transforms.perturbations.ood.pool import Utterance, judged, merged, utterance_of
+from parapet.transforms.perturbations.ood.pool import judged, merged, utterance_of
 
 SLOTS = {
     "Hotels": ["phone_number", "address", "pets_allowed"],
@@ -50,15 +46,13 @@ TURNS = [
 ]
 
 
-def saying(text: str, domain: str, slots: Sequence[str] = ()) -> TurnContent:
+def saying(text, domain, slots=()):
     (said,) = user_turns(dialogue(text, domain, [("INFORM", slot) for slot in slots]))
     return content_of_turn(said)
 
 
-def dialogue(
-    text: str, domain: str, actions: Sequence[tuple[str, str]] = (), values: dict[str, list[str]] | None = None
-) -> Dialogue:
-    frame: dict[str, Any] = {
+def dialogue(text, domain, actions=(), values=None):
+    frame = {
         "service": f"{domain}_1",
         "slots": [],
         "actions": [{"act": act, "slot": slot, "values": []} for act, slot in actions],
@@ -68,7 +62,7 @@ def dialogue(
     return msgspec.convert({"dialogue_id": "1", "services": [f"{domain}_1"], "turns": [turn]}, Dialogue)
 
 
-def languages_of(turns: Iterable[tuple[str, tuple[str, ...]]], schemas: Schemas) -> Languages:
+def languages_of(turns, schemas):
     """Of (key, domains that a turn with it speaks of), each once."""
     counts = DomainCounts()
     for key, spoken_of in turns:
@@ -117,13 +111,13 @@ def test_the_same_words_of_two_domains_are_of_both():
     assert one.content == TurnContent(("Flights", "Hotels"), hotels.words, hotels.slots, False)
 
 
-def judged_turns(root: Path, splits: Sequence[str], one_in: int = 1) -> list[tuple[str, Utterance]]:
+def judged_turns(root, splits, one_in=1):
     """What becomes of the turns of a corpus as a source of its own, for each different one, of every n-th dialogue.
 
     Near-duplicates are not looked for.
     """
     schemas = schemas_of(service for of in read_root(root) for service in of.services)
-    found: dict[str, list[Utterance]] = {}
+    found = {}
     words, spoken_of = WordCounts(), set()
     for file in read_corpus(root, splits).files:
         for *_, one in list(dialogues_of(file))[::one_in]:

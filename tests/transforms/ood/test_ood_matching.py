@@ -1,6 +1,5 @@
 """Who gets which utterance: as many as can be, against every way to do it."""
 
-from collections.abc import Callable
 from itertools import permutations
 
 from hypothesis import given, settings
@@ -11,11 +10,11 @@ from parapet.transforms.perturbations.ood.plan import Matching
 kinds = st.lists(st.sets(st.sampled_from("abc")).map(lambda found: "".join(sorted(found))), max_size=5)
 
 
-def apart(one: str, other: str) -> bool:
+def apart(one, other):
     return not set(one) & set(other)
 
 
-def match(places: list[str], utterances: list[str], fits: Callable[[str, str], bool]) -> list[int | None]:
+def match(places, utterances, fits):
     matching = Matching(places, utterances, fits)
     for i in range(len(places)):
         matching.serve(i)

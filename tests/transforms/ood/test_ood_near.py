@@ -1,7 +1,5 @@
 """Near-duplicates against every pair compared, and what is generic."""
 
-from collections.abc import Iterable
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,10 +24,10 @@ long = st.builds(
 sets = st.one_of(short, long)
 
 
-def vocabulary_of(turns: Iterable[tuple[str, tuple[str, ...]]]) -> Vocabulary:
+def vocabulary_of(turns):
     """Of (key, domains of its dialogue)."""
     counts = WordCounts()
-    same: dict[frozenset[str], set[tuple[str, ...]]] = {}
+    same = {}
     for key, of in turns:
         same.setdefault(frozenset(key.split()), set()).add(of)
     for tokens, spoken_in in same.items():
@@ -37,7 +35,7 @@ def vocabulary_of(turns: Iterable[tuple[str, tuple[str, ...]]]) -> Vocabulary:
     return Vocabulary(counts)
 
 
-def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
+def jaccard(one, other):
     return len(one & other) / len(one | other)
 
 
@@ -46,10 +44,10 @@ def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
     st.lists(st.tuples(sets, st.one_of(st.just(()), domains)), max_size=5),
 )
 def test_near_duplicates_are_those_of_a_loop(turns, asked):
-    spoken_in: dict[frozenset[int], set[tuple[str, ...]]] = {}
+    spoken_in = {}
     for tokens, of in turns:
         spoken_in.setdefault(tokens, set()).update(of)
-    ids: dict[frozenset[int], list[tuple[int, tuple[str, ...]]]] = {}
+    ids = {}
     for i, (tokens, of) in enumerate(asked):
         ids.setdefault(tokens, []).append((i, of))
     texts = [
@@ -69,7 +67,7 @@ def test_near_duplicates_are_those_of_a_loop(turns, asked):
     assert found == wanted
 
 
-def is_near(turn: str, text: str) -> bool:
+def is_near(turn, text):
     ranks = vocabulary_of([(turn, ())]).ranks
     texts = [
         Compared(tokens_of(turn.split(), ranks), ((),), ()),

@@ -1,8 +1,5 @@
 """Dialogues read for the plan: the same as those that are written, and the same errors."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from parapet.schemas.dialogue import DialogueFile
@@ -16,7 +13,7 @@ GOOD = b'{"dialogue_id": "1", "services": [], "turns": [%s]}' % (TURN % b"Hello"
 MORE = b'{"dialogue_id": "2", "services": [], "turns": [], "more": %s}'
 
 
-def outcomes(dialogues: Iterator[tuple[int, Any]]) -> list[tuple[int, str]]:
+def outcomes(dialogues):
     """Positions and dialogues or errors, as text; the error that ends a file last."""
     found = []
     try:

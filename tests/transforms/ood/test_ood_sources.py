@@ -1,8 +1,6 @@
 """Sources: told apart by content, read row by row."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kit import write
@@ -19,7 +17,7 @@ from parapet.transforms.perturbations.ood.sources import (
     read_source,
 )
 
-KVRET: list[Any] = [
+KVRET = [
     {
         "dialogue": [
             {"turn": "driver", "data": {"end_dialogue": False, "utterance": "where is the next petrol station"}},
@@ -43,7 +41,7 @@ LOG = {
 LABEL = {"session-id": "voip-1", "turns": [{"transcription": "cheap food noise"}, {"transcription": "unintelligible"}]}
 
 
-def rows(path: Path) -> list[tuple[str, str]]:
+def rows(path):
     """(source, text) or (where, reason id) of each row of each file."""
     found = []
     for file in list_sources(str(path)):

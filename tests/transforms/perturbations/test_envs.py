@@ -38,7 +38,7 @@ RIGHT = {
 }
 
 
-def check(least: float, **changed: int) -> None:
+def check(least, **changed):
     variations = Typos(env=["0.5"])
     variations.least = least
     counts = Counts()

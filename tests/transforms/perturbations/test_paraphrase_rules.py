@@ -28,13 +28,13 @@ VALUES = re.compile(
 )
 
 
-def said(text: str, *values: str, acts: str = "", turn: int = 0) -> UserTurn:
+def said(text, *values, acts="", turn=0):
     spans = tuple(Span("S_1", "slot", text.index(v), text.index(v) + len(v)) for v in values)
     low = tuple(value.lower() for value in values)
     return UserTurn("1", turn, text, spans, low, frozenset(acts.split()), ("S_1",), (), ())
 
 
-def drawn(text: str, *values: str) -> set[str]:
+def drawn(text, *values):
     """All that is drawn for a turn; the turn itself where it stays as it is."""
     turn = said(text, *values)
     return {edited(text, rephrased(turn, b"%d" % n).operations) for n in range(200)}
@@ -105,7 +105,7 @@ def test_a_clause_that_another_follows_asks_only_where_it_asked():
         assert new.endswith("?")
 
 
-def forms() -> list[str]:
+def forms():
     frames = [form for frame in TABLE["frames"] for form in frame["to"]]
     return [*frames, *TABLE["embedding"]["wh"], *TABLE["embedding"]["whether"]]
 

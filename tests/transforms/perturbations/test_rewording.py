@@ -1,7 +1,6 @@
 """Turns in the words of others: where values are found again, the edits between both texts, and back-translations."""
 
 from itertools import combinations
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
 from parapet.transforms.perturbation.user_turns import Span as Place
 from parapet.transforms.perturbation.user_turns import UserTurn, edited, moved
-from parapet.transforms.perturbations.paraphrase import Answers, hidden, hidden_text, paraphrased, plain_text, revealed
+from parapet.transforms.perturbations.paraphrase import hidden, hidden_text, paraphrased, plain_text, revealed
 from parapet.transforms.perturbations.rewording import in_order, reworded
 from parapet.transforms.perturbations.rewritten import Line, Rewritten, read_lines
 from parapet.transforms.perturbations.variations import Verbose
@@ -37,18 +36,18 @@ WORDS = [
 class Lines(Rewritten):
     """Rewritten turns that are in no file."""
 
-    def __init__(self, *lines: Line) -> None:
+    def __init__(self, *lines):
         super().__init__(())
         self.lines = {line.key: line for line in lines}
 
-    def get(self, key: Any) -> Line | None:
+    def get(self, key):
         return self.lines.get(key)
 
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
 
 
-def said(text: str, *values: str, at: tuple[tuple[int, int], ...] = (), **acts: str) -> UserTurn:
+def said(text, *values, at=(), **acts):
     """A turn with spans of the values, first occurrences, or at the places; acts have values without a span."""
     places = at or tuple((text.index(value), text.index(value) + len(value)) for value in values)
     spans = [SlotSpan(slot=f"slot{i}", start=start, exclusive_end=end) for i, (start, end) in enumerate(places)]
@@ -126,9 +125,9 @@ def test_the_longest_series(starts):
     assert len(found) == longest
 
 
-def answers(**back: str) -> Answers:
+def answers(**back):
     """Text to what it comes back as, by way of German."""
-    found: dict[tuple[str, str, str], tuple[str, str]] = {}
+    found = {}
     for i, (text, answer) in enumerate((key.replace("_", " "), value) for key, value in back.items()):
         found |= {("en", "de", text): (f"de {i}", ""), ("de", "en", f"de {i}"): (answer, "")}
     return found
@@ -151,7 +150,7 @@ def test_translated_as_it_is_or_without_its_values():
     assert (edited(plain, made.operations), made.source) == ("today I go to Fresno", "back_translation:de")
     for wrong in ("X2 I go", "X1 X1 X2", "to X1, x2"):
         assert revealed(wrong, hidden(turn)) is None
-    refused: Answers = {**lost, ("en", "de", form): ("", "invalid: no")}
+    refused = {**lost, ("en", "de", form): ("", "invalid: no")}
     assert paraphrased(turn, "de", refused).reason == "not_translated: invalid: no"
     assert paraphrased(turn, "de", {}).reason.startswith("not_translated: not_in_memory: add a --memory")
 

@@ -16,7 +16,6 @@ from parapet.transforms.perturbation.user_turns import (
 from parapet.transforms.perturbations.typos import (
     NEIGHBOURS,
     ROWS,
-    Operation,
     Rates,
     abbreviations,
     typo_operations,
@@ -34,11 +33,11 @@ TEXTS = st.lists(
 ).map("".join)
 
 
-def operations_of(text: str, *spans: tuple[int, int], values: tuple[str, ...] = (), rates: Rates = MANY, n: int = 0):
+def operations_of(text, *spans, values=(), rates=MANY, n=0):
     return typo_operations(text, spans, values, rates, key_of("0", "typos", "1", str(n)))
 
 
-def check(text: str, one: Operation) -> None:
+def check(text, one):
     """What an operation of its kind does, written down once more."""
     before, after = text[one.start : one.end], one.text
     assert before == one.before

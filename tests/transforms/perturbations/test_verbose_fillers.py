@@ -3,31 +3,29 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from parapet.schemas.layout import read_root
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
-from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
+from parapet.transforms.perturbation.user_turns import user_turns
 from parapet.transforms.perturbations.ood.language import stopwords
 from parapet.transforms.perturbations.variations import Verbose
 from parapet.transforms.perturbations.verbose import grammar
 from parapet.transforms.reports.text import words
 
 
-def parts() -> list[str]:
+def parts():
     sides = [grammar(side) for side in ("opener", "closer")]
     return sorted({part for of in sides for part in (*of.starts, *of.sentences, *of.adverbs, *of.tails)})
 
 
-def turns_of(root: Path, splits: Iterable[str]) -> Iterator[UserTurn]:
+def turns_of(root, splits):
     for file in read_corpus(root, list(splits)).files:
         for *_, dialogue in dialogues_of(file):
             assert not isinstance(dialogue, Exception)
             yield from user_turns(dialogue)
 
 
-def fillers_of(turn: UserTurn, seed: str = "0") -> list[str]:
+def fillers_of(turn, seed="0"):
     """Each with its side."""
     made = Verbose(seed=seed).vary(turn)
     sides = [(one.kind, one.text) for one in made.operations if one.kind != "full_form"]
@@ -35,12 +33,12 @@ def fillers_of(turn: UserTurn, seed: str = "0") -> list[str]:
     return [f"{kind}: {text[text.index(text.lstrip('.? ')) : text.rindex('.') + 1]}" for kind, text in sides]
 
 
-def label_of(turn: UserTurn) -> str:
+def label_of(turn):
     """The acts; where there are none, the services that are spoken of."""
     return "+".join(sorted(turn.acts or turn.services))
 
 
-def schema_words(root: Path) -> set[str]:
+def schema_words(root):
     """Of names and values of all services, without stopwords."""
     texts = []
     for of in read_root(root):
@@ -56,7 +54,7 @@ def test_no_part_names_what_sgd_names(real_data):
     assert not {word for part in parts() for word in words(part)} & known
 
 
-def check_independence(turns: list[UserTurn], seeds: Iterable[str], most: float = 1.03) -> None:
+def check_independence(turns, seeds, most=1.03):
     """Fillers share no more information with acts than shuffled acts do, and a classifier does not beat the majority.
 
     Its dialogues are not those that it learned from. What is frequent is a part of the grammar rather than a filler:
@@ -69,7 +67,7 @@ def check_independence(turns: list[UserTurn], seeds: Iterable[str], most: float 
     rows = [(turn.dialogue_id, label_of(turn), fillers_of(turn, seed)) for seed in seeds for turn in turns]
     words_of = [[side + word for side, *rest in map(str.split, said) for word in rest] for _, _, said in rows]
 
-    def information(acts: Iterable[str]) -> float:
+    def information(acts):
         pairs = [(word, act) for some, act in zip(words_of, acts, strict=True) for word in some]
         return float(mutual_info_score(*zip(*pairs, strict=True)))
 
@@ -77,8 +75,8 @@ def check_independence(turns: list[UserTurn], seeds: Iterable[str], most: float 
     draw = random.Random(0)
     assert information(found) < most * max(information(draw.sample(found, len(found))) for _ in range(5))
     held = set(sorted({name for name, _, _ in rows})[::3])
-    texts: dict[str, list[str]] = {}
-    acts: dict[str, list[str]] = {}
+    texts = {}
+    acts = {}
     for part, inside in (("train", False), ("test", True)):
         chosen = [(act, " ".join(said) + f" sides{len(said)}") for name, act, said in rows if (name in held) == inside]
         acts[part], texts[part] = [act for act, _ in chosen], [text for _, text in chosen]

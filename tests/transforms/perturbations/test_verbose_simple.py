@@ -1,7 +1,5 @@
 """The rules of the verbose and the simple form, on turns that show one each, and on any text."""
 
-from typing import Any
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,7 +13,7 @@ from parapet.transforms.perturbations.verbose import verbose_operations
 ACTS = ["INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS", "AFFIRM", "NEGATE", "SELECT", "THANK_YOU", "GOODBYE"]
 
 
-def said(text: str, acts: str = "", *values: str, position: int = 0, wrong: tuple[str, ...] = ()) -> UserTurn:
+def said(text, acts="", *values, position=0, wrong=()):
     spans = tuple(Span("S_1", "slot", text.index(v), text.index(v) + len(v)) for v in values)
     low = tuple(value.lower() for value in values)
     return UserTurn("1", position, text, spans, low, frozenset(acts.split()), ("S_1",), wrong, ())
@@ -123,7 +121,7 @@ def test_any_turn_keeps_its_spans(words, acts, drawn, kind, perturb_values):
     turn = UserTurn("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), (), ())
     part = Typos(perturb_values=perturb_values) if kind == "typos" else KINDS[kind]()
     made = part.vary(turn)
-    raw: dict[str, Any] = {
+    raw = {
         "speaker": "USER",
         "utterance": text,
         "frames": [{"slots": [{"slot": s.slot, "start": s.start, "exclusive_end": s.end} for s in spans]}],

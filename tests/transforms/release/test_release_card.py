@@ -1,6 +1,5 @@
 import re
 from functools import cache
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -9,10 +8,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from release_manifests import change, columns, composed, follows, manifest, measures, write_data
 
-from parapet.schemas.release import Author, Column, Input, Manifest, Source
+from parapet.schemas.release import Author, Column, Input, Source
 from parapet.transforms.release import card as documents
 from parapet.transforms.release.card import default_config
 
@@ -32,11 +30,11 @@ HOSTILE = (
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=15))
 
 
-def card(of: Manifest, more: dict[str, pa.Schema] | None = None) -> str:
+def card(of, more=None):
     return documents.card(of, {**columns(), **(more or {})})
 
 
-def parts(text: str) -> tuple[dict[str, Any], list[Token]]:
+def parts(text):
     """The front matter as ``huggingface_hub`` finds it, and the tokens of the rest."""
     found = re.search(r"^(\s*---[\r\n]+)([\S\s]*?)([\r\n]+---(\r\n|\n|$))", text)
     assert found
@@ -44,12 +42,12 @@ def parts(text: str) -> tuple[dict[str, Any], list[Token]]:
     return yaml.safe_load(found[2]), tokens
 
 
-def shown(token: Token) -> str:
+def shown(token):
     return "".join(one.content for one in token.children or [] if one.type in ("text", "code_inline"))
 
 
-def tables(tokens: list[Token]) -> list[list[list[str]]]:
-    found: list[list[list[str]]] = []
+def tables(tokens):
+    found = []
     for i, token in enumerate(tokens):
         if token.type == "table_open":
             found.append([])
@@ -60,11 +58,11 @@ def tables(tokens: list[Token]) -> list[list[list[str]]]:
     return found
 
 
-def table(tokens: list[Token], *columns: str) -> list[list[str]]:
+def table(tokens, *columns):
     return next(one[1:] for one in tables(tokens) if one[0] == list(columns))
 
 
-def headings(tokens: list[Token]) -> list[str]:
+def headings(tokens):
     return [
         shown(tokens[i + 1]) for i, token in enumerate(tokens) if token.type == "heading_open" and token.tag == "h2"
     ]
@@ -153,7 +151,7 @@ def test_statistics_of_compose():
 
 
 @cache
-def usual_parts() -> tuple[dict[str, Any], list[Token]]:
+def usual_parts():
     return parts(card(manifest(**follows(change()), statistics={"a": {"b": 1}, "c": measures()})))
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from typing import Any
 
 import msgspec
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import Service
 from parapet.transforms.release.plan import Fault, check_kinds, dialogue_faults
 
 
@@ -22,11 +20,11 @@ def services(sample):
 @pytest.fixture
 def dialogue(sample):
     """One with a span in the first turn that has any."""
-    found: list[dict[str, Any]] = json.loads((sample / "train" / "dialogues_001.json").read_bytes())
+    found = json.loads((sample / "train" / "dialogues_001.json").read_bytes())
     return copy.deepcopy(found[0])
 
 
-def first_span(dialogue: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def first_span(dialogue):
     """Its place, the turn, the span."""
     for t, turn in enumerate(dialogue["turns"]):
         for f, frame in enumerate(turn["frames"]):
@@ -35,7 +33,7 @@ def first_span(dialogue: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str,
     raise AssertionError("no span")
 
 
-def faults(dialogue: dict[str, Any], services: dict[str, Service]) -> list[Fault]:
+def faults(dialogue, services):
     return list(dialogue_faults(msgspec.convert(dialogue, Dialogue), services))
 
 

@@ -1,5 +1,4 @@
 import re
-from typing import Any
 
 import yaml
 from hypothesis import given, settings
@@ -35,20 +34,20 @@ PERSON = {
 ENTITY = {"name": r".+", "orcid": PERSON["orcid"]}
 
 
-def fits(found: dict[str, Any], rules: dict[str, str]) -> None:
+def fits(found, rules):
     for key, value in found.items():
         assert isinstance(value, str), key
         assert re.fullmatch(rules[key], value), (key, value)
 
 
-def people_fit(found: list[dict[str, Any]]) -> None:
+def people_fit(found):
     assert found
     for i, one in enumerate(found):
         fits(one, ENTITY if "name" in one else PERSON)
         assert one not in found[:i]
 
 
-def read(text: str) -> dict[str, Any]:
+def read(text):
     """The file, checked against the schema as far as it concerns us."""
     found = yaml.safe_load(text)
     assert {"cff-version", "message", "title", "authors"} <= set(found)

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import mlcroissant
 import msgspec
 import orjson
@@ -9,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_manifests import columns, manifest, write_data
 
-from parapet.schemas.release import Author, Column, Manifest
+from parapet.schemas.release import Author, Column
 from parapet.transforms.release.croissant import croissant
 
 # Of rdflib and pandas, as mlcroissant calls them.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
-def dataset(root: Path, found: Manifest) -> mlcroissant.Dataset:
+def dataset(root, found):
     (root / "croissant.json").write_text(croissant(found, columns()))
     return mlcroissant.Dataset(jsonld=root / "croissant.json")
 

@@ -1,17 +1,15 @@
 """The documents that a release is published with."""
 
-from pathlib import Path
-
 import orjson
 import yaml
 from release_manifests import columns, follows, manifest
 
-from parapet.schemas.release import DOCUMENTS, File, Manifest
+from parapet.schemas.release import DOCUMENTS, File
 from parapet.transforms.release.building import write_documents
 from parapet.transforms.release.reading import Release
 
 
-def documents(folder: Path, of: Manifest, parent: Release | None = None, licence: str = "") -> dict[str, bytes]:
+def documents(folder, of, parent=None, licence=""):
     write_documents(of, columns(), str(folder), parent, licence)
     return {path: (folder / path).read_bytes() for path in DOCUMENTS}
 

@@ -6,11 +6,11 @@ from parapet.transforms.release import citation
 from parapet.transforms.release.citation import licence_text
 
 
-def source(licence: str) -> Source:
+def source(licence):
     return Source("Some data", "https://example.org", licence)
 
 
-def problems(licence: str, *sources: str, has_file: bool = False) -> list[str]:
+def problems(licence, *sources, has_file=False):
     return list(citation.problems(licence, [source(one) for one in sources], has_file))
 
 

@@ -3,7 +3,6 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from parapet.transforms.reports import markdown as md
 
@@ -28,15 +27,15 @@ TEXTS = st.one_of(
 )
 
 
-def parse(text: str) -> list[Token]:
+def parse(text):
     return MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
 
 
-def flat(tokens: list[Token]) -> list[Token]:
+def flat(tokens):
     return [one for token in tokens for one in (token, *flat(token.children or []))]
 
 
-def shown(tokens: list[Token]) -> str:
+def shown(tokens):
     return "".join(token.content for token in tokens if token.type in ("text", "code_inline"))
 
 

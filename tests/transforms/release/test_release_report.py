@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from release_manifests import change, columns, composed, follows, manifest, measures
 from release_pages import Page
 
-from parapet.schemas.release import Author, Input, Manifest, Source
+from parapet.schemas.release import Author, Input, Source
 from parapet.transforms.release.card import release_report
 from parapet.transforms.reports.report import Table, page
 
 
-def show(of: Manifest) -> Page:
+def show(of):
     """The page read, after what holds for every one: all closed, no id twice, nothing from the network."""
     found = Page(page(release_report(of, columns())))
     assert found.open == []
@@ -22,7 +22,7 @@ def show(of: Manifest) -> Page:
     return found
 
 
-def rows(of: Manifest, title: str) -> list[list[str]]:
+def rows(of, title):
     """The rows of a table of the report."""
     [table] = [one for one in release_report(of, columns()).sections if one.title == title]
     assert isinstance(table, Table)

@@ -1,13 +1,9 @@
 """Shards: by the hash of the key, sorted, the same bytes whatever the order in which rows come."""
 
-from pathlib import Path
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release import File
 from parapet.transforms.release.reading import (
     parts,
     shard_path,
@@ -15,19 +11,19 @@ from parapet.transforms.release.reading import (
 )
 
 COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int32()), ("texts", pa.list_(pa.string()))])
-ROWS: list[dict[str, Any]] = [{"id": f"ä{i}", "n": i, "texts": ["x"] * (i % 3)} for i in range(40)]
+ROWS = [{"id": f"ä{i}", "n": i, "texts": ["x"] * (i % 3)} for i in range(40)]
 
 
-def write(folder: Path, tables: list[pa.Table], shards: int) -> list[File]:
+def write(folder, tables, shards):
     """Writes the rows of tables, each read by another worker."""
-    packed: dict[int, list[bytes]] = {}
+    packed = {}
     for table in tables:
         for shard, rows in parts(table, ["id"], shards):
             packed.setdefault(shard, []).append(rows)
     return [write_shard(rows, str(folder), shard_path("v1", "train", shard, shards)) for shard, rows in packed.items()]
 
 
-def table_of(rows: list[dict[str, Any]], columns: pa.Schema = COLUMNS) -> pa.Table:
+def table_of(rows, columns=COLUMNS):
     return pa.Table.from_pylist(rows, columns)
 
 

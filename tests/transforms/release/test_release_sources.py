@@ -10,7 +10,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.release.plan import Source, read_source
 
 
-def source(record: str, path: str = "x/test/dialogues_001.json") -> Source:
+def source(record, path="x/test/dialogues_001.json"):
     return Source(record, "config", "v1", "test", path, 0, "test/dialogues_001.json")
 
 

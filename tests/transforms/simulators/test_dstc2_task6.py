@@ -21,7 +21,7 @@ from parapet.transforms.simulators.task6.calls import (
 from parapet.transforms.simulators.task6.conversion import Words, lines_of, rounds
 
 OFFER = (Act("offer", (("name", "ask"),)),)
-NOTHING: list[dict[str, str]] = []
+NOTHING = []
 
 
 def test_a_knowledge_base_of_ones_own(tmp_path):

@@ -1,8 +1,6 @@
 """Ontologies learned from simulated files alone: the rules solve tests in and out of vocabulary, whatever the words."""
 
 import random
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +9,8 @@ from hypothesis import strategies as st
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, ValueFinder, answered
-from parapet.transforms.simulators.restaurants.learning import Learned, learn
-from parapet.transforms.simulators.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
+from parapet.transforms.simulators.restaurants.learning import learn
+from parapet.transforms.simulators.restaurants.ontology import default_ontology, parse_ontology, read_ontology
 from parapet.transforms.simulators.restaurants.simulating import (
     World,
     knowledge_base,
@@ -34,16 +32,16 @@ ACTS = ("greet", "request", "update", "no_more", "reject", "accept", "thank", "d
 TOGETHER = ({"reject", "accept"}, {"question", "thank"})
 
 
-def some_ontology(seed: int) -> Ontology:
+def some_ontology(seed):
     """A random domain: its patterns have few words, so that many begin or end alike; answers have those of phrases."""
     rng = random.Random(seed)
 
-    def text(least: int = 1, most: int = 5) -> list[str]:
+    def text(least=1, most=5):
         return rng.choices(WORDS, k=rng.randint(least, most))
 
-    used: dict[str, set[str]] = {}
+    used = {}
 
-    def patterns(act: str, gap: str = "", most: int = 3, also: Sequence[str] = ()) -> list[str]:
+    def patterns(act, gap="", most=3, also=()):
         """A few different ones; those of acts that stand at the same place differ."""
         kind = act.partition(".")[0]
         place = next((" ".join(sorted(acts)) for acts in TOGETHER if kind in acts), act)
@@ -63,7 +61,7 @@ def some_ontology(seed: int) -> Ontology:
 
     names = rng.sample(["area", "room", "nights", "stars", "view"], rng.randint(2, 4))
     extras = rng.sample(["phone", "website", "map"], rng.randint(1, 2))
-    fields: list[dict[str, Any]] = []
+    fields = []
     for i, name in enumerate(names):
         values = [f"{name[0]}{j}{rng.choice('aeiou')}" for j in range(12)]
         fields.append({"name": name, **({"values": values[:5]} if i else {"seen": values[:6], "unseen": values[6:]})})
@@ -79,7 +77,7 @@ def some_ontology(seed: int) -> Ontology:
         "question": {extra: patterns(f"question.{extra}") for extra in extras},
     }
     plain = ("greet", "acknowledge", "search", "updated", "another", "reserve", "anything_else", "farewell")
-    bot: dict[str, Any] = {act: " ".join((*text(), f"b{i}")) for i, act in enumerate(plain)}
+    bot = {act: " ".join((*text(), f"b{i}")) for i, act in enumerate(plain)}
     bot |= {"search_again": bot["search"], "reserve_by_name": bot["reserve"]}
     bot["option"] = bot["next_option"] = " ".join((*text(), "{name}"))
     bot["ask"] = {name: " ".join((*text(), f"ask{i}")) for i, name in enumerate(names)}
@@ -91,11 +89,11 @@ def some_ontology(seed: int) -> Ontology:
     return parse_ontology({**head, "patterns": {"user": user, "bot": bot}}, "some")
 
 
-def dialogues_of(world: World, tasks: Sequence[int], split: str, n: int) -> list[BabiDialogue]:
+def dialogues_of(world, tasks, split, n):
     return [BabiDialogue(tuple(lines_of(world, simulate(world, task, split, i)))) for task in tasks for i in range(n)]
 
 
-def score(learned: Learned, dialogues: Sequence[BabiDialogue]) -> tuple[list[tuple[Exchange, str]], int]:
+def score(learned, dialogues):
     """The exchanges that the rules get wrong, with the answers; and the number of turns not understood."""
     ontology = read_ontology(toml_of(learned.ontology).encode(), "learned", simulated=False)
     rules = Rules(ontology, ValueFinder(learned.values), learned.course)
@@ -128,7 +126,7 @@ def test_acts_that_files_lack_are_named():
     assert "bot.option" in missing_acts(ontology, 3)
 
 
-def turned(dialogue: BabiDialogue, how: str) -> BabiDialogue:
+def turned(dialogue, how):
     """A dialogue of task 3 or 5 as others might have it."""
     lines = list(dialogue.lines)
     facts = [line for line in lines if isinstance(line, Fact)]
@@ -141,7 +139,7 @@ def turned(dialogue: BabiDialogue, how: str) -> BabiDialogue:
         said[at + 1] = Exchange(said[at].user, said[at + 1].bot)
         return BabiDialogue((*facts, *said[:at], *said[at + 1 :]))
     if how == "no word before the next option":
-        mended: list[Exchange] = []
+        mended = []
         for one in said:
             if mended and mended[-1].bot == "then i look for a different place":
                 mended[-1] = Exchange(mended[-1].user, one.bot)
@@ -180,7 +178,7 @@ def test_other_courses_of_a_dialogue_are_learned(how):
 
 
 def test_a_field_is_updated_twice():
-    def again(dialogue: BabiDialogue) -> BabiDialogue:
+    def again(dialogue):
         lines = list(dialogue.lines)
         first = next(i for i, line in enumerate(lines) if isinstance(line, Exchange) and line.bot.startswith("noted"))
         update = lines[first]

@@ -2,14 +2,12 @@
 
 import copy
 import tomllib
-from typing import Any
 
 import msgspec
 import pytest
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.restaurants.ontology import (
-    Ontology,
     default_ontology,
     parse_ontology,
     read_ontology,
@@ -56,7 +54,7 @@ reserve = "the room is yours"
 """
 
 
-def hotels(change: Any = None) -> Ontology:
+def hotels(change=None):
     given = tomllib.loads(HOTELS)
     if change:
         change(given)
@@ -138,10 +136,10 @@ def test_too_few_values():
     check_updates(World(ontology, "0", 1), [1, 4], ["train"], "small.toml")
 
 
-def put(*path: Any) -> Any:
+def put(*path):
     *way, key, value = path
 
-    def change(given: Any) -> None:
+    def change(given):
         for step in way:
             given = given.setdefault(step, {}) if isinstance(given, dict) else given[step]
         if value is None:
@@ -237,7 +235,7 @@ def test_bad_ontologies(change, message):
 
 
 def test_too_many_entities():
-    def grow(given: Any) -> None:
+    def grow(given):
         given["ratings"], given["fields"][0]["seen"] = 1000, [f"a{i}" for i in range(400)]
 
     with pytest.raises(InputError, match="1,200,000 entities: at most 1,000,000"):
@@ -251,7 +249,7 @@ def test_no_toml(data):
 
 
 def test_all_must_not_be_shared():
-    def share(given: Any) -> None:
+    def share(given):
         given["fields"] = copy.deepcopy(given["fields"][1:])
 
     with pytest.raises(InputError, match="no field has unseen values"):

@@ -1,7 +1,5 @@
 """The simulator of reminders: every goal reached, states as their acts say, texts that fit, nothing said twice."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +18,7 @@ from parapet.transforms.simulators.reminders.user import (
 )
 
 
-def acts_of(dialogue: dict[str, Any], speaker: str) -> list[list[tuple[str, str, list[str]]]]:
+def acts_of(dialogue, speaker):
     return [
         [(action["act"], action["slot"], action["canonical_values"]) for action in turn["frames"][0]["actions"]]
         for turn in dialogue["turns"]

@@ -21,7 +21,6 @@ from parapet.transforms.simulators.babi_format import (
     dialogue_text,
 )
 from parapet.transforms.simulators.task6.rules import (
-    Script,
     Texts,
     answers_of,
     extracted,
@@ -50,10 +49,10 @@ WELCOME = "Hello and welcome , say what you would like"
 WHICH_AREA, WHICH_FOOD = "What part of the city shall it be ?", "What kind of food is it that you like ?"
 
 
-def call(rng: random.Random) -> BabiDialogue:
+def call(rng):
     """A call to a system that asks for food and area in either order, now and then makes sure, and offers the best."""
     food, area = rng.choice(FOODS), rng.choice(AREAS)
-    lines: list[Fact | Exchange] = [Exchange(SILENCE, WELCOME)]
+    lines = [Exchange(SILENCE, WELCOME)]
     steps = [(f"uh {food} food", WHICH_AREA), (f"in the {area} please", WHICH_FOOD)]
     rng.shuffle(steps)
     (first, question), (second, _) = steps
@@ -83,16 +82,16 @@ def call(rng: random.Random) -> BabiDialogue:
     return BabiDialogue((*lines, Exchange("bye", "you are welcome")))
 
 
-def calls(n: int, seed: int) -> list[BabiDialogue]:
+def calls(n, seed):
     rng = random.Random(seed)
     return [call(rng) for _ in range(n)]
 
 
-def built_in() -> Script:
+def built_in():
     return read_script(built_in_rules(), "task6")
 
 
-def accuracy(script: Script, texts: Texts, dialogues: list[BabiDialogue]) -> float:
+def accuracy(script, texts, dialogues):
     pairs = [
         (answer, one.bot)
         for dialogue in dialogues
@@ -211,7 +210,7 @@ def test_bad_rules(text, message):
     assert message in str(error.value)
 
 
-def write(folder: Path) -> dict[str, str]:
+def write(folder):
     sets = {"trn": calls(120, 4), "dev": calls(40, 5), "tst": calls(40, 6)}
     for name, of_set in sets.items():
         (folder / f"my-task6-{name}.txt").write_text("".join(dialogue_text(one.lines) for one in of_set))

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.dialogue import Dialogue, Frame, problems_of
+from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.running.counts import Counts
 from parapet.transforms.simulators.babi_format import (
     SILENCE,
-    BabiDialogue,
     Fact,
     dialogue_text,
     parse_dialogues,
@@ -34,8 +33,7 @@ from parapet.transforms.simulators.restaurants.simulating import (
     parse_rates,
     simulate,
 )
-from parapet.transforms.simulators.restaurants.simulating import Dialogue as Simulated
-from parapet.transforms.simulators.restaurants.statistics import Seen, count, intersections, note, statistics
+from parapet.transforms.simulators.restaurants.statistics import count, intersections, note, statistics
 
 WORLD = World(default_ontology(), "0", 3)
 RULES = Rules(WORLD.ontology)
@@ -64,19 +62,19 @@ SHAPES = {
 some = st.tuples(st.sampled_from(TASKS), st.sampled_from(SPLITS), st.integers(0, 10**6))
 
 
-def read(simulated: Simulated) -> BabiDialogue:
+def read(simulated):
     (dialogue,) = parse_dialogues(dialogue_text(lines_of(WORLD, simulated)).encode())
     return dialogue
 
 
-def user_letter(text: str) -> str:
+def user_letter(text):
     heads = {letter for act, letter in LETTERS.items() if text.startswith(WORLD.user_ways[act])}
     questions = [way for act, ways in WORLD.user_ways.items() if act.startswith("question.") for way in ways]
     (found,) = heads or {"q" if text in questions else "a"}
     return found
 
 
-def bot_letter(text: str) -> str:
+def bot_letter(text):
     for begins, letter in (
         ("api_call ", "C"),
         ("how about this place: ", "O"),
@@ -89,9 +87,9 @@ def bot_letter(text: str) -> str:
     return found
 
 
-def steps(dialogue: BabiDialogue) -> list[tuple[str, str]]:
+def steps(dialogue):
     """(letter, text) of all that is said without the silences; facts one behind the other are one step."""
-    found: list[tuple[str, str]] = []
+    found = []
     for line in dialogue.lines:
         if isinstance(line, Fact):
             found += [("F", "")] if not found or found[-1][0] != "F" else []
@@ -102,7 +100,7 @@ def steps(dialogue: BabiDialogue) -> list[tuple[str, str]]:
     return found
 
 
-def values_in(text: str) -> dict[str, str]:
+def values_in(text):
     """By its words alone, which of all values of the ontology a text says."""
     return {name: word for word in text.split() for name, values in VALUES.items() if word in values}
 
@@ -116,7 +114,7 @@ def test_a_dialogue_is_as_the_paper_has_it(which):
     said = steps(dialogue)
     shape = "".join(letter for letter, _ in said)
     assert re.fullmatch(SHAPES[task], shape), shape
-    facts: dict[str, dict[str, str]] = {}
+    facts = {}
     for fact in dialogue.facts:
         facts.setdefault(fact.entity, {})[fact.relation] = fact.value
     if task != 4:
@@ -132,10 +130,10 @@ def test_a_dialogue_is_as_the_paper_has_it(which):
         assert tuple(of) == ("R_phone", "R_cuisine", "R_address", "R_location", "R_number", "R_price", "R_rating")
 
 
-def check_calls(simulated: Simulated, said: list[tuple[str, str]]) -> None:
+def check_calls(simulated, said):
     """Questions for what is missing, in order; each call has what was wished by then; updates change a field each."""
-    wish: dict[str, str] = {}
-    changed: list[str] = []
+    wish = {}
+    changed = []
     calls = []
     for letter, text in said:
         if letter == "K":
@@ -157,7 +155,7 @@ def check_calls(simulated: Simulated, said: list[tuple[str, str]]) -> None:
     assert tuple(calls) in (simulated.requests, ())
 
 
-def check_options(said: list[tuple[str, str]], facts: dict[str, dict[str, str]], simulated: Simulated) -> None:
+def check_options(said, facts, simulated):
     """All that the request finds is listed; the best rated are offered first; the last is always accepted."""
     assert sorted(facts) == sorted(one.name for one in WORLD.found[simulated.requests[-1]])
     assert len(facts) >= 3
@@ -166,7 +164,7 @@ def check_options(said: list[tuple[str, str]], facts: dict[str, dict[str, str]],
     assert offered == best[: len(offered)]
 
 
-def check_answers(said: list[tuple[str, str]], facts: dict[str, dict[str, str]]) -> None:
+def check_answers(said, facts):
     """Phone and address of what was reserved, each asked for once."""
     before = [text for letter, text in said if letter in "rO" and "resto_" in text]
     reserved = before[-1].split()[-1]
@@ -204,7 +202,7 @@ def test_in_the_sgd_layout(which):
             assert {name: value for name, value in state.slot_values.items() if name != "name"} == wish
 
 
-def check_spans(utterance: str, frame: Frame) -> None:
+def check_spans(utterance, frame):
     """Each value that an act has stands where its span says; numbers and prices are categorical, and have none."""
     spans = {span.slot: utterance[span.start : span.exclusive_end] for span in frame.slots}
     acts = {act.slot: act.values[0] for act in frame.actions if act.values and act.slot != "intent"}
@@ -212,7 +210,7 @@ def check_spans(utterance: str, frame: Frame) -> None:
     assert all(value in utterance.split() for value in acts.values())
 
 
-def check_service_calls(frames: list[Frame], simulated: Simulated, task: int) -> None:
+def check_service_calls(frames, simulated, task):
     calls = [(one.service_call, one.service_results) for one in frames if one.service_call]
     found = [(one.method, len(results)) for one, results in calls]
     listed = max(len(one.results) for one in simulated.pairs)
@@ -241,7 +239,7 @@ def numbers():
     sizes = (("train", 600), ("test", 300), ("oov", 600))
     for task in TASKS:
         for split, n in sizes:
-            of_set: Counter[tuple[str, str]] = Counter()
+            of_set = Counter()
             for number in range(n):
                 count(of_set, WORLD, task, simulate(WORLD, task, split, number))
             for (name, value), total in of_set.items():
@@ -293,7 +291,7 @@ def test_disfluencies_keep_what_is_meant(which):
 
 
 def test_disfluencies_come_at_their_rates():
-    counts: Counter[str] = Counter()
+    counts = Counter()
     for task in TASKS:
         for number in range(150):
             simulated = simulate(WORLD, task, "train", number)
@@ -308,7 +306,7 @@ def test_disfluencies_come_at_their_rates():
 
 
 def test_overlapping_splits_are_an_error():
-    seen: Seen = {}
+    seen = {}
     for split in SPLITS:
         for task in TASKS:
             for number in range(20):

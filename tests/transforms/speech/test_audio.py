@@ -32,14 +32,14 @@ from parapet.transforms.perturbations.speech.sound import (
 SAMPLES = st.lists(st.integers(-32768, 32767), max_size=700).map(lambda some: np.array(some, np.int16))
 
 
-def tone(rate: int, seconds: float = 0.5) -> np.ndarray:
+def tone(rate, seconds=0.5):
     """Two tones that swell, below what 8 kHz can hold; -1 to 1."""
     at = np.arange(int(rate * seconds)) / rate
     both = 0.3 * np.sin(2 * np.pi * 440 * at) + 0.2 * np.sin(2 * np.pi * 1500 * at)
     return np.asarray(both * np.sin(np.pi * at / seconds))
 
 
-def file_of(sound: np.ndarray, rate: int, kind: str = "WAV", subtype: str = "PCM_16") -> bytes:
+def file_of(sound, rate, kind="WAV", subtype="PCM_16"):
     handle = io.BytesIO()
     soundfile.write(handle, sound, rate, format=kind, subtype=subtype)
     return handle.getvalue()
@@ -92,7 +92,7 @@ def test_the_digest_is_of_the_samples_in_little_endian(sound):
         assert digest(np.append(sound, np.int16(0))) != plain
 
 
-def plain_power(sound: np.ndarray) -> float:
+def plain_power(sound):
     frames = [sound[i : i + FRAME] for i in range(0, len(sound) - FRAME + 1, FRAME)] or [sound]
     powers = [sum(float(one) ** 2 for one in frame) / len(frame) for frame in frames]
     loud = [power for power in powers if power >= max(powers) / 1000]

@@ -30,7 +30,7 @@ DRAW = st.one_of(st.integers(0, DRAWS - 1), st.sampled_from([0, DRAWS // 2 - 1, 
 RATE = "at these signal-to-noise ratios the word error rate is"
 
 
-def plain_share(draw: int, level: float) -> float:
+def plain_share(draw, level):
     """The quantile of the triangular distribution by bisection of its cumulative distribution function."""
     half = min(level, 1 - level)
     low, high = level - half, level + half
@@ -60,16 +60,16 @@ HEARD = st.integers(1, 12).flatmap(lambda words: st.tuples(st.just(words), ERROR
 TURNS = st.lists(st.tuples(HEARD, DRAW), max_size=12)
 
 
-def searched(errors: list[int], words: int, *draws: int, plan: Calibration = SETS) -> dict[float, int]:
+def searched(errors, words, *draws, plan=SETS):
     """What a text is heard through, and as."""
-    heard: dict[float, int] = {}
+    heard = {}
     while (snr := plan.next_ratio(heard, words, draws)) is not None:
         assert snr not in heard
         heard[snr] = errors[RATIOS.index(snr)]
     return heard
 
 
-def plain_choice(heard: dict[float, int], words: int, draw: int, level: int, start: float) -> float:
+def plain_choice(heard, words, draw, level, start):
     """The ratio whose errors are nearest to the turn's share: the fewest of equals, then the nearest to the start."""
     wanted = share(draw, level) * words
     return min((abs(errors - wanted), errors, abs(snr - start), -snr, snr) for snr, errors in heard.items())[-1]
@@ -114,7 +114,7 @@ def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(he
 @given(TURNS, st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.9]), st.randoms(use_true_random=False))
 def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     known = [(dict(zip(RATIOS, errors, strict=True)), words, draw) for (words, errors), draw in turns]
-    bins: dict[int, tuple[int, int]] = {}
+    bins = {}
     for errors, words, draw in known:
         for level, more in steps(errors, words, draw):
             before = bins.get(level, (0, 0))

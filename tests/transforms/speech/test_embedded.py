@@ -5,7 +5,6 @@ import random
 import re
 import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from parapet.transforms.perturbations.speech import language_model
 from parapet.transforms.perturbations.speech.embedded import Espeak, Sphinx, acoustic_model, library
 from parapet.transforms.perturbations.speech.language_model import (
     PHONES,
-    Model,
     arpabet,
     given_model,
     read_dictionary,
@@ -40,7 +38,7 @@ def _read_once():
         yield
 
 
-def split(sentences: list[str]) -> list[list[str]]:
+def split(sentences):
     return [one.split() for one in sentences]
 
 
@@ -49,11 +47,11 @@ def model():
     return trained_model(split(SENTENCES), general=False)
 
 
-def opened(model: Model, folder: Path) -> Sphinx:
+def opened(model, folder):
     """As it comes to a worker, pickled."""
     for name, data in model.files().items():
         (folder / name).write_bytes(data)
-    engine: Sphinx = pickle.loads(pickle.dumps(Sphinx(str(folder), model.id)))
+    engine = pickle.loads(pickle.dumps(Sphinx(str(folder), model.id)))
     engine.open()
     return engine
 

@@ -1,8 +1,6 @@
 """The language model: probabilities that add up to one, against a plain reader of ARPA files and the plain formula."""
 
 import itertools
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -32,11 +30,11 @@ BASES = st.none() | st.dictionaries(st.sampled_from(["a", "b", "d", "e"]), st.fl
 ROUNDED = {"rel": 1e-3}  # four decimals of a logarithm, of up to three factors
 
 
-def read_arpa(text: str) -> Tables:
+def read_arpa(text):
     """As the format's description has it, line by line."""
-    tables: Tables = {}
+    tables = {}
     order = 0
-    told: dict[int, int] = {}
+    told = {}
     for line in text.splitlines():
         if line.startswith("ngram "):
             n, _, many = line.removeprefix("ngram ").partition("=")
@@ -53,7 +51,7 @@ def read_arpa(text: str) -> Tables:
     return tables
 
 
-def probability(tables: Tables, history: tuple[str, ...], word: str) -> float:
+def probability(tables, history, word):
     """Backed off where the whole is not there."""
     if (*history, word) in tables:
         return float(10 ** tables[*history, word][0])
@@ -62,7 +60,7 @@ def probability(tables: Tables, history: tuple[str, ...], word: str) -> float:
     return rest * probability(tables, history[1:], word)
 
 
-def plain_probability(sentences, base, history, word) -> float:
+def plain_probability(sentences, base, history, word):
     """Interpolated Witten-Bell, counted anew for every question."""
     after, n = [], len(history)
     for sentence in sentences:
@@ -73,7 +71,7 @@ def plain_probability(sentences, base, history, word) -> float:
     return (after.count(word) + kinds * shorter) / (len(after) + kinds) if after else shorter
 
 
-def plain_base(sentences: Sequence[Sequence[str]], base: Mapping[str, float] | None) -> dict[str, float]:
+def plain_base(sentences, base):
     words = {word for sentence in sentences for word in sentence} | {"</s>"} | set(base or {})
     weights = {word: (base or {}).get(word, min(base.values()) if base else 1.0) for word in words}
     return {word: weight / sum(weights.values()) for word, weight in weights.items()}
@@ -156,12 +154,12 @@ def test_pocketsphinx_reads_the_same_probabilities(tmp_path):
 SPEAKERS = Speakers(("klatt4",), "0", load_normalisation(), 1000)
 
 
-def choose(named: str, root: Path, lowest: float = 0.1) -> LanguageModel:
+def choose(named, root, lowest=0.1):
     train = train_files(read_corpus(root, None))
     return choose_model(named, train, read_corpus(root, ["test"]).files, SPEAKERS, lowest)
 
 
-def saying(place: Path, **said: list[str]) -> Path:
+def saying(place, **said):
     """A corpus whose splits say these sentences."""
     return corpus(place, **{split: [dialogue(split, *(turn("USER", one) for one in of))] for split, of in said.items()})
 

@@ -22,9 +22,9 @@ from parapet.transforms.perturbations.speech.spoken import load_normalisation, s
 TEXTS = ["i want a table for two", "no thank you", "book a cab to the airport please", "yes that sounds good"]
 
 
-def opened_speaker() -> flite.Synthesiser:
+def opened_speaker():
     try:
-        engine: flite.Synthesiser = pickle.loads(pickle.dumps(flite.Synthesiser()))
+        engine = pickle.loads(pickle.dumps(flite.Synthesiser()))
         engine.check(list(flite.VOICES))
     except InputError as error:
         pytest.skip(error.reason)
@@ -48,10 +48,10 @@ def test_flite_says_the_same_whatever_it_said_before():
         one.check(["rms", "nobody"])
 
 
-def opened_listener() -> moonshine.Recogniser:
+def opened_listener():
     if find_spec("moonshine_voice") is None:
         pytest.skip("moonshine-voice is not installed")
-    engine: moonshine.Recogniser = pickle.loads(pickle.dumps(moonshine.Recogniser()))
+    engine = pickle.loads(pickle.dumps(moonshine.Recogniser()))
     engine.open()
     return engine
 

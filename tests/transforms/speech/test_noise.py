@@ -1,7 +1,6 @@
 """Noise: as loud as is asked, of the colour asked for, the same for the same key, named by what it is made of."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,11 +40,11 @@ def speech():
     return np.concatenate(said)
 
 
-def hiss(n: int, seed: int = 0) -> np.ndarray:
+def hiss(n, seed=0):
     return to_samples(np.random.default_rng(seed).normal(0, 2000, n))
 
 
-def folder_of(place: Path, **files: np.ndarray) -> str:
+def folder_of(place, **files):
     place.mkdir(parents=True)
     for name, sound in files.items():
         kind = "flac" if name.endswith("_flac") else "wav"
@@ -53,11 +52,11 @@ def folder_of(place: Path, **files: np.ndarray) -> str:
     return str(place)
 
 
-def decibels(power: float) -> float:
+def decibels(power):
     return 10 * math.log10(power)
 
 
-def added(speech: np.ndarray, noise: Noise, snr: float, key: str = "k") -> np.ndarray:
+def added(speech, noise, snr, key="k"):
     """The noise alone: what is there with it, less what is there without."""
     with_noise = through_noise(speech, noise, snr, key).astype(float)
     return with_noise - through_noise(speech, noise, SILENCE, key)

@@ -1,7 +1,6 @@
 """Turns as they were heard: spans found again or gone, and everything else of the turn as it was."""
 
 import copy
-from typing import Any
 
 import msgspec
 import pytest
@@ -20,7 +19,7 @@ from parapet.transforms.perturbations.speech.alignment import (
     plain_ranges,
     restored,
 )
-from parapet.transforms.perturbations.speech.replacing import Replaced, recognised_turn, unchanged_turn, write_into
+from parapet.transforms.perturbations.speech.replacing import recognised_turn, unchanged_turn, write_into
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, load_normalisation, spoken_words
 from parapet.transforms.perturbations.speech.transcribing import Transcript
 
@@ -29,20 +28,20 @@ SOUND = {"voice": "klatt4", "noise": "pink", "snr": 9.0}
 UTTERANCE = "At 7:30 pm, in San Jose please."
 
 
-def span(utterance: str, value: str, slot: str = "s", **more: Any) -> dict[str, Any]:
+def span(utterance, value, slot="s", **more):
     start = utterance.index(value)
     return {"slot": slot, "start": start, "exclusive_end": start + len(value), **more}
 
 
-def turn_of(utterance: str, *frames: dict[str, Any]) -> dict[str, Any]:
+def turn_of(utterance, *frames):
     return {"speaker": "USER", "utterance": utterance, "frames": list(frames), "mine": {"kept": [1, None]}}
 
 
-def typed(raw: dict[str, Any], position: int = 4) -> SpokenTurn:
+def typed(raw, position=4):
     return SpokenTurn(position, msgspec.convert(raw, Turn), spoken_words(raw["utterance"], RULES), "")
 
 
-def heard(raw: dict[str, Any], words: str, form: Any = "heard") -> tuple[dict[str, Any], Replaced]:
+def heard(raw, words, form="heard"):
     """The turn as it is then, and what is known of it."""
     before = copy.deepcopy(raw)
     found = recognised_turn(typed(raw), Transcript(words, "abc", 1.5), form, SOUND)
@@ -136,7 +135,7 @@ BLANKS = st.sampled_from([" ", "  ", ", ", " - "])
 
 
 @st.composite
-def turns_heard(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
+def turns_heard(draw):
     """A sentence with some of its parts as values, and its words with some wrong, lost or more."""
     utterance, slots = "", []
     for i, part in enumerate(draw(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7))):
@@ -187,7 +186,7 @@ PIECES = [
 UTTERANCES = st.one_of(st.text(max_size=30), st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 
 
-def errors(reference: list[str], heard: list[str]) -> int:
+def errors(reference, heard):
     """Levenshtein's distance as every textbook has it."""
     row = list(range(len(heard) + 1))
     for i, said in enumerate(reference, 1):
@@ -198,7 +197,7 @@ def errors(reference: list[str], heard: list[str]) -> int:
 
 
 @st.composite
-def heard_wrong(draw: st.DrawFn) -> tuple[str, list[str]]:
+def heard_wrong(draw):
     """An utterance and what is heard of its words: some dropped, some others, some more."""
     utterance = draw(UTTERANCES)
     heard = []
@@ -208,7 +207,7 @@ def heard_wrong(draw: st.DrawFn) -> tuple[str, list[str]]:
     return utterance, heard
 
 
-def heard_right(aligned: Aligned) -> dict[int, int]:
+def heard_right(aligned):
     """The words said that were heard right, and where."""
     equal = [chunk for chunk in aligned.chunks if chunk[0] == "equal"]
     return {i: i - start + heard_start for _, start, end, heard_start, _ in equal for i in range(start, end)}

@@ -2,9 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -21,7 +19,7 @@ from parapet.transforms.running.fence import Refused, Stopped
 
 VOICE = "en-US-JennyNeural"
 TEXTS = ["hello there", "i'd like a table for two", "at seven", "in san jose please", "thank you"]
-QUICK: dict[str, Any] = {"patience": 20, "seconds": 20}
+QUICK = {"patience": 20, "seconds": 20}
 both = pytest.mark.parametrize("kind", [AzureSynthesiser, AzureRecogniser])
 Engine = AzureSynthesiser | AzureRecogniser
 
@@ -34,7 +32,7 @@ def environment(monkeypatch):
 
 
 @contextmanager
-def opened(kind: type[Any], server: AzureSpeechServer, **given: Any) -> Iterator[Any]:
+def opened(kind, server, **given):
     engine = kind(endpoint=server.url, **{**QUICK, **given})
     engine.open()
     try:
@@ -44,7 +42,7 @@ def opened(kind: type[Any], server: AzureSpeechServer, **given: Any) -> Iterator
         engine.close()
 
 
-def asked(engine: Engine, text: str = TEXTS[0]) -> str:
+def asked(engine, text=TEXTS[0]):
     """What comes back, as text, of speaking it or of hearing it."""
     if isinstance(engine, AzureSynthesiser):
         return text_of(engine.speak(text, VOICE))[0]

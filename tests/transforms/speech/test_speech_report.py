@@ -1,8 +1,5 @@
 """The report of the sets: every number of ``statistics.json`` that a reader needs, in the page and in the card."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 
 pytest.importorskip("jiwer")
@@ -11,10 +8,10 @@ pytest.importorskip("scipy")
 from parapet.transforms.perturbations.speech.alignment import Setting
 from parapet.transforms.perturbations.speech.perturbation import SpeechErrors
 from parapet.transforms.perturbations.speech.replacing import statistics
-from parapet.transforms.reports.report import Bars, Dots, Example, Report, card, page
+from parapet.transforms.reports.report import Bars, Dots, card, page
 from parapet.transforms.running.counts import Counts
 
-MADE_WITH: dict[str, Any] = {
+MADE_WITH = {
     "synthesiser": "espeak-ng",
     "recogniser": "pocketsphinx:0123456789ab",
     "language_model": "train",
@@ -27,7 +24,7 @@ SETTINGS = [Setting(0.1, 4000), Setting(0.2, 250), Setting(0.125, 10000)]
 SUMS = {"turns": 600, "words": 12345, "substitutions": 700, "deletions": 80, "insertions": 90, "slots": 400}
 
 
-def numbers(**made_with: str) -> dict[str, Any]:
+def numbers(**made_with):
     counts = Counts()
     for i, setting in enumerate(SETTINGS, 1):
         sums = {**SUMS, "substitutions": 700 * i, "slots_kept": 400 - 50 * i}
@@ -46,16 +43,16 @@ def numbers(**made_with: str) -> dict[str, Any]:
     return {**found, "made_with": {**MADE_WITH, **made_with}}
 
 
-def report(found: Mapping[str, Any], examples: Mapping[str, list[Example]] | None = None, **options: Any) -> Report:
+def report(found, examples=None, **options):
     return SpeechErrors().report(found, examples or {}, options)
 
 
-def section(of: Report, title: str) -> Any:
+def section(of, title):
     (found,) = [one for one in of.sections if one.title == title]
     return found
 
 
-def row(**other: Any) -> dict[str, Any]:
+def row(**other):
     slots = [
         {"slot": "time", "value": "7:30", "status": "lost"},
         {"slot": "city", "value": "San Jose", "status": "kept"},

@@ -1,7 +1,6 @@
 """What a run is told on the command line, and what it reads before anything is said."""
 
 import re
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -36,7 +35,7 @@ def test_targets_and_ratios_that_are_none(parse, given, said):
         parse(given)
 
 
-def calibration(place: Path, *settings: Setting) -> str:
+def calibration(place, *settings):
     every = msgspec.to_builtins(Calibration((12.0, 5.0), 12.0, settings))
     return str(write(place / "calibration.json", {**every, "made_with": MADE_WITH}))
 

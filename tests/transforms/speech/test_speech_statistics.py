@@ -2,7 +2,6 @@
 
 import math
 import random
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from parapet.transforms.perturbations.speech.replacing import (
 from parapet.transforms.running.counts import Counts
 
 
-def row_of(drawn: random.Random) -> dict[str, Any]:
+def row_of(drawn):
     words = drawn.randrange(1, 15)
     slots = [{"status": drawn.choice(["kept", "lost"])} for _ in range(drawn.randrange(4))]
     errors = {kind: drawn.randrange(3) for kind in ("substitutions", "deletions", "insertions")}
@@ -26,7 +25,7 @@ def row_of(drawn: random.Random) -> dict[str, Any]:
     return {"status": status, "words": words, **errors, "wer": sum(errors.values()) / words, "slots": slots, **heard}
 
 
-def counts_of(rows: list[tuple[dict[str, Any], list[str]]]) -> Counts:
+def counts_of(rows):
     """Those of a set, summed as the driver sums them."""
     counts = Counts()
     for row, services in rows:
@@ -49,7 +48,7 @@ def test_numbers_are_plain_sums_over_the_turns():
 
     wrong = ("substitutions", "deletions", "insertions")
 
-    def expected(of: list[dict[str, Any]]) -> dict[str, Any]:
+    def expected(of):
         sums = {kind: sum(row[kind] for row in of) for kind in ("words", *wrong)}
         slots = [slot["status"] for row in of for slot in row["slots"]]
         kept, errors = slots.count("kept"), sum(sums[kind] for kind in wrong)

@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import kit
 import pytest
@@ -47,7 +46,7 @@ PARTS = st.sampled_from(
 TEXTS = st.one_of(st.text(max_size=60), st.lists(PARTS, max_size=25).map("".join))
 
 
-def said(utterance: str) -> str:
+def said(utterance):
     return " ".join(word.text for word in spoken_words(utterance, RULES))
 
 
@@ -204,13 +203,13 @@ SPEAKERS = Speakers(("klatt4", "adam", "f1"), "0", RULES, 1000)
 ANY_ID = st.text(st.characters(), max_size=8) | st.sampled_from(["\ud800", "a\0b", ""])
 
 
-def dialogue(name: str = "1_00000", *said: str) -> dict[str, Any]:
+def dialogue(name="1_00000", *said):
     said = said or ("At 7:30 pm, please.",)
     turns = [turn for text in said for turn in (kit.turn("USER", text), kit.turn("SYSTEM", "Well?"))]
     return kit.dialogue(name, *turns)
 
 
-def file_of(place: Path, data: Any, split: str = "test") -> DialogueFile:
+def file_of(place, data, split="test"):
     path = kit.write(place / "dialogues_001.json", data)
     return DialogueFile(split, path.name, str(path), path.stat().st_size)
 
@@ -267,7 +266,7 @@ def test_user_turns_and_why_some_are_not_said(tmp_path):
 
 
 def test_bad_dialogues_are_left_out_alone(tmp_path):
-    bad: list[Any] = [{}, 7, dialogue("x"), dialogue("y")]
+    bad = [{}, 7, dialogue("x"), dialogue("y")]
     bad[2]["turns"][0]["utterance"] = None
     bad[3]["turns"][0]["speaker"] = "ROBOT"
     file = file_of(tmp_path, [dialogue("a"), *bad, dialogue("b")])

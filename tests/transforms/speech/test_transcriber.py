@@ -3,7 +3,6 @@
 import json
 import threading
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,13 @@ class Engine:
 
     opened = closed = 0
 
-    def answer(self, text: str) -> str:
+    def answer(self, text):
         return text
 
-    def open(self) -> None:
+    def open(self):
         self.opened += 1
 
-    def close(self) -> None:
+    def close(self):
         self.closed += 1
 
 
@@ -45,11 +44,11 @@ class Speaker(Engine):
 
     parallel = 1
 
-    def __init__(self, name: str = "speaker", dollars: float = 0.0) -> None:
+    def __init__(self, name="speaker", dollars=0.0):
         self.name, self.dollars_per_million = name, dollars
         self.asked: list[tuple[str, str]] = []
 
-    def speak(self, text: str, voice: str) -> Any:
+    def speak(self, text, voice):
         assert self.opened > 0
         self.asked.append((text, voice))
         self.answer(text)
@@ -60,13 +59,13 @@ class Speaker(Engine):
 class Listener(Engine):
     """Reads the levels; counts what it is asked."""
 
-    def __init__(self, name: str = "listener", dollars: float = 0.0, parallel: int = 1) -> None:
+    def __init__(self, name="listener", dollars=0.0, parallel=1):
         self.name, self.dollars_per_hour, self.parallel = name, dollars, parallel
         self.heard: list[str] = []
         self.sounds: list[Any] = []
         self.lock = threading.Lock()
 
-    def hear(self, sound: Any) -> str:
+    def hear(self, sound):
         assert self.opened > 0
         inside = sound[4800:-4800].reshape(-1, HOLD).mean(axis=1)
         text = "".join(LETTERS[round((TOP - TOP * level / inside[0]) / STEP) - 1] for level in inside[1:])
@@ -76,24 +75,24 @@ class Listener(Engine):
         return self.answer(text)
 
 
-def channel_of(place: Path, speaker: Speaker, listener: Listener, **other: Any) -> Channel:
-    given: dict[str, Any] = {"noise": plain("white"), "seed": "0", "rules": RULES, "cache": str(place)}
+def channel_of(place, speaker, listener, **other):
+    given = {"noise": plain("white"), "seed": "0", "rules": RULES, "cache": str(place)}
     return Channel(speaker, listener, **{**given, **other})
 
 
-def said(*texts: str) -> list[Utterance]:
+def said(*texts):
     return [Utterance("v", text) for text in texts]
 
 
-def hear(channel: Channel, utterances: Sequence[Utterance], ratios: Sequence[float] = (QUIET, LOUD)) -> dict[Any, Any]:
+def hear(channel, utterances, ratios=(QUIET, LOUD)):
     transcriber = Transcriber(channel)
     found = transcriber.transcribe("abc", [(one, ratios) for one in utterances])
     transcriber.close()
     return found
 
 
-def words(found: dict[Any, Any]) -> dict[str, set[str]]:
-    every: dict[str, set[str]] = {}
+def words(found):
+    every = {}
     for (utterance, _), outcome in found.items():
         said = outcome.words if isinstance(outcome, Transcript) else outcome.reason
         every.setdefault(utterance.text, set()).add(said)
@@ -104,13 +103,13 @@ TEXTS = said("hello", "a table for two", "no")
 ALL = {one.text: {one.text} for one in TEXTS}  # heard right
 
 
-def stops(text: str) -> str:
+def stops(text):
     if text != "hello":
         raise Stopped("quota: used up")
     return text
 
 
-def refuses(text: str) -> str:
+def refuses(text):
     if text == "no":
         raise Refused("unavailable: try later")
     return text
@@ -164,7 +163,7 @@ def test_what_was_paid_for_is_kept_after_each_utterance(paid, tmp_path):
     assert channel.paid
     assert not channel_of(tmp_path, Speaker(), Listener()).paid
 
-    def killed(text: str) -> str:
+    def killed(text):
         if text == "no":
             raise KeyboardInterrupt
         return text
@@ -183,7 +182,7 @@ def test_what_was_paid_for_is_kept_after_each_utterance(paid, tmp_path):
 
 
 def test_what_costs_nothing_is_written_once_for_each_group(tmp_path, monkeypatch):
-    written: list[str] = []
+    written = []
     whole = transcribing.whole
     monkeypatch.setattr(transcribing, "whole", lambda path: written.append(Path(path).name) or whole(path))
     hear(channel_of(tmp_path / "free", Speaker(), Listener()), TEXTS)

@@ -9,7 +9,7 @@ from parapet.transforms.splits.few_shot import Candidate, Rule, choose, ordered
 RULE = Rule(("Bars",), (2, 4), 3, "train", "test", False, "0")
 
 
-def one(draw: int, slots: str = "", name: str = "", said: str = "") -> Candidate:
+def one(draw, slots="", name="", said=""):
     name = name or f"d{draw}"
     digest = (said or name).encode()
     return Candidate(draw, name, "train/dialogues_001.json", draw, digest, ("Bars_1",), tuple(slots), 3, True)
@@ -21,7 +21,7 @@ def test_the_cover_covers(slots):
     candidates = [one(i, "".join(sorted(set(text)))) for i, text in enumerate(slots)]
     found = ordered(candidates)
     assert sorted(found) == candidates
-    covered: set[str] = set()
+    covered = set()
     every = {slot for text in slots for slot in text}
     rest = None
     for i, of in enumerate(found):
@@ -55,7 +55,7 @@ def test_the_choice_is_that_of_a_plain_list(found, multi_domain):
     """The same as with all candidates in memory, as (part, candidate), sorted."""
     rule = msgspec.structs.replace(RULE, multi_domain=multi_domain)
     usable = sorted(pair for pair in found if pair[1].alone or multi_domain)
-    kept: dict[str, list[Candidate]] = {"test": [], "train": []}
+    kept = {"test": [], "train": []}
     for part, candidate in usable:
         before = [other for of, other in usable if of == part and other < candidate]
         if all(candidate.digest != other.digest and candidate.dialogue_id != other.dialogue_id for other in before):

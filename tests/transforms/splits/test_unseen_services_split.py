@@ -23,13 +23,11 @@ NAMES = ["A_1", "A_2", "B_1", "C"]
 SPLITS = ["train", "dev", "test"]
 
 
-def service(name: str, *slots: str, description: str = "") -> Service:
+def service(name, *slots, description=""):
     return Service(name, "", [Slot(slot, description or slot) for slot in slots], [Intent(f"Find{name}", "")])
 
 
-def split_of(
-    services: dict[str, dict[str, Service]], by: str, test_split: str, with_seen: bool = False, one_schema: bool = True
-) -> UnseenServices:
+def split_of(services, by, test_split, with_seen=False, one_schema=True):
     """The split of a corpus, given the services of its splits."""
     corpus = SplitCorpus("", {split: Schema({}, of) for split, of in services.items()}, one_schema, {})
     groups = groups_of((name for of in services.values() for name in of), by)

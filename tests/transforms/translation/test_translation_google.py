@@ -2,9 +2,7 @@
 
 import pickle
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -18,11 +16,11 @@ from parapet.transforms.running.fence import Refused, Stopped  # noqa: E402
 from parapet.transforms.translation.google import Google  # noqa: E402
 
 TEXTS = ["restaurant name", "the city's date"]
-QUICK: dict[str, Any] = {"first_wait": 0.001, "longest_wait": 0.002, "patience": 5}
+QUICK = {"first_wait": 0.001, "longest_wait": 0.002, "patience": 5}
 
 
 @contextmanager
-def opened(server: GoogleServer, **given: Any) -> Iterator[Google]:
+def opened(server, **given):
     engine = pickle.loads(pickle.dumps(Google("my-project", endpoint=server.url, **{**QUICK, **given})))
     engine.open()
     try:

@@ -3,9 +3,7 @@
 import logging
 import pickle
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from libretranslate_server import LibreTranslateServer
@@ -25,7 +23,7 @@ def no_key(monkeypatch):
 
 
 @contextmanager
-def opened(server: LibreTranslateServer, **given: Any) -> Iterator[LibreTranslate]:
+def opened(server, **given):
     engine = LibreTranslate(server.url, **{"wait": 0, **given})
     engine.open()
     try:
@@ -60,7 +58,7 @@ def test_a_wrong_key_stops(given, said, monkeypatch):
 
 @pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("86400", 60.0)])
 def test_it_waits_as_long_as_the_server_asks(asked, waited, monkeypatch):
-    waits: list[float] = []
+    waits = []
     monkeypatch.setattr(time, "sleep", waits.append)
     with LibreTranslateServer(["busy"], retry_after=asked) as server, opened(server) as engine:
         assert engine.translate(["a"], "en", "ko")

@@ -4,7 +4,6 @@ import pickle
 import socket
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from parapet.schemas.rows import Translation
 from parapet.transforms.running.fence import Refused
 from parapet.transforms.translation import local
 from parapet.transforms.translation.local import Local, flores, inspect, marian_names
-from parapet.transforms.translation.memory import Engine, Limits, make_batches
+from parapet.transforms.translation.memory import Limits, make_batches
 from parapet.transforms.translation.translate import _Translate
 
 # transformers 5 says so of each Marian tokenizer; it does not use it.
@@ -34,13 +33,13 @@ def _as_it_was(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
-def opened(given: dict[str, Any], **options: Any) -> Local:
+def opened(given, **options):
     engine = pickle.loads(pickle.dumps(Local(given, threads=1, **options)))
     engine.open()
     return engine
 
 
-def right(texts: list[str], source: Any, target: Any) -> list[str]:
+def right(texts, source, target):
     return [word_for_word(text, source, target) for text in texts]
 
 
@@ -73,7 +72,7 @@ def test_draws_depend_on_seed_and_text_alone(models):
     given, texts = {"zh-en": models["zh-en"]}, phrases(CHINESE, 12, seed=8)
     search = opened(given)  # keeps the model loaded, which draws as well
     searched = search.translate(texts, "zh", "en")
-    options: dict[str, Any] = {"sample": True, "temperature": 4}
+    options = {"sample": True, "temperature": 4}
     state = torch.random.get_rng_state()
     drawn = opened(given, **options).translate(texts, "zh", "en")
     assert drawn != searched
@@ -108,7 +107,7 @@ def test_a_process_holds_a_model_once_and_lets_go_of_it(copy):
 
 @pytest.mark.parametrize("name", ["zh-en", "ct2-m2m"])
 def test_no_network(copy, name, monkeypatch):
-    def connect(*_: Any) -> None:
+    def connect(*_):
         raise AssertionError("the network was asked")
 
     for asked in ("connect", "connect_ex"):
@@ -151,7 +150,7 @@ def test_texts_that_it_cannot_translate(models, name, monkeypatch):
     assert engine.translate(["价格"], "zh", "en") == ["fee"]
     if name == "zh-en":
 
-        def fail(*_: Any, **__: Any) -> None:
+        def fail(*_, **__):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
 
         monkeypatch.setattr(engine._models[models[name]].model, "generate", fail)
@@ -169,7 +168,7 @@ def test_nothing_but_special_tokens_is_no_text(models, name):
 
 def test_each_text_ends_somewhere(models, tmp_path):
     texts = sorted({*phrases(CHINESE, 20, seed=9), "价格 " * 64, "名称"})
-    engine: Engine = Local({"zh-en": models["zh-en"]}, batch=8, threads=1)
+    engine = Local({"zh-en": models["zh-en"]}, batch=8, threads=1)
     batches, _ = make_batches(texts, "zh", "en", engine.limits)
     step = _Translate(engine, str(tmp_path))
     found = list(step.process(batches))

@@ -1,8 +1,6 @@
 """The translation memory: read from Parquet, CSV and folders, merged, written."""
 
 import io
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,12 +27,12 @@ DATE = Translation("google", "general/nmt", "en", "ko", "date, or day", "날짜"
 rows = st.lists(st.builds(Translation, *[st.text(st.characters(codec="utf-8"), min_size=1)] * 6), max_size=8)
 
 
-def parquet(path: Path, columns: dict[str, Any]) -> Path:
+def parquet(path, columns):
     pq.write_table(pa.table(columns), path)
     return path
 
 
-def columns_of(*given: Translation) -> dict[str, Any]:
+def columns_of(*given):
     return {name: [getattr(row, name) for row in given] for name in MEMORY.names}
 
 
@@ -101,7 +99,7 @@ texts_of_all_kinds = st.sets(st.text(max_size=30), max_size=60)
 limits_of_all_kinds = st.builds(Limits, texts=st.integers(1, 10), codepoints=st.integers(1, 60))
 
 
-def count_greedily(lengths: list[int], limits: Limits) -> int:
+def count_greedily(lengths, limits):
     """How many batches it takes to fill one after the other, by lengths alone."""
     batches, texts, codepoints = 0, 0, 0
     for length in lengths:

@@ -1,8 +1,5 @@
 """Batches through the Google engine and Beam: every text ends somewhere, and is paid for once."""
 
-from pathlib import Path
-from typing import Any
-
 import apache_beam as beam
 import pytest
 from apache_beam.testing import test_pipeline
@@ -15,27 +12,27 @@ from pseudo_translator import translate
 
 from parapet.schemas.rows import Translation
 from parapet.transforms.translation.google import Google
-from parapet.transforms.translation.memory import Batch, Engine, Limits, make_batches
+from parapet.transforms.translation.memory import Batch, Limits, make_batches
 from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, _Translate, in_groups
 
 TEXTS = [f"the city's number {n}" for n in range(10)]
 LIMITS = Limits(texts=1024, codepoints=57)  # three texts
 BATCHES = [tuple(TEXTS[i : i + 3]) for i in range(0, 10, 3)]
 
-KEPT: list[Any] = []
+KEPT = []
 
 
-def keep(outcome: Any) -> None:
+def keep(outcome):
     """In this module, which Beam pickles by its name."""
     KEPT.append(outcome)
 
 
-def google(server: GoogleServer, **given: Any) -> Google:
+def google(server, **given):
     quick = {"first_wait": 0.001, "longest_wait": 0.002, "codepoints": LIMITS.codepoints}
     return Google("my-project", endpoint=server.url, **{**quick, **given})
 
 
-def run(engine: Engine, paid: Path, texts: list[str] = TEXTS) -> tuple[list[Any], list[Any], Any]:
+def run(engine, paid, texts=TEXTS):
     """What was translated, what was not, and the counters."""
     KEPT.clear()
     batches, _ = make_batches(texts, "en", "ko", engine.limits)
@@ -50,12 +47,12 @@ def run(engine: Engine, paid: Path, texts: list[str] = TEXTS) -> tuple[list[Any]
     return translated, dead, counters
 
 
-def expected(texts: list[str] = TEXTS) -> list[Translation]:
+def expected(texts=TEXTS):
     said = {text: translate(text, "en", "ko") for text in sorted(texts)}
     return [Translation("google", "general/nmt", "en", "ko", *both) for both in said.items()]
 
 
-def contents(server: GoogleServer) -> list[tuple[str, ...]]:
+def contents(server):
     return sorted(one.contents for one in server.requests)
 
 
@@ -117,7 +114,7 @@ class Dying(Google):
 
     left = 0
 
-    def translate(self, texts: list[str], source: str, target: str) -> list[str]:
+    def translate(self, texts, source, target):
         if not self.left:
             raise KeyError("a bug, say")
         answers = super().translate(texts, source, target)

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from typing import Any
 
 import msgspec
 import pytest
@@ -13,14 +12,13 @@ from variant_corpora import BUS, DIALOGUE, NAMES, SERVICES, TAXI, changed
 from benchmarks.rewrite_reference import rename
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import Service
 from parapet.transforms.variants.matching import Names, known_names
 from parapet.transforms.variants.perturbation import Places
 
 KNOWN = known_names(SERVICES.values())
 
 
-def written(dialogue: Any, names: dict[str, Names] = NAMES) -> Any:
+def written(dialogue, names=NAMES):
     places = Places(copy.deepcopy(dialogue), KNOWN)
     places.write(names)
     return places.dialogue
@@ -73,14 +71,14 @@ TAXI_INTENTS = NAMES["Taxi_1"].intents
 
 
 @st.composite
-def dialogues(draw: st.DrawFn) -> dict[str, Any]:
+def dialogues(draw):
     words = st.sampled_from(["to", "from", "intent", "goal", "GetTaxi", "x", "é\x7f\u2028", "Taxi_1"])
     values = st.lists(words, max_size=2)
 
-    def record(service: Service, of: st.SearchStrategy[Any]) -> Any:
+    def record(service, of):
         return st.dictionaries(st.sampled_from([slot.name for slot in service.slots]), of, max_size=4)
 
-    def frame(service: Service) -> Any:
+    def frame(service):
         slot = st.sampled_from([slot.name for slot in service.slots])
         intent = st.sampled_from([intent.name for intent in service.intents])
         intents = st.lists(intent, max_size=2)
@@ -112,7 +110,7 @@ def dialogues(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def renamings(draw: st.DrawFn) -> dict[str, Names]:
+def renamings(draw):
     """New names for everything: old ones passed round, fresh ones, and words that mark in some acts."""
     found = {}
     for service in (TAXI, BUS):
@@ -148,7 +146,7 @@ def test_as_a_plain_reference_and_back_again(dialogue, names):
 @given(dialogues(), st.randoms(use_true_random=False), st.sampled_from([None, 1, "x", [], {}, ["x"], {"x": 1}, [[]]]))
 def test_whatever_stands_there_is_taken_or_told(dialogue, random, value):
     """No other exception, and what is taken can be written."""
-    at: Any = dialogue
+    at = dialogue
     while True:
         keys = list(at) if isinstance(at, dict) else range(len(at))
         if not keys:

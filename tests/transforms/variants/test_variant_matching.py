@@ -2,22 +2,19 @@
 
 import copy
 import json
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from variant_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import Service
-from parapet.transforms.variants.matching import Names, Plan, find_mapping, find_variants, make_plan, mapping_bytes
+from parapet.transforms.variants.matching import find_mapping, find_variants, make_plan, mapping_bytes
 
-RAW: list[dict[str, Any]] = msgspec.to_builtins([TAXI, BUS])
+RAW = msgspec.to_builtins([TAXI, BUS])
 
 
-def renamed(service: Service, names: Names) -> dict[str, Any]:
-    raw: dict[str, Any] = msgspec.to_builtins(service)
+def renamed(service, names):
+    raw = msgspec.to_builtins(service)
     raw["service_name"] = names.service
     for kind, new in (("slots", names.slots), ("intents", names.intents)):
         for element in raw[kind]:
@@ -28,7 +25,7 @@ def renamed(service: Service, names: Names) -> dict[str, Any]:
 VARIANT = [renamed(TAXI, TAXI_NAMES), renamed(BUS, BUS_NAMES)]
 
 
-def write(place: Path, what: Any) -> Path:
+def write(place, what):
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(json.dumps(what))
     return place
@@ -47,7 +44,7 @@ def corpus(tmp_path):
     return tmp_path
 
 
-def plan_of(corpus: Path, *wanted: str, mapped: Any = None) -> Plan:
+def plan_of(corpus, *wanted, mapped=None):
     return make_plan(corpus / "sgd", find_variants(corpus / "variants", wanted), mapped)
 
 

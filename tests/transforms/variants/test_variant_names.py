@@ -1,19 +1,17 @@
 """How names are matched: by position, by a recorded mapping, and what is refused."""
 
 import copy
-from typing import Any
 
 import msgspec
 import pytest
 from variant_corpora import NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import Service
 from parapet.transforms.variants import matching as rules
 from parapet.transforms.variants.matching import mapping_bytes, read_mapping
 
 
-def variant(**changes: Any) -> Service:
+def variant(**changes):
     """Taxi_1 under the names of these tests, in the order of the original."""
     service = copy.deepcopy(TAXI)
     service.service_name = TAXI_NAMES.service
