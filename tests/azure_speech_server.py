@@ -161,15 +161,6 @@ class AzureSpeechServer:
     def sounds(self) -> list[Samples]:
         return [request.samples for request in self.requests if request.kind == "hear"]
 
-    def hang_up(self) -> None:
-        """Closes all connections, as Azure does with idle ones."""
-
-        async def close() -> None:
-            for socket in self._sockets:
-                await socket.close(1000, "Idle timeout.")
-
-        asyncio.run_coroutine_threadsafe(close(), self._loop).result(10)
-
     def _run(self) -> None:
         self._loop.run_until_complete(self._serve())
         self._loop.close()

@@ -24,10 +24,8 @@ name = "sample"
 version = "1.0.0"
 licence = "CC0-1.0"
 description = "The sample."
-
 [[authors]]
 name = "Ada"
-
 [[corpora]]
 path = "sgd"
 name = "original"

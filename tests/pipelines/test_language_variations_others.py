@@ -17,8 +17,6 @@ from parapet.transforms.perturbation.user_turns import Edit, edited, user_turns
 from parapet.transforms.perturbations.paraphrase import hidden as hidden_form
 from parapet.transforms.perturbations.variations import Verbose
 
-Turn = tuple[str, int]
-
 
 def run(out, *flags):
     return main(["language_variations", "--output", str(out), *flags])

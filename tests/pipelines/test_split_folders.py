@@ -2,14 +2,10 @@
 
 import json
 import shutil
-from importlib import import_module
 
 import pytest
 from kit import refused, run
 
-from parapet.pipelines import perturb
-from parapet.pipelines.dispatch import PIPELINES
-from parapet.pipelines.train import MODELS
 from parapet.schemas import layout
 from parapet.transforms.variants.matching import compose_variant
 
@@ -78,40 +74,6 @@ def test_statistics(sample, variants, tmp_path):
     assert (found["split"], found["services"]) == ("dev", len(of_dev))
     known = {one.service_name for one in layout.read_root(sample / "train")[0].services}
     assert found["unseen_services"] == sum(one.service_name not in known for one in of_dev)
-
-
-def parsers():
-    """Of every pipeline that takes ``--split``."""
-    names = ("language_variations", "ood", "rewrite", "speech_errors", "unseen_entities")
-    found = {name: perturb.parser(name) for name in names}
-    modules = [*PIPELINES, *(f"train.{model}" for model in MODELS), "evaluate.dst", "evaluate.generation"]
-    for name in [*modules, "evaluate.ood", "evaluate.response"]:
-        try:
-            module = import_module(f"parapet.pipelines.{name}")
-        except ModuleNotFoundError:
-            continue
-        parser = getattr(module, "parser", None)
-        if callable(parser):
-            try:
-                found[name] = parser()
-            except TypeError:
-                continue
-    return found
-
-
-def test_one_default_for_all():
-    defaults = {
-        name: parser.get_default("split")
-        for name, parser in parsers().items()
-        if any("--split" in action.option_strings for action in parser._actions)
-    }
-    training = {name for name in defaults if name == "augment" or name.startswith("train")}
-    expected = {name: "train" if name in training else "test" for name in defaults}
-    expected |= {name: None for name in ("hits", "statistics") if name in defaults}  # test, unless a folder says it
-    assert defaults == expected
-    assert {"ood", "language_variations", "speech_errors", "unseen_entities", "augment", "evaluate.dst"} <= set(
-        defaults
-    )
 
 
 def test_an_absent_split_is_told_with_those_that_are_there(sample, tmp_path):

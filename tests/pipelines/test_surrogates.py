@@ -3,7 +3,6 @@ r"""Half a surrogate pair, which JSON can write ("\ud800") and no file of text c
 import copy
 import json
 import shutil
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +17,6 @@ from parapet.transforms.variants.matching import Variant, by_position, known_nam
 from parapet.transforms.variants.perturbation import places_of, rename
 
 HALF = "\ud800"
-Way = tuple[Any, ...]
 
 
 def strings(value, way=()):

@@ -114,6 +114,7 @@ def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, probl
         (b"", "", "the file is empty"),
         (b'[{"dialogue_id": "1",\n "services": [}]', "line 2 column 15", "not JSON: Expecting value"),
         (b'[{"dialogue_id": "caf\xe9"}]', "", "not UTF-8 at byte 21"),
+        (b'[{"dialogue_id": "1", "services": [], "turns": [], "note": "\xff"}]', "", "not UTF-8 at byte 60"),
         (json.dumps(RAW).encode(), "", "Expected `array`, got `object`"),
         (json.dumps([changed(["turns", 1, "speaker"], "BOT")]).encode(), "[0].turns[1].speaker", "Invalid enum value"),
         (json.dumps([RAW, {"dialogue_id": "2"}]).encode(), "[1]", "missing required field `services`"),

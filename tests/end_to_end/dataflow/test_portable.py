@@ -48,9 +48,6 @@ def started(monkeypatch):
     return ids
 
 
-Run = tuple[int, str, list[str]]
-
-
 def run(command, folder, capsys):
     """The status, results and messages of a command, without places and the time that it took."""
     status = main([argument for argument in command if argument != "--quiet"])

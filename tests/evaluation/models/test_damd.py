@@ -135,14 +135,6 @@ def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
         vocabulary_of(TEXTS, room - 1, 1)
 
 
-def scores():
-    """Of 2 steps at 3 places, a vocabulary of 6 and 4 words that can be copied, of which one is padding."""
-    torch.manual_seed(SEED)
-    generated, copied = torch.randn(2, 3, 6).double(), torch.randn(2, 3, 4).double()
-    copied[:, :, 3] = -torch.inf
-    return generated, copied, torch.tensor([[5, 6, 6, 0], [7, 4, 5, 0]])
-
-
 def config(**own):
     plain = {"batch_size": 8, "learning_rate": 0.01, "epochs": 1, "patience": 1, "seed": str(SEED), "threads": 1}
     net = {"device": "cpu", "vocabulary": 3000, "min_count": 1, "embedding": 6, "hidden": 8, "multi_action": 0}

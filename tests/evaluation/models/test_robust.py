@@ -32,8 +32,6 @@ from parapet.evaluation.models.training import (
 from parapet.pipelines.models import family_of
 from parapet.schemas.errors import InputError
 
-Utterances = list[str]
-
 
 def said(raw):
     return [turn["utterance"] for turn in raw["turns"] if turn["speaker"] == "USER"]

@@ -2,15 +2,12 @@
 
 import json
 import math
-from typing import Any
 
 import pytest
 
 from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.corpus import tampered
 from parapet.pipelines.evaluate import run
-
-Line = dict[str, Any]
 
 
 def evaluate(*flags):

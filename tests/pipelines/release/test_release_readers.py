@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from typing import Any
 
 import pandas
 import pyarrow.dataset
@@ -11,8 +10,6 @@ import pytest
 from release_corpora import MEMORY
 
 from parapet.schemas import layout
-
-Rows = list[dict[str, Any]]
 
 # In a process of its own: the library reads these settings once, when it is imported. It takes seconds: one for all.
 WITH_DATASETS = """

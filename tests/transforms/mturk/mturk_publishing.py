@@ -6,10 +6,8 @@ import json
 from mturk_bench import NAMES
 
 from parapet.local_mturk.faults import Drop
-from parapet.transforms.crowd.hits.markup import question_xml
 
 CREATE = "CreateHITWithHITType"
-QUESTION = question_xml('<form method="post" action="https://www.mturk.com/mturk/externalSubmit"></form>').decode()
 
 
 def requirements(bench, task=NAMES):

@@ -22,8 +22,6 @@ from parapet.transforms.perturbations.speech.language_model import (
 )
 from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation
 
-Tables = dict[tuple[str, ...], tuple[float, float]]  # to the probability's logarithm and that of what is left
-
 SENTENCE = st.lists(st.sampled_from(["a", "b", "c", "o'clock"]), max_size=5)
 SENTENCES = st.lists(SENTENCE, min_size=1, max_size=6).filter(any)
 BASES = st.none() | st.dictionaries(st.sampled_from(["a", "b", "d", "e"]), st.floats(1e-6, 1), min_size=1)

@@ -21,7 +21,6 @@ VOICE = "en-US-JennyNeural"
 TEXTS = ["hello there", "i'd like a table for two", "at seven", "in san jose please", "thank you"]
 QUICK = {"patience": 20, "seconds": 20}
 both = pytest.mark.parametrize("kind", [AzureSynthesiser, AzureRecogniser])
-Engine = AzureSynthesiser | AzureRecogniser
 
 
 @pytest.fixture(autouse=True)

@@ -31,9 +31,6 @@ def test_a_slot_is_copied_from_another_service():
         Places(changed(way, "gone"), KNOWN)
 
 
-SYSTEM = ["turns", 1, "frames", 0]
-
-
 def test_a_chain_of_names_loses_nothing():
     """from is renamed to to, and to to goal: one after another, a value would be gone (Events_1 in v3 of SGD-X)."""
     names = {**NAMES, "Taxi_1": Names("T", TAXI_INTENTS, {**NAMES["Taxi_1"].slots, "from": "to", "to": "goal"})}
