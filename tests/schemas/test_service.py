@@ -1,9 +1,14 @@
+""""""
+
 import copy
+import json
 
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import parse_service
+from parapet.schemas.json_schemas import FOLDER, RECORDS, json_schema
+from parapet.schemas.rows import DISPOSITIONS, RESPONSES, audit_table
+from parapet.schemas.service import FIELD, parse_service
 
 RAW = {
     "service_name": "Hotels_1",
@@ -77,3 +82,67 @@ def test_no_object_at_all(raw):
     where, reason = refusal(raw)
     assert where == "[4]"
     assert reason.startswith("Expected `object`")
+
+
+#
+
+
+@pytest.mark.parametrize("field", ["intent_0", "slot_0", "slot_10", "slot_999999", "service"])
+def test_fields_of_ours(field):
+    assert FIELD.fullmatch(field)
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["", "slot", "slot_", "slot_01", "slot_-1", "slot_٣", "slot_1000000", "service_0", "Slot_1", "slot_1\n", "x"],
+)
+def test_fields_of_others(field):
+    assert not FIELD.fullmatch(field)
+
+
+# The published JSON Schemas are those of the records.
+
+
+@pytest.mark.parametrize("name", sorted(RECORDS))
+def test_the_published_schema_is_that_of_the_record(name):
+    assert (FOLDER / f"{name}.schema.json").read_bytes() == json_schema(name), (
+        "run python -m parapet.schemas.json_schemas"
+    )
+
+
+def test_nothing_else_is_published():
+    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(f"{name}.schema.json" for name in RECORDS)
+
+
+def test_a_schema_says_what_a_service_needs():
+    services = json.loads(json_schema("schema"))
+    assert services["type"] == "array"
+    assert services["$defs"]["Service"]["required"] == ["service_name", "description", "slots", "intents"]
+    assert services["$defs"]["Slot"]["properties"]["possible_values"]["items"] == {"type": "string"}
+
+
+#
+
+
+def test_the_contract_of_the_columns():
+    assert RESPONSES.names == [
+        "response_id",
+        "element_id",
+        "field",
+        "text",
+        "canonical",
+        "disposition",
+        "reason",
+        "variant",
+        "distance",
+        "worker_hash",
+        "accept_time",
+        "submit_time",
+        "work_seconds",
+    ]
+    assert set(DISPOSITIONS) == {"used", "surplus", "duplicate", "rejected", "review"}
+
+
+def test_no_rows_have_the_columns_too():
+    assert audit_table([]).schema == RESPONSES
+    assert audit_table([]).num_rows == 0

@@ -1,11 +1,15 @@
+""""""
+
 import re
+import tomllib
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from parapet.transforms.reports.text import Convention, find_convention, join_words, name_words
+from parapet.transforms.storage.toml import toml_of
 
 FORM = {
     Convention.SNAKE: r"[a-z0-9]+(_[a-z0-9]+)*",
@@ -109,3 +113,21 @@ def test_names_of_the_corpora_are_canonical_already(sample, real_data):
         assert find_convention(intents) is Convention.CAMEL
         assert {name for name in slots if written(name, Convention.SNAKE) != name} == set()
         assert {name for name in intents if written(name, Convention.CAMEL) != name} == set()
+
+
+# Tables as TOML are read again as they were.
+
+
+PLAIN = st.text() | st.integers(-(2**40), 2**40) | st.booleans() | st.floats(-1e6, 1e6) | st.lists(st.text())
+KEYS = st.text(max_size=5)
+
+
+def tables(inner):
+    one = st.dictionaries(KEYS, inner, max_size=3)
+    return one | st.lists(one, max_size=2)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(KEYS, st.recursive(PLAIN, tables, max_leaves=6), max_size=3))
+def test_toml_is_read_again(table):
+    assert tomllib.loads(toml_of(table)) == table

@@ -1,5 +1,19 @@
-from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.crowd.hits.schema_pages import Question, questions_of
+""""""
+
+import re
+from decimal import Decimal
+
+import pytest
+from hits_corpora import big_service
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parapet.schemas.service import TASKS, Intent, Service, Slot
+from parapet.transforms.crowd.hits.make_hits import plan_of
+from parapet.transforms.crowd.hits.markup import MAX_NAME, page_name
+from parapet.transforms.crowd.hits.page import Settings, requester_html, split
+from parapet.transforms.crowd.hits.schema_pages import Question, questions_of, render_service
+from parapet.transforms.storage.files import join
 
 SERVICE = Service(
     "Hotels_1",
@@ -22,3 +36,79 @@ def test_many_values_are_cut():
     service = Service("A", "a", [Slot("n", "n", True, [str(i) for i in range(2_000)])], [])
     asked, _ = questions_of(service, "descriptions", frozenset())
     assert asked[0].question.values.endswith("58, 59 and 1,940 more")
+
+
+#
+
+
+IDS = st.one_of(
+    st.text(),
+    st.text(st.sampled_from("./\\%~aA2f:\0\n")),
+    st.text(st.sampled_from("\U0001f600\u00e9x"), min_size=100, max_size=250),
+)
+
+
+@settings(deadline=None, max_examples=300)  # other tests may hold the machine
+@given(IDS, IDS)
+def test_no_name_leaves_its_folder_and_no_two_ids_share_one(one, other):
+    for name in (page_name(one), page_name(other)):
+        assert len(name) <= MAX_NAME
+        assert name.isascii()
+        path = join("out", f"pages/{name}.0.rewrites.html")
+        assert path == f"out/pages/{name}.0.rewrites.html"
+    assert (page_name(one) == page_name(other)) == (one == other)
+
+
+#
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(st.lists(st.integers(1, 100)), st.integers(100, 300))
+def test_all_items_in_order_none_over_capacity_no_part_too_many(sizes, capacity):
+    runs = split(sizes, capacity)
+    assert [i for run in runs for i in run] == list(range(len(sizes)))
+    assert all(0 < sum(sizes[i] for i in run) <= capacity for run in runs)
+    # Two neighbours that fit together would mean twice too many.
+    assert len(runs) <= 2 * (sum(sizes) // capacity) + 1
+
+
+def test_an_item_over_capacity_is_an_error():
+    with pytest.raises(ValueError, match="larger"):
+        split([5, 11], 10)
+
+
+#
+
+
+def test_plan_adds_up_by_hand():
+    # Two names of one HIT: 100 s, so 0.4166 dollars at 15 an hour.
+    hits = render_service(0, big_service(1), Settings())
+    plan = plan_of([hits], Settings())
+    names = plan.rows["names"]
+    assert (names.hits, names.fields, names.assignments) == (1, 2, 9)
+    assert (names.reward, names.fees, names.cost) == (Decimal("3.78"), Decimal("0.76"), Decimal("4.54"))
+    assert names.estimated_minutes == Decimal("15.0")
+    assert names.hourly_pay == Decimal("15.12")
+    # Three descriptions: 150 s, 0.625 dollars.
+    assert plan.rows["descriptions"].reward == Decimal("5.67")
+    assert plan.rows["total"].cost == names.cost + plan.rows["descriptions"].cost
+
+
+#
+
+
+def test_sandbox_changes_where_the_form_goes_and_nothing_else():
+    service = big_service(3)
+    live = render_service(0, service, Settings()).pages[0].html.decode()
+    sandbox = render_service(0, service, Settings(sandbox=True)).pages[0].html.decode()
+    assert 'action="https://www.mturk.com/mturk/externalSubmit"' in live
+    assert sandbox == live.replace("//www.mturk.com/", "//workersandbox.mturk.com/")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_requester_template_has_its_variable_and_no_other(task):
+    template = requester_html(task)
+    assert re.findall(r"\$\{(\w+)\}", template) == ["body"]
+    assert template.count("${") == 1
+    assert "`" not in template
+    assert not re.search(r"<(form|body|html)\b", template)
