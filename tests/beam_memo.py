@@ -107,3 +107,15 @@ def _options() -> None:
             self._all_options = dict(vars(self._visible_options))
 
     PipelineOptions.__init__ = init
+
+    every = PipelineOptions.get_all_options
+    known: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def get_all_options(self: PipelineOptions, *args: Any, **flags: Any) -> dict[str, Any]:
+        asked = (type(self), tuple(self._flags), args, tuple(sorted(flags.items())), repr(self._all_options))
+        key = (*asked, len(PipelineOptions.__subclasses__()))
+        if key not in known:
+            known[key] = every(self, *args, **flags)
+        return copy.deepcopy(known[key])
+
+    PipelineOptions.get_all_options = get_all_options

@@ -30,7 +30,11 @@ layout.sample_root = functools.wraps(layout.sample_root)(lambda: SAMPLE["root"])
 # How quickly examples are made depends on the machine. Whether `make test` passes should depend on the code alone: it
 # draws the same examples each time, `make test-all` draws others.
 settings.register_profile(
-    "parapet", deadline=None, derandomize=not THOROUGH, suppress_health_check=[HealthCheck.too_slow]
+    "parapet",
+    deadline=None,
+    derandomize=not THOROUGH,
+    max_examples=100 if THOROUGH else 50,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("parapet")
 

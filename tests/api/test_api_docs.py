@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from kit import THOROUGH
 
 import parapet
 import parapet.beam
@@ -15,13 +16,14 @@ import parapet.beam
 # Names that need no example of their own: an error, a record, and classes that functions give.
 WITHOUT = {"InputError", "Perturbed", "Corpus", "PerturbedCorpus", "Composition", "Scores"}
 
+LONG = () if THOROUGH else ("parapet.compose", "parapet.beam.ScoreStates", "parapet.beam.Perturb")
 PUBLIC = {
     **{f"parapet.{name}": getattr(parapet, name) for name in parapet.__all__},
     **{f"parapet.beam.{name}": getattr(parapet.beam, name) for name in parapet.beam.__all__},
 }
 
 
-@pytest.mark.parametrize("name", sorted(name for name, found in PUBLIC.items() if callable(found)))
+@pytest.mark.parametrize("name", sorted(name for name in PUBLIC if callable(PUBLIC[name]) and name not in LONG))
 @pytest.mark.usefixtures("bundled_sample")
 def test_the_examples_of_a_public_name(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -48,6 +48,7 @@ def test_a_dialogue_that_is_not_on_both_sides_fails_the_pipeline(references, pre
         in_pipeline(references, predictions, None)
 
 
+@pytest.mark.thorough
 @given(st.integers(0, 10_000), st.floats(0, 1), st.integers(1, len(DIALOGUES)))
 @settings(max_examples=3)
 def test_any_predictions_give_the_same_in_memory_in_files_and_in_a_pipeline(tmp_path_factory, seed, share, n):

@@ -140,6 +140,7 @@ def test_the_pages_are_harmless(place):
         assert title in own
 
 
+@pytest.mark.thorough
 def test_only_what_changed_is_scored_again(place):
     out = place.root / "board"
 
@@ -221,6 +222,7 @@ def test_a_template_is_never_replaced(tmp_path, capfd):
     assert 'system = "Mine"' in (folder / "submission.toml").read_text()
 
 
+@pytest.mark.thorough
 def test_labels_that_participants_do_not_have(tmp_path, capfd):
     place = Place(tmp_path)
     private = place.release

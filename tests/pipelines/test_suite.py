@@ -368,6 +368,7 @@ def leaving(folder, line, *flags):
     return run(folder, *flags)
 
 
+@pytest.mark.thorough
 def test_a_step_that_leaves_without_a_result_is_not_done(folder, capsys):
     for _ in range(2):
         assert leaving(folder, "os._exit(0)") == 1
@@ -379,6 +380,7 @@ def test_a_step_that_leaves_without_a_result_is_not_done(folder, capsys):
     assert (folder / "out/scores/ours/dst/run.json").is_file()
 
 
+@pytest.mark.thorough
 def test_what_a_model_forks_keeps_no_lock(folder):
     fork = "pid = os.fork(); pid or (os.setsid(), time.sleep(600)); open('pid', 'w').write(str(pid))"
     assert leaving(folder, fork) == 0
@@ -570,6 +572,7 @@ version = "1.0.0"
     assert {"original", "typos"} <= {path.name for path in (release / "data").iterdir()}
 
 
+@pytest.mark.thorough
 def test_files_where_it_is_run_are_not_taken_for_modules(folder):
     for name in ("apache_beam.py", "parapet.py"):
         (folder / name).write_text("raise RuntimeError('this is not the module')\n", encoding="utf-8")

@@ -91,6 +91,7 @@ def scored(model, data, folder, *more):
     return metrics
 
 
+@pytest.mark.thorough
 def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     """Trained on two corpora at once; predictions are the same on two workers, and of an utterance in all sets."""
     variant, other = tmp_path / "variants" / "v1", tmp_path / "reversed"

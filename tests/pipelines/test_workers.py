@@ -66,6 +66,7 @@ DIES = """
 """
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_killed_ends_the_run(tmp_path):
     done = program(DIES, tmp_path / "pid")
     assert done.returncode == 1

@@ -157,6 +157,7 @@ def turned(dialogue, how):
     return BabiDialogue((*lines, Exchange("so kind of you", "a pleasure")))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "how",
     [
