@@ -256,6 +256,7 @@ def hostile(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize("name", QUICK if THOROUGH else SHOWN)
+# What speech_errors hears must be short, and hostile turns are long.
+@pytest.mark.parametrize("name", [name for name in QUICK if "speech" not in name] if THOROUGH else SHOWN)
 def test_no_page_has_the_input_raw(name, hostile):
     assert not list(output_findings(made(hostile, name)))
