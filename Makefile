@@ -87,7 +87,7 @@ test-faults: $(VENV)/.test
 MINUTES ?= 60
 SEED ?= 0
 fuzz: $(VENV)/.test
-	PYTHONPATH=tests:tests/end_to_end $(BIN)/python -m fuzzing --minutes $(MINUTES) --seed $(SEED)
+	PYTHONPATH=tests $(BIN)/python -m fuzzing --minutes $(MINUTES) --seed $(SEED)
 
 notebooks: $(VENV)/.test
 	$(BIN)/python tests/notebooks.py

@@ -62,12 +62,12 @@ HELP = """
 import contextlib, io, json, sys
 from parapet.pipelines.main import main
 heavy = {"apache_beam", "spacy", "nltk", "pyarrow", "sacrebleu", "wordfreq", "numpy", "boto3", "botocore"}
-found = {}
+helps = {}
 for command in sys.argv[1:]:
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
         main([*command.split(), "--help"])
-    found[command] = said.getvalue(), sorted(heavy & set(sys.modules))
-print(json.dumps(found))
+    helps[command] = said.getvalue(), sorted(heavy & set(sys.modules))
+print(json.dumps(helps))
 """
 
 

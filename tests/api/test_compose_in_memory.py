@@ -243,7 +243,7 @@ def test_records_made_by_hand_are_checked(sample):
     assert refused(sample, [good, bad]).startswith("responses[1]: Expected `str`, got `int`")
     half = msgspec.structs.replace(good, answers={"slot_0": "\ud800"})
     assert "half a surrogate pair" in refused(sample, [half])
-    maybe = Decision("3A:slot_0", "perhaps")  # type: ignore[arg-type]
+    maybe = Decision("3A:slot_0", "perhaps")
     assert refused(sample, [good], [maybe]).startswith("decisions[0]: Invalid enum value 'perhaps'")
 
 
@@ -276,4 +276,4 @@ def test_rank_refuses_what_it_cannot_rank():
     with pytest.raises(InputError, match="put it in a list"):
         rank("a", "bc")
     with pytest.raises(InputError, match=r"paraphrases\[1\]: expected a text, found NoneType"):
-        rank("a", ["b", None])  # type: ignore[list-item]
+        rank("a", ["b", None])

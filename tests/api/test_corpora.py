@@ -105,7 +105,7 @@ def test_a_corpus_is_not_saved_over_itself(sample, tmp_path):
 @pytest.mark.parametrize("folder", [None, 3, b"x"])
 def test_a_folder_is_a_path(folder):
     with pytest.raises(parapet.InputError, match=r"expected the path of a folder, not "):
-        parapet.load_corpus().save(folder)  # type: ignore[arg-type]
+        parapet.load_corpus().save(folder)
 
 
 @pytest.mark.parametrize("seed", [math.nan, 1.5, None, True, [1], b"x"])
@@ -114,11 +114,11 @@ def test_a_seed_is_a_number_or_a_text(seed):
         parapet.perturb(parapet.load_corpus(), "typos", seed=seed)
     for perturbation in ("typos", "unseen_entities"):
         with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
-            parapet.perturbations()[perturbation](seed=seed)  # type: ignore[call-arg]
+            parapet.perturbations()[perturbation](seed=seed)
     with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
-        parapet.score_states(parapet.load_corpus(), Keywords()).interval(seed=seed)  # type: ignore[arg-type]
+        parapet.score_states(parapet.load_corpus(), Keywords()).interval(seed=seed)
     with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
-        parapet.compose(parapet.load_corpus(), [], seed=seed)  # type: ignore[arg-type]
+        parapet.compose(parapet.load_corpus(), [], seed=seed)
 
 
 def test_what_json_cannot_hold_is_named_with_its_place(tmp_path):

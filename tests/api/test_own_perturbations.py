@@ -47,9 +47,9 @@ WRONG = {
     "none": (None, r"Returns\.perturb returned None: expected parapet\.Perturbed\(dialogue, rows\)"),
     "dict": ({"turns": []}, r"Returns\.perturb returned a dict: expected"),
     "tuple": (({}, []), r"Returns\.perturb returned a tuple: expected"),
-    "dialogue": (parapet.Perturbed([]), r"Returns\.perturb: the dialogue in its Perturbed is a list, expected a dict"),  # type: ignore[arg-type]
-    "rows": (parapet.Perturbed({}, ROW), r"the rows of its Perturbed are a dict, expected a list of dicts"),  # type: ignore[arg-type]
-    "row": (parapet.Perturbed({}, ["b"]), r"a row is a str, expected a dict"),  # type: ignore[list-item]
+    "dialogue": (parapet.Perturbed([]), r"Returns\.perturb: the dialogue in its Perturbed is a list, expected a dict"),
+    "rows": (parapet.Perturbed({}, ROW), r"the rows of its Perturbed are a dict, expected a list of dicts"),
+    "row": (parapet.Perturbed({}, ["b"]), r"a row is a str, expected a dict"),
     "column": (
         parapet.Perturbed({}, [{**ROW, "place": 1}]),
         r"a row has 'place', which row_schema has not: it has dialogue_id, turn, original, utterance",

@@ -2,11 +2,14 @@
 
 import gc
 import json
+import shutil
 import tempfile
 from itertools import product
 
 import pytest
 from heard_sets import three_dialogues
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from kit import THOROUGH, argv_of, files_of, run, write
 
 import parapet
@@ -28,8 +31,8 @@ def data_of(folder):
     """The dialogues, schemas and rows of sets; not what says how they were made."""
     wanted = (".json", ".parquet")
     others = ("run.json", "statistics.json", "calibration.json", "memory.parquet", ".heard")
-    found = files_of(folder).items()
-    return {name: data for name, data in found if name.endswith(wanted) and not any(other in name for other in others)}
+    files = files_of(folder).items()
+    return {name: data for name, data in files if name.endswith(wanted) and not any(other in name for other in others)}
 
 
 @pytest.fixture(scope="module")
@@ -47,40 +50,39 @@ def roots(tmp_path_factory):
     }
 
 
-# (command, perturbation, corpus, options of both, flags of the command alone, options of Python alone)
+# (perturbation, corpus, options of both, flags of the command alone, options of Python alone)
 CASES = {
-    "typos": ("language_variations", "typos", "sample", {"seed": "q"}, ONE_ENV, {}),
+    "typos": ("typos", "sample", {"seed": "q"}, ONE_ENV, {}),
     "options of typos": (
-        *("language_variations", "typos", "sample", {"at_least": 0, "perturb_values": True}),
+        *("typos", "sample", {"at_least": 0, "perturb_values": True}),
         {"rates": "word=0.4,omission=10", **ONE_ENV, **FEW},
         {"rates": {"word": 0.4, "omission": 10}},
     ),
-    "mixed": ("language_variations", "verbose", "sample", {"seed": "7"}, {"env": "0.2,0.9"}, {"env": (0.2, 0.9)}),
-    "simple": ("language_variations", "simple", "test", {}, ONE_ENV, {}),
-    "paraphrase": ("language_variations", "paraphrase", "sample", {"seed": "Zz"}, ONE_ENV, {}),
-    "a memory": (
-        *("language_variations", "paraphrase", "test", {"memory": "{memory}"}, {"engine": "memory", **ONE_ENV}, {}),
-    ),
-    "own texts": ("ood", "ood", "sample", {"seed": "b"}, {"rates": "0.02,0.06"}, {"rates": [0.02, 0.06]}),
+    "mixed": ("verbose", "sample", {"seed": "7"}, {"env": "0.2,0.9"}, {"env": (0.2, 0.9)}),
+    "simple": ("simple", "test", {}, ONE_ENV, {}),
+    "paraphrase": ("paraphrase", "sample", {"seed": "Zz"}, ONE_ENV, {}),
+    "a memory": (*("paraphrase", "test", {"memory": "{memory}"}, {"engine": "memory", **ONE_ENV}, {}),),
+    "own texts": ("ood", "sample", {"seed": "b"}, {"rates": "0.02,0.06"}, {"rates": [0.02, 0.06]}),
     "a source": (
-        *("ood", "ood", "test", {"place": "append", "source": "{source}"}),
+        *("ood", "test", {"place": "append", "source": "{source}"}),
         *({"rates": "0.3,0.8,0.1"}, {"rates": [0.3, 0.8, 0.1]}),
     ),
     "generated values": (
-        *("unseen_entities", "unseen_entities", "sample", {"categorical": "replace", "training": "{sample}"}),
+        *("unseen_entities", "sample", {"categorical": "replace", "training": "{sample}"}),
         *({"max_bad": "100%", **FEW}, {"max_bad": 1}),
     ),
     "values of the corpus": (
-        *("unseen_entities", "unseen_entities", "test", {"values": "corpus", "seed": "x", "training": "{sample}"}),
+        *("unseen_entities", "test", {"values": "corpus", "seed": "x", "training": "{sample}"}),
         *({"max_bad": "100%", **FEW}, {"max_bad": 1}),
     ),
-    "speech": ("speech_errors", "speech_errors", "some", HEARD, {"wer": "0.1,0.3"}, {"wer": (0.1, 0.3)}),
+    "speech": ("speech_errors", "some", HEARD, {"wer": "0.1,0.3"}, {"wer": (0.1, 0.3)}),
 }
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if THOROUGH or name != "speech"])
 def test_the_sets_of_a_command(name, roots, tmp_path, monkeypatch):
-    command, kind, root, both, flags, options = CASES[name]
+    kind, root, both, flags, options = CASES[name]
+    command = kind if kind in ("ood", "unseen_entities", "speech_errors") else "language_variations"
     if command == "speech_errors":
         pytest.importorskip("espeakng_loader")
         pytest.importorskip("pocketsphinx")
@@ -102,6 +104,7 @@ def test_the_sets_of_a_command(name, roots, tmp_path, monkeypatch):
     assert {path: found[path] for path in found.keys() - more} == expected
     rows = [row for corpus in sets.values() for row in corpus.rows.to_pylist()]
     assert any(row.get("status", "inserted") in ("varied", "heard", "replaced", "inserted") for row in rows)
+    assert command != "speech_errors" or {row["status"] for row in rows} == {"heard"}
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +141,27 @@ def test_a_set_of_a_variant(variants, tmp_path):
     v2 = parapet.apply_variants(parapet.load_corpus(), variants)["v2"]
     parapet.perturb_sets(v2, "typos", env=[0.5])["typos"].save(tmp_path / "a")
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "typos")
+
+
+@pytest.mark.thorough
+@settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.generate])  # a shrink would take minutes
+@given(
+    form=st.sampled_from(["heard", "restored"]),
+    noise=st.sampled_from(["pink", "babble"]),
+    seed=st.sampled_from(["0", "another"]),
+    longest=st.sampled_from([1000, 60]),
+)
+def test_what_the_command_heard_is_not_heard_again(roots, tmp_path_factory, form, noise, seed, longest):
+    """The transcripts of the command are found in its cache."""
+    out = tmp_path_factory.mktemp("options")
+    both = {"form": form, "noise": noise, "seed": seed, "longest": longest, "wer": 0.2, "language_model": "own"}
+    run("speech_errors", sgd=roots["some"], split="test", snr="14,3", sample=2, output=out / "c", **both)
+    cache = shutil.copytree(out / "c" / ".heard", out / "cache")
+    kept = files_of(cache)
+    corpus = parapet.perturb(roots["some"], "speech_errors", cache=cache, snr=(14, 3), sample=2, **both)
+    corpus.save(out / "a")
+    assert data_of(out / "a") == data_of(out / "c" / "SR-20")
+    assert files_of(cache) == kept
 
 
 @pytest.mark.thorough

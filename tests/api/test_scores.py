@@ -136,7 +136,7 @@ def test_sets_that_do_not_match_are_refused(scores):
     with pytest.raises(parapet.InputError, match=r"metric: 'jga' is unknown: expected one of active_intent"):
         parapet.schema_sensitivity(scores, metric="jga")
     with pytest.raises(parapet.InputError, match=r"^v1: expected the scores of a variant, found dict"):
-        parapet.schema_sensitivity({"v1": scores["v1"].metrics, "v2": scores["v2"]})  # type: ignore[dict-item]
+        parapet.schema_sensitivity({"v1": scores["v1"].metrics, "v2": scores["v2"]})
 
 
 # --- tables --------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from math import prod
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kit import THOROUGH
 
 from parapet.transforms.perturbation.base import level_of, size_of, thresholds
 from parapet.transforms.running.seeding import (
@@ -49,7 +50,7 @@ def test_chances():
     assert [NumberRng(23).choice("abcde"), NumberRng(23).chance(0.24), NumberRng(23).chance(0.23)] == ["d", True, False]
 
 
-@given(st.integers(1, 500), st.text(max_size=5), st.integers(0, 2000))
+@given(st.integers(1, 5000), st.text(max_size=5), st.integers(0, 10**6 if THOROUGH else 2000))
 def test_stratified_choices(n, key, number):
     rng = StratifiedRng("seed", key, number=number)
     assert 0 <= rng.below(n) < n
