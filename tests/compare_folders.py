@@ -21,7 +21,7 @@ def intents(
     folder: Path, metrics: Mapping[str, Any], right: Sequence[float | None], keys: Any = KEYS, **options: Any
 ) -> str:
     """What ``evaluate --task intent`` writes."""
-    write(folder / "metrics.json", json.dumps(metrics))
+    write(folder / "metrics.json", metrics)
     (folder / "rows.parquet").write_bytes(rows_bytes(keys, {"accuracy": right}))
     (folder / "run.json").write_text(json.dumps({"pipeline": "evaluate_intent", "options": options, "files": {}}))
     return str(folder)
@@ -35,7 +35,7 @@ def intent_metrics(a: float, b: float, both: float, f1: float | None = 0.5) -> d
 
 def groups(folder: Path, task: str, metrics: Mapping[str, Any], **options: Any) -> str:
     """What a task without rows writes."""
-    write(folder / "metrics.json", json.dumps(metrics))
+    write(folder / "metrics.json", metrics)
     (folder / "run.json").write_text(json.dumps({"pipeline": f"evaluate_{task}", "options": options}))
     return str(folder)
 

@@ -107,7 +107,7 @@ def write_toy(root: Path, varied: bool = False, other: bool = False) -> Path:
 
 def write_split(folder: Path, schema: object, of: object) -> None:
     """Writes the files of one."""
-    write(folder / "schema.json", json.dumps(schema))
+    write(folder / "schema.json", schema)
     (folder / "dialogues_001.json").write_text(json.dumps(of))
 
 

@@ -96,7 +96,7 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
         for corpus in corpora:
             for file, content in corpora[corpus].get(split, {}).items():
                 data = schema_bytes(content) if file == "schema.json" else dialogue_bytes(content)
-                put(root / "sgd" / corpus / split / file, data)
+                write(root / "sgd" / corpus / split / file, data)
                 if file == "schema.json":
                     services += service_rows(content, corpus, data)
                     count(counts, "services", corpus, split, len(content))
@@ -161,9 +161,9 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
     fill_in(root, manifest)
     put_documents(root, manifest)
     fill_in(root, manifest)
-    put(root / "MANIFEST.json", manifest_bytes(manifest))
+    write(root / "MANIFEST.json", manifest_bytes(manifest))
     mend(root)
-    put(root.parent / "latest.json", json.dumps({"name": name, "version": version}).encode())
+    write(root.parent / "latest.json", json.dumps({"name": name, "version": version}).encode())
     return root
 
 
@@ -197,10 +197,6 @@ def configure(manifest, corpora, tables):
     manifest.inputs += [Input(name, record, []) for name, (record, *_) in tables.items() if record == "row"]
 
 
-def put(path, data):
-    write(path, data)
-
-
 def count(counts, what, corpus, split, n):
     of_corpus = counts.setdefault(what, {}).setdefault(corpus, {})
     of_corpus[split] = of_corpus.get(split, 0) + n
@@ -220,7 +216,7 @@ def put_shards(root, config, split, key, columns, rows, shards):
         own = [one for one in sorted(text) if int(hashlib.sha256(one.encode()).hexdigest(), 16) % shards == shard]
         if own:
             path = root / "data" / config / f"{split}-{shard:05}-of-{shards:05}.parquet"
-            put(path, b"")
+            write(path, b"")
             pq.write_table(pa.Table.from_pylist([text[one] for one in own], columns), path)
 
 
@@ -251,17 +247,17 @@ def put_documents(root, manifest):
             {"@type": "cr:FileObject", "contentUrl": file.path, "sha256": file.sha256} for file in manifest.files
         ],
     }
-    put(root / "README.md", card.encode())
-    put(root / "croissant.json", json.dumps(croissant, indent=2).encode())
-    put(
+    write(root / "README.md", card.encode())
+    write(root / "croissant.json", json.dumps(croissant, indent=2).encode())
+    write(
         root / "CITATION.cff",
         f"cff-version: 1.2.0\ntitle: {manifest.title}\nversion: {manifest.version}\n"
         f"date-released: '{manifest.created}'\nabstract: {manifest.description}\n"
         f"authors:\n- family-names: Example\n  given-names: Ada\nlicense: {manifest.licence}\n".encode(),
     )
-    put(root / "LICENSE", f"Licence: CC-BY-SA-4.0\nText: {LICENCE_URL}\n".encode())
-    put(root / "CHANGELOG.md", f"# Changes\n\n## {manifest.version}\n".encode())
-    put(root / "report/index.html", b"<!DOCTYPE html>\n<title>Report</title>\n")
+    write(root / "LICENSE", f"Licence: CC-BY-SA-4.0\nText: {LICENCE_URL}\n".encode())
+    write(root / "CHANGELOG.md", f"# Changes\n\n## {manifest.version}\n".encode())
+    write(root / "report/index.html", b"<!DOCTYPE html>\n<title>Report</title>\n")
 
 
 def fill_in(root, manifest):
@@ -322,7 +318,7 @@ def edit_manifest(root, change):
     """Changes the manifest, and the checksums with it."""
     manifest = manifest_of(root)
     change(manifest)
-    put(root / "MANIFEST.json", manifest_bytes(manifest))
+    write(root / "MANIFEST.json", manifest_bytes(manifest))
     mend(root)
 
 
@@ -333,7 +329,7 @@ def mend_all(root, croissant=True):
         for file in document["distribution"]:
             if (root / file["contentUrl"]).is_file():
                 file["sha256"] = hashlib.sha256((root / file["contentUrl"]).read_bytes()).hexdigest()
-        put(root / "croissant.json", json.dumps(document, indent=2).encode())
+        write(root / "croissant.json", json.dumps(document, indent=2).encode())
     edit_manifest(root, lambda manifest: fill_in(root, manifest))
 
 

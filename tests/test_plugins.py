@@ -131,7 +131,7 @@ def test_a_file_goes_before_a_source_of_its_name(example, tmp_path, monkeypatch)
     assert [file.kind for file in list_sources("proverbs")] == ["plug-in"]
     monkeypatch.chdir(tmp_path)
     Path("proverbs").write_text("a line\n", encoding="utf-8")
-    assert [one.text for file in list_sources("proverbs") for one in read_source(file)] == ["a line"]  # type: ignore[union-attr]
+    assert [one.text for file in list_sources("proverbs") for one in read_source(file)] == ["a line"]
 
 
 def test_what_a_source_gives_that_is_no_text(site):

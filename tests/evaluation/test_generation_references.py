@@ -84,7 +84,7 @@ def a_variant(**changed):
              for slot in RESTAURANTS.slots]  # fmt: skip
     intents = [Intent(f"V{intent.name}", f"V {intent.description}") for intent in RESTAURANTS.intents]
     fields = {"service_name": "Restaurants_11", "slots": slots, "intents": intents, **changed}
-    return SplitSchemas("train", "schema.json", [], [Service(description="", **fields)])  # type: ignore[arg-type]
+    return SplitSchemas("train", "schema.json", [], [Service(description="", **fields)])
 
 
 def test_a_variant_says_it_in_its_own_words():

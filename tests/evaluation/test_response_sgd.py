@@ -120,7 +120,7 @@ TRAINS = [{"trainID": "TR1", "leaveAt": "11:00"}, {"trainID": "TR2", "leaveAt": 
 
 
 def multiwoz(folder):
-    write(folder / "db" / "hotel_db.json", json.dumps(HOTELS))
+    write(folder / "db" / "hotel_db.json", HOTELS)
     (folder / "db" / "train_db.json").write_text(json.dumps(TRAINS))
     (folder / "goals.json").write_text(json.dumps(GOALS))
     rows = [("mul1", 0, "[hotel_name] is there"), ("mul1", 1, "bye"), ("sng2", 0, "which day ?")]

@@ -43,7 +43,7 @@ def _vetted(record: str) -> None:
     for task, name in (("names", "gym_name"), ("descriptions", "Name of the gym")):
         cleaned = text.clean(record)[:20_000]
         words = text.name_words(cleaned) if task == "names" else text.words(cleaned)
-        vet.vet_answer.__wrapped__(vet.Answer(cleaned, words, task, name, "Name of the gym"))  # type: ignore[arg-type]
+        vet.vet_answer.__wrapped__(vet.Answer(cleaned, words, task, name, "Name of the gym"))
 
 
 def _anonymised(record: str) -> None:

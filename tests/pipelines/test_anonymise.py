@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given as of
 from hypothesis import reject
 from hypothesis import strategies as st
-from kit import files_of, train
+from kit import files_of, rows_of, train
 
 from parapet.pipelines.anonymise import run as command
 from parapet.pipelines.evaluate import run as evaluate
@@ -21,10 +21,6 @@ SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chi
 
 def run(out, *flags):
     return command(["--output", str(out), "--quiet", *flags])
-
-
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def chat(chat_id, *turns):
@@ -154,7 +150,7 @@ def test_splits_that_cannot_be(tmp_path, capsys):
 
 def test_what_a_second_look_suspects(output):
     """A name of another chat is known, and one that stands alone is not."""
-    assert lines_of(output / "suspects" / "00001.jsonl") == [
+    assert rows_of(output / "suspects" / "00001.jsonl") == [
         {"chat_id": "00001-000002", "turn": 0, "kind": "carried", "first": "o", "length": 7}
     ]
     numbers = json.loads((output / "statistics.json").read_text())
@@ -176,7 +172,7 @@ def test_a_model_a_list_and_strictness(tmp_path):
     import spacy
 
     nlp = spacy.blank("en")
-    nlp.add_pipe("entity_ruler").add_patterns([{"label": "GPE", "pattern": "Chicago"}])  # type: ignore[attr-defined]
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "GPE", "pattern": "Chicago"}])
     nlp.to_disk(tmp_path / "model")
     (tmp_path / "names.txt").write_text("PERSON\tOkonkwo\n")
     (tmp_path / "chats.jsonl").write_text("".join(CHATS[::-1]))
@@ -190,7 +186,7 @@ def test_a_model_a_list_and_strictness(tmp_path):
     more = ["--spacy_model", str(tmp_path / "model"), "--entities", str(tmp_path / "names.txt"), "--keep_ids"]
     assert run(tmp_path / "out", *flags, *more, "--bot_text", "kept") == 0
     found = {
-        one["chat_id"]: [turn["text"] for turn in one["turns"]] for one in lines_of(tmp_path / "out/chats/00001.jsonl")
+        one["chat_id"]: [turn["text"] for turn in one["turns"]] for one in rows_of(tmp_path / "out/chats/00001.jsonl")
     }
     assert found == {
         "3": ["table for four", "Sure."],

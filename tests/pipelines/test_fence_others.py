@@ -1,12 +1,11 @@
 """The fence around records that are no dialogues of a corpus: answers, assignments, services, chats, calls, turns."""
 
-import csv
 import json
 
 import pyarrow.parquet as pq
 import pytest
 from dstc2_calls import asian_oriental, cheap_chinese, write_lists
-from kit import refused
+from kit import refused, rows_of
 from test_fence import doubled, letters_of, poison, some
 
 from parapet.pipelines.main import main
@@ -14,11 +13,6 @@ from parapet.schemas.errors import ISSUES
 
 ERROR = KeyError("A2RB7XC0WJHN5S")  # which may be a worker's id
 REPORTED = f"please report it at {ISSUES}\n"
-
-
-def rows_of(path):
-    with path.open(newline="", encoding="utf-8") as handle:
-        return list(csv.DictReader(handle))
 
 
 def compose(sample, output):
@@ -196,7 +190,7 @@ def test_an_engine_that_raises_costs_its_texts():
     from parapet.transforms.translation.memory import Batch
     from parapet.transforms.translation.translate import Untranslated, _Translate
 
-    translate = _Translate(Broken(), "")  # type: ignore[arg-type]
+    translate = _Translate(Broken(), "")
     ((outcomes, sent),) = translate._requests(Batch("en", "ja", ("a", "b")))
     assert sent == 0
     assert [type(one) for one in outcomes] == [Untranslated, Untranslated]

@@ -6,7 +6,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from kit import write
+from kit import dialogues_of, write
 
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
@@ -25,12 +25,6 @@ def rows_of(out, kind):
         row for path in sorted((out / kind / "turns").rglob("*.parquet")) for row in pq.read_table(path).to_pylist()
     ]
     return {(row["dialogue_id"], row["turn"]): row for row in rows}
-
-
-def dialogues_of(folder):
-    """By id, of all files."""
-    files = sorted(folder.glob("*/dialogues_*.json"))
-    return {one["dialogue_id"]: one for file in files for one in json.loads(file.read_bytes())}
 
 
 def user_turns(dialogues):

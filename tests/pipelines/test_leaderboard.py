@@ -42,7 +42,7 @@ def described(folder, **change):
     path = folder / "submission.toml"
     text = path.read_text()
     for key, value in change.items():
-        text, n = re.subn(rf"(?m)^{key} = .*$", lambda _, line=f"{key} = {value}": line, text)  # type: ignore[misc]
+        text, n = re.subn(rf"(?m)^{key} = .*$", lambda _, line=f"{key} = {value}": line, text)
         assert n == 1, key
     path.write_text(text)
 

@@ -6,7 +6,7 @@ from collections import Counter
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from kit import write
+from kit import dialogues_of, write
 
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, problems_of
@@ -21,11 +21,6 @@ SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
 def run(out, *flags):
     split = [] if "--split" in flags else ["--split", "train,test"]
     return main(["ood", "--output", str(out), *split, *flags])
-
-
-def dialogues_of(folder, split):
-    files = sorted((folder / split).glob("dialogues_*.json"))
-    return {one["dialogue_id"]: one for file in files for one in json.loads(file.read_bytes())}
 
 
 def rows_of(out, name, split):
@@ -80,7 +75,7 @@ def check_uses(out, name, split, rows, most):
 def test_what_cannot_be_read(sample, talk, tmp_path, capsys):
     root = tmp_path / "sgd" / "test"
     write(root / "schema.json", (sample / "test" / "schema.json").read_bytes())
-    good = list(dialogues_of(sample, "test").values())
+    good = list(dialogues_of(sample / "test").values())
     bad = [{"dialogue_id": "../../x", "services": [], "turns": 3}, {**good[0], "dialogue_id": "half \ud800"}]
     (root / "dialogues_001.json").write_text(json.dumps([good[0], *bad, good[1]]))
     (root / "dialogues_002.json").write_text("[{}")
@@ -100,7 +95,7 @@ def test_what_cannot_be_read(sample, talk, tmp_path, capsys):
         ("dialogues_001.json", "", "not_unicode"),
         ("dialogues_002.json", "line 1 column 4", "broken_file"),
     ]
-    assert list(dialogues_of(tmp_path / "out" / "ood-50", "test")) == [good[0]["dialogue_id"], good[1]["dialogue_id"]]
+    assert list(dialogues_of(tmp_path / "out" / "ood-50" / "test")) == [good[0]["dialogue_id"], good[1]["dialogue_id"]]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +137,7 @@ def test_real_dialogues(real_data, tmp_path):
     counts = Counter(row["label"] for row in rows_of(tmp_path / "out", "ood-20", "train"))
     assert counts == {"in_domain": 1233, "ood": 247}
     services = {of.service_name: of for split in read_root(root) for of in split.services}
-    for one in dialogues_of(tmp_path / "out" / "ood-20", "train").values():
+    for one in dialogues_of(tmp_path / "out" / "ood-20" / "train").values():
         assert list(problems_of(msgspec.convert(one, Dialogue), services)) == []
         assert {turn["speaker"] for turn in one["turns"][::2]} == {"USER"}
         for turn in one["turns"][::2]:

@@ -510,7 +510,7 @@ def test_only_and_skip(folder, capsys):
 
 
 def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(folder, capsys, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))
     assert run(folder, "--dry_run") == 0
     told = capsys.readouterr()
     assert {" ".join(line.split()) for line in told.out.splitlines()} == {

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import run
+from kit import run, sample_dialogues
 
 from parapet.schemas.dialogue import dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError, surrogate_in
@@ -43,10 +43,6 @@ def spoiled(dialogue, way, is_key):
     return dialogue
 
 
-def dialogues_of(split):
-    return json.loads((sample_root() / split / "dialogues_001.json").read_bytes())
-
-
 def each_kind(dialogues):
     """One dialogue for each kind of place that some of them have, under an id of its own."""
     seen = set()
@@ -70,7 +66,7 @@ def taken(function, *args):
 
 SERVICES = {service.service_name: service for split in read_root(sample_root()) for service in split.services}
 SAME = Variant("same", {name: by_position(service, service) for name, service in SERVICES.items()}, {})
-POSITIONS = [(dialogue, way, is_key) for dialogue in dialogues_of("test")[:3] for way, is_key in strings(dialogue)]
+POSITIONS = [(dialogue, way, is_key) for dialogue in sample_dialogues("test")[:3] for way, is_key in strings(dialogue)]
 
 
 @settings(max_examples=300, deadline=None)
@@ -107,7 +103,7 @@ def test_no_run_ends_by_it(pipeline, flags, sample, tmp_path):
     root = tmp_path / "sgd"
     shutil.copytree(sample, root)
     shutil.copytree(sample, tmp_path / "same/v1", ignore=shutil.ignore_patterns("dialogues_*"))
-    whole = dialogues_of("test")
+    whole = sample_dialogues("test")
     bad = list(each_kind(whole))
     (root / "test/dialogues_001.json").write_text(json.dumps([*whole, *bad]))
     argv = [pipeline, "--sgd", str(root), *(flag.format(root=tmp_path) for flag in flags), "--max_bad", "100%"]

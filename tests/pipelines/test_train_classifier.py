@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import stopped
 from intent_toy import foreign, toy
-from kit import TWO_WORKERS, files_of, train, write
+from kit import TWO_WORKERS, files_of, rows_of, train, write
 from tiny_bert import save_bert
 
 from parapet.evaluation.models.classifier import ClassifierLearner, Turn
@@ -22,10 +22,6 @@ def lines(path, turns):
     rows = [{"id": turn.key[1], "label": turn.label, "utterance": turn.utterance} for turn in turns]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
-
-
-def rows_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import stopped
 from inn_toy import dialogues, write_corpus
-from kit import TWO_WORKERS, files_of, train
+from kit import TWO_WORKERS, files_of, rows_of, train
 
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.systems.damd import DamdLearner
@@ -37,10 +37,6 @@ def flags_of(corpus, output):
 def model(toy):
     assert train(flags_of(toy / "corpus", toy / "model")) == 0
     return toy / "model"
-
-
-def rows_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def scores(folder, task, *flags):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import stopped
 from generation_toy import VARIED, texts, write_split, write_toy
-from kit import TWO_WORKERS, files_of, train, write
+from kit import TWO_WORKERS, files_of, rows_of, train, write
 from tiny_t5 import save_t5
 
 from parapet.evaluation.models.generation import net
@@ -57,10 +57,6 @@ def prefixed(made, tuned):
 
 def file_of(predictions, name):
     return predictions / name / FILE
-
-
-def rows_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def truth(root):

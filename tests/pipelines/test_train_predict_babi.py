@@ -46,7 +46,7 @@ def answers_of(path):
     return found
 
 
-def right(answers, toy_set):  # type: ignore[type-arg]
+def right(answers, toy_set):
     pairs = [
         (a, e.bot)
         for given, one in zip(answers, toy_set, strict=True)

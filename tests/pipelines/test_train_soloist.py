@@ -5,7 +5,7 @@ import json
 import pytest
 import stopped
 from inn_toy import texts, write_corpus
-from kit import TWO_WORKERS, files_of, train, write
+from kit import TWO_WORKERS, files_of, rows_of, train, write
 from tiny_gpt2 import save_gpt2
 
 from parapet.evaluation.models.systems.soloist import SoloistLearner
@@ -33,10 +33,6 @@ def flags_of(toy, output):
 def model(toy):
     assert train(flags_of(toy, toy / "model")) == 0
     return toy / "model"
-
-
-def rows_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def scores(folder, task, *flags):

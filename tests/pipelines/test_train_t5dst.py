@@ -186,7 +186,7 @@ def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch, capsys):
     (bare / "train" / "schema.json").write_text(json.dumps([without]))
     assert "no service of the schema has a slot" in told("--train", str(bare))
 
-    def full(self, batch):  # type: ignore[no-untyped-def]
+    def full(self, batch):
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
 
     monkeypatch.setattr(t5.T5Learner, "loss", full)

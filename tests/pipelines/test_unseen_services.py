@@ -74,7 +74,7 @@ def test_one_schema_and_idle_frames(tmp_path, capsys):
         "test": [dialogue("3", "train"), dialogue("4", "taxi")],
     }
     for split, dialogues in of_splits.items():
-        write(root / split / "dialogues_001.json", json.dumps(dialogues))
+        write(root / split / "dialogues_001.json", dialogues)
     (root / "schema.json").write_text(json.dumps(services))
     out = tmp_path / "out"
     assert run_named("unseen_services", ["--sgd", str(root), "--output", str(out), "--quiet"]) == 1

@@ -84,7 +84,7 @@ def test_workers_end_with_the_command(tmp_path):
     until(lambda: not Path(f"/proc/{worker}").exists() or "(zombie)" in Path(f"/proc/{worker}/status").read_text())
 
 
-def until(holds):  # type: ignore[no-untyped-def]
+def until(holds):
     """Waits until something holds; a minute at most."""
     end = time.monotonic() + 60
     while not holds():

@@ -27,11 +27,6 @@ def service(name="Taxi_1", description="Get a taxi", **more):
     return {"service_name": name, "description": description, "slots": slots, "intents": intents, **more}
 
 
-def put(path, content):
-    write(path, content if isinstance(content, bytes) else json.dumps(content).encode())
-    return path
-
-
 def refusal(root):
     with pytest.raises(InputError) as caught:
         layout.read_root(root)
@@ -46,7 +41,7 @@ def names_of(splits):
 
 
 def test_a_byte_order_mark_is_forgiven(tmp_path):
-    path = put(tmp_path / "schema.json", b"\xef\xbb\xbf" + json.dumps([service()]).encode())
+    path = write(tmp_path / "schema.json", b"\xef\xbb\xbf" + json.dumps([service()]).encode())
     assert names_of(layout.read_root(path)) == {"schema": ["Taxi_1"]}
 
 
@@ -72,7 +67,7 @@ def test_a_byte_order_mark_is_forgiven(tmp_path):
     ],
 )
 def test_bad_files_are_told_with_file_place_and_reason(tmp_path, content, where, reason):
-    path = put(tmp_path / "train/schema.json", content)
+    path = write(tmp_path / "train/schema.json", content)
     error = refusal(tmp_path)
     assert (error.path, error.where) == (str(path), where)
     assert error.reason.startswith(reason)
@@ -87,7 +82,7 @@ def test_a_file_too_large_to_be_a_schema_is_not_read(tmp_path):
 
 
 def test_read_schema_file_refuses_a_bad_service(tmp_path):
-    path = put(tmp_path / "schema.json", [service(), service("B_1", slots=[])])
+    path = write(tmp_path / "schema.json", [service(), service("B_1", slots=[])])
     with pytest.raises(InputError, match="refers to slot 'to', which the service lacks") as caught:
         layout.read_schema_file(path, "train")
     assert caught.value.where == "[1].intents[0].required_slots"
@@ -101,7 +96,7 @@ def nest(depth):
 
 
 def test_a_service_that_is_nested_too_deeply_is_left_out_with_its_place(tmp_path):
-    put(
+    write(
         tmp_path / "schema.json",
         [service("Good_1"), service("Deep_1", more={"and": nest(300)}), service("Flat_1", x=nest(40))],
     )
@@ -200,8 +195,8 @@ def test_a_bucket_that_gives_no_access(monkeypatch):
 )
 def test_the_counterpart_of_a_split(tmp_path, place, other, expected):
     for folder, names in (("sgd/dev", "A_1 B_1"), ("sgd/test", "C_1"), ("mine", "A_1 B_1")):
-        put(tmp_path / folder / "schema.json", [service(name) for name in names.split()])
+        write(tmp_path / folder / "schema.json", [service(name) for name in names.split()])
     for folder, names in (("v1/train", "A_11 D_11"), ("v1/dev", "A_11 B_11"), ("single", "A_11 B_11")):
-        put(tmp_path / folder / "schema.json", [service(name) for name in names.split()])
+        write(tmp_path / folder / "schema.json", [service(name) for name in names.split()])
     found = layout.counterpart(layout.read_root(tmp_path / place)[0], layout.read_root(tmp_path / other))
     assert (found and Path(found.path).parent) == (expected and tmp_path / expected)

@@ -39,7 +39,7 @@ def patch(points: Points) -> None:
     from parapet.transforms.crowd.mturk import batch
     from parapet.transforms.storage import disk
 
-    botocore.endpoint.time.sleep = lambda _: None  # type: ignore[attr-defined]
+    botocore.endpoint.time.sleep = lambda _: None
     send, write, replace = botocore.httpsession.URLLib3Session.send, os.write, os.replace
 
     def killable_send(session: Any, request: Any) -> Any:
@@ -74,7 +74,7 @@ def patch(points: Points) -> None:
             points.point()
 
     botocore.httpsession.URLLib3Session.send = killable_send
-    batch.os = disk.os = Os()  # type: ignore[assignment]
+    batch.os = disk.os = Os()
 
 
 def child(argv: list[str], kill_at: int, shared: mmap.mmap, told: str) -> int:

@@ -54,7 +54,7 @@ def net(model="memn2n", match=True, hops=2, memory=9, **shape):
     torch.manual_seed(SEED + 3)
     known = vocabulary(match)
     made = make(model, known, Shape(size=6, hops=hops, memory=memory, **shape))
-    return made.double(), known  # type: ignore[return-value]
+    return made.double(), known
 
 
 def texts_before(one):

@@ -2,6 +2,7 @@
 
 import math
 
+import kit
 import pytest
 import torch
 from hypothesis import given
@@ -39,7 +40,7 @@ def config_of(**changed):
         "batch_size": 16, "learning_rate": 0.02, "epochs": 30, "patience": 30, "seed": str(SEED), "threads": 1,
         "device": "cpu",
     }  # fmt: skip
-    return ClassifierConfig(**{**plain, **changed})  # type: ignore[arg-type]
+    return ClassifierConfig(**{**plain, **changed})
 
 
 def trained(config, corpus, out, checkpoint=None):
@@ -48,8 +49,7 @@ def trained(config, corpus, out, checkpoint=None):
 
 def write(folder, made):
     for relative, data in made.files.items():
-        (folder / relative).parent.mkdir(parents=True, exist_ok=True)
-        (folder / relative).write_bytes(data)
+        kit.write(folder / relative, data)
     return str(folder)
 
 

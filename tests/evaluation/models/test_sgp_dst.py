@@ -137,7 +137,7 @@ def test_the_rules():
     assert State("NONE", [], {}) == START
     asked = [("goal", "Opa"), ("goal", "Roma"), ("goal", "Turin"), ("seats", "2")]
     decisions = iter([Decision(yes=True, score=3), Decision(yes=True, score=4), Decision(score=5), Decision(), None])
-    assert likeliest(asked, decisions) == {"goal": "Roma"}  # type: ignore[arg-type]
+    assert likeliest(asked, decisions) == {"goal": "Roma"}
     assert next(decisions, 0) is None  # of the next frame
 
 

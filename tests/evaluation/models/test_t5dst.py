@@ -111,11 +111,11 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def loaded(checkpoint):  # type: ignore[no-untyped-def]
+def loaded(checkpoint):
     return load(inspect(str(checkpoint), KINDS), "AutoModelForSeq2SeqLM")
 
 
-def test_predictions_do_not_depend_on_batches(loaded, frames):  # type: ignore[no-untyped-def]
+def test_predictions_do_not_depend_on_batches(loaded, frames):
     tokenizer, t5 = loaded
     asked = [one.asked for one in frames[:7]]
     together = T5Tracker(tokenizer, t5, Card(length=512, answer=4), 64).predict(asked)

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_WORKERS, files_of, write
+from kit import TWO_WORKERS, dialogues_of, files_of, write
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation import bootstrap
@@ -201,19 +201,19 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
         shutil.copy(sample_root() / "test" / "schema.json", folder / "test")
     sample = dialogues_of(sample_root() / "test")
     dialogues = [{**one, "dialogue_id": f"{key}_{i}"} for key, one in sample.items() for i in range(4)]
-    write_json(tmp_path / "corpus" / "test" / FILE, dialogues)
-    write_json(tmp_path / "predictions" / "original" / FILE, dialogues)
+    write(tmp_path / "corpus" / "test" / FILE, dialogues)
+    write(tmp_path / "predictions" / "original" / FILE, dialogues)
     for dialogue in dialogues:
         first, second, *others = dialogue["turns"]
         inserted = [{**first, "utterance": evil}, {**second, "utterance": long}]
         dialogue["turns"] = [first, second, *inserted, *others]
-    write_json(tmp_path / "noisy" / "test" / FILE, dialogues)
+    write(tmp_path / "noisy" / "test" / FILE, dialogues)
     predictions = json.loads(json.dumps(dialogues))
     for dialogue in predictions:
         for turn in dialogue["turns"]:
             for frame in turn["frames"] if turn["speaker"] == "USER" else ():
                 frame["state"]["slot_values"] = {}
-    write_json(tmp_path / "predictions" / name / FILE, predictions)
+    write(tmp_path / "predictions" / name / FILE, predictions)
     flags = ["--reference", tmp_path / "corpus", "--sets", f"{name}={tmp_path / 'noisy'}"]
     assert run(tmp_path / "out", *flags, "--predictions", tmp_path / "predictions") == 0
     assert not (tmp_path / "out" / "examples.json").exists()
@@ -244,16 +244,6 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
     right = json.loads((tmp_path / "out" / "failures" / "original.json").read_bytes())
     assert (right["wrong"], right["failures"]) == (0, [])
     assert "No frame is wrong." in (tmp_path / "out" / "failures" / "original.html").read_text(encoding="utf-8")
-
-
-def dialogues_of(folder):
-    return {
-        one["dialogue_id"]: one for path in folder.glob("dialogues_*.json") for one in json.loads(path.read_bytes())
-    }
-
-
-def write_json(path, value):
-    write(path, json.dumps(value))
 
 
 def json_lines(dialogues):
@@ -314,7 +304,7 @@ def test_a_model_of_ones_own(place, tmp_path, capsys):
             for frame in turn["frames"]:
                 frame.pop("slots")
                 frame["state"] = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
-    write(tmp_path / "empty" / "dialogues_001.json", json.dumps(empty))
+    write(tmp_path / "empty" / "dialogues_001.json", empty)
     expected = of_folders(sample_root(), "test", tmp_path / "empty")
     for key, of in expected.items():
         assert metrics[key] == pytest.approx(of)

@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+from kit import write
 
 from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.corpus import tampered
@@ -20,11 +21,6 @@ def lines_of(root, split="test"):
         {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": turn.utterance}
         for turn in corpus.read(root, split).turns
     ]
-
-
-def write(path, lines):
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 def read(folder, name):

@@ -5,6 +5,7 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
+from kit import write
 
 from parapet.pipelines.evaluate import run as run_evaluate
 from parapet.pipelines.perturb import run as run_perturb
@@ -38,12 +39,6 @@ def turns_of(root, speaker):
     ]
 
 
-def write(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def evaluate(task, out, *flags):
     """``metrics.json`` of a run."""
     assert run_evaluate(["--task", task, "--quiet", "--output", str(out), *map(str, flags)]) == 0
@@ -65,7 +60,7 @@ def fails(capfd, tmp_path):
 
 
 def rows_of(out):
-    return pq.read_table(out / "rows.parquet").to_pylist()  # type: ignore[no-any-return]
+    return pq.read_table(out / "rows.parquet").to_pylist()
 
 
 def sets_of(out):

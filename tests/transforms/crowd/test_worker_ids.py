@@ -154,7 +154,7 @@ def ids_of(found, ids):
     return shown
 
 
-def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog):  # type: ignore[no-untyped-def]
+def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog):
     caplog.set_level(logging.DEBUG)
     head, rows = table[0], [list(row) for row in table[1:31]]
     worker = head.index("WorkerId")

@@ -183,7 +183,7 @@ FILLER = st.sampled_from(["a", "then", ",", "2nd", "12", "Port", "–", "\u200b"
 def test_values_are_found_where_they_were_put(values, filler, random):
     turn = turn_of("So " + " and ".join(values) + " it is", *values)
     shuffled = list(values)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     text = canonical_text(
         " ".join(part for pair in zip(shuffled, filler, strict=False) for part in pair), turn.utterance
     )

@@ -27,7 +27,7 @@ def file_of(folder, *rows, head="service_name,cue"):
 
 def pages(service, **settings):
     """Task to the page."""
-    made = render_service(0, service, Settings(**settings)).pages  # type: ignore[arg-type]
+    made = render_service(0, service, Settings(**settings)).pages
     return {page.record.task: html_of(page.question) for page in made}
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+from kit import rows_of
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.mturk.pay import Payment, fill_in
@@ -12,11 +13,6 @@ from parapet.transforms.crowd.mturk.pay import Payment, fill_in
 @pytest.fixture
 def results(sample):
     return sample / "crowd/names.csv"
-
-
-def rows_of(path):
-    with path.open(newline="", encoding="utf-8") as handle:
-        return list(csv.DictReader(handle))
 
 
 @pytest.fixture

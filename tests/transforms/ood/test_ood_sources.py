@@ -104,7 +104,7 @@ def test_key_value(tmp_path):
 def test_dstc2(tmp_path):
     """Transcriptions where there are some, the recogniser's first guess where not; noise is nothing said."""
     for call in ("b", "a"):
-        write(tmp_path / "data" / call / "log.json", json.dumps(LOG))
+        write(tmp_path / "data" / call / "log.json", LOG)
     (tmp_path / "data" / "a" / "label.json").write_text(json.dumps(LABEL))
     assert {file.kind for file in list_sources(str(tmp_path))} == {DSTC2}
     assert rows(tmp_path) == [

@@ -18,7 +18,7 @@ from parapet.transforms.splits.split import (
     test_split_of,
 )
 
-test_split_of.__test__ = False  # type: ignore[attr-defined]
+test_split_of.__test__ = False
 NAMES = ["A_1", "A_2", "B_1", "C"]
 SPLITS = ["train", "dev", "test"]
 

@@ -1,10 +1,10 @@
 """Variants found, services matched, dialogue files listed."""
 
 import copy
-import json
 
 import msgspec
 import pytest
+from kit import write
 from variant_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
@@ -23,12 +23,6 @@ def renamed(service, names):
 
 
 VARIANT = [renamed(TAXI, TAXI_NAMES), renamed(BUS, BUS_NAMES)]
-
-
-def write(place, what):
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(json.dumps(what))
-    return place
 
 
 @pytest.fixture
