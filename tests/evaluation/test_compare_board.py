@@ -6,20 +6,8 @@ import random
 import pytest
 from compare_folders import JGA, groups, mean, sensitivity, states
 
-from parapet.evaluation.compare.leaderboard import (
-    SignificanceConfig,
-    grid,
-    leaderboard,
-    read_board,
-    read_systems,
-)
-from parapet.evaluation.compare.page import (
-    board_json,
-    headline,
-    page_of,
-    sections,
-    table_files,
-)
+from parapet.evaluation.compare.leaderboard import SignificanceConfig, grid, leaderboard, read_board, read_systems
+from parapet.evaluation.compare.page import board_json, headline, page_of, sections, table_files
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Selection
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.report import Dots, Table

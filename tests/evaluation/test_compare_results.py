@@ -4,14 +4,7 @@ import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 
 from parapet.evaluation.compare.leaderboard import read_systems
-from parapet.evaluation.compare.results import (
-    SENSITIVITY,
-    VARIANTS,
-    Column,
-    columns_of,
-    read_outcome,
-    shared,
-)
+from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Column, columns_of, read_outcome, shared
 from parapet.evaluation.compare.significance import read_rows
 from parapet.schemas.errors import InputError
 

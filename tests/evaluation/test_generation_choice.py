@@ -14,13 +14,7 @@ from parapet.evaluation.generation.corpus import (
     references,
 )
 from parapet.evaluation.generation.metrics import corpus_bleu, coverage, missing_values, tampered_f1
-from parapet.evaluation.generation.scoring import (
-    Pair,
-    Validated,
-    evaluate,
-    premises_of,
-    validate,
-)
+from parapet.evaluation.generation.scoring import Pair, Validated, evaluate, premises_of, validate
 from parapet.evaluation.sets import ALL, ORIGINAL
 
 NEUTRAL = (0.1, 0.8, 0.1)

@@ -2,15 +2,7 @@
 
 import pytest
 
-from parapet.evaluation.response.goals import (
-    Goal,
-    Knowledge,
-    Request,
-    Response,
-    Search,
-    judge,
-    satisfies,
-)
+from parapet.evaluation.response.goals import Goal, Knowledge, Request, Response, Search, judge, satisfies
 
 ROWS = [
     {"name": "Anchor", "city": "Rome", "price": "10", "phone": "123"},

@@ -6,12 +6,7 @@ import msgspec
 import pytest
 from kit import write
 
-from parapet.evaluation.response.goals import (
-    END,
-    read_entities,
-    read_reference,
-    reference_of,
-)
+from parapet.evaluation.response.goals import END, read_entities, read_reference, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate, own_responses, read_responses
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.dialogue import Dialogue

@@ -3,20 +3,8 @@
 import pytest
 
 from parapet.evaluation.generation import metrics
-from parapet.evaluation.generation.corpus import (
-    Act,
-    Corpus,
-    Prediction,
-    ServiceWords,
-    SystemTurn,
-    Words,
-    references,
-)
-from parapet.evaluation.generation.scoring import (
-    evaluate,
-    premises_of,
-    validate,
-)
+from parapet.evaluation.generation.corpus import Act, Corpus, Prediction, ServiceWords, SystemTurn, Words, references
+from parapet.evaluation.generation.scoring import evaluate, premises_of, validate
 from parapet.evaluation.sets import ALL, ORIGINAL
 
 

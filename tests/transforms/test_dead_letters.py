@@ -8,11 +8,7 @@ from hypothesis import strategies as st
 
 from parapet.pipelines.flags import StrictParser, add_max_bad
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.counts import (
-    Tally,
-    check_bad,
-    warnings_of,
-)
+from parapet.transforms.running.counts import Tally, check_bad, warnings_of
 
 ONE = Fraction(1, 100)
 

@@ -12,16 +12,7 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import MODEL
-from parapet.evaluation.models.systems.damd import (
-    Card,
-    Damd,
-    DamdLearner,
-    Longest,
-    Net,
-    check,
-    files_of,
-    load,
-)
+from parapet.evaluation.models.systems.damd import Card, Damd, DamdLearner, Longest, Net, check, files_of, load
 from parapet.evaluation.models.systems.damd_encoding import (
     SPECIAL,
     Surfaces,

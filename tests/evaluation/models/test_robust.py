@@ -19,16 +19,7 @@ from torch import nn
 from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.examples import Readable, Versions, laid_out, of_parts, perturbations_of, readable
 from parapet.evaluation.models.saving import seed_all
-from parapet.evaluation.models.training import (
-    Learner,
-    Position,
-    Shift,
-    Stretch,
-    along,
-    divergence,
-    regularised,
-    worst,
-)
+from parapet.evaluation.models.training import Learner, Position, Shift, Stretch, along, divergence, regularised, worst
 from parapet.pipelines.models import family_of
 from parapet.schemas.errors import InputError
 

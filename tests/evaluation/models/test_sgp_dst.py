@@ -12,12 +12,7 @@ from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Context
 from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.sgp_learning import (
-    BertAdam,
-    groups_of,
-    questions_of,
-    steps_of,
-)
+from parapet.evaluation.models.dst.sgp_learning import BertAdam, groups_of, questions_of, steps_of
 from parapet.evaluation.models.dst.sgp_rules import (
     GIVEN,
     HAD_VALUE,

@@ -12,16 +12,7 @@ from tiny_t5 import save_t5
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.t5 import (
-    KINDS,
-    Card,
-    T5Learner,
-    T5Tracker,
-    prompts_of,
-    said_last,
-    state_of,
-    target,
-)
+from parapet.evaluation.models.dst.t5 import KINDS, Card, T5Learner, T5Tracker, prompts_of, said_last, state_of, target
 from parapet.evaluation.models.examples import Pairs, Tokens
 from parapet.evaluation.models.saving import load
 from parapet.schemas.service import Service

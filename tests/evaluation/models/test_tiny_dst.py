@@ -11,15 +11,7 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import training
 from parapet.evaluation.models.configs import TinyConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.tiny import (
-    TinyLearner,
-    TinyNet,
-    Tracker,
-    grouped,
-    normal,
-    read,
-    row_of,
-)
+from parapet.evaluation.models.dst.tiny import TinyLearner, TinyNet, Tracker, grouped, normal, read, row_of
 from parapet.evaluation.models.examples import held_out
 from parapet.schemas.service import Intent, Service, Slot
 

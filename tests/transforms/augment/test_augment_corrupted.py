@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.service import parse_service
 from parapet.transforms.reports.text import Convention, Conventions
-from parapet.transforms.splits.augment.plan import (
-    OPERATIONS,
-    REASONS,
-    Corruption,
-    Rates,
-    corrupted,
-    vocabulary_of,
-)
+from parapet.transforms.splits.augment.plan import OPERATIONS, REASONS, Corruption, Rates, corrupted, vocabulary_of
 from parapet.transforms.variants.matching import by_position
 
 

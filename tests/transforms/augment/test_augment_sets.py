@@ -6,11 +6,7 @@ import pytest
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.splits.augment.augmenting import check_ids
-from parapet.transforms.splits.augment.plan import (
-    check_folders,
-    parse_operations,
-    parse_sets,
-)
+from parapet.transforms.splits.augment.plan import check_folders, parse_operations, parse_sets
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 from parapet.schemas.rows import BackTranslation
 from parapet.schemas.service import parse_service
 from parapet.transforms.reports.text import Convention, Conventions
-from parapet.transforms.variants.back_translation import (
-    Legs,
-    back_translated,
-    name_of,
-    texts_of,
-    without_collisions,
-)
+from parapet.transforms.variants.back_translation import Legs, back_translated, name_of, texts_of, without_collisions
 
 ACCOUNT = kit.slot("account_type", "", "checking")
 TRANSFER = kit.intent("TransferMoney", "Sends money", "amount", "recipient", account_type="checking")

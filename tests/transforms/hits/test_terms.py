@@ -4,13 +4,7 @@ import pytest
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS
-from parapet.transforms.crowd.hits.terms import (
-    RATINGS,
-    REWRITES,
-    VALIDITY,
-    WORDING,
-    Terms,
-)
+from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, VALIDITY, WORDING, Terms
 
 
 def test_a_fixed_reward_is_written_with_cents():

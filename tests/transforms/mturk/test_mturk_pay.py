@@ -9,14 +9,7 @@ from mturk_bench import NAMES, OTHER, worker
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.mturk.batch import Batch
-from parapet.transforms.crowd.mturk.pay import (
-    CARELESS,
-    Judged,
-    decide,
-    feedback_of,
-    read_rejections,
-    read_rows,
-)
+from parapet.transforms.crowd.mturk.pay import CARELESS, Judged, decide, feedback_of, read_rejections, read_rows
 from parapet.transforms.crowd.mturk.status import ledger_rows
 
 APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"

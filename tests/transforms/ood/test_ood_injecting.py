@@ -32,11 +32,7 @@ STATE = {"active_intent": "Find", "requested_slots": ["price"], "slot_values": {
 def dialogue(speakers, services=("Bars_1",)):
     turns = []
     for i, speaker in enumerate(speakers):
-        frame = {
-            "service": services[0],
-            "slots": [],
-            "actions": [{"act": "X", "slot": "", "values": []}],
-        }
+        frame = {"service": services[0], "slots": [], "actions": [{"act": "X", "slot": "", "values": []}]}
         if speaker == "U":
             frame["state"] = copy.deepcopy(STATE)
         name = "USER" if speaker == "U" else "SYSTEM"

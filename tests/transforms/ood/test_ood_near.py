@@ -4,13 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.transforms.perturbations.ood.language import Vocabulary, WordCounts, key_of
-from parapet.transforms.perturbations.ood.pool import (
-    Compared,
-    judged,
-    near_duplicates,
-    tokens_of,
-    utterance_of,
-)
+from parapet.transforms.perturbations.ood.pool import Compared, judged, near_duplicates, tokens_of, utterance_of
 
 domains = st.sampled_from([("Bars",), ("Cars",), ("Bars", "Cars"), ("Dogs",)])
 # Few words, so that sets are near; short sets, and long ones with a few words less or more.

@@ -5,21 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.perturbation.user_turns import (
-    DECISIVE,
-    edited,
-    is_decisive,
-    moved,
-    protected_ranges,
-    sayable,
-)
-from parapet.transforms.perturbations.typos import (
-    NEIGHBOURS,
-    ROWS,
-    Rates,
-    abbreviations,
-    typo_operations,
-)
+from parapet.transforms.perturbation.user_turns import DECISIVE, edited, is_decisive, moved, protected_ranges, sayable
+from parapet.transforms.perturbations.typos import NEIGHBOURS, ROWS, Rates, abbreviations, typo_operations
 from parapet.transforms.running.seeding import key_of
 
 MANY = Rates(word=0.6, abbreviation=0.3, at_least=2)

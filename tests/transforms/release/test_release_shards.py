@@ -4,11 +4,7 @@ import pyarrow as pa
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.release.reading import (
-    parts,
-    shard_path,
-    write_shard,
-)
+from parapet.transforms.release.reading import parts, shard_path, write_shard
 
 COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int32()), ("texts", pa.list_(pa.string()))])
 ROWS = [{"id": f"ä{i}", "n": i, "texts": ["x"] * (i % 3)} for i in range(40)]

@@ -11,13 +11,7 @@ from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exc
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, ValueFinder, answered
 from parapet.transforms.simulators.restaurants.learning import learn
 from parapet.transforms.simulators.restaurants.ontology import default_ontology, parse_ontology, read_ontology
-from parapet.transforms.simulators.restaurants.simulating import (
-    World,
-    knowledge_base,
-    lines_of,
-    missing_acts,
-    simulate,
-)
+from parapet.transforms.simulators.restaurants.simulating import World, knowledge_base, lines_of, missing_acts, simulate
 from parapet.transforms.storage.toml import toml_of
 
 WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "tu", "ze", "ra") for b in ("l", "n", "sh", "x", "'s", "ck", "")]

@@ -9,13 +9,7 @@ from parapet.transforms.running.counts import Counts, check_invariants
 from parapet.transforms.simulators.reminders import corpus
 from parapet.transforms.simulators.reminders.corpus import DIGEST_SIZE as SIZE
 from parapet.transforms.simulators.reminders.corpus import check_dialogue, digest_of, simulate, text_digest
-from parapet.transforms.simulators.reminders.user import (
-    CANCEL,
-    FIND,
-    MOVE,
-    SET,
-    TIME,
-)
+from parapet.transforms.simulators.reminders.user import CANCEL, FIND, MOVE, SET, TIME
 
 
 def acts_of(dialogue, speaker):

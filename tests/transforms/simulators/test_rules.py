@@ -20,14 +20,7 @@ from parapet.transforms.simulators.babi_format import (
     candidates_text,
     dialogue_text,
 )
-from parapet.transforms.simulators.task6.rules import (
-    Texts,
-    answers_of,
-    extracted,
-    optimised,
-    read_script,
-    values_of,
-)
+from parapet.transforms.simulators.task6.rules import Texts, answers_of, extracted, optimised, read_script, values_of
 
 FOODS, AREAS, PRICES = ("thai", "french", "asian_oriental"), ("north", "south"), ("cheap", "moderate", "expensive")
 KB = [

@@ -13,12 +13,7 @@ from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.running.counts import Counts
-from parapet.transforms.simulators.babi_format import (
-    SILENCE,
-    Fact,
-    dialogue_text,
-    parse_dialogues,
-)
+from parapet.transforms.simulators.babi_format import SILENCE, Fact, dialogue_text, parse_dialogues
 from parapet.transforms.simulators.restaurants.bot import Rules, solve
 from parapet.transforms.simulators.restaurants.corpus import schema, sgd_dialogue
 from parapet.transforms.simulators.restaurants.ontology import default_ontology

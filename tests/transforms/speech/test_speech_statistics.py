@@ -9,10 +9,7 @@ pytest.importorskip("jiwer")
 
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.perturbations.speech.alignment import Setting
-from parapet.transforms.perturbations.speech.replacing import (
-    statistics,
-    turn_counts,
-)
+from parapet.transforms.perturbations.speech.replacing import statistics, turn_counts
 from parapet.transforms.running.counts import Counts
 
 

@@ -11,14 +11,7 @@ from kit import write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import MEMORY, Translation
-from parapet.transforms.translation.memory import (
-    Batch,
-    Limits,
-    make_batches,
-    memory_bytes,
-    merge,
-    read_memory,
-)
+from parapet.transforms.translation.memory import Batch, Limits, make_batches, memory_bytes, merge, read_memory
 
 HEADER = "provider,model,source,target,text,translation\n"
 NAME = Translation("google", "general/nmt", "en", "ko", "account name", "계정 이름")

@@ -7,11 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.rows import Assignment, DeadLetter
-from parapet.transforms.crowd.ingest import (
-    Unusable,
-    parse_answer_xml,
-    read_assignments,
-)
+from parapet.transforms.crowd.ingest import Unusable, parse_answer_xml, read_assignments
 
 KEY = b"a key of at least sixteen bytes"
 WORKERS = ["A3ZOYR34V3P4T6", "A1ROEDVMTO9Y3X", "AXXXXXXXXXXXXX"]
