@@ -5,36 +5,30 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kit import write
+from kit import act, dialogue, frame, intent, service, slot, turn, write
 
 NAMES, CITIES, COUNTS, GARDENS = ("Opa", "Nisa"), ("Oslo", "Rome"), ("2", "5"), ("True", "False")
 DIALOGUES = 6
 
 SCHEMA: list[dict[str, Any]] = [
-    {
-        "service_name": "Cafes_1",
-        "description": "Find a place for coffee",
-        "slots": [
-            {"name": "cafe_name", "description": "Name of the cafe", "is_categorical": False, "possible_values": []},
-            {"name": "city", "description": "City of the cafe", "is_categorical": False, "possible_values": []},
-            {
-                "name": "has_garden",
-                "description": "Whether there is a garden",
-                "is_categorical": True,
-                "possible_values": ["True", "False"],
-            },
+    service(
+        "Cafes_1",
+        [
+            slot("cafe_name", "Name of the cafe"),
+            slot("city", "City of the cafe"),
+            slot("has_garden", "Whether there is a garden", "True", "False"),
         ],
-        "intents": [
-            {
-                "name": "FindCafe",
-                "description": "find a cafe in a city",
-                "is_transactional": False,
-                "required_slots": ["city"],
-                "optional_slots": {"has_garden": "dontcare"},
-                "result_slots": ["cafe_name", "city", "has_garden"],
-            }
+        [
+            intent(
+                "FindCafe",
+                "find a cafe in a city",
+                "city",
+                results=["cafe_name", "city", "has_garden"],
+                has_garden="dontcare",
+            )
         ],
-    }
+        "Find a place for coffee",
+    )
 ]
 
 
@@ -66,29 +60,19 @@ def turns(number: int, other: bool) -> Iterator[tuple[str, list[tuple[str, str, 
 
 def dialogues(numbers: Sequence[int], varied: bool, other: bool) -> list[dict[str, Any]]:
     """Some of them."""
-    service = (VARIED if varied else SCHEMA)[0]["service_name"]
+    name = (VARIED if varied else SCHEMA)[0]["service_name"]
     return [
-        {
-            "dialogue_id": f"{number:02}",
-            "services": [service],
-            "turns": [turn for one in turns(number, other) for turn in _exchange(service, varied, *one)],
-        }
+        dialogue(f"{number:02}", *(said for one in turns(number, other) for said in _exchange(name, varied, *one)))
         for number in numbers
     ]
 
 
-def _exchange(
-    service: str, varied: bool, said: str, acts: Sequence[tuple[str, str, list[str]]]
-) -> list[dict[str, Any]]:
+def _exchange(name: str, varied: bool, said: str, acts: Sequence[tuple[str, str, list[str]]]) -> list[dict[str, Any]]:
     actions = [
-        {"act": act, "slot": SLOTS.get(slot, slot) if varied else slot, "values": values, "canonical_values": values}
-        for act, slot, values in acts
+        act(what, SLOTS.get(slot, slot) if varied else slot, *values, canonical_values=values)
+        for what, slot, values in acts
     ]
-    frame = {"service": service, "slots": [], "actions": actions}
-    return [
-        {"speaker": "USER", "utterance": "Go on .", "frames": []},
-        {"speaker": "SYSTEM", "utterance": said, "frames": [frame]},
-    ]
+    return [turn("USER", "Go on ."), turn("SYSTEM", said, frame(name, *actions))]
 
 
 def write_toy(root: Path, varied: bool = False, other: bool = False) -> Path:
@@ -108,7 +92,7 @@ def write_toy(root: Path, varied: bool = False, other: bool = False) -> Path:
 def write_split(folder: Path, schema: object, of: object) -> None:
     """Writes the files of one."""
     write(folder / "schema.json", schema)
-    (folder / "dialogues_001.json").write_text(json.dumps(of))
+    write(folder / "dialogues_001.json", of)
 
 
 def texts(*roots: Path) -> list[str]:

@@ -181,6 +181,26 @@ def dialogues_of(folder: Path) -> dict[str, Any]:
 Json = dict[str, Any]
 
 
+def act(name: str, slot: str = "", *values: str, **more: Any) -> Json:
+    """An action; its values are canonical unless it is said otherwise."""
+    canonical = {"canonical_values": list(values)} if values else {}
+    return {"act": name, "slot": slot, "values": list(values), **canonical, **more}
+
+
+def span(slot: str, utterance: str, value: str, **more: Any) -> Json:
+    """Where a value first stands in an utterance."""
+    start = utterance.index(value)
+    return {"slot": slot, "start": start, "exclusive_end": start + len(value), **more}
+
+
+def state(intent: str = "NONE", requested: Sequence[str] = (), /, **values: list[str]) -> Json:
+    return {"active_intent": intent, "requested_slots": list(requested), "slot_values": values}
+
+
+def frame(service: str, *actions: Json, slots: Sequence[Json] = (), **more: Any) -> Json:
+    return {"service": service, "slots": list(slots), "actions": list(actions), **more}
+
+
 def turn(speaker: str, utterance: str, *frames: Json) -> Json:
     return {"speaker": speaker, "utterance": utterance, "frames": list(frames)}
 
@@ -196,14 +216,21 @@ def slot(name: str, description: str = "", *values: str) -> Json:
     return {"name": name, "description": description, "is_categorical": bool(values), "possible_values": list(values)}
 
 
-def intent(name: str, description: str = "", *required: str, transactional: bool = False, **optional: str) -> Json:
+def intent(
+    name: str,
+    description: str = "",
+    *required: str,
+    transactional: bool = False,
+    results: Sequence[str] = (),
+    **optional: str,
+) -> Json:
     return {
         "name": name,
         "description": description,
         "is_transactional": transactional,
         "required_slots": list(required),
         "optional_slots": optional,
-        "result_slots": [],
+        "result_slots": list(results),
     }
 
 

@@ -4,13 +4,12 @@ There are values that the user says, values that the system offers and the user 
 to the other, and a slot that the user does not care about.
 """
 
-import json
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from kit import write
+from kit import act, corpus, frame, intent, service, slot, state, turn
 
 DISHES = ("pizza", "curry", "soup")
 AREAS = ("north", "south")
@@ -18,38 +17,23 @@ AREAS = ("north", "south")
 SAID = {"north": "up there", "south": "down the hill", "dontcare": "anywhere"}
 PLACES = ("Opa", "Zum Hirsch")
 
-FOOD: dict[str, Any] = {
-    "service_name": "Food_1",
-    "description": "places to eat",
-    "slots": [
-        {"name": "dish", "description": "what to eat", "is_categorical": False, "possible_values": []},
-        {"name": "area", "description": "part of town", "is_categorical": True, "possible_values": list(AREAS)},
-        {"name": "place", "description": "the house", "is_categorical": False, "possible_values": []},
-        {"name": "phone", "description": "its number", "is_categorical": False, "possible_values": []},
+FOOD: dict[str, Any] = service(
+    "Food_1",
+    [
+        slot("dish", "what to eat"),
+        slot("area", "part of town", *AREAS),
+        slot("place", "the house"),
+        slot("phone", "its number"),
     ],
-    "intents": [
-        {
-            "name": "FindFood",
-            "description": "look for food",
-            "required_slots": ["dish"],
-            "optional_slots": {"area": "dontcare"},
-        },
-        {"name": "BookTable", "description": "book", "required_slots": ["place"], "optional_slots": {}},
-    ],
-}
-TAXI: dict[str, Any] = {
-    "service_name": "Taxi_1",
-    "description": "cars",
-    "slots": [
-        {"name": "goal", "description": "where to go", "is_categorical": False, "possible_values": []},
-        {"name": "seats", "description": "how many people", "is_categorical": True, "possible_values": ["1", "2"]},
-    ],
-    "intents": [
-        {"name": "Ride", "description": "take a car", "required_slots": ["goal"], "optional_slots": {"seats": "1"}}
-    ],
-}
-
-Frames = list[dict[str, Any]]
+    [intent("FindFood", "look for food", "dish", area="dontcare"), intent("BookTable", "book", "place")],
+    "places to eat",
+)
+TAXI: dict[str, Any] = service(
+    "Taxi_1",
+    [slot("goal", "where to go"), slot("seats", "how many people", "1", "2")],
+    [intent("Ride", "take a car", "goal", seats="1")],
+    "cars",
+)
 
 
 def dialogues(turns: int = 99) -> list[dict[str, Any]]:
@@ -69,36 +53,22 @@ def dialogues(turns: int = 99) -> list[dict[str, Any]]:
 
 def _turns(dish: str, area: str, place: str, taken: bool) -> Iterator[dict[str, Any]]:
     food = {"dish": [dish]}
-    yield _user(f"i want {dish}", [_frame("Food_1", "FindFood", [], food)])
-    yield _system("where is it ?", _act("REQUEST", "area"))
+    yield turn("USER", f"i want {dish}", _said("FindFood", food))
+    yield turn("SYSTEM", "where is it ?", frame("Food_1", act("REQUEST", "area")))
     food = {**food, "area": [area]}
-    yield _user(SAID[area], [_frame("Food_1", "FindFood", [], food)])
-    yield _system(f"there is {place} .", _act("OFFER", "place", place))
+    yield turn("USER", SAID[area], _said("FindFood", food))
+    yield turn("SYSTEM", f"there is {place} .", frame("Food_1", act("OFFER", "place", place)))
     if not taken:
-        yield _user("tell me the phone", [_frame("Food_1", "FindFood", ["phone"], food)])
+        yield turn("USER", "tell me the phone", _said("FindFood", food, "phone"))
         return
     food = {**food, "place": [place, place.lower()]}
-    yield _user("book it", [_frame("Food_1", "BookTable", [], food)])
-    yield _system("done", _act("NOTIFY_SUCCESS"))
-    yield _user("a taxi there for two", [_frame("Taxi_1", "Ride", [], {"goal": [place], "seats": ["2"]})])
+    yield turn("USER", "book it", _said("BookTable", food))
+    yield turn("SYSTEM", "done", frame("Food_1", act("NOTIFY_SUCCESS")))
+    yield turn("USER", "a taxi there for two", frame("Taxi_1", state=state("Ride", goal=[place], seats=["2"])))
 
 
-def _user(said: str, frames: Frames) -> dict[str, Any]:
-    return {"speaker": "USER", "utterance": said, "frames": frames}
-
-
-def _system(said: str, action: dict[str, Any]) -> dict[str, Any]:
-    frame = {"service": "Food_1", "slots": [], "actions": [action]}
-    return {"speaker": "SYSTEM", "utterance": said, "frames": [frame]}
-
-
-def _act(act: str, slot: str = "", *values: str) -> dict[str, Any]:
-    return {"act": act, "slot": slot, "values": list(values), "canonical_values": list(values)}
-
-
-def _frame(service: str, intent: str, requested: list[str], values: dict[str, list[str]]) -> dict[str, Any]:
-    state = {"active_intent": intent, "requested_slots": requested, "slot_values": values}
-    return {"service": service, "slots": [], "actions": [], "state": state}
+def _said(intent: str, values: dict[str, list[str]], *requested: str) -> dict[str, Any]:
+    return frame("Food_1", state=state(intent, requested, **values))
 
 
 def write_corpus(root: Path, turns: int = 99) -> Path:
@@ -108,22 +78,19 @@ def write_corpus(root: Path, turns: int = 99) -> Path:
       root: a new folder.
       turns: the first so many of each dialogue.
     """
-    for split in ("train", "dev", "test"):
-        folder = root / split
-        write(folder / "schema.json", [FOOD, TAXI])
-        (folder / "dialogues_001.json").write_text(json.dumps(dialogues(turns)))
-    return root
+    made = dialogues(turns)
+    return corpus(root, [FOOD, TAXI], train=made, dev=made, test=made)
 
 
 def texts() -> list[str]:
     """All that is said, and all of the schemas: for a tokenizer."""
-    said = [turn["utterance"] for one in dialogues() for turn in one["turns"]]
+    said = [spoken["utterance"] for one in dialogues() for spoken in one["turns"]]
     told = [
         f"{one['name']} {one['description']} {' '.join(one.get('possible_values', ()))}"
-        for service in (FOOD, TAXI)
-        for one in (*service["slots"], *service["intents"])
+        for of in (FOOD, TAXI)
+        for one in (*of["slots"], *of["intents"])
     ]
-    names = [f"{service['service_name']} {service['description']}" for service in (FOOD, TAXI)]
+    names = [f"{of['service_name']} {of['description']}" for of in (FOOD, TAXI)]
     ours = "NONE dontcare [USER] [SYSTEM] [domain] [slot] [PVs] [intent] [requested]"
     others = "sys : usr : api : # sort tag keep jump none null do not care find food book table ride"
     return [*said, *told, *names, ours, others]

@@ -7,6 +7,7 @@ import re
 import shutil
 from urllib.parse import parse_qs, quote, urlsplit
 
+import kit
 import pytest
 from kit import run, write
 from page_recorder import serve
@@ -54,30 +55,17 @@ SCHEMA = [
 
 SAID = "Please book O'Neill & Sons for 2 people tomorrow evening."
 DIALOGUES = [
-    {
-        "dialogue_id": "../<i>1",
-        "services": ["Bars_1"],
-        "turns": [
-            {
-                "speaker": "USER",
-                "utterance": "Any bars <b>near</b> \U0001f600 ]]> \u202eme? " + "unbroken" * 60,
-                "frames": [],
-            },
-            *({"speaker": "SYSTEM", "utterance": f"Try number {i}, it is good.", "frames": []} for i in range(30)),
-            {
-                "speaker": "USER",
-                "utterance": SAID,
-                "frames": [
-                    {
-                        "service": "Bars_1",
-                        "slots": [{"slot": "name", "start": 12, "exclusive_end": 26}],
-                        "actions": [{"act": "INFORM", "slot": "guests", "values": ["2"]}],
-                    }
-                ],
-            },
-        ],
-    },
-    {"dialogue_id": "yes", "services": [], "turns": [{"speaker": "USER", "utterance": "Yes.", "frames": []}]},
+    kit.dialogue(
+        "../<i>1",
+        kit.turn("USER", "Any bars <b>near</b> \U0001f600 ]]> \u202eme? " + "unbroken" * 60),
+        *(kit.turn("SYSTEM", f"Try number {i}, it is good.") for i in range(30)),
+        kit.turn(
+            "USER",
+            SAID,
+            kit.frame("Bars_1", kit.act("INFORM", "guests", "2"), slots=[kit.span("name", SAID, "O'Neill & Sons")]),
+        ),
+    ),
+    kit.dialogue("yes", kit.turn("USER", "Yes.")),
 ]
 REWRITES = {
     "paraphrase": "A table at O'Neill & Sons tomorrow night, we are 2",

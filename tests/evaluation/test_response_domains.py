@@ -3,6 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
+from kit import act, dialogue, frame, intent, service, slot, state, turn
 
 from parapet.evaluation import bootstrap
 from parapet.evaluation.response.goals import Response, judge, reference_of
@@ -11,54 +12,32 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.service import parse_service
 
 PLACES = {"Inns_1": "Anchor", "Bars_1": "Crown"}
+SLOTS = ["city", "name", "phone"]
 SERVICES = {
     name: parse_service(
-        {"service_name": name, "description": name,
-         "slots": [{"name": slot, "description": slot, "is_categorical": False, "possible_values": []}
-                   for slot in ("city", "name", "phone")],
-         "intents": [{"name": "Find", "description": "find", "is_transactional": False, "required_slots": ["city"],
-                      "optional_slots": {}, "result_slots": ["city", "name", "phone"]}]}
+        service(name, [slot(one, one) for one in SLOTS], [intent("Find", "find", "city", results=SLOTS)], name)
     )
     for name in PLACES
-}  # fmt: skip
+}
 
 
-def act(name, slot, *values):
-    return {"act": name, "slot": slot, "values": list(values), "canonical_values": list(values)}
-
-
-def asks(service):
+def asks(name):
     """Four turns: a search for a place of the service, and its phone."""
-    found = {"city": "Rome", "name": PLACES[service], "phone": "12 34"}
+    place, searched = PLACES[name], state("Find", city=["Rome"])
+    found = {"city": "Rome", "name": place, "phone": "12 34"}
     call = {"service_call": {"method": "Find", "parameters": {"city": "Rome"}}, "service_results": [found]}
-
-    def turn(speaker, text, *actions, **more):
-        if speaker == "USER":
-            more["state"] = {"active_intent": "Find", "requested_slots": [], "slot_values": {"city": ["Rome"]}}
-        return {
-            "speaker": speaker,
-            "utterance": text,
-            "frames": [{"service": service, "slots": [], "actions": list(actions), **more}],
-        }
-
+    asked, offered = act("INFORM", "city", "Rome"), act("OFFER", "name", place)
     return [
-        turn("USER", f"one of the {service} in Rome", act("INFORM", "city", "Rome")),
-        turn("SYSTEM", f"The {PLACES[service]} is a good one .", act("OFFER", "name", PLACES[service]), **call),
-        turn("USER", "its phone?", act("REQUEST", "phone")),
-        turn("SYSTEM", "You can call them at 12 34 .", act("INFORM", "phone", "12 34")),
+        turn("USER", f"one of the {name} in Rome", frame(name, asked, state=searched)),
+        turn("SYSTEM", f"The {place} is a good one .", frame(name, offered, **call)),
+        turn("USER", "its phone?", frame(name, act("REQUEST", "phone"), state=searched)),
+        turn("SYSTEM", "You can call them at 12 34 .", frame(name, act("INFORM", "phone", "12 34"))),
     ]
 
 
 def reference(*dialogues):
     """A dialogue for each list of services, which are asked for one after the other."""
-    made = [
-        {
-            "dialogue_id": f"d{i}",
-            "services": list(services),
-            "turns": [turn for name in services for turn in asks(name)],
-        }
-        for i, services in enumerate(dialogues)
-    ]
+    made = [dialogue(f"d{i}", *(turn for one in of for turn in asks(one))) for i, of in enumerate(dialogues)]
     return reference_of(msgspec.convert(made, list[Dialogue]), SERVICES)
 
 

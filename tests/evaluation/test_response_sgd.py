@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from kit import write
+from kit import act, frame, intent, service, slot, state, turn, write
 
 from parapet.evaluation.response.goals import END, read_entities, read_reference, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate, own_responses, read_responses
@@ -14,32 +14,22 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 
 SLOTS = ["city", "stars", "inn_name", "fare", "phone", "has_bath"]
-SCHEMA = {
-    "service_name": "Inns_1",
-    "description": "Inns",
-    "slots": [{"name": name, "description": name, "is_categorical": False, "possible_values": []} for name in SLOTS],
-    "intents": [
-        {"name": name, "description": name, "is_transactional": booked, "required_slots": ["city"],
-         "optional_slots": {}, "result_slots": SLOTS}
-        for name, booked in (("FindInn", False), ("BookInn", True))
-    ],
-}  # fmt: skip
+BOTH = {"FindInn": False, "BookInn": True}
+SCHEMA = service(
+    "Inns_1",
+    [slot(name, name) for name in SLOTS],
+    [intent(name, name, "city", transactional=booked, results=SLOTS) for name, booked in BOTH.items()],
+    "Inns",
+)
 SERVICES = {"Inns_1": parse_service(SCHEMA)}
 
 
-def act(name, slot="", values=(), canonical=()):
-    return {"act": name, "slot": slot, "values": list(values), "canonical_values": list(canonical or values)}
-
-
 def user(text, *actions, intent="FindInn"):
-    state = {"active_intent": intent, "requested_slots": [], "slot_values": {}}
-    frame = {"service": "Inns_1", "slots": [], "actions": list(actions), "state": state}
-    return {"speaker": "USER", "utterance": text, "frames": [frame]}
+    return turn("USER", text, frame("Inns_1", *actions, state=state(intent)))
 
 
 def system(text, *actions, **more):
-    frame = {"service": "Inns_1", "slots": [], "actions": list(actions), **more}
-    return {"speaker": "SYSTEM", "utterance": text, "frames": [frame]}
+    return turn("SYSTEM", text, frame("Inns_1", *actions, **more))
 
 
 def search(*rows, method="FindInn", **parameters):
@@ -49,13 +39,13 @@ def search(*rows, method="FindInn", **parameters):
 ROMAN = {"city": "Rome", "inn_name": "Anchor", "fare": "10", "phone": "12", "has_bath": "True"}
 GERMAN = {"city": "Bonn", "inn_name": "Castle", "fare": "20", "phone": "34", "has_bath": "False"}
 TURNS = [
-    user("an inn in the eternal city", act("INFORM", "city", ("the eternal city",), ("Rome",))),
-    system("Anchor?", act("OFFER", "inn_name", ("Anchor",)), act("OFFER", "fare", ("ten",), ("10",)),
+    user("an inn in the eternal city", act("INFORM", "city", "the eternal city", canonical_values=["Rome"])),
+    system("Anchor?", act("OFFER", "inn_name", "Anchor"), act("OFFER", "fare", "ten", canonical_values=["10"]),
            **search(ROMAN, city="Rome")),
     user("phone? a bath?", act("REQUEST", "phone"), act("REQUEST", "has_bath"), act("REQUEST", "stars")),
-    system("12, yes", act("INFORM", "phone", ("12",)), act("INFORM", "has_bath", ("True",))),
+    system("12, yes", act("INFORM", "phone", "12"), act("INFORM", "has_bath", "True")),
     user("and in Bonn?"),
-    system("Castle", act("OFFER", "inn_name", ("Castle",)), **search(GERMAN, city="Bonn")),
+    system("Castle", act("OFFER", "inn_name", "Castle"), **search(GERMAN, city="Bonn")),
     user("book it", intent="BookInn"),
     system("Your inn in Bonn is booked.", **search(GERMAN, method="BookInn", city="Bonn")),
 ]  # fmt: skip

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 
+import kit
 import pyarrow.parquet as pq
 import pytest
 from kit import dialogues_of, write
@@ -44,13 +45,9 @@ def write_corpus(root, *files):
 
 
 def turn_of(utterance, *spans, **values):
-    frame = {
-        "service": "Repairs_1",
-        "slots": [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans],
-        "actions": [{"act": "INFORM", "slot": slot, "values": found} for slot, found in values.items()],
-        "state": {"active_intent": "NONE", "requested_slots": [], "slot_values": values},
-    }
-    return {"speaker": "USER", "utterance": utterance, "frames": [frame]}
+    slots = [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans]
+    actions = [{"act": "INFORM", "slot": slot, "values": found} for slot, found in values.items()]
+    return kit.turn("USER", utterance, kit.frame("Repairs_1", *actions, slots=slots, state=kit.state(**values)))
 
 
 def check_sets(root, out, kinds=KINDS, perturbed=False):

@@ -7,30 +7,14 @@ import sys
 import time
 
 import pytest
+from kit import intent, service, slot
 
 from parapet.pipelines.main import main
 
 
 def a_service(name, slots, intents, description):
-    return {
-        "service_name": name,
-        "description": description,
-        "slots": [
-            {"name": slot, "description": text, "is_categorical": False, "possible_values": []}
-            for slot, text in slots.items()
-        ],
-        "intents": [
-            {
-                "name": intent,
-                "description": text,
-                "is_transactional": False,
-                "required_slots": list(slots)[:1],
-                "optional_slots": {},
-                "result_slots": list(slots),
-            }
-            for intent, text in intents.items()
-        ],
-    }
+    made = [intent(*one, *list(slots)[:1], results=slots) for one in intents.items()]
+    return service(name, [slot(*one) for one in slots.items()], made, description)
 
 
 BANKS = a_service(
@@ -53,15 +37,15 @@ TRAINS = a_service(
 def variant_of(service, suffix, more):
     """The service with ``more`` behind its names and descriptions."""
     text = json.dumps(service)
-    for slot in service["slots"]:
-        text = text.replace(f'"{slot["name"]}"', f'"{slot["name"]}_{more}"')
+    for one in service["slots"]:
+        text = text.replace(f'"{one["name"]}"', f'"{one["name"]}_{more}"')
     made = json.loads(text)
     made["service_name"] += suffix
     made["description"] += f" {more}"
     for element in made["slots"] + made["intents"]:
         element["description"] += f" {more}"
-    for intent in made["intents"]:
-        intent["name"] += more.capitalize()
+    for one in made["intents"]:
+        one["name"] += more.capitalize()
     return made
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import kit
 import pytest
 from kit import write
 
@@ -41,32 +42,14 @@ def test_the_splits_as_given(made, sample):
 
 def test_one_schema_and_idle_frames(tmp_path, capsys):
     """As MultiWOZ 2.2 is: one schema for all splits, a frame for every service in every user turn."""
-    services = [
-        {
-            "service_name": name,
-            "description": "",
-            "slots": [{"name": f"{name}-area", "description": "area", "is_categorical": False}],
-            "intents": [],
-        }
-        for name in ("hotel", "train", "taxi")
-    ]
+    names = ("hotel", "train", "taxi")
+    area = {"description": "area", "is_categorical": False}
+    services = [kit.service(name, [{"name": f"{name}-area", **area}]) for name in names]
 
     def dialogue(name, *touched):
-        frames = [
-            {
-                "service": one["service_name"],
-                "slots": [],
-                "actions": [],
-                "state": {
-                    "active_intent": "NONE",
-                    "requested_slots": [],
-                    "slot_values": {f"{one['service_name']}-area": ["north"]} if one["service_name"] in touched else {},
-                },
-            }
-            for one in services
-        ]
-        turns = [{"speaker": "USER", "turn_id": "0", "utterance": "North.", "frames": frames}]
-        return {"dialogue_id": name, "services": list(touched), "turns": turns}
+        values = {one: {f"{one}-area": ["north"]} if one in touched else {} for one in names}
+        turn = kit.turn("USER", "North.", *(kit.frame(one, state=kit.state(**values[one])) for one in names))
+        return {"dialogue_id": name, "services": list(touched), "turns": [{**turn, "turn_id": "0"}]}
 
     root = tmp_path / "mw"
     of_splits = {

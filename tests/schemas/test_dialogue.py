@@ -1,7 +1,9 @@
 import copy
 import json
 
+import kit
 import pytest
+from kit import act, frame, span, state, turn
 
 from parapet.schemas import dialogue, layout
 from parapet.schemas.errors import InputError
@@ -12,46 +14,31 @@ SERVICES = {
         "Taxi_1", "Get a taxi", [Slot("to", "Where to"), Slot("fare", "How much")], [Intent("GetTaxi", "Call one")]
     )
 }
-RAW = {
-    "dialogue_id": "1_00000",
-    "services": ["Taxi_1"],
-    "turns": [
-        {
-            "speaker": "USER",
-            "utterance": "A taxi to Rome please",
-            "frames": [
-                {
-                    "service": "Taxi_1",
-                    "slots": [{"slot": "to", "start": 10, "exclusive_end": 14}],
-                    "actions": [
-                        {
-                            "act": "INFORM_INTENT",
-                            "slot": "intent",
-                            "values": ["GetTaxi"],
-                            "canonical_values": ["GetTaxi"],
-                        },
-                        {"act": "INFORM", "slot": "to", "values": ["Rome"], "canonical_values": ["Rome"]},
-                        {"act": "THANK_YOU", "slot": "", "values": []},
-                    ],
-                    "state": {"active_intent": "GetTaxi", "requested_slots": ["fare"], "slot_values": {"to": ["Rome"]}},
-                }
-            ],
-        },
-        {
-            "speaker": "SYSTEM",
-            "utterance": "That makes 30.",
-            "frames": [
-                {
-                    "service": "Taxi_1",
-                    "slots": [],
-                    "actions": [{"act": "INFORM_COUNT", "slot": "count", "values": ["1"], "canonical_values": ["1"]}],
-                    "service_call": {"method": "GetTaxi", "parameters": {"to": "Rome"}},
-                    "service_results": [{"to": "Rome", "fare": "30"}],
-                }
-            ],
-        },
-    ],
-}
+RAW = kit.dialogue(
+    "1_00000",
+    turn(
+        "USER",
+        "A taxi to Rome please",
+        frame(
+            "Taxi_1",
+            act("INFORM_INTENT", "intent", "GetTaxi"),
+            act("INFORM", "to", "Rome"),
+            act("THANK_YOU"),
+            slots=[span("to", "A taxi to Rome please", "Rome")],
+            state=state("GetTaxi", ["fare"], to=["Rome"]),
+        ),
+    ),
+    turn(
+        "SYSTEM",
+        "That makes 30.",
+        frame(
+            "Taxi_1",
+            act("INFORM_COUNT", "count", "1"),
+            service_call={"method": "GetTaxi", "parameters": {"to": "Rome"}},
+            service_results=[{"to": "Rome", "fare": "30"}],
+        ),
+    ),
+)
 
 
 def changed(place, value):

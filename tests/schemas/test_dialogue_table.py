@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import intent, service, slot
 
 from parapet.schemas.dialogue_table import (
     DIALOGUES,
@@ -72,21 +73,7 @@ def test_any_dialogues_come_back(dialogues):
     assert dialogue_file(rows[::-1]) == data
 
 
-SERVICE = {
-    "service_name": "A_1",
-    "description": "Ä",
-    "slots": [{"name": "city", "description": "", "is_categorical": True, "possible_values": ["x"]}],
-    "intents": [
-        {
-            "name": "Find",
-            "description": "",
-            "is_transactional": False,
-            "required_slots": ["city"],
-            "optional_slots": {"z": "1", "a": "dontcare"},
-            "result_slots": [],
-        }
-    ],
-}
+SERVICE = service("A_1", [slot("city", "", "x")], [intent("Find", "", "city", z="1", a="dontcare")], "Ä")
 
 
 def test_a_service_in_the_published_order_needs_no_source_json():

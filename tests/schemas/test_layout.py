@@ -3,28 +3,19 @@ import json
 import sys
 from pathlib import Path
 
+import kit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import write
+from kit import intent, slot, write
 
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
 
 
 def service(name="Taxi_1", description="Get a taxi", **more):
-    slots = [{"name": "to", "description": "Where to", "is_categorical": False, "possible_values": []}]
-    intents = [
-        {
-            "name": "GetTaxi",
-            "description": "Call one",
-            "is_transactional": True,
-            "required_slots": ["to"],
-            "optional_slots": {},
-            "result_slots": ["to"],
-        }
-    ]
-    return {"service_name": name, "description": description, "slots": slots, "intents": intents, **more}
+    made = [intent("GetTaxi", "Call one", "to", transactional=True, results=["to"])]
+    return {**kit.service(name, [slot("to", "Where to")], made, description), **more}
 
 
 def refusal(root):

@@ -4,30 +4,19 @@ import copy
 import json
 
 import pytest
+from kit import intent, service, slot
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.json_schemas import FOLDER, RECORDS, json_schema
 from parapet.schemas.rows import DISPOSITIONS, RESPONSES, audit_table
 from parapet.schemas.service import FIELD, parse_service
 
-RAW = {
-    "service_name": "Hotels_1",
-    "description": "Find and book hotels",
-    "slots": [
-        {"name": "city", "description": "Where", "is_categorical": False, "possible_values": []},
-        {"name": "stars", "description": "How good", "is_categorical": True, "possible_values": ["1", "2"]},
-    ],
-    "intents": [
-        {
-            "name": "FindHotel",
-            "description": "Look for a hotel",
-            "is_transactional": False,
-            "required_slots": ["city"],
-            "optional_slots": {"stars": "dontcare"},
-            "result_slots": ["city", "stars"],
-        }
-    ],
-}
+RAW = service(
+    "Hotels_1",
+    [slot("city", "Where"), slot("stars", "How good", "1", "2")],
+    [intent("FindHotel", "Look for a hotel", "city", results=["city", "stars"], stars="dontcare")],
+    "Find and book hotels",
+)
 
 
 def changed(path, value):

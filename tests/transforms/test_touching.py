@@ -2,10 +2,12 @@
 
 import json
 
+import kit
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import frame, state, turn
 from multiwoz_corpus import DOMAINS, dialogue
 
 from parapet.schemas.dialogue import Dialogue
@@ -22,30 +24,19 @@ from parapet.transforms.perturbation.corpora import (
 )
 
 SERVICES = {name: Service(name, "", [], []) for name in ("A_1", "B_1", "C")}
-NOTHING = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
-
-
-def frame(name, **more):
-    return {"service": name, "slots": [], "actions": [], **more}
 
 
 def idle(name):
-    return stated(name)
+    return frame(name, state=state())
 
 
 def stated(name, **more):
-    return frame(name, state={**NOTHING, **more})
+    return frame(name, state={**state(), **more})
 
 
 def typed(services, *turns):
-    raw = {
-        "dialogue_id": "1",
-        "services": services,
-        "turns": [
-            {"speaker": "SYSTEM" if i % 2 else "USER", "utterance": "Hm.", "frames": frames}
-            for i, frames in enumerate(turns)
-        ],
-    }
+    raw = kit.dialogue("1", *(turn("SYSTEM" if i % 2 else "USER", "Hm.", *frames) for i, frames in enumerate(turns)))
+    raw["services"] = services
     return raw, msgspec.convert(raw, Dialogue)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import service, slot, state, turn
 
 import parapet
 from benchmarks.evaluate_reference import evaluate, frame_metrics, match
@@ -44,16 +45,7 @@ def test_equals_the_official_scoring(real_data, name):
         assert metrics[key] == pytest.approx({name: value for name, value in of.items() if value != "NA"}, abs=1e-12)
 
 
-SERVICE = {
-    "service_name": "Cafes_1",
-    "description": "Cafes",
-    "slots": [
-        {"name": "kind", "description": "", "is_categorical": True, "possible_values": ["tea", "coffee"]},
-        {"name": "time", "description": "", "is_categorical": False, "possible_values": []},
-        {"name": "street", "description": "", "is_categorical": False, "possible_values": []},
-    ],
-    "intents": [],
-}
+SERVICE = service("Cafes_1", [slot("kind", "", "tea", "coffee"), slot("time"), slot("street")], (), "Cafes")
 VALUES = st.lists(
     st.sampled_from(["tea", "coffee", "6 pm", "6:00 pm", "Rue É.", "", "PM 6", "十"]), min_size=1, max_size=3
 )
@@ -184,8 +176,8 @@ def test_intervals_across_turns_are_of_the_products():
 def scores_of(places, values, across_turn=False):
     """Scores of frames at (dialogue, turn, frame)."""
     by_dialogue = {}
-    for (name, turn, position), value in zip(places, values.tolist(), strict=True):
-        one = Scored(name, turn, position, f"Cafes_{position}", "", (value,) * len(METRICS), (), ("", ""))
+    for (name, at, position), value in zip(places, values.tolist(), strict=True):
+        one = Scored(name, at, position, f"Cafes_{position}", "", (value,) * len(METRICS), (), ("", ""))
         by_dialogue.setdefault(name, []).append(one)
     return Scores("v", list(by_dialogue.values()), {}, frozenset(), {}, {}, across_turn)
 
@@ -200,9 +192,9 @@ def test_weighted_sums_are_exact():
 
 
 def test_official_mode_counts_what_it_passes_over():
-    user = {"speaker": "USER", "utterance": "tea", "frames": [{"service": "Cafes_1", "state": _state(kind=["tea"])}]}
-    odd = {**user, "frames": [{"service": "Cafes_1", "state": _state(kind=["tea"], colour=["red"])}]}
-    system = {"speaker": "SYSTEM", "utterance": "ok", "frames": []}
+    user = turn("USER", "tea", {"service": "Cafes_1", "state": state("Find", kind=["tea"])})
+    odd = {**user, "frames": [{"service": "Cafes_1", "state": state("Find", kind=["tea"], colour=["red"])}]}
+    system = turn("SYSTEM", "ok")
     reference = _parsed({"dialogue_id": "1", "turns": [user, system, user]}, {"dialogue_id": "2", "turns": [user]})
     predicted = {one.dialogue_id: one for one in _parsed({"dialogue_id": "1", "turns": [odd]})}
     found = frames.PassedOver()
@@ -211,10 +203,6 @@ def test_official_mode_counts_what_it_passes_over():
     assert [len(of) for of in scored] == [1]
     assert scored[0][0].values[METRICS.index("joint_goal_accuracy")] == 1.0
     assert (found.missing_dialogues, found.missing_turns, found.unknown_slots) == (1, 2, 1)
-
-
-def _state(**values):
-    return {"active_intent": "Find", "requested_slots": [], "slot_values": values}
 
 
 def _parsed(*dialogues):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import kit
 import msgspec
 import multiwoz_corpus
 import pytest
@@ -93,9 +94,8 @@ def test_as_many_as_are_found(rows, wanted):
 
 def turn(text, spans, acts):
     slots = [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans]
-    actions = [{"act": "INFORM", "slot": slot, "values": [value]} for slot, value in acts]
-    frame = {"service": "Inns_1", "slots": slots, "actions": actions}
-    return msgspec.convert({"speaker": "SYSTEM", "utterance": text, "frames": [frame]}, Turn)
+    actions = [kit.act("INFORM", slot, value) for slot, value in acts]
+    return msgspec.convert(kit.turn("SYSTEM", text, kit.frame("Inns_1", *actions, slots=slots)), Turn)
 
 
 def test_idle_services_are_in_no_belief():

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import kit
 import pyarrow.parquet as pq
 import pytest
 from kit import write
@@ -158,24 +159,15 @@ def intents(root):
 def test_intents_of_turns_with_several_frames(tmp_path, fails):
     """A prediction of a turn is of the service that the user turns to; with services each frame counts."""
 
-    def state(service, intent, *acts):
-        actions = [{"act": act, "slot": "", "values": []} for act in acts]
-        values = {"active_intent": intent, "requested_slots": [], "slot_values": {}}
-        return {"service": service, "slots": [], "actions": actions, "state": values}
+    def said(service, intent, *acts):
+        return kit.frame(service, *map(kit.act, acts), state=kit.state(intent))
 
     services = [
-        {"service_name": name, "description": "d", "slots": [],
-         "intents": [{"name": intent, "description": "i", "is_transactional": False,
-                      "required_slots": [], "optional_slots": {}} for intent in ("Find", "Book")]}
-        for name in ("A_1", "B_1")
-    ]  # fmt: skip
-    frames = [[state("A_1", "Find", "INFORM_INTENT")], [state("A_1", "Find"), state("B_1", "Book", "INFORM_INTENT")]]
-    turns = [{"speaker": "USER", "utterance": f"turn {i}", "frames": of} for i, of in enumerate(frames)]
-    place = tmp_path / "corpus" / "test"
-    place.mkdir(parents=True)
-    (place / "schema.json").write_text(json.dumps(services))
-    dialogue = {"dialogue_id": "1", "services": ["A_1", "B_1"], "turns": turns}
-    (place / "dialogues_001.json").write_text(json.dumps([dialogue]))
+        kit.service(name, [], [kit.intent("Find", "i"), kit.intent("Book", "i")], "d") for name in ("A_1", "B_1")
+    ]
+    first = kit.turn("USER", "turn 0", said("A_1", "Find", "INFORM_INTENT"))
+    second = kit.turn("USER", "turn 1", said("A_1", "Find"), said("B_1", "Book", "INFORM_INTENT"))
+    kit.corpus(tmp_path / "corpus", services, test=[kit.dialogue("1", first, second)])
     row = lambda turn, predicted, **more: {"dialogue_id": "1", "turn": turn, "predicted": predicted, **more}  # noqa: E731
     corpus = ["--reference", tmp_path / "corpus"]
     of_turns = write(tmp_path / "turns.jsonl", [row(0, "Find"), row(1, "Book")])

@@ -3,9 +3,10 @@
 import copy
 import json
 
+import kit
 import pyarrow.parquet as pq
 import pytest
-from kit import files_of, refused
+from kit import act, dialogue, files_of, frame, intent, refused, service, slot, span, state, turn
 
 from parapet.evaluation.models.classifier import ACTS, load, read_turns
 from parapet.local_mturk.server import LocalMTurk
@@ -16,81 +17,46 @@ from parapet.pipelines.train import run as train
 
 HOSTILE = "</textarea><script>alert(1)</script> =HYPERLINK(1) | `x` \u202e\U0001f600"
 SCHEMA = [
-    {
-        "service_name": "Food_1",
-        "description": "places to eat",
-        "slots": [
-            {"name": name, "description": name, "is_categorical": name == "party", "possible_values": values}
-            for name, values in (("city", []), ("time", []), ("party", ["2", "3"]))
-        ],
-        "intents": [
-            {
-                "name": "FindFood",
-                "description": "find food",
-                "is_transactional": False,
-                "required_slots": [],
-                "optional_slots": {},
-            }
-        ],
-    }
+    service(
+        "Food_1",
+        [slot("city", "city"), slot("time", "time"), slot("party", "party", "2", "3")],
+        [intent("FindFood", "find food")],
+        "places to eat",
+    )
 ]
 
 
-def user(text, acts, state):
+def user(text, *acts, **values):
     """A user turn; slots but ``party`` have spans."""
-    slots = [
-        {"slot": slot, "start": text.index(value), "exclusive_end": text.index(value) + len(value)}
-        for _, slot, value in acts
-        if slot in ("city", "time")
-    ]
-    actions = [{"act": act, "slot": slot, "values": [value] if value else []} for act, slot, value in acts]
-    frame = {
-        "service": "Food_1",
-        "slots": slots,
-        "actions": actions,
-        "state": {"active_intent": "FindFood", "requested_slots": [], "slot_values": state},
-    }
-    return {"speaker": "USER", "utterance": text, "frames": [frame]}
-
-
-def system(text):
-    return {"speaker": "SYSTEM", "utterance": text, "frames": []}
+    slots = [span(one["slot"], text, *one["values"]) for one in acts if one["slot"] in ("city", "time")]
+    return turn("USER", text, frame("Food_1", *acts, slots=slots, state=state("FindFood", **values)))
 
 
 def dialogues():
     """Two dialogues of three and one user turns."""
+    all_three = {"city": ["San Jose"], "time": ["5:30 pm"], "party": ["2"]}
     one = [
-        user("Food in San Jose, please.", [("INFORM", "city", "San Jose")], {"city": ["San Jose"]}),
-        system(f"When? {HOSTILE}"),
-        user(
-            "At 5:30 pm for 2 people.",
-            [("INFORM", "time", "5:30 pm"), ("INFORM", "party", "2")],
-            {"city": ["San Jose"], "time": ["5:30 pm"], "party": ["2"]},
-        ),
-        system("Fine."),
-        user("Thanks a lot.", [("THANK_YOU", "", "")], {"city": ["San Jose"], "time": ["5:30 pm"], "party": ["2"]}),
+        user("Food in San Jose, please.", act("INFORM", "city", "San Jose"), city=["San Jose"]),
+        turn("SYSTEM", f"When? {HOSTILE}"),
+        user("At 5:30 pm for 2 people.", act("INFORM", "time", "5:30 pm"), act("INFORM", "party", "2"), **all_three),
+        turn("SYSTEM", "Fine."),
+        user("Thanks a lot.", act("THANK_YOU"), **all_three),
     ]
-    other = [user("Food in Oslo, please.", [("INFORM", "city", "Oslo")], {"city": ["Oslo"]})]
-    return [
-        {"dialogue_id": "1_00000", "services": ["Food_1"], "turns": one},
-        {"dialogue_id": "1_00001", "services": ["Food_1"], "turns": other},
-    ]
+    other = user("Food in Oslo, please.", act("INFORM", "city", "Oslo"), city=["Oslo"])
+    return [dialogue("1_00000", *one), dialogue("1_00001", other)]
 
 
 def write(root, found):
-    for path, content in (("schema.json", SCHEMA), ("dialogues_001.json", found)):
-        (root / "test").mkdir(parents=True, exist_ok=True)
-        (root / "test" / path).write_text(json.dumps(content))
-    return root
+    return kit.corpus(root, SCHEMA, test=found)
 
 
 def said(*utterances):
     """The dialogues with other user turns, in order; without their spans."""
     found = dialogues()
-    turns = [turn for dialogue in found for turn in dialogue["turns"] if turn["speaker"] == "USER"]
-    for turn, utterance in zip(turns, utterances, strict=True):
-        turn["utterance"] = utterance
-        turn["frames"][0]["slots"] = []
+    turns = [one for dialogue in found for one in dialogue["turns"] if one["speaker"] == "USER"]
+    for one, utterance in zip(turns, utterances, strict=True):
+        one["utterance"] = utterance
+        one["frames"][0]["slots"] = []
     return found
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import intent, service, slot
 
 from parapet.schemas.service import parse_service
 from parapet.transforms.reports.text import Convention, Conventions
@@ -13,25 +14,9 @@ from parapet.transforms.variants.matching import by_position
 
 
 def service_of(slots, intents):
-    return {
-        "service_name": "Shop_1",
-        "description": "Sells things",
-        "slots": [
-            {"name": name, "description": f"The {name}", "is_categorical": False, "possible_values": []}
-            for name in slots
-        ],
-        "intents": [
-            {
-                "name": name,
-                "description": "",
-                "is_transactional": True,
-                "required_slots": slots[:1],
-                "optional_slots": dict.fromkeys(slots[1:], "dontcare"),
-                "result_slots": slots,
-            }
-            for name in intents
-        ],
-    }
+    optional = dict.fromkeys(slots[1:], "dontcare")
+    made = [intent(name, "", *slots[:1], transactional=True, results=slots, **optional) for name in intents]
+    return service("Shop_1", [slot(name, f"The {name}") for name in slots], made, "Sells things")
 
 
 def corruption_of(raw, operation, rates, seed="0"):
@@ -79,8 +64,8 @@ def test_names_keep_the_convention(operation):
     conventions = Conventions(Convention.DOMAIN_SLOT, Convention.SNAKE)
     vocabulary = vocabulary_of([parse_service(raw)], conventions)
     found, changes = corrupted(raw, Corruption(operation, Rates(1, 1), "0", vocabulary, conventions))
-    for slot in found["slots"]:
-        domain, _, rest = slot["name"].partition("-")
+    for one in found["slots"]:
+        domain, _, rest = one["name"].partition("-")
         assert domain == "hotel"
         assert len(rest.split("_")) == 2
         assert set(rest.split("_")) <= set(vocabulary.slots)

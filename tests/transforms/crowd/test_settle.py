@@ -8,6 +8,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import intent, service, slot
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
@@ -18,24 +19,12 @@ from parapet.transforms.variants.distance import Method
 
 settle_service = partial(settle_with, conventions=Conventions(), method=Method())
 
-SERVICE = {
-    "service_name": "Parks_1",
-    "description": "Find green places in a town",
-    "slots": [
-        {"name": "park_name", "description": "Name of the park", "is_categorical": False, "possible_values": []},
-        {"name": "city", "description": "City where the park lies", "is_categorical": False, "possible_values": []},
-    ],
-    "intents": [
-        {
-            "name": "FindPark",
-            "description": "Look for a park in a city",
-            "is_transactional": False,
-            "required_slots": ["city"],
-            "optional_slots": {"park_name": "dontcare"},
-            "result_slots": ["park_name", "city"],
-        }
-    ],
-}
+SERVICE = service(
+    "Parks_1",
+    [slot("park_name", "Name of the park"), slot("city", "City where the park lies")],
+    [intent("FindPark", "Look for a park in a city", "city", results=["park_name", "city"], park_name="dontcare")],
+    "Find green places in a town",
+)
 
 NAMES = {
     "intent_0": ["SearchParks", "LocatePark", "DiscoverGreenery", "GetParkList", "SeekGreenSpace"],

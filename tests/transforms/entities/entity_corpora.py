@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
+import kit
 import msgspec
+from kit import act, span
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.transforms.perturbations.entities.choosing import Sources
@@ -38,33 +40,20 @@ TRAINING = training_of(["I want to go to Rome at 7 pm", "A table in Port Alder",
 
 def action(slot: str, *pairs: tuple[str, str]) -> dict[str, Any]:
     """An action with (value, canonical form) pairs."""
-    values, canonical = ([pair[i] for pair in pairs] for i in (0, 1))
-    return {"act": "INFORM", "slot": slot, "values": values, "canonical_values": canonical}
+    return act("INFORM", slot, *(said for said, _ in pairs), canonical_values=[meant for _, meant in pairs])
 
 
 def turn(
     speaker: str, utterance: str, spans: dict[str, str] | None = None, *actions: dict[str, Any], **frame: Any
 ) -> dict[str, Any]:
     """A turn with one frame; ``spans`` has a slot for each text that stands in the utterance, where it first does."""
-    slots = [
-        {"slot": slot, "start": utterance.index(text), "exclusive_end": utterance.index(text) + len(text)}
-        for text, slot in (spans or {}).items()
-    ]
-    return {
-        "speaker": speaker,
-        "utterance": utterance,
-        "frames": [{"service": SERVICE, "slots": slots, "actions": list(actions), **frame}],
-    }
-
-
-def state(**values: list[str]) -> dict[str, Any]:
-    """A state with these slots."""
-    return {"active_intent": "NONE", "requested_slots": [], "slot_values": values}
+    slots = [span(slot, utterance, text) for text, slot in (spans or {}).items()]
+    return kit.turn(speaker, utterance, kit.frame(SERVICE, *actions, slots=slots, **frame))
 
 
 def dialogue(*turns: dict[str, Any], name: str = "1_00000") -> dict[str, Any]:
     """A dialogue as a file has it."""
-    return {"dialogue_id": name, "services": [SERVICE], "turns": list(turns)}
+    return kit.dialogue(name, *turns)
 
 
 def replace(

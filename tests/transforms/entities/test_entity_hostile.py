@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from entity_corpora import KINDS, SERVICE, action, dialogue, replace, state, turn
+from entity_corpora import KINDS, SERVICE, action, dialogue, replace, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH
+from kit import THOROUGH, state
 
 from parapet.schemas.dialogue import typed
 from parapet.schemas.errors import InputError

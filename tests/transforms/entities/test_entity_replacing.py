@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from entity_corpora import TRAINING, action, dialogue, replace, spans_of, state, turn
+from entity_corpora import TRAINING, action, dialogue, replace, spans_of, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import state
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities.choosing import Sources

@@ -4,6 +4,7 @@ import copy
 from collections import Counter
 from itertools import pairwise
 
+import kit
 import msgspec
 import pytest
 from hypothesis import given
@@ -26,17 +27,15 @@ from parapet.transforms.perturbations.ood.plan import (
 from parapet.transforms.perturbations.ood.pool import utterance_of
 from parapet.transforms.running.seeding import stable_hash
 
-STATE = {"active_intent": "Find", "requested_slots": ["price"], "slot_values": {"city": ["Ulm"]}, "note": 1}
+STATE = {**kit.state("Find", ["price"], city=["Ulm"]), "note": 1}
 
 
 def dialogue(speakers, services=("Bars_1",)):
     turns = []
     for i, speaker in enumerate(speakers):
-        frame = {"service": services[0], "slots": [], "actions": [{"act": "X", "slot": "", "values": []}]}
-        if speaker == "U":
-            frame["state"] = copy.deepcopy(STATE)
-        name = "USER" if speaker == "U" else "SYSTEM"
-        turns.append({"speaker": name, "utterance": f"{speaker}{i}", "frames": [frame]})
+        more = {"state": copy.deepcopy(STATE)} if speaker == "U" else {}
+        frame = kit.frame(services[0], kit.act("X"), **more)
+        turns.append(kit.turn("USER" if speaker == "U" else "SYSTEM", f"{speaker}{i}", frame))
     return {"dialogue_id": "d", "services": list(services), "turns": turns, "extra": "kept"}
 
 

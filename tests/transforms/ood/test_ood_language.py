@@ -3,8 +3,10 @@
 import re
 from collections import Counter
 
+import kit
 import msgspec
 import pytest
+from kit import act, frame, state
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.layout import read_root
@@ -52,14 +54,8 @@ def saying(text, domain, slots=()):
 
 
 def dialogue(text, domain, actions=(), values=None):
-    frame = {
-        "service": f"{domain}_1",
-        "slots": [],
-        "actions": [{"act": act, "slot": slot, "values": []} for act, slot in actions],
-        "state": {"active_intent": f"Find{domain}", "requested_slots": [], "slot_values": values or {}},
-    }
-    turn = {"speaker": "USER", "utterance": text, "frames": [frame]}
-    return msgspec.convert({"dialogue_id": "1", "services": [f"{domain}_1"], "turns": [turn]}, Dialogue)
+    made = frame(f"{domain}_1", *(act(*one) for one in actions), state=state(f"Find{domain}", **values or {}))
+    return msgspec.convert(kit.dialogue("1", kit.turn("USER", text, made)), Dialogue)
 
 
 def languages_of(turns, schemas):

@@ -2,6 +2,7 @@
 
 import copy
 
+import kit
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -29,12 +30,11 @@ UTTERANCE = "At 7:30 pm, in San Jose please."
 
 
 def span(utterance, value, slot="s", **more):
-    start = utterance.index(value)
-    return {"slot": slot, "start": start, "exclusive_end": start + len(value), **more}
+    return kit.span(slot, utterance, value, **more)
 
 
 def turn_of(utterance, *frames):
-    return {"speaker": "USER", "utterance": utterance, "frames": list(frames), "mine": {"kept": [1, None]}}
+    return {**kit.turn("USER", utterance, *frames), "mine": {"kept": [1, None]}}
 
 
 def typed(raw, position=4):
@@ -53,12 +53,12 @@ def heard(raw, words, form="heard"):
 
 RAW = turn_of(
     UTTERANCE,
-    {
-        "service": "Restaurants_2",
-        "slots": [span(UTTERANCE, "7:30 pm", "time"), span(UTTERANCE, "San Jose", "city")],
-        "state": {"active_intent": "Find", "requested_slots": [], "slot_values": {"time": ["7:30 pm"]}},
-        "actions": [{"act": "INFORM", "slot": "time", "values": ["7:30 pm"], "canonical_values": ["19:30"]}],
-    },
+    kit.frame(
+        "Restaurants_2",
+        kit.act("INFORM", "time", "7:30 pm", canonical_values=["19:30"]),
+        slots=[span(UTTERANCE, "7:30 pm", "time"), span(UTTERANCE, "San Jose", "city")],
+        state=kit.state("Find", time=["7:30 pm"]),
+    ),
 )
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_span_stays():
     copied = {"slot": "city", "copy_from": "hotel-city", "value": ["san jose"], "mine": 1}
     raw = turn_of(
         UTTERANCE,
-        {"service": "A", "state": {"active_intent": "x", "requested_slots": [], "slot_values": {}}},
+        {"service": "A", "state": kit.state("x")},
         {"service": "B", "slots": [copied, span(UTTERANCE, "7:30 pm", mine=[1]), {"slot": "half", "start": 3}]},
         {"service": "C", "slots": []},
     )

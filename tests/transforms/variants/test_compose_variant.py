@@ -1,34 +1,25 @@
 import copy
 
+from kit import intent, service, slot
+
 from parapet.schemas.layout import read_schema_file
 from parapet.schemas.service import elements_of
 from parapet.transforms.variants.matching import compose_variant
 
 RAW = {
     "owner": "someone",
-    "service_name": "Taxi_1",
-    "description": "Get a taxi",
-    "slots": [
-        {"description": "Where to", "name": "to", "is_categorical": False, "possible_values": []},
-        {
-            "name": "fare",
-            "description": "How much",
-            "is_categorical": True,
-            "possible_values": ["1", "2"],
-            "unit": "EUR",
-        },
-    ],
-    "intents": [
-        {
-            "name": "GetTaxi",
-            "description": "Call one",
-            "is_transactional": True,
-            "required_slots": ["to"],
-            "optional_slots": {"fare": "dontcare"},
-            "result_slots": ["fare", "to"],
-        },
-        {"name": "Wait", "description": "Stay", "is_transactional": False, "required_slots": [], "optional_slots": {}},
-    ],
+    **service(
+        "Taxi_1",
+        [
+            {"description": "Where to", "name": "to", "is_categorical": False, "possible_values": []},
+            {**slot("fare", "How much", "1", "2"), "unit": "EUR"},
+        ],
+        [
+            intent("GetTaxi", "Call one", "to", transactional=True, results=["fare", "to"], fare="dontcare"),
+            {key: value for key, value in intent("Wait", "Stay").items() if key != "result_slots"},
+        ],
+        "Get a taxi",
+    ),
 }
 NAMES = {"slot_0": "fare", "slot_1": "price", "intent_0": "OrderCab", "intent_1": "Hold"}
 DESCRIPTIONS = {

@@ -3,6 +3,8 @@
 import copy
 from typing import Any
 
+from kit import act, dialogue, frame, state, turn
+
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.variants.matching import Names
 
@@ -24,70 +26,46 @@ TAXI_NAMES = Names(
 BUS_NAMES = Names("Bus_11", {"GetBus": "BuySeat"}, {"to": "goal", "count": "seats"})
 NAMES = {"Taxi_1": TAXI_NAMES, "Bus_1": BUS_NAMES}
 
-DIALOGUE: dict[str, Any] = {
-    "dialogue_id": "1_00000",
-    "services": ["Taxi_1", "Bus_1"],
-    "turns": [
-        {
-            "speaker": "USER",
-            "utterance": "A shared taxi from Rome to from",
-            "frames": [
-                {
-                    "service": "Taxi_1",
-                    "slots": [{"slot": "from", "start": 19, "exclusive_end": 23}],
-                    "actions": [
-                        {
-                            "act": "INFORM_INTENT",
-                            "slot": "intent",
-                            "values": ["GetTaxi"],
-                            "canonical_values": ["GetTaxi"],
-                        },
-                        {"act": "INFORM", "slot": "to", "values": ["from"], "canonical_values": ["from"]},
-                        {"act": "REQUEST", "slot": "shared", "values": []},
-                        {"act": "THANK_YOU", "slot": "", "values": []},
-                    ],
-                    "state": {
-                        "active_intent": "GetTaxi",
-                        "requested_slots": ["shared", "to"],
-                        "slot_values": {"from": ["Rome"], "intent": ["work"], "to": ["from", "To"]},
-                    },
-                }
-            ],
-        },
-        {
-            "speaker": "SYSTEM",
-            "utterance": "2 of them",
-            "frames": [
-                {
-                    "service": "Taxi_1",
-                    "slots": [],
-                    "actions": [
-                        {"act": "INFORM_COUNT", "slot": "count", "values": ["2"], "canonical_values": ["2"]},
-                        {"act": "OFFER_INTENT", "slot": "intent", "values": ["FindTaxi"], "canonical_values": []},
-                    ],
-                    "service_call": {"method": "FindTaxi", "parameters": {"from": "Rome", "to": "from"}},
-                    "service_results": [
-                        {"from": "Rome", "to": "from"},
-                        {"to": "from", "from": "Rome", "shared": "yes"},
-                    ],
-                },
-                {
-                    "service": "Bus_1",
-                    "slots": [{"slot": "to", "copy_from": "to", "value": ["from"]}],
-                    "actions": [{"act": "INFORM", "slot": "count", "values": ["1"]}],
-                    "state": {"active_intent": "NONE", "requested_slots": [], "slot_values": {}},
-                },
-            ],
-        },
-    ],
-}
+DIALOGUE: dict[str, Any] = dialogue(
+    "1_00000",
+    turn(
+        "USER",
+        "A shared taxi from Rome to from",
+        frame(
+            "Taxi_1",
+            act("INFORM_INTENT", "intent", "GetTaxi"),
+            act("INFORM", "to", "from"),
+            act("REQUEST", "shared"),
+            act("THANK_YOU"),
+            slots=[{"slot": "from", "start": 19, "exclusive_end": 23}],
+            state=state("GetTaxi", ["shared", "to"], **{"from": ["Rome"], "intent": ["work"], "to": ["from", "To"]}),
+        ),
+    ),
+    turn(
+        "SYSTEM",
+        "2 of them",
+        frame(
+            "Taxi_1",
+            act("INFORM_COUNT", "count", "2"),
+            act("OFFER_INTENT", "intent", "FindTaxi", canonical_values=[]),
+            service_call={"method": "FindTaxi", "parameters": {"from": "Rome", "to": "from"}},
+            service_results=[{"from": "Rome", "to": "from"}, {"to": "from", "from": "Rome", "shared": "yes"}],
+        ),
+        frame(
+            "Bus_1",
+            {"act": "INFORM", "slot": "count", "values": ["1"]},
+            slots=[{"slot": "to", "copy_from": "to", "value": ["from"]}],
+            state=state(),
+        ),
+    ),
+)
 
 
 def changed(way: list[Any], value: Any) -> dict[str, Any]:
     """The dialogue with another value at a place."""
-    dialogue = copy.deepcopy(DIALOGUE)
-    at: Any = dialogue
+    raw = copy.deepcopy(DIALOGUE)
+    at: Any = raw
     for step in way[:-1]:
         at = at[step]
     at[way[-1]] = value
-    return dialogue
+    return raw
