@@ -47,16 +47,11 @@ def wrong(dialogues: Sequence[Any], seed: int, share: float = 0.3) -> list[dict[
 PREDICTIONS = wrong(DIALOGUES, 1)
 
 
-def lines_of(dialogues: Sequence[Any]) -> list[dict[str, Any]]:
-    """The same, a dict for each frame of a user turn; lines have no slot tagging of their own unless it is given."""
+def lines_of(dialogues: Sequence[Any], *keys: str) -> list[dict[str, Any]]:
+    """The same, a dict for each frame of a user turn: with its state and its spans, or with some keys of it."""
     return [
-        {
-            "dialogue_id": dialogue["dialogue_id"],
-            "turn": i,
-            "service": frame["service"],
-            "state": frame["state"],
-            "slots": frame["slots"],
-        }
+        {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"]}
+        | {key: frame[key] for key in keys or ("state", "slots")}
         for dialogue in dialogues
         for i, turn in enumerate(dialogue["turns"])
         if turn["speaker"] == "USER"

@@ -11,7 +11,7 @@ import zlib
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from kit import refused
+from kit import refused, rows_of
 
 from parapet.pipelines.main import main
 
@@ -300,8 +300,9 @@ def test_bad_services_are_left_out_and_told(tmp_path, table):
 
 
 def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path, sample, capsys):
-    with (sample / "crowd/truth.csv").open(newline="", encoding="utf-8") as handle:
-        known = [f"{r['AssignmentId']}:{r['field']}" for r in csv.DictReader(handle) if r["label"] == "genuine"][:2]
+    known = [
+        f"{r['AssignmentId']}:{r['field']}" for r in rows_of(sample / "crowd/truth.csv") if r["label"] == "genuine"
+    ][:2]
     rows = [f"{known[0]},reject,,mine,me", "3NONE:slot_0,accept,,,me", f"{known[1]},perhaps,,,me"]
     sheet = "\n".join(["response_id,decision,text,reason,reviewer", *rows])
     (tmp_path / "decisions.csv").write_text(sheet + "\n")

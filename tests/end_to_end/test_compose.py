@@ -6,9 +6,8 @@ import os
 import re
 from collections import Counter, defaultdict
 
-import pyarrow.parquet as pq
 import pytest
-from kit import files_of
+from kit import files_of, intent, rows_of, write
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -37,17 +36,16 @@ def composed(tmp_path_factory, sample, csvs, crowd):
     return out
 
 
-def rows_of(out):
-    return pq.read_table(out / "responses.parquet").to_pylist()
+def answers_of(out):
+    return rows_of(out / "responses.parquet")
 
 
 def truth_of(crowd):
-    with (crowd / "truth.csv").open(newline="", encoding="utf-8") as handle:
-        return {f"{row['AssignmentId']}:{row['field']}": row for row in csv.DictReader(handle)}
+    return {f"{row['AssignmentId']}:{row['field']}": row for row in rows_of(crowd / "truth.csv")}
 
 
 def test_every_answer_ends_once_and_where_it_belongs(composed, crowd):
-    truth, rows = truth_of(crowd), rows_of(composed)
+    truth, rows = truth_of(crowd), answers_of(composed)
     assert Counter(row["response_id"] for row in rows) == Counter(list(truth))
     fate = defaultdict(Counter)
     for row in rows:
@@ -64,7 +62,7 @@ def test_every_answer_ends_once_and_where_it_belongs(composed, crowd):
 def test_variants_are_named_ranked_and_referenced_right(composed, sample):
     from parapet.transforms.variants.distance import Method
 
-    rows = {(r["element_id"], r["field"], r["variant"]): r for r in rows_of(composed) if r["variant"]}
+    rows = {(r["element_id"], r["field"], r["variant"]): r for r in answers_of(composed) if r["variant"]}
     method, seen = Method(), 0
     for split in layout.read_root(sample):
         order = [name for name in (s.service_name for s in split.services) if name != "Museums_1"]
@@ -101,8 +99,9 @@ def test_variants_are_named_ranked_and_referenced_right(composed, sample):
 
 
 def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed):
-    with (composed / "shortfall.csv").open(newline="", encoding="utf-8") as handle:
-        short = [(r["element_id"], r["task"], r["field"], r["have"], r["composed"]) for r in csv.DictReader(handle)]
+    short = [
+        (r["element_id"], r["task"], r["field"], r["have"], r["composed"]) for r in rows_of(composed / "shortfall.csv")
+    ]
     assert short == [
         ("Museums_1/slot/has_audio_guide", "names", "slot_3", "3", "no"),
         ("Museums_1/slot/collection", "descriptions", "slot_2", "4", "no"),
@@ -111,14 +110,14 @@ def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed):
     assert [name for name, service in statistics["services"].items() if not service["composed"]] == ["Museums_1"]
     waiting = {
         r["reason"]
-        for r in rows_of(composed)
+        for r in answers_of(composed)
         if r["element_id"].startswith("Museums_1") and r["disposition"] == "surplus"
     }
     assert waiting == {"service_incomplete"}
 
 
 def test_statistics_are_those_of_the_audit(composed):
-    statistics, rows = json.loads((composed / "statistics.json").read_text()), rows_of(composed)
+    statistics, rows = json.loads((composed / "statistics.json").read_text()), answers_of(composed)
     counted = Counter(row["disposition"] for row in rows)
     assert statistics["answers"] == {"total": len(rows), **{k: counted[k] for k in list(statistics["answers"])[1:]}}
     reasons = Counter(row["reason"].partition(":")[0] for row in rows if row["disposition"] == "rejected")
@@ -130,9 +129,8 @@ def test_statistics_are_those_of_the_audit(composed):
 def test_no_output_carries_a_worker_id(composed, csvs):
     workers = set()
     for path in csvs:
-        with path.open(newline="", encoding="utf-8") as handle:
-            workers |= {worker for row in csv.DictReader(handle) for worker in row["WorkerId"].split(",")}
-    everything = b"".join(files_of(composed).values()) + json.dumps(rows_of(composed), default=str).encode()
+        workers |= {worker for row in rows_of(path) for worker in row["WorkerId"].split(",")}
+    everything = b"".join(files_of(composed).values()) + json.dumps(answers_of(composed), default=str).encode()
     assert not [worker for worker in workers if worker.encode() in everything]
 
 
@@ -157,8 +155,9 @@ def test_a_rerun_removes_what_it_no_longer_writes_and_leaves_the_users_files(tmp
 
 def test_partial_services_are_completed_and_marked(tmp_path, sample, csvs):
     assert compose(tmp_path, "--schemas", sample, "--responses", *csvs, "--allow_partial") == 0
-    with (tmp_path / "shortfall.csv").open(newline="", encoding="utf-8") as handle:
-        short = {(r["field"], r["task"]): (r["composed"], r["filled_variants"]) for r in csv.DictReader(handle)}
+    short = {
+        (r["field"], r["task"]): (r["composed"], r["filled_variants"]) for r in rows_of(tmp_path / "shortfall.csv")
+    }
     assert short["slot_3", "names"] == ("partial", "v4 v5")
     names = []
     for k in range(1, 6):
@@ -186,8 +185,7 @@ def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(tmp_pat
 
 def test_two_reviewers_are_merged_and_disagreements_wait(tmp_path, sample, csvs):
     assert compose(tmp_path / "first", "--schemas", sample, "--responses", *csvs) == 0
-    with (tmp_path / "first/review.csv").open(newline="", encoding="utf-8") as handle:
-        held = [row["response_id"] for row in csv.DictReader(handle)][:6]
+    held = [row["response_id"] for row in rows_of(tmp_path / "first/review.csv")][:6]
     sheets = {"ann": ["accept"] * 4 + ["reject"] * 2, "bob": ["accept"] * 3 + ["reject"] * 3}
     for name, decisions in sheets.items():
         lines = [f"{held[i]},{decision},,,{name}" for i, decision in enumerate(decisions)]
@@ -197,45 +195,36 @@ def test_two_reviewers_are_merged_and_disagreements_wait(tmp_path, sample, csvs)
     agreement = json.loads((tmp_path / "second/statistics.json").read_text())["agreement"]
     assert (agreement["items"], agreement["disagreements"]) == (6, 1)
     assert agreement["cohen_kappa"] == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
-    with (tmp_path / "second/adjudicate.csv").open(newline="", encoding="utf-8") as handle:
-        assert [row["response_id"] for row in csv.DictReader(handle)] == [held[3]]
-    fate = {row["response_id"]: row["disposition"] for row in rows_of(tmp_path / "second")}
+    assert [row["response_id"] for row in rows_of(tmp_path / "second/adjudicate.csv")] == [held[3]]
+    fate = {row["response_id"]: row["disposition"] for row in answers_of(tmp_path / "second")}
     assert fate[held[3]] == "review"
     assert fate[held[4]] == fate[held[5]] == "rejected"
     assert fate[held[0]] in ("used", "surplus")
     # The third reviewer's word settles it.
     (tmp_path / "third.csv").write_text(f"response_id,decision\n{held[3]},reject\n")
     assert compose(tmp_path / "third", *flags, "--decisions", tmp_path / "third.csv") == 0
-    assert {row["response_id"]: row["disposition"] for row in rows_of(tmp_path / "third")}[held[3]] == "rejected"
+    assert {row["response_id"]: row["disposition"] for row in answers_of(tmp_path / "third")}[held[3]] == "rejected"
 
 
 def test_a_corpus_with_other_conventions(tmp_path):
     """MultiWOZ 2.2: ``domain-slot`` names, snake_case intents, no ``result_slots``, its own order of keys."""
+    price, name = "hotel-pricerange", "hotel-name"
+    values = {"possible_values": ["cheap", "expensive"], "is_categorical": True}
     schema = [
         {
             "service_name": "hotel",
             "slots": [
-                {
-                    "name": "hotel-pricerange",
-                    "description": "price budget of the hotel",
-                    "possible_values": ["cheap", "expensive"],
-                    "is_categorical": True,
-                },
-                {"name": "hotel-name", "description": "name of the hotel", "is_categorical": False},
+                {"name": price, "description": "price budget of the hotel", **values},
+                {"name": name, "description": "name of the hotel", "is_categorical": False},
             ],
             "description": "hotel reservations and vacation stays",
             "intents": [
-                {
-                    "name": "find_hotel",
-                    "description": "search for a hotel to stay in",
-                    "is_transactional": False,
-                    "required_slots": [],
-                    "optional_slots": {"hotel-pricerange": "dontcare", "hotel-name": "dontcare"},
-                }
+                intent("find_hotel", "search for a hotel to stay in", **dict.fromkeys((price, name), "dontcare"))
             ],
         }
     ]
-    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    del schema[0]["intents"][0]["result_slots"]
+    write(tmp_path / "schema.json", schema)
     texts = {
         "names": {
             "intent_0": "Look for Hotel,search_hotels,LocateHotel,discover a hotel,BrowseHotels",
@@ -311,10 +300,10 @@ def test_a_bad_service_is_not_complete(tmp_path, sample, csvs):
     assert compose(tmp_path / "good", *flags) == 0
     kept[0]["intents"][0]["required_slots"].append("gone")
     (tmp_path / "schema.json").write_text(json.dumps(kept))
-    held = next(r for r in rows_of(tmp_path / "good") if r["element_id"].startswith("Ferries_1"))["response_id"]
+    held = next(r for r in answers_of(tmp_path / "good") if r["element_id"].startswith("Ferries_1"))["response_id"]
     (tmp_path / "decisions.csv").write_text(f"response_id,decision\n{held},reject\n")
     assert compose(tmp_path / "bad", *flags, "--decisions", tmp_path / "decisions.csv") == 1
-    dead = [json.loads(line) for line in (tmp_path / "bad/dead_letters.jsonl").read_text().splitlines()]
+    dead = rows_of(tmp_path / "bad/dead_letters.jsonl")
     reasons = {letter["key"]: letter["reason"] for letter in dead}
     assert reasons[held] == "unused_response: 'Ferries_1' was left out as a bad_service"
     assert (tmp_path / "bad/v1/schema.json").exists()

@@ -7,7 +7,6 @@ a block. From a line with ``parapet mturk sandbox-server`` on, the page has a lo
 processes runs on two workers as :mod:`two_workers` has them.
 """
 
-import csv
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from kit import rows_of
 from markdown_it import MarkdownIt
 from tiny_nli import save_roberta
 from tiny_t5 import save_t5
@@ -207,8 +207,7 @@ def write_bonuses(argv):
     """The file of ``--bonuses``, whose ids are of this run: half a dollar for the first assignment of the batch."""
     path = Path(argv[argv.index("--bonuses") + 1])
     ledger = Path(argv[argv.index("--batch") + 1]) / "ledger.csv"
-    with ledger.open(newline="") as handle:
-        first = next(csv.DictReader(handle))
+    first = rows_of(ledger)[0]
     path.write_text(f"assignment_id,amount,reason\n{first['assignment_id']},0.50,Careful work\n", encoding="utf-8")
 
 

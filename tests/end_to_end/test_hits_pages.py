@@ -1,6 +1,5 @@
 """HIT pages in a real browser: preview, filling in, refusals, and what a local server receives."""
 
-import csv
 import json
 import os
 import re
@@ -9,7 +8,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import kit
 import pytest
-from kit import run, write
+from kit import rows_of, run, write
 from page_recorder import serve
 
 from parapet.transforms.crowd.hits.judged import render_judged
@@ -322,8 +321,7 @@ def test_everything_has_a_label_and_a_legend(page, server):
 def test_the_requester_template_works_inside_the_sites_form(page, server, task):
     """The site substitutes the variables, puts its form with its own button around, and fills in the assignment."""
     template = (server.folder / f"requester/{task}.html").read_text()
-    with (server.folder / f"requester/{task}.csv").open(newline="") as handle:
-        row = next(csv.DictReader(handle))
+    row = rows_of(server.folder / f"requester/{task}.csv")[0]
     filled = re.sub(r"\$\{(\w+)\}", lambda found: row[found.group(1)], template)
     (server.folder / "site.html").write_text(
         "<!DOCTYPE html><html><body><form name='mturk_form' method='post' id='mturk_form' "
@@ -443,8 +441,7 @@ def test_the_index_of_rewrites_links_to_the_pages(page, dialogues):
 @pytest.mark.parametrize("place", ["pages/page.html", "site.html"])
 def test_ratings_are_posted_once_all_are_chosen(page, ratings, place):
     template = (ratings.folder / "requester/ratings.html").read_text()
-    with (ratings.folder / "requester/ratings.csv").open(newline="") as handle:
-        row = next(csv.DictReader(handle))
+    row = rows_of(ratings.folder / "requester/ratings.csv")[0]
     filled = re.sub(r"\$\{(\w+)\}", lambda found: row[found.group(1)], template)
     (ratings.folder / "site.html").write_text(
         "<!DOCTYPE html><meta charset=utf-8><form method=post action='https://www.mturk.com/mturk/externalSubmit'>"

@@ -1,6 +1,5 @@
 """The published data of SGD-X, composed again: the checks beside the data hold, and so do the figures of the docs."""
 
-import csv
 import json
 import re
 import shutil
@@ -10,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kit import THOROUGH, files_of, run
+from kit import THOROUGH, files_of, rows_of, run
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -162,8 +161,7 @@ def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_pat
     assert log.count("the variants have 29 services that the corpus lacks, ignored: Alarm_1, Banks_1, Buses_2,") == 1
     statistics = json.loads((tmp_path / "out/statistics/statistics.json").read_bytes())
     assert (statistics["services"], statistics["unseen_services"]) == (5, 4)
-    with (tmp_path / "out/table.csv").open(newline="", encoding="utf-8") as handle:
-        rows = list(csv.DictReader(handle))
+    rows = rows_of(tmp_path / "out/table.csv")
     groups = {(row["set"], row["group"]) for row in rows if row["metric"] == "joint_goal_accuracy"}
     assert {group for _, group in groups} >= {"all", "unseen", *services}
     assert not {name for name, group in groups if group == "seen"}, "a variant's service is seen if its original is"

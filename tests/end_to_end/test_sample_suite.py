@@ -1,6 +1,5 @@
 """``parapet suite sample``, and the way from a shortfall to a top-up."""
 
-import csv
 import json
 import re
 import shutil
@@ -10,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from kit import BUNDLED, SAMPLE, THOROUGH, refused, run
+from kit import BUNDLED, SAMPLE, THOROUGH, refused, rows_of, run
 
 from parapet.pipelines.main import main
 
@@ -166,8 +165,7 @@ def test_a_top_up_asks_only_for_what_is_missing(tmp_path):
     run("hits", output=tmp_path / "hits", shortfall=shortfall)
     lines = (tmp_path / "hits/manifest.jsonl").read_text().splitlines()
     asked = {(r["task_id"], field) for r in map(json.loads, lines) for field in r["fields"]}
-    with shortfall.open(newline="") as handle:
-        assert asked == {(f"{r['service_name']}:{r['task']}", r["field"]) for r in csv.DictReader(handle)}
+    assert asked == {(f"{r['service_name']}:{r['task']}", r["field"]) for r in rows_of(shortfall)}
     plan = json.loads((tmp_path / "hits/plan.json").read_text())
     assert plan["total"]["assignments"] == 8  # two HITs; 2 missing at an expected yield of a half
 

@@ -1,6 +1,5 @@
 """``parapet suite``: the graph of a file, what is made again, failures, kills, results."""
 
-import csv
 import fcntl
 import json
 import os
@@ -13,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from kit import write
+from kit import edit, rows_of, sample_dialogues, write
 
 from parapet.pipelines.main import main
 from parapet.pipelines.suite.graph import make_graph
@@ -57,11 +56,14 @@ needs = "a checkpoint of theirs"
 @pytest.fixture
 def folder(tmp_path):
     """A folder with a corpus of the sample's test split, and a suite file."""
-    (tmp_path / "corpus").mkdir()
+    return suite_in(tmp_path)
+
+
+def suite_in(folder):
     for split in ("train", "test"):
-        shutil.copytree(sample_root() / split, tmp_path / "corpus" / split)
-    (tmp_path / "small.toml").write_text(SMALL, encoding="utf-8")
-    return tmp_path
+        shutil.copytree(sample_root() / split, folder / "corpus" / split)
+    write(folder / "small.toml", SMALL)
+    return folder
 
 
 def graph_of(path, *settings):
@@ -79,8 +81,7 @@ def content(folder):
 
 
 def append_to(folder, text):
-    path = folder / "small.toml"
-    path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
+    write(folder / "small.toml", (folder / "small.toml").read_text("utf-8") + text)
 
 
 def test_what_lacks_an_input_is_left_out_with_what_needs_it(folder):
@@ -200,10 +201,7 @@ def test_an_entry_with_a_seed_needs_a_name_with_it(folder):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The folder of a suite that has run once. Tests must leave its output as it is."""
-    folder = tmp_path_factory.mktemp("made")
-    for split in ("train", "test"):
-        shutil.copytree(sample_root() / split, folder / "corpus" / split)
-    (folder / "small.toml").write_text(SMALL, encoding="utf-8")
+    folder = suite_in(tmp_path_factory.mktemp("made"))
     assert run(folder, "--quiet") == 0
     return folder
 
@@ -236,23 +234,23 @@ model = "tracker.py:Keywords"
 
 
 def test_inputs_that_change_places_are_scored_again(folder, capsys):
-    (folder / "small.toml").write_text(TWO_SETS, encoding="utf-8")
-    (folder / "tracker.py").write_text("from parapet.evaluation.dst.baseline import Keywords\n", encoding="utf-8")
+    write(folder / "small.toml", TWO_SETS)
+    write(folder / "tracker.py", "from parapet.evaluation.dst.baseline import Keywords\n")
     for name in ("first", "second"):
         shutil.copytree(folder / "corpus", folder / name)
-    path = folder / "first/test/dialogues_001.json"
-    dialogues = json.loads(path.read_text(encoding="utf-8"))
-    for dialogue in dialogues[::2]:
-        for turn in dialogue["turns"]:
+
+    def silent(dialogues):
+        for turn in (turn for dialogue in dialogues[::2] for turn in dialogue["turns"]):
             for frame in turn["frames"]:
                 frame["slots"], turn["utterance"] = [], "Hello."
-    path.write_text(json.dumps(dialogues), encoding="utf-8")
+
+    edit(folder / "first/test/dialogues_001.json", silent)
     assert runs(folder, capsys) == 2
-    before = (folder / "out/table.csv").read_text(encoding="utf-8")
+    before = (folder / "out/table.csv").read_text("utf-8")
     for old, new in (("first", "other"), ("second", "first"), ("other", "second")):
         (folder / old).rename(folder / new)
     assert runs(folder, capsys) == 2
-    after = (folder / "out/table.csv").read_text(encoding="utf-8")
+    after = (folder / "out/table.csv").read_text("utf-8")
     renamed = before.replace('"first"', '"other"').replace('"second"', '"first"').replace('"other"', '"second"')
     assert sorted(after.splitlines()) == sorted(renamed.splitlines()) != sorted(before.splitlines())
 
@@ -272,55 +270,55 @@ def test_a_release_is_built_again_when_what_it_holds_has_changed(folder, capsys)
     shutil.copytree(folder / "corpus", folder / "mine")
     text = '[corpus]\nsgd = "corpus"\n[[sets]]\nperturbation = "typos"\nseed = 1\n[[sets]]\npath = "mine"\n'
     text += '[release]\nname = "small"\nversion = "1.0.0"\n'
-    (folder / "small.toml").write_text(text, encoding="utf-8")
+    write(folder / "small.toml", text)
     released = folder / "out/release/small/1.0.0/sgd"
     assert runs(folder, capsys) == 2
     assert runs(folder, capsys) == 0
     before = (released / "typos/test/dialogues_001.json").read_bytes()
-    (folder / "small.toml").write_text(text.replace("seed = 1", "seed = 2"), encoding="utf-8")
+    write(folder / "small.toml", text.replace("seed = 1", "seed = 2"))
     assert runs(folder, capsys) == 2
     assert (released / "typos/test/dialogues_001.json").read_bytes() != before
     cut_one(folder / "mine/test/dialogues_001.json")
     assert runs(folder, capsys) == 1
-    dialogues = [
+    original, mine = (
         json.loads((released / name / "test/dialogues_001.json").read_bytes()) for name in ("original", "mine")
-    ]
-    assert len(dialogues[0]) == len(dialogues[1]) + 1
+    )
+    assert len(original) == len(mine) + 1
 
 
 def cut_one(path):
     """Removes the last dialogue of a file."""
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))[:-1]), encoding="utf-8")
+    edit(path, lambda dialogues: dialogues[:-1])
 
 
 def test_what_a_model_imports_from_its_folder_is_part_of_it(folder, capsys):
-    (folder / "small.toml").write_text(TWO_SETS.replace('[[sets]]\npath = "first"\n', ""), encoding="utf-8")
+    write(folder / "small.toml", TWO_SETS.replace('[[sets]]\npath = "first"\n', ""))
     shutil.copytree(folder / "corpus", folder / "second")
     (folder / "helpers").mkdir()
-    (folder / "tracker.py").write_text("from helpers.base import Keywords\n", encoding="utf-8")
-    (folder / "helpers/__init__.py").write_text("", encoding="utf-8")
-    (folder / "helpers/base.py").write_text("from .deep import Keywords\n", encoding="utf-8")
+    write(folder / "tracker.py", "from helpers.base import Keywords\n")
+    write(folder / "helpers/__init__.py", "")
+    write(folder / "helpers/base.py", "from .deep import Keywords\n")
     deep = folder / "helpers/deep.py"
     deep.write_text("from parapet.evaluation.dst.baseline import Keywords\n", encoding="utf-8")
-    (folder / "unused.py").write_text("", encoding="utf-8")
+    write(folder / "unused.py", "")
     assert runs(folder, capsys) == 2
-    (folder / "unused.py").write_text("x = 1\n", encoding="utf-8")
+    write(folder / "unused.py", "x = 1\n")
     assert runs(folder, capsys) == 0
-    deep.write_text(deep.read_text(encoding="utf-8") + "Keywords.x = 1\n", encoding="utf-8")
+    deep.write_text(deep.read_text("utf-8") + "Keywords.x = 1\n", encoding="utf-8")
     assert runs(folder, capsys) == 1
 
 
 def test_a_module_beside_the_suite_is_part_of_a_model(folder):
-    (folder / "tracking.py").write_text("from helper import Model\n", encoding="utf-8")
-    (folder / "helper.py").write_text("class Model: pass\n", encoding="utf-8")
+    write(folder / "tracking.py", "from helper import Model\n")
+    write(folder / "helper.py", "class Model: pass\n")
     before = source_hash("tracking:Model", folder)
-    (folder / "helper.py").write_text("class Model: x = 1\n", encoding="utf-8")
+    write(folder / "helper.py", "class Model: x = 1\n")
     assert before != source_hash("tracking:Model", folder) != "" != before
     assert source_hash("tracking:Model") == ""
     (folder / "models").mkdir()
-    (folder / "models/mine.py").write_text("def load(): from helper import Model\n", encoding="utf-8")
+    write(folder / "models/mine.py", "def load(): from helper import Model\n")
     before = source_hash("models/mine.py:load", folder)
-    (folder / "helper.py").write_text("class Model: x = 2\n", encoding="utf-8")
+    write(folder / "helper.py", "class Model: x = 2\n")
     assert before != source_hash("models/mine.py:load", folder)
 
 
@@ -363,8 +361,8 @@ class Leaving(Keywords):
 
 
 def leaving(folder, line, *flags):
-    (folder / "small.toml").write_text('[[systems]]\nname = "ours"\nmodel = "tracker.py:Leaving"\n', encoding="utf-8")
-    (folder / "tracker.py").write_text(LEAVING.format(line), encoding="utf-8")
+    write(folder / "small.toml", '[[systems]]\nname = "ours"\nmodel = "tracker.py:Leaving"\n')
+    write(folder / "tracker.py", LEAVING.format(line))
     return run(folder, *flags)
 
 
@@ -372,10 +370,8 @@ def leaving(folder, line, *flags):
 def test_a_step_that_leaves_without_a_result_is_not_done(folder, capsys):
     for _ in range(2):
         assert leaving(folder, "os._exit(0)") == 1
-        assert (
-            "scores/ours/dst failed: the process was ended by code that it ran, with os._exit(0)"
-            in capsys.readouterr().err
-        )
+        told = "scores/ours/dst failed: the process was ended by code that it ran, with os._exit(0)"
+        assert told in capsys.readouterr().err
     assert leaving(folder, "os.chdir('/')") == 0
     assert (folder / "out/scores/ours/dst/run.json").is_file()
 
@@ -415,9 +411,9 @@ def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path, caplog):
 def test_a_step_cannot_have_the_name_of_a_result(folder, made, capsys):
     files = {path.name for path in (made / "out").iterdir() if path.is_file()}
     assert files <= set(RESULTS)
-    text = (folder / "small.toml").read_text(encoding="utf-8")
+    text = (folder / "small.toml").read_text("utf-8")
     for name in ("index.html", "run.json"):
-        (folder / "small.toml").write_text(f'[[steps]]\npipeline = "few_shot"\nname = "{name}"\n{text}', "utf-8")
+        write(folder / "small.toml", f'[[steps]]\npipeline = "few_shot"\nname = "{name}"\n{text}')
         for flags in ([], ["--dry_run"]):
             assert run(folder, *flags) == 2
             assert f"steps[0].name: '{name}' is a file of the suite itself" in capsys.readouterr().err
@@ -459,7 +455,7 @@ def test_what_a_release_cannot_hold_is_refused_before_anything_runs(sets, releas
     text = '[[sets]]\nperturbation = "typos"\n' if not sets else ""
     text += "".join(f'[[sets]]\npath = "corpus"\nname = "{name}"\n' for name in sets)
     text += f'[release]\nname = "small"\nversion = "1.0.0"\n{release}'
-    (folder / "small.toml").write_text(f'[corpus]\nsgd = "corpus"\n{text}', encoding="utf-8")
+    write(folder / "small.toml", f'[corpus]\nsgd = "corpus"\n{text}')
     for flags in ([], ["--dry_run"]):
         assert run(folder, *flags) == 2
         assert f"small.toml: release.{place}: " in capsys.readouterr().err
@@ -468,10 +464,10 @@ def test_what_a_release_cannot_hold_is_refused_before_anything_runs(sets, releas
 def test_the_licence_of_a_release_lies_beside_the_suite(folder):
     text = '[corpus]\nsgd = "corpus"\n[[sets]]\npath = "corpus"\nname = "mine"\n[release]\nname = "small"\n'
     text += 'version = "1.0.0"\nlicence = "LicenseRef-mine"\nlicence_file = "mine.txt"\n'
-    (folder / "small.toml").write_text(text, encoding="utf-8")
-    (folder / "mine.txt").write_text("Do as you like.\n", encoding="utf-8")
+    write(folder / "small.toml", text)
+    write(folder / "mine.txt", "Do as you like.\n")
     assert run(folder) == 0
-    assert "Do as you like." in (folder / "out/release/small/1.0.0/LICENSE").read_text(encoding="utf-8")
+    assert "Do as you like." in (folder / "out/release/small/1.0.0/LICENSE").read_text("utf-8")
 
 
 @pytest.mark.thorough
@@ -482,18 +478,14 @@ def test_a_failed_step_leaves_the_others_done(folder, capsys):
     told = capsys.readouterr()
     assert "sets/ood failed: " in told.err
     assert "error: 1 step failed: sets/ood; not run, because it needs what failed: few_shot" in told.err
-    page = (folder / "out/index.html").read_text(encoding="utf-8")
+    page = (folder / "out/index.html").read_text("utf-8")
     assert "What is missing" in page
     assert ".suite/logs/sets/ood.log" in page
-    with (folder / "out/table.csv").open(newline="", encoding="utf-8") as handle:
-        assert {"typos", "wordy"} <= {row["set"] for row in csv.DictReader(handle)}
-    text = (folder / "small.toml").read_text(encoding="utf-8")
-    (folder / "small.toml").write_text(
-        text.replace("rates = [0.9]", "rates = [0.1]").replace("ood-90", "ood-10"), encoding="utf-8"
-    )
+    assert {"typos", "wordy"} <= {row["set"] for row in rows_of(folder / "out/table.csv")}
+    text = (folder / "small.toml").read_text("utf-8")
+    write(folder / "small.toml", text.replace("rates = [0.9]", "rates = [0.1]").replace("ood-90", "ood-10"))
     assert run(folder, "--only", "scores/*", "comparison") == 0
-    with (folder / "out/table.csv").open(newline="", encoding="utf-8") as handle:
-        assert "ood-10" in {row["set"] for row in csv.DictReader(handle)}
+    assert "ood-10" in {row["set"] for row in rows_of(folder / "out/table.csv")}
 
 
 def test_only_and_skip(folder, capsys):
@@ -527,11 +519,8 @@ def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(folder, capsys, monk
 def test_a_model_file_and_a_folder_of_predictions_on_a_corpus_of_ones_own(tmp_path):
     """Predictions of some sets: the others are scored without that system."""
     corpus, predictions = tmp_path / "my_corpus", tmp_path / "their_states"
-    (corpus / "dev").mkdir(parents=True)
-    schema = json.loads((sample_root() / "test/schema.json").read_text(encoding="utf-8"))
-    (corpus / "dev/schema.json").write_text(json.dumps(schema), encoding="utf-8")
-    dialogues = json.loads((sample_root() / "test/dialogues_001.json").read_text(encoding="utf-8"))
-    (corpus / "dev/dialogues_007.json").write_text(json.dumps(dialogues[:4]), encoding="utf-8")
+    write(corpus / "dev/schema.json", (sample_root() / "test/schema.json").read_bytes())
+    write(corpus / "dev/dialogues_007.json", sample_dialogues()[:4])
     shutil.copytree(corpus / "dev", predictions / "original" / "dev")  # the reference itself
     (tmp_path / "tracker.py").write_text(
         "class Nothing:\n"
@@ -560,15 +549,14 @@ version = "1.0.0"
         encoding="utf-8",
     )
     assert run(tmp_path, "--quiet") == 0
-    with (tmp_path / "out/table.csv").open(newline="", encoding="utf-8") as handle:
-        rows = [row for row in csv.DictReader(handle) if row["group"] == "all"]
+    rows = [row for row in rows_of(tmp_path / "out/table.csv") if row["group"] == "all"]
     values = {(row["system"], row["set"]): row["value"] for row in rows if row["metric"] == "joint_goal_accuracy"}
     assert float(values["theirs", "original"]) == 1.0
     assert float(values["ours", "typos"]) == float(values["ours", "original"]) < 0.5
     assert ("theirs", "typos") not in values or values["theirs", "typos"] == ""
-    assert "their_states has none of them" in (tmp_path / "out/index.html").read_text(encoding="utf-8")
+    assert "their_states has none of them" in (tmp_path / "out/index.html").read_text("utf-8")
     release = tmp_path / "out/release/my_robustness_set/1.0.0"
-    assert "No licence was given" in (release / "LICENSE").read_text(encoding="utf-8")
+    assert "No licence was given" in (release / "LICENSE").read_text("utf-8")
     assert {"original", "typos"} <= {path.name for path in (release / "data").iterdir()}
 
 

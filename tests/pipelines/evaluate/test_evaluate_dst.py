@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import sys
 
+import kit
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
-from kit import TWO_WORKERS, dialogues_of, files_of, write
+from kit import TWO_WORKERS, argv_of, dialogues_of, files_of, rows_of, sample_dialogues, state, write
+from state_predictions import lines_of
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation import bootstrap
@@ -79,16 +80,13 @@ def place(tmp_path_factory):
     root = tmp_path_factory.mktemp("dst")
     sample = sample_root()
     for name in VARIANTS:
-        for split in ("train", "test"):
-            folder = root / "variants" / name / split
-            folder.mkdir(parents=True)
-            for path in sorted((sample / split).glob("*.json")):
-                (folder / path.name).write_text(json.dumps(renamed(json.loads(path.read_bytes()), name[1:])))
+        for path in sorted(sample.glob("*/*.json")):
+            if path.parent.name != "dev":
+                made = renamed(json.loads(path.read_bytes()), name[1:])
+                write(root / "variants" / name / path.relative_to(sample), made)
     for name, split in (("original", sample / "test"), *((one, root / "variants" / one / "test") for one in VARIANTS)):
-        folder = root / "predictions" / name
-        folder.mkdir(parents=True)
         for path in sorted(split.glob("dialogues_*.json")):
-            (folder / path.name).write_text(json.dumps(guessed(json.loads(path.read_bytes()), name)))
+            write(root / "predictions" / name / path.name, guessed(json.loads(path.read_bytes()), name))
     return root
 
 
@@ -181,7 +179,7 @@ def test_a_variant_that_lacks_a_dialogue(place, tmp_path):
 
 
 def test_rows_and_page(scores):
-    rows = [row for path in sorted((scores / "rows").rglob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    rows = [row for path in sorted((scores / "rows").rglob("*.parquet")) for row in rows_of(path)]
     numbers = json.loads((scores / "robustness.json").read_bytes())["sets"]
     for name, one in numbers.items():
         of = [row for row in rows if row["set"] == name]
@@ -246,28 +244,12 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
     assert "No frame is wrong." in (tmp_path / "out" / "failures" / "original.html").read_text(encoding="utf-8")
 
 
-def json_lines(dialogues):
-    lines = []
-    for dialogue in dialogues:
-        for i, turn in enumerate(dialogue["turns"]):
-            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
-                keys = {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"]}
-                lines.append(json.dumps({**keys, "state": frame["state"], "slots": frame["slots"]}))
-    return "\n".join(reversed(lines)) + "\n"
-
-
 def test_other_layouts_and_two_workers_give_the_same(place, scores, tmp_path):
     for name in ("original", *VARIANTS):
-        dialogues = [
-            one
-            for path in sorted((place / "predictions" / name).glob("*.json"))
-            for one in json.loads(path.read_bytes())
-        ]
-        folder = tmp_path / "predictions" / name / "test"
-        folder.mkdir(parents=True)
-        half = len(dialogues) // 2
-        (folder / "first.jsonl").write_text(json_lines(dialogues[half:]))
-        (folder / "rest.json").write_text(json.dumps(dialogues[:half]))
+        dialogues = list(dialogues_of(place / "predictions" / name).values())
+        folder, half = tmp_path / "predictions" / name / "test", len(dialogues) // 2
+        write(folder / "first.jsonl", lines_of(dialogues[half:])[::-1])
+        write(folder / "rest.json", dialogues[:half])
     flags = ["--variants", place / "variants", "--predictions", tmp_path / "predictions"]
     assert run(tmp_path / "out", *flags, "--system", "A <b>tracker</b>", *TWO_WORKERS) == 0
     assert files_of(tmp_path / "out") == files_of(scores)
@@ -278,7 +260,7 @@ class Copier:
 
     def predict(self, batch):
         assert all(isinstance(one.service, Service) and one.history[-1][0] == "USER" for one in batch)
-        return [{"active_intent": "NONE", "requested_slots": [], "slot_values": {}} for _ in batch]
+        return [state() for _ in batch]
 
 
 class Short(Copier):
@@ -298,12 +280,12 @@ def test_a_model_of_ones_own(place, tmp_path, capsys):
     numbers = json.loads((tmp_path / "out" / "robustness.json").read_bytes())
     metrics = numbers["sets"]["original"]["metrics"]
     assert numbers["sets"]["again"]["metrics"] == metrics
-    empty = json.loads((sample_root() / "test" / "dialogues_001.json").read_bytes())
+    empty = sample_dialogues()
     for dialogue in empty:
         for turn in dialogue["turns"]:
             for frame in turn["frames"]:
                 frame.pop("slots")
-                frame["state"] = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
+                frame["state"] = state()
     write(tmp_path / "empty" / "dialogues_001.json", empty)
     expected = of_folders(sample_root(), "test", tmp_path / "empty")
     for key, of in expected.items():
@@ -314,13 +296,7 @@ def test_a_model_of_ones_own(place, tmp_path, capsys):
 
 
 def edit(change):
-    def apply(folder):
-        path = folder / "dialogues_001.json"
-        dialogues = json.loads(path.read_bytes())
-        change(dialogues)
-        path.write_text(json.dumps(dialogues))
-
-    return apply
+    return lambda folder: kit.edit(folder / FILE, lambda dialogues: (change(dialogues), dialogues)[1])
 
 
 def first_frame(dialogues):
@@ -417,9 +393,9 @@ def test_official_mode_passes_over_what_is_missing(place, tmp_path, capsys):
 @pytest.mark.parametrize("name", ["others.json", "lines.jsonl"])
 def test_workers_exchange_places_of_predictions(name, tmp_path):
     """Values may be long, and Beam keeps all that is exchanged in memory."""
-    state = {"active_intent": "NONE", "requested_slots": [], "slot_values": {"title": ["\u00e9" * 100_000]}}
-    turn = {"speaker": "USER", "utterance": "Hi", "frames": [{"service": "Media_1", "state": state}]}
-    line = {"dialogue_id": "1", "turn": 0, "service": "Media_1", "state": state}
+    title = state(title=["\u00e9" * 100_000])
+    turn = kit.turn("USER", "Hi", {"service": "Media_1", "state": title})
+    line = {"dialogue_id": "1", "turn": 0, "service": "Media_1", "state": title}
     rows = [line, line] if name == "lines.jsonl" else [{"dialogue_id": str(i), "turns": [turn]} for i in range(2)]
     texts = [json.dumps(row, ensure_ascii=False) for row in rows]
     content = "\n".join(texts) if name == "lines.jsonl" else f"[ {' , '.join(texts)} ]"
@@ -435,18 +411,8 @@ def test_workers_exchange_places_of_predictions(name, tmp_path):
 def test_lines_need_none_for_a_dialogue_without_frames(place, tmp_path):
     corpus, lines = tmp_path / "corpus", tmp_path / "lines.jsonl"
     shutil.copytree(sample_root(), corpus)
-    dialogues = json.loads((corpus / "test" / FILE).read_bytes())
-    for turn in dialogues[0]["turns"]:
-        turn["frames"] = []
-    (corpus / "test" / FILE).write_text(json.dumps(dialogues))
-    frames = [
-        {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"], "state": frame["state"]}
-        for dialogue in dialogues
-        for i, turn in enumerate(dialogue["turns"])
-        for frame in turn["frames"]
-        if turn["speaker"] == "USER"
-    ]
-    lines.write_text("".join(json.dumps(frame) + "\n" for frame in frames))
+    edit(lambda of: [turn.update(frames=[]) for turn in of[0]["turns"]])(corpus / "test")
+    write(lines, lines_of(dialogues_of(corpus / "test").values(), "state"))
     assert run(tmp_path / "out", "--reference", corpus, "--predictions", lines) == 0
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_bytes())
     assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
@@ -478,10 +444,7 @@ def test_a_set_without_a_frame_to_score_is_refused(tmp_path, capsys):
 
 def one_state(**changes):
     """A line of predictions: the right state of the first user turn, with some of its fields changed."""
-    dialogue = json.loads((sample_root() / "test" / FILE).read_bytes())[0]
-    frame = dialogue["turns"][0]["frames"][0]
-    line = {"dialogue_id": dialogue["dialogue_id"], "turn": 0, "service": frame["service"], "state": frame["state"]}
-    return json.dumps(line | changes)
+    return json.dumps(lines_of(sample_dialogues(), "state")[0] | changes)
 
 
 def twice(text):
@@ -559,32 +522,19 @@ print(status, 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status"
 def test_memory_for_long_values_is_at_most_twice_the_file(tmp_path):
     peaks, sizes = [], []
     for name, words in (("short", 1), ("long", 130_000)):
-        folder = tmp_path / name
-        folder.mkdir()
-        lines = []
-        for dialogue in json.loads((sample_root() / "test" / FILE).read_bytes()):
-            for i, turn in enumerate(dialogue["turns"]):
-                for frame in turn["frames"] if turn["speaker"] == "USER" else ():
-                    values = frame["state"]["slot_values"]
-                    values |= {slot: ["word and " * words] for slot in sorted(values)[:1]}
-                    line = {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"]}
-                    lines.append(json.dumps({**line, "state": frame["state"]}))
-        (folder / "a.jsonl").write_text("\n".join(lines))
-        argv = [
-            "--reference",
-            str(sample_root()),
-            "--predictions",
-            str(folder),
-            "--output",
-            str(tmp_path / f"{name}_out"),
-        ]
+        lines = lines_of(sample_dialogues(), "state")
+        for line in lines:
+            values = line["state"]["slot_values"]
+            values |= {slot: ["word and " * words] for slot in sorted(values)[:1]}
+        file = write(tmp_path / name / "a.jsonl", lines)
+        argv = argv_of(reference=sample_root(), predictions=file.parent, output=tmp_path / f"{name}_out")
         ran = subprocess.run([sys.executable, "-c", PEAK, *argv], capture_output=True, text=True, check=True)
         status, peak = ran.stdout.split()[-2:]
         assert status == "0", ran.stderr
         peaks.append(int(peak))
-        sizes.append((folder / "a.jsonl").stat().st_size)
+        sizes.append(file.stat().st_size)
     assert peaks[1] - peaks[0] < 2 * (sizes[1] - sizes[0])
-    rows = pq.read_table(tmp_path / "long_out" / "rows" / "original" / "dialogues_001.parquet").to_pylist()
+    rows = rows_of(tmp_path / "long_out" / "rows" / "original" / "dialogues_001.parquet")
     predicted = [wrong["predicted"] for row in rows for wrong in row["wrong"]]
     assert max(map(len, predicted)) == 1_000
     assert {text[-1] for text in predicted if len(text) == 1_000} == {"\u2026"}

@@ -1,6 +1,5 @@
 """A batch on the bench: the real commands and boto3's real client against a local MTurk in this process."""
 
-import csv
 import io
 import json
 import logging
@@ -13,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kit import write
+from kit import rows_of, write
 
 from parapet.local_mturk import marketplace
 from parapet.local_mturk.marketplace import Refusal
@@ -102,8 +101,7 @@ class Bench:
         return [json.loads(line) for line in (self.batch / "journal.jsonl").read_bytes().splitlines()]
 
     def ledger(self) -> list[dict[str, str]]:
-        with (self.batch / "ledger.csv").open(newline="") as handle:
-            return list(csv.DictReader(handle))
+        return rows_of(self.batch / "ledger.csv")
 
     def status(self) -> dict[str, Any]:
         self.ok("status", "--json")
