@@ -17,8 +17,6 @@ from plugin_packages import install_example
 
 from parapet.schemas import layout
 
-KEY = "a worker key for tests only"
-
 # What tests count by hand is of the first eight of the sample's test dialogues: commands in this process read these.
 if "PARAPET_TESTS_SAMPLE" not in os.environ:  # else it is that of the process that started this one
     _folder = tempfile.TemporaryDirectory(prefix="parapet-sample-")
@@ -59,16 +57,22 @@ def pytest_collection_modifyitems(items):
         items.reverse()
 
 
-@pytest.fixture(autouse=True)
-def worker_key(monkeypatch):
+@pytest.fixture(scope="session", autouse=True)
+def worker_key():
     """Tests must not make, or depend on, the key of whoever runs them."""
-    monkeypatch.setenv("PARAPET_WORKER_KEY", KEY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+        yield
 
 
 @pytest.fixture(autouse=True)
 def log_level():
-    """Commands set the level of the root logger (``--quiet``): a test must not depend on those that ran before it."""
-    logging.getLogger().setLevel(logging.WARNING)
+    """Commands set up logging for a process of their own (``--quiet``): a test must not depend on those before it."""
+    root = logging.getLogger()
+    root.setLevel(logging.WARNING)
+    handlers = root.handlers[:]
+    yield
+    root.handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from parapet.schemas import layout
 
@@ -83,17 +84,17 @@ def argv_of(*argv: object, **flags: object) -> list[str]:
     return line
 
 
-def run(*argv: object, status: int | None = 0, **flags: object) -> Result:
+def run(*argv: object, status: int | tuple[int, ...] | None = 0, **flags: object) -> Result:
     """Runs ``parapet`` in this process.
 
     Args:
       argv: the command and what follows it.
-      status: how it must end; None for any way.
+      status: how it must end, or one of several ways; None for any way.
       flags: see :func:`argv_of`; the result has the files of ``output``.
     """
     from parapet.pipelines.main import main
 
-    line = argv_of(*argv, **flags)
+    line = _seeded(argv_of(*argv, **flags))
     output, errors = io.StringIO(), io.StringIO()
     root = logging.getLogger()  # which a command sets up for its own process: the tests' comes back
     handlers, level = root.handlers[:], root.level
@@ -105,11 +106,13 @@ def run(*argv: object, status: int | None = 0, **flags: object) -> Result:
         root.setLevel(level)
     folder = line[line.index("--output") + 1] if "--output" in line else ""
     result = Result(ended, output.getvalue(), errors.getvalue(), Path(folder))
-    assert status is None or ended == status, f"{line} ended with {ended}: {result.output}{result.errors}"
+    assert status is None or ended in (status if isinstance(status, tuple) else (status,)), (
+        f"{line} ended with {ended}: {result.output}{result.errors}"
+    )
     return result
 
 
-def refused(*argv: object, status: int = 2, **flags: object) -> str:
+def refused(*argv: object, status: int | tuple[int, ...] = 2, **flags: object) -> str:
     """What a command says that must not run: an error, and no traceback."""
     said = run(*argv, status=status, **flags).errors
     assert "error: " in said or said.startswith("parapet "), said  # of flags it says how the command is called
@@ -121,8 +124,24 @@ def train(argv: Sequence[str]) -> int:
     """``parapet train`` with this run's seed; its exit status."""
     from parapet.pipelines.train import run as train_command
 
-    seeded = argv and argv[0] not in DRAW_NOTHING and "--help" not in argv
-    return train_command([*argv, "--seed", str(SEED)] if SEED and seeded else argv)
+    return train_command(_seeded(["train", *argv])[1:])
+
+
+def _seeded(line: list[str]) -> list[str]:
+    """A training gets this run's seed, if it draws anything."""
+    draws = line[:1] == ["train"] and line[1:] and line[1] not in DRAW_NOTHING and "--help" not in line
+    return [*line, "--seed", str(SEED)] if SEED and draws else line
+
+
+def as_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Credentials for AWS of nobody, and none of those of whoever runs the tests."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        patch.delenv(name)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        patch.setenv(name, "practice")
+    patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        patch.setenv(name, str(folder / "none"))
 
 
 # Files.

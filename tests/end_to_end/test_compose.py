@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 from collections import Counter, defaultdict
 
@@ -30,7 +29,6 @@ def csvs(crowd):
 @pytest.fixture(scope="session")
 def composed(tmp_path_factory, sample, csvs, crowd):
     """The sample composed from its CSVs with its reviewer's decisions."""
-    os.environ["PARAPET_WORKER_KEY"] = "a worker key for tests only"
     out = tmp_path_factory.mktemp("composed") / "out"
     assert compose(out, "--schemas", sample, "--responses", *csvs, "--decisions", crowd / "decisions.csv") == 0
     return out

@@ -39,7 +39,6 @@ def demo(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SAMPLE, "root", BUNDLED)
-        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
         run("suite", "sample", *CORE, output=out)
     return out, ""
 

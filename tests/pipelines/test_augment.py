@@ -6,7 +6,7 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from kit import files_of, write
+from kit import dialogues_of, edit, files_of, rows_of, write
 
 from benchmarks.rewrite_reference import names_of, rename
 from parapet.pipelines import augment
@@ -63,16 +63,6 @@ def run(corpus, *flags, sets=ALL, out="out"):
     return augment.run(["--sgd", str(corpus / "sgd"), "--sets", sets, *places, "--output", str(corpus / out), *flags])
 
 
-def edit(path, change):
-    what = json.loads(path.read_bytes())
-    change(what)
-    path.write_text(json.dumps(what))
-
-
-def letters_of(out):
-    return [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
-
-
 def reference(corpus, corruptions, output, sets=ALL, split="train"):
     """The same in plain loops: everything in memory, a deep copy a version."""
     folders = {"backtrans": corpus / "backtrans", "oracle": corpus / "oracle", "corrupted": corruptions}
@@ -86,9 +76,8 @@ def reference(corpus, corruptions, output, sets=ALL, split="train"):
             if (place / label).exists()
         ]
         folder = output / name / split
-        folder.mkdir(parents=True)
         services = [*schema, *(service for _, variant in schemas for service in variant)]
-        (folder / "schema.json").write_text(json.dumps(services, indent=2) + "\n")
+        write(folder / "schema.json", json.dumps(services, indent=2) + "\n")
         for path in (corpus / "sgd" / split).glob("dialogues_*.json"):
             dialogues = []
             for dialogue in json.loads(path.read_bytes()):
@@ -129,27 +118,23 @@ def test_some_variants_another_split_and_a_split_alone(corpus):
 
 
 def test_mismatches_are_told_and_lose_nothing(corpus, capsys):
-    edit(corpus / "oracle/v2/train/schema.json", lambda schema: schema.pop())
-    edit(corpus / "sgd/train/dialogues_001.json", lambda dialogues: dialogues[2].pop("turns"))
-    edit(corpus / "oracle/v1/test/schema.json", lambda schema: schema.pop())  # of another split: no matter
+    edit(corpus / "oracle/v2/train/schema.json", lambda schema: schema[:-1])
+    edit(corpus / "sgd/train/dialogues_001.json", lambda dialogues: dialogues[2].__delitem__("turns"))
+    edit(corpus / "oracle/v1/test/schema.json", lambda schema: schema[:-1])  # of another split: no matter
     assert run(corpus, sets="oracle") == 1
     told = capsys.readouterr().err.splitlines()
     assert told[0].endswith("v2: train/schema.json: service 'Museums_1': the variant has no service 'Museums_12'")
     each = "1 of 24 dialogues of original, 1 of 24 dialogues of v1 and 8 of 24 dialogues of v2"
     assert told[1].startswith(f"error: {each} could not be augmented, over --max_bad 1%, so nothing was published")
     assert run(corpus, "--quiet", "--max_bad", "100%", sets="none,oracle") == 0
-    letters = letters_of(corpus / "out")
+    letters = rows_of(corpus / "out" / "dead_letters.jsonl")
     broken = [letter for letter in letters if letter["reason"].startswith("not_sgd")]
     assert [letter["variant"] for letter in broken] == ["original", "v1", "v2"]
     gone = {letter["dialogue_id"] for letter in letters if letter["reason"].startswith("bad_service: 'Museums_1'")}
     assert len(gone) == len(letters) - 3 > 0
-    written = [
-        dialogue["dialogue_id"]
-        for path in (corpus / "out/oracle/train").glob("dialogues_*.json")
-        for dialogue in json.loads(path.read_bytes())
-    ]
+    written = dialogues_of(corpus / "out/oracle/train")
     assert len(written) == 23 * 3 - len(gone)
-    assert not {f"{name}_v2" for name in gone} & set(written)
+    assert not {f"{name}_v2" for name in gone} & written.keys()
     counts = json.loads((corpus / "out/run.json").read_bytes())["counts"]
     assert counts["left_out/v2"] == len(gone) + 1
     assert counts["dialogues/oracle"] == counts["rows/oracle"] == len(written)

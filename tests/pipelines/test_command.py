@@ -1,7 +1,6 @@
 """The command line that all pipelines share: strict flags, exit statuses, messages that say what to do."""
 
 import json
-import logging
 import shutil
 
 import pytest
@@ -9,15 +8,6 @@ from kit import refused
 
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was():
-    """A command sets up logging for its own process; the tests' must come back."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
 
 
 @pytest.mark.parametrize(

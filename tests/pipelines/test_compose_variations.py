@@ -1,16 +1,12 @@
 """``parapet compose_variations`` as a person runs it: the sample, odd answers, other corpora, the same bytes."""
 
 import csv
-import io
 import json
 from xml.sax.saxutils import escape
 
-import pyarrow.parquet as pq
 import pytest
-from kit import TWO_WORKERS, files_of, write
+from kit import TWO_WORKERS, corpus, files_of, refused, rows_of, run, sample_dialogues, write
 
-from parapet.pipelines.compose_variations import run as command
-from parapet.pipelines.hits import run as hits
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
 from parapet.transforms.crowd.mturk.publish import read_lacks
@@ -19,20 +15,8 @@ CROWD = sample_root() / "crowd"
 COLUMNS = ["AssignmentId", "WorkerId", "RequesterAnnotation", "Answer.paraphrase", "Answer.typos", "Answer.simplified"]
 
 
-def run(out, *flags):
-    return command(["--output", str(out), "--quiet", *map(str, flags)])
-
-
-def rows_of(out):
-    return pq.read_table(out / "responses.parquet").to_pylist()
-
-
-def lines_of(path):
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
-
-
-def sheet(path):
-    return list(csv.DictReader(io.StringIO(path.read_text("utf-8"), newline="")))
+def compose(out, *flags, **how):
+    return run("compose_variations", *flags, output=out, **how)
 
 
 def write_batch(path, *rows, columns=COLUMNS):
@@ -53,60 +37,50 @@ def as_api(row):
     return json.dumps({**item, "Answer": f"<QuestionFormAnswers>{answers}</QuestionFormAnswers>"}) + "\n"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def key():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
-        yield
-
-
 @pytest.fixture(scope="module")
 def composed(tmp_path_factory):
     """The sample."""
-    out = tmp_path_factory.mktemp("composed") / "out"
-    assert run(out) == 0
-    return out
+    return compose(tmp_path_factory.mktemp("composed") / "out").folder
 
 
 def test_what_is_short_can_be_asked_again(composed):
-    [row] = sheet(composed / "shortfall.csv")
+    [row] = rows_of(composed / "shortfall.csv")
     assert (row["task_id"], row["kind"], row["in_review"]) == ("1_00001:8:rewrites", "simple", "0")
     assert read_lacks(str(composed / "shortfall.csv"))[1] == {("1_00001:8:rewrites", "simplified"): 1}
-    held = {row["response_id"] for row in rows_of(composed) if row["disposition"] == "review"}
-    assert {row["response_id"] for row in sheet(composed / "review.csv")} == held
+    held = {row["response_id"] for row in rows_of(composed / "responses.parquet") if row["disposition"] == "review"}
+    assert {row["response_id"] for row in rows_of(composed / "review.csv")} == held
     page = (composed / "review.html").read_text()
     assert "parapet compose_variations --decisions" in page
     assert all(response in page for response in held)
 
 
 def test_the_same_bytes_from_the_api_twice_in_pieces_and_on_two_workers(composed, tmp_path):
-    rows = sheet(CROWD / "rewrites.csv")
+    rows = rows_of(CROWD / "rewrites.csv")
     folder = tmp_path / "batch"
     write(folder / "assignments.jsonl", "".join(as_api(row) for row in reversed(rows[10:])))
     first = write_batch(tmp_path / "b.csv", *(list(row.values()) for row in rows[30:]), columns=list(rows[0]))
     last = write_batch(tmp_path / "a.csv", *(list(row.values()) for row in rows[:30]), columns=list(rows[0]))
     out = tmp_path / "out"
-    assert run(out, "--responses", folder, last, first, last, *TWO_WORKERS) == 0
-    assert files_of(out) == files_of(composed)
+    again = compose(out, "--responses", folder, last, first, last, *TWO_WORKERS)
+    assert again.files == files_of(composed)
 
 
-def test_decisions_and_require_complete(composed, tmp_path):
-    out = tmp_path / "out"
+def test_decisions_and_require_complete(tmp_path):
     decisions = CROWD / "rewrites_decisions.csv"
-    assert run(out, "--decisions", decisions, "--require_complete") == 0
-    assert sheet(out / "shortfall.csv") == []
-    rows = {row["response_id"]: row for row in rows_of(out)}
-    for decision in sheet(decisions):
+    composed = compose(tmp_path / "out", "--decisions", decisions, "--require_complete")
+    assert composed.rows("shortfall.csv") == []
+    rows = {row["response_id"]: row for row in composed.rows("responses.parquet")}
+    for decision in rows_of(decisions):
         row = rows[decision["response_id"]]
         if decision["decision"] == "reject":
             assert (row["disposition"], row["reason"]) == ("rejected", f"reviewer: {decision['reason']}")
         else:
             assert row["disposition"] == "used"
             assert row["canonical"] == (decision["text"] or row["text"])
-    assert json.loads((out / "statistics.json").read_bytes())["decisions"] == {"accept": 1, "fix": 1, "reject": 1}
+    assert composed.json("statistics.json")["decisions"] == {"accept": 1, "fix": 1, "reject": 1}
 
 
-def test_what_cannot_be_used_is_a_dead_letter(tmp_path, capsys):
+def test_what_cannot_be_used_is_a_dead_letter(tmp_path):
     batch = write_batch(
         tmp_path / "batch.csv",
         ["A1", "AWORKER000001", "1_00001:8:rewrites", "What it has: a cracked screen.", "", ""],
@@ -125,9 +99,8 @@ def test_what_cannot_be_used_is_a_dead_letter(tmp_path, capsys):
         ["A9:paraphrase", "reject", ""],
         columns=["response_id", "decision", "text"],
     )
-    out = tmp_path / "out"
-    assert command(["--output", str(out), "--responses", str(batch), "--decisions", str(decisions)]) == 0
-    letters = {(letter["key"], letter["reason"].partition(":")[0]) for letter in lines_of(out / "dead_letters.jsonl")}
+    composed = compose(tmp_path / "out", responses=batch, decisions=decisions)
+    letters = {(letter["key"], letter["reason"].partition(":")[0]) for letter in composed.dead_letters}
     assert letters == {
         ("A2", "unknown_dialogue"),
         ("A3", "unknown_turn"),
@@ -139,35 +112,27 @@ def test_what_cannot_be_used_is_a_dead_letter(tmp_path, capsys):
         ("A2:paraphrase", "unused_response"),
         ("A9:paraphrase", "unknown_response"),
     }
-    assert [(row["response_id"], row["reason"]) for row in rows_of(out) if row["text"]] == [
+    assert [(row["response_id"], row["reason"]) for row in composed.rows("responses.parquet") if row["text"]] == [
         ("A1:paraphrase", ""),
         ("A6:simplified", ""),
     ]
-    assert "not used: 10 records" in capsys.readouterr().err
+    assert "not used: 10 records" in composed.errors
     only_bad = write_batch(tmp_path / "bad.csv", ["A5", "AWORKER000001", "Gyms_1:names", "Hello", "", ""])
-    assert run(tmp_path / "none", "--responses", only_bad) == 1
+    compose(tmp_path / "none", responses=only_bad, status=1)
 
 
-def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(tmp_path, capsys):
+def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(tmp_path):
     tasks = tmp_path / "tasks"
-    assert hits(["--task", "rewrites", "--split", "test", "--output", str(tasks), "--quiet"]) == 0
-    asked = lines_of(tasks / "manifest.jsonl")
-    out = tmp_path / "out"
-    assert run(out, "--hits", tasks) == 0
-    assert json.loads((out / "statistics.json").read_bytes())["turns"] == len(asked)
-    answered = {(line["dialogue_id"], line["turn"], line["kind"]) for line in lines_of(out / "rewritten.jsonl")}
-    short = {(row["dialogue_id"], int(row["turn"]), row["kind"]) for row in sheet(out / "shortfall.csv")}
+    asked = run("hits", task="rewrites", split="test", output=tasks).rows("manifest.jsonl")
+    out = compose(tmp_path / "out", hits=tasks)
+    assert out.json("statistics.json")["turns"] == len(asked)
+    answered = {(line["dialogue_id"], line["turn"], line["kind"]) for line in out.rows("rewritten.jsonl")}
+    short = {(row["dialogue_id"], int(row["turn"]), row["kind"]) for row in out.rows("shortfall.csv")}
     kinds = ("paraphrase", "typos", "verbose", "simple")
     assert short == {(task["dialogue_id"], task["turn"], kind) for task in asked for kind in kinds} - answered
-    changed = tmp_path / "corpus"
-    (changed / "test").mkdir(parents=True)
-    for name in ("schema.json", "dialogues_001.json"):
-        text = (sample_root() / "test" / name).read_text().replace("cracked screen.", "cracked screen!")
-        (changed / "test" / name).write_text(text)
-    flags = ("--sgd", changed, "--responses", CROWD / "rewrites.csv")
-    capsys.readouterr()
-    assert run(tmp_path / "other", *flags, "--hits", tasks) == 1
-    told = capsys.readouterr().err
+    text = json.dumps(sample_dialogues()).replace("cracked screen.", "cracked screen!")
+    flags = {"sgd": corpus(tmp_path / "corpus", test=json.loads(text)), "responses": CROWD / "rewrites.csv"}
+    told = compose(tmp_path / "other", **flags, hits=tasks, status=1).errors
     assert "1_00001:8:rewrites has changed: workers saw 'It has a cracked screen.'" in told
     assert not (tmp_path / "other" / "run.json").exists()
 
@@ -184,15 +149,16 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(t
         (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
     ],
 )
-def test_flags_that_cannot_work(flags, told, tmp_path, capsys):
-    assert command(["--output", str(tmp_path / "out"), *flags]) == 2
-    assert told in capsys.readouterr().err
+def test_flags_that_cannot_work(flags, told, tmp_path):
+    assert told in refused("compose_variations", *flags, output=tmp_path / "out")
 
 
 def test_sgd(real_data, tmp_path):
     """Made answers to every turn of a file of SGD: the good ones pass, and of the spoiled ones none."""
     rows, spoiled = [], set()
-    for number, (dialogue, turn) in enumerate(sentences(real_data)[:400]):
+    dialogues = read_dialogues(min((real_data / "sgd" / "dev").glob("dialogues_*.json")))
+    sentences = [(one, i) for one in dialogues for i, turn in enumerate(one.turns) if turn.speaker == "USER"]
+    for number, (dialogue, turn) in enumerate(sentences[:400]):
         said = dialogue.turns[turn].utterance
         value = next((said[span.start : span.exclusive_end] for span in dialogue.turns[turn].frames[0].slots), "")
         bad = number % 3 == 0
@@ -202,11 +168,10 @@ def test_sgd(real_data, tmp_path):
         rows.append(
             [f"A{number:03}", f"AWORKER{number % 7:05}", f"{dialogue.dialogue_id}:{turn}:rewrites", text, "", ""]
         )
-    out = tmp_path / "out"
     batch = write_batch(tmp_path / "batch.csv", *rows)
-    assert run(out, "--sgd", real_data / "sgd", "--split", "dev", "--responses", batch) == 0
-    asked = {row["response_id"]: row for row in rows_of(out) if row["text"]}
-    assert len(asked) + len(lines_of(out / "dead_letters.jsonl")) == len(rows)  # some say nothing but values
+    composed = compose(tmp_path / "out", sgd=real_data / "sgd", split="dev", responses=batch)
+    asked = {row["response_id"]: row for row in composed.rows("responses.parquet") if row["text"]}
+    assert len(asked) + len(composed.dead_letters) == len(rows)  # some say nothing but values
     taken = {key for key, row in asked.items() if row["disposition"] == "used"}
     assert not taken & spoiled
     rejected = {key: row["reason"] for key, row in asked.items() if row["disposition"] == "rejected"}
@@ -214,12 +179,6 @@ def test_sgd(real_data, tmp_path):
     assert set(rejected.values()) == {"copy", "lost_value"}
 
 
-def test_answers_to_another_split(real_data, tmp_path, capsys):
-    flags = ("--sgd", real_data / "sgd", "--split", "dev", "--responses", CROWD / "rewrites.csv")
-    assert command(["--output", str(tmp_path / "out"), *map(str, flags)]) == 0
-    assert "were the tasks made from this --sgd and --split?" in capsys.readouterr().err
-
-
-def sentences(real_data):
-    dialogues = read_dialogues(sorted((real_data / "sgd" / "dev").glob("dialogues_*.json"))[0])
-    return [(one, i) for one in dialogues for i, turn in enumerate(one.turns) if turn.speaker == "USER"]
+def test_answers_to_another_split(real_data, tmp_path):
+    flags = {"sgd": real_data / "sgd", "split": "dev", "responses": CROWD / "rewrites.csv"}
+    assert "were the tasks made from this --sgd and --split?" in compose(tmp_path / "out", **flags).errors

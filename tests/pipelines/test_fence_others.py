@@ -23,9 +23,7 @@ def compose(sample, output):
 @pytest.fixture(scope="module")
 def composed(sample, tmp_path_factory):
     output = tmp_path_factory.mktemp("composed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
-        assert compose(sample, output) == 0
+    assert compose(sample, output) == 0
     return output
 
 

@@ -4,11 +4,11 @@ import contextlib
 import io
 import json
 import logging
-import os
 import subprocess
 import sys
 
 import pytest
+from kit import as_nobody
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, play
@@ -20,13 +20,7 @@ BATCH_ACTIONS = ("collect", "status", "topup", "pay", "stop")
 
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch, tmp_path):
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "practice")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "practice")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    as_nobody(monkeypatch, tmp_path)
 
 
 class Told:

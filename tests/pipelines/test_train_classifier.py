@@ -6,11 +6,10 @@ import pyarrow as pa
 import pytest
 import stopped
 from intent_toy import foreign, toy
-from kit import TWO_WORKERS, files_of, rows_of, train, write
+from kit import TWO_WORKERS, edit, files_of, refused, rows_of, run, train, write
 from tiny_bert import save_bert
 
 from parapet.evaluation.models.classifier import ClassifierLearner, Turn
-from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.rows import OOD_TURNS, parquet_bytes
 
@@ -20,8 +19,7 @@ ALL_FOREIGN = 0.31  # F1 on the sets where all turns are called out of domain
 
 def lines(path, turns):
     rows = [{"id": turn.key[1], "label": turn.label, "utterance": turn.utterance} for turn in turns]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(write(path, rows))
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +75,9 @@ def test_foreign_turns_that_are_learned(data, tmp_path):
 
 def scored(model, data, folder, *more):
     """What ``evaluate`` says of the test split of what ``parapet ood`` wrote."""
-    reference = ["--reference", str(data / "foreign")]
-    flags = ["classifier", "--quiet", "--model", str(model), *reference, *more]
-    assert predict([*flags, "--output", str(folder / "out")]) == 0
-    said = ["--predictions", str(folder / "out" / "predictions")]
-    assert evaluate(["--task", "ood", "--quiet", *reference, *said, "--output", str(folder / "scores")]) == 0
-    metrics = json.loads((folder / "scores" / "metrics.json").read_text())
+    said = run("predict", "classifier", *more, model=model, reference=data / "foreign", output=folder / "out")
+    given = {"reference": data / "foreign", "predictions": said.folder / "predictions"}
+    metrics = run("evaluate", task="ood", **given, output=folder / "scores").json("metrics.json")
     assert set(metrics) == {"#ALL", "#MEAN", "ood-10", "ood-50"}
     return metrics
 
@@ -95,8 +90,7 @@ def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     for relative, data in files_of(sample).items():
         for root, text in ((variant, renamed(data)), (other, data)):
             write(root / relative, text)
-    place = other / "test" / "dialogues_001.json"
-    place.write_text(json.dumps(json.loads(place.read_text())[::-1]))
+    edit(other / "test" / "dialogues_001.json", lambda dialogues: dialogues[::-1])
     learn = ["classifier", "--train", str(sample), str(other), "--split", "test", "--dev", str(sample), *SMALL]
     assert train([*learn, "--dev_split", "test", "--output", str(tmp_path / "model")]) == 0
     flags = ["classifier", "--quiet", "--model", str(tmp_path / "model"), "--variants", str(variant.parent)]
@@ -117,10 +111,8 @@ def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     counts = json.loads((tmp_path / "one" / "run.json").read_text())["counts"]
     assert counts["turns/v1"] == 49
     assert counts["answered"] == 147
-    scores = ["--task", "intent", "--quiet", "--reference", str(sample), *flags[4:]]
-    scores += ["--predictions", str(tmp_path / "one" / "predictions")]
-    assert evaluate([*scores, "--output", str(tmp_path / "scores")]) == 0
-    metrics = json.loads((tmp_path / "scores" / "metrics.json").read_text())
+    given = {"task": "intent", "reference": sample, "predictions": tmp_path / "one" / "predictions"}
+    metrics = run("evaluate", *flags[4:], **given, output=tmp_path / "scores").json("metrics.json")
     assert set(metrics) == {"#ALL", "#MEAN", "original", "v1", "reversed"}
     right = sum(predicted == label for predicted, label in by_set["v1"].values())
     assert [of["accuracy"] for of in metrics.values()] == pytest.approx([right / 49] * 5)
@@ -155,18 +147,11 @@ def test_a_checkpoint_as_a_person_trains_it(data, tmp_path, capsys):
     assert "predictions/intent.jsonl: 39 turns" in told.out
 
 
-def test_bad_input_is_told(model, data, tmp_path, capsys):
+def test_bad_input_is_told(model, data, tmp_path):
     good, out = ["--train", str(data / "train.jsonl")], ["--output", str(tmp_path / "out")]
     one = lines(tmp_path / "one.jsonl", [Turn(("", str(i), 0), "a", "A") for i in range(40)])
-    (tmp_path / "bare.jsonl").write_text('{"id": 1, "utterance": "a"}\n')
+    write(tmp_path / "bare.jsonl", [{"id": 1, "utterance": "a"}])
     write(tmp_path / "t5" / "config.json", '{"model_type": "t5"}')
-
-    def told(run, *argv):
-        assert run(["classifier", *argv, *out]) == 2
-        said = capsys.readouterr().err
-        assert "Traceback" not in said
-        return said
-
     for flags, reason in (
         (["--train", str(tmp_path / "none")], "there is no such file or folder"),
         (["--train", one], "all turns have the label 'A': there is nothing to learn"),
@@ -180,7 +165,7 @@ def test_bad_input_is_told(model, data, tmp_path, capsys):
         ([*good, "--checkpoint", str(tmp_path / "t5")], "holds a model of type 't5': bert, "),
         ([*good, "--output", str(data / "train.jsonl")], "give one of its own"),
     ):
-        assert reason in told(train, *flags) if "--output" not in flags else True
+        assert reason in refused("train", "classifier", *flags, *out) if "--output" not in flags else True
     plain = ["--model", str(model)]
     for flags, reason in (
         (["--model", str(tmp_path)], "no model is here: expected model.json"),
@@ -189,4 +174,4 @@ def test_bad_input_is_told(model, data, tmp_path, capsys):
         ([*plain, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
         ([*plain, "--batch_size", "0"], "--batch_size: 0: give 1 or more"),
     ):
-        assert reason in told(predict, *flags)
+        assert reason in refused("predict", "classifier", *flags, *out)

@@ -6,13 +6,12 @@ import msgspec
 import pytest
 import stopped
 from inn_toy import dialogues, write_corpus
-from kit import TWO_WORKERS, files_of, rows_of, train
+from kit import TWO_WORKERS, files_of, refused, rows_of, run, train
 
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.systems.damd import DamdLearner
 from parapet.evaluation.models.systems.data import act_parts, acts_of
 from parapet.pipelines.config_flags import read_config
-from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.models import family_of
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.dialogue import Dialogue
@@ -39,11 +38,6 @@ def model(toy):
     return toy / "model"
 
 
-def scores(folder, task, *flags):
-    assert evaluate(["--task", task, "--quiet", *flags, "--output", str(folder / task)]) == 0
-    return json.loads((folder / task / "metrics.json").read_text())
-
-
 @pytest.mark.thorough
 def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     """Nearly all states, acts and goals; on one worker and on two the same, whatever the batch."""
@@ -53,20 +47,22 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     assert predict([*flags, "--output", str(one)]) == 0
     assert predict([*flags, "--batch_size", "5", "--output", str(two), *TWO_WORKERS]) == 0
     assert files_of(one) == files_of(two)
-    states = scores(tmp_path, "dst", *reference, "--predictions", str(one / "predictions"))["#ALL_SERVICES"]
+    said = {"reference": toy / "corpus", "predictions": one / "predictions", "output": tmp_path / "dst"}
+    states = run("evaluate", task="dst", **said).json("metrics.json")["#ALL_SERVICES"]
     assert states["joint_goal_accuracy"] > LEARNED
     assert states["active_intent_accuracy"] > LEARNED
     assert states["requested_slots_f1"] > LEARNED
-    metrics = scores(tmp_path, "response", *reference, "--predictions", str(one / "responses"))["#ALL"]
+    said |= {"predictions": one / "responses", "output": tmp_path / "response"}
+    metrics = run("evaluate", task="response", **said).json("metrics.json")["#ALL"]
     assert metrics["inform"] > LEARNED
     assert metrics["success"] > LEARNED
-    said = rows_of(one / "responses" / "original" / "test" / "responses.jsonl")
+    rows = rows_of(one / "responses" / "original" / "test" / "responses.jsonl")
     truth = {one["dialogue_id"]: msgspec.convert(one, Dialogue) for one in dialogues()}
-    pairs = [
-        (row["acts"], msgspec.to_builtins(acts_of(act_parts(truth[row["dialogue_id"]].turns[row["turn"]]))))
-        for row in said
-    ]
-    assert sum(found == right for found, right in pairs) / len(pairs) > LEARNED
+    right = [acts_of(act_parts(truth[row["dialogue_id"]].turns[row["turn"]])) for row in rows]
+    assert (
+        sum(row["acts"] == msgspec.to_builtins(acts) for row, acts in zip(rows, right, strict=True)) / len(rows)
+        > LEARNED
+    )
     counts = json.loads((one / "run.json").read_text())["counts"]
     assert counts["answered/original"] == counts["asked/again"] == 18
 
@@ -115,7 +111,7 @@ def test_presets_are_as_the_authors_train_it(preset):
 
 
 @pytest.mark.thorough
-def test_bad_input_is_told(model, toy, tmp_path, capsys):
+def test_bad_input_is_told(toy, tmp_path):
     good = flags_of(toy / "corpus", tmp_path / "out")
     for flags, reason in (
         ([*good, "--vocabulary", "9"], "--vocabulary: 9: the names and placeholders alone are"),
@@ -123,10 +119,6 @@ def test_bad_input_is_told(model, toy, tmp_path, capsys):
         ([*good, "--multi_action", "-1"], "--multi_action: -1: give 0 or more"),
         ([*good, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
     ):
-        status = train(flags)
-        told = capsys.readouterr().err
-        assert (status, "Traceback" in told) in ((2, False), (1, False))
-        assert reason in told
-    plain = ["damd", "--model", str(model), "--reference", str(toy / "corpus"), "--output", str(tmp_path / "o")]
-    assert predict([*plain, "--model", str(tmp_path)]) == 2
-    assert "no model is here: expected model.json, as 'parapet train damd' writes it" in capsys.readouterr().err
+        assert reason in refused("train", *flags, status=(1, 2))
+    told = refused("predict", "damd", model=tmp_path, reference=toy / "corpus", output=tmp_path / "o")
+    assert "no model is here: expected model.json, as 'parapet train damd' writes it" in told

@@ -1,19 +1,18 @@
 """``parapet train`` and ``parapet predict`` for system utterances, as a person runs them."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 import stopped
 from generation_toy import VARIED, texts, write_split, write_toy
-from kit import TWO_WORKERS, files_of, rows_of, train, write
+from kit import TWO_WORKERS, dialogues_of, edit, files_of, refused, rows_of, run, train, write
 from tiny_t5 import save_t5
 
 from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.pipelines.compare import run as compare
-from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.transforms.storage.checkpoints import digest
 
@@ -55,31 +54,17 @@ def prefixed(made, tuned):
     return out
 
 
-def file_of(predictions, name):
-    return predictions / name / FILE
-
-
-def truth(root):
-    dialogues = json.loads((root / "test" / "dialogues_001.json").read_text())
-    return {
-        (one["dialogue_id"], i): turn["utterance"]
-        for one in dialogues
-        for i, turn in enumerate(one["turns"])
-        if turn["speaker"] == "SYSTEM"
-    }
-
-
 def right(path, root):
-    wanted, rows = truth(root), rows_of(path)
+    said, rows = dialogues_of(root / "test"), rows_of(path)
+    wanted = {(name, i): turn["utterance"] for name in said for i, turn in enumerate(said[name]["turns"]) if i % 2}
     assert {(row["dialogue_id"], row["turn"]) for row in rows} == wanted.keys()
     assert len(rows) == len(wanted)
     return sum(row["utterance"] == wanted[row["dialogue_id"], row["turn"]] for row in rows) / len(rows)
 
 
 def scores(predictions, reference, out, *sets):
-    flags = ["--quiet", "--reference", str(reference), "--predictions", str(predictions), "--output", str(out)]
-    assert evaluate(["--task", "generation", *flags, *sets]) == 0
-    return json.loads((out / "metrics.json").read_text())
+    given = {"task": "generation", "reference": reference, "predictions": predictions, "output": out}
+    return run("evaluate", *sets, **given).json("metrics.json")
 
 
 @pytest.mark.thorough
@@ -99,10 +84,10 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
     assert predict([*given, "--output", str(tmp_path / "one")]) == 0
     said = tmp_path / "one" / "predictions"
     assert sorted(path.name for path in said.iterdir()) == ["named", "original", "v1"]
-    assert right(file_of(said, "original"), made / "toy") > LEARNED
+    assert right(said / "original" / FILE, made / "toy") > LEARNED
     # The variant's words, for the original's acts.
-    assert right(file_of(said, "v1"), made / "varied") > LEARNED
-    assert (file_of(said, "v1")).read_bytes() == (file_of(said, "named")).read_bytes()
+    assert right(said / "v1" / FILE, made / "varied") > LEARNED
+    assert (said / "v1" / FILE).read_bytes() == (said / "named" / FILE).read_bytes()
     metrics = scores(said, made / "toy", tmp_path / "s", *sets)
     assert {"original", "v1", "named", "#ALL", "#MEAN"} <= set(metrics)
     assert metrics["original"]["sgsacc"] > LEARNED
@@ -114,31 +99,29 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
     # Other batches, dialogues in another order, two workers.
     turned = tmp_path / "turned"
     shutil.copytree(made / "toy", turned)
-    place = turned / "test" / "dialogues_001.json"
-    place.write_text(json.dumps(json.loads(place.read_text())[::-1]))
+    edit(turned / "test" / "dialogues_001.json", lambda dialogues: dialogues[::-1])
     again = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(turned), "--batch_size", "3", *TWO_WORKERS]
     assert predict([*again, "--output", str(tmp_path / "two")]) == 0
     rows = rows_of(tmp_path / "two" / "predictions" / "original" / FILE)
     assert [row["dialogue_id"] for row in rows[:5]] == ["05"] * 5
-    assert sorted(rows, key=lambda row: (row["dialogue_id"], row["turn"])) == rows_of(file_of(said, "original"))
+    assert sorted(rows, key=lambda row: (row["dialogue_id"], row["turn"])) == rows_of(said / "original" / FILE)
 
 
 @pytest.mark.thorough
-def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_path, capsys):
+def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_path):
     assert sorted(files_of(prefixed)) == ["log.jsonl", MODEL, "report.html", "run.json", WEIGHTS]
     assert json.loads((prefixed / MODEL).read_text())["checkpoint"] == digest(str(tuned / "checkpoint"))
     given = ["pt_t5", "--quiet", "--model", str(prefixed), "--reference", str(made / "other")]
     out = tmp_path / "out"
     assert predict([*given, "--checkpoint", str(tuned / "checkpoint"), "--output", str(out)]) == 0
     assert right(out / "predictions" / "original" / FILE, made / "other") > LEARNED
-    told = refused([*given, "--checkpoint", str(made / "t5"), "--output", str(tmp_path / "no")], capsys)
+    told = refused("predict", *given, checkpoint=made / "t5", output=tmp_path / "no")
     assert "--checkpoint: is not the T5 that the prefixes are for: that has the digest" in told.replace(str(made), "")
     cut = tmp_path / "cut"
     shutil.copytree(prefixed, cut, ignore=shutil.ignore_patterns("run.json"))
     (cut / WEIGHTS).write_bytes((prefixed / WEIGHTS).read_bytes()[:-9])
-    flags = ["--checkpoint", str(tuned / "checkpoint"), "--output", str(tmp_path / "no")]
-    told = refused(["pt_t5", "--quiet", "--model", str(cut), "--reference", str(made / "other"), *flags], capsys, 1)
-    assert "is cut off or damaged" in told
+    given = {"model": cut, "reference": made / "other", "checkpoint": tuned / "checkpoint"}
+    assert "is cut off or damaged" in refused("predict", "pt_t5", **given, output=tmp_path / "no", status=1)
 
 
 @pytest.mark.thorough
@@ -155,7 +138,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(model, made, tmp_path, mon
 
 
 @pytest.mark.thorough
-def test_the_reranker_raises_sgsacc(made, tuned, tmp_path, capsys):
+def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     weak = tmp_path / "weak"
     few = ["--learning_rate", "0.015", "--epochs", "5", *LEARNING]
     given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
@@ -174,17 +157,15 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path, capsys):
     assert counts["reranked/original"] == differ > 0
     # On a page, with intervals and tests: of one set there is no mean over sets.
     systems = [f"{name}={tmp_path / f's-{name}'}" for name in found]
-    board = tmp_path / "board"
-    assert compare(["--quiet", "--systems", *systems, "--replicates", "100", "--output", str(board)]) == 0
-    leaderboard = json.loads((board / "leaderboard.json").read_text())
-    assert [(one["first"], one["second"], one["column"]) for one in leaderboard["tests"]] == [
-        ("ranked", "plain", "generation/#ALL/sgsacc")
-    ]
+    board = run("compare", systems=systems, replicates=100, output=tmp_path / "board")
+    leaderboard = board.json("leaderboard.json")
+    tested = [(one["first"], one["second"], one["column"]) for one in leaderboard["tests"]]
+    assert tested == [("ranked", "plain", "generation/#ALL/sgsacc")]
     for one in leaderboard["values"]:
         name, metric, value = one["system"], one["metric"], one["value"]
         assert value == found[name]["#ALL"][metric]
         assert (one["low"], one["high"]) == (None, None) if metric == "bleu" else one["low"] < value < one["high"]
-    lines = [line.split(" | ")[0] for line in (board / "table.md").read_text().splitlines() if line.startswith("| ")]
+    lines = [line.split(" | ")[0] for line in board.text("table.md").splitlines() if line.startswith("| ")]
     whole = ["| system", "| ---", "| **SGSAcc, %**", "| ranked", "| plain", "| **BLEU, of 100**", "| ranked", "| plain"]
     assert lines == [*whole, "| system", "| ---", "| ranked", "| plain"]  # the latter by seen and unseen services
     # Two models, the best of each: what either of them says well is said.
@@ -200,51 +181,39 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path, capsys):
         "--also: has no predictions of original": ["--rerank", "lexical", "--also", str(made)],
     }
     for reason, flags in told.items():
-        given = [*both[:6], *flags, "--output", str(tmp_path / "no")]
-        assert reason in refused(given, capsys).replace(f"{made}: ", ""), reason
-
-
-def refused(argv, capsys, status=2, run=predict):
-    capsys.readouterr()
-    assert run(argv) == status
-    told = capsys.readouterr().err
-    assert "Traceback" not in told
-    return told
+        told = refused("predict", *both[:6], *flags, output=tmp_path / "no")
+        assert reason in told.replace(f"{made}: ", ""), reason
 
 
 @pytest.mark.thorough
-def test_turns_without_acts_are_told(made, tuned, tmp_path, capsys):
+def test_turns_without_acts_are_told(made, tuned, tmp_path):
     bare = tmp_path / "bare"
     shutil.copytree(made / "toy", bare)
     place = bare / "test" / "dialogues_001.json"
     dialogues = json.loads(place.read_text())[:2]
     dialogues[0]["turns"][1]["frames"][0]["actions"] = []
-    place.write_text(json.dumps(dialogues))
-    flags = ["--reference", str(bare), "--candidates", "2", "--rerank", "lexical", "--output", str(tmp_path / "out")]
-    assert predict(["ft_t5", "--model", str(tuned), *flags]) == 0
-    told = capsys.readouterr()
-    assert (
-        "original/test/utterances.jsonl: 10 turns, 0 where the reranker chose another than the most likely" in told.out
-    )
-    assert "original: 1 turn without an act: the utterance is empty" in told.err
+    write(place, dialogues)
+    flags = {"model": tuned, "reference": bare, "candidates": 2, "rerank": "lexical"}
+    told = run("predict", "ft_t5", **flags, output=tmp_path / "out")
+    chosen = "original/test/utterances.jsonl: 10 turns, 0 where the reranker chose another than the most likely"
+    assert chosen in told.output
+    assert "original: 1 turn without an act: the utterance is empty" in told.errors
     rows = rows_of(tmp_path / "out" / "predictions" / "original" / FILE)
     assert rows[0] == {"dialogue_id": "00", "turn": 1, "utterance": "", "candidates": [{"utterance": "", "score": 0.0}]}
     assert any(len(row["candidates"]) > 1 for row in rows)
-    place.write_text(json.dumps([{**dialogues[0], "turns": "none"}]))
-    told_of = refused(["ft_t5", "--model", str(tuned), *flags[:-1], str(tmp_path / "no")], capsys, 1)
-    assert "dialogues_001.json: [0].turns: not_sgd: Expected `array`" in told_of
+    write(place, [{**dialogues[0], "turns": "none"}])
+    told = refused("predict", "ft_t5", **flags, output=tmp_path / "no", status=1)
+    assert "dialogues_001.json: [0].turns: not_sgd: Expected `array`" in told
 
 
-def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path, capsys):
+def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     folder = tmp_path / "templates"
-    folder.mkdir()
     lines = ("REQUEST!!city\tWhich one?", "CONFIRM!!city!!@\tYou go to @.", "INFORM!!has_garden!!True\tOutside.")
-    (folder / "Cafes_1.tsv").write_text("\n".join(lines))
+    write(folder / "Cafes_1.tsv", "\n".join(lines))
     corpora = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
     given = ["ft_t5", *corpora, "--epochs", "1", *LEARNING[:-1]]  # with warnings
     out = tmp_path / "out"
-    assert train([*given, "--templates", str(folder), "--output", str(out)]) == 0
-    told = capsys.readouterr().err
+    told = run("train", *given, templates=folder, output=out).errors
     # Of 12 dialogues each has a request and a confirmation, and every other one a garden.
     message = "42 of 72 acts have no template, and so a sentence in the schema's words: OFFER!!cafe_name!!@ of Cafes_1"
     assert message in told
@@ -260,23 +229,22 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path, capsys):
         head = json.loads((tmp_path / name / "run.json").read_text())
         counts[name] = head["counts"]["without_template/original"], [one["name"] for one in head["templates"]]
     assert counts == {"own": (6 + 6 + 3, []), "other": (30, ["Cafes_2.tsv"])}
-    no = ["--output", str(tmp_path / "no")]
-    told = refused([*asked, "--variants", str(made / "variants"), *no], capsys)
+    no = {"output": tmp_path / "no"}
+    told = refused("predict", *asked, variants=made / "variants", **no)
     assert "--variants: the model has --templates, which no schema changes" in told
     (folder / "Cafes_1.tsv").write_text("GOODBYE\tBye.\nINFORM!!city!!@\tThere.")
-    told = refused([*given, "--templates", str(folder), *no], capsys, run=train)
+    told = refused("train", *given, templates=folder, **no)
     assert "Cafes_1.tsv: line 2: the key has 1 @ and the sentence 0" in told
-    assert "has no templates: expected a folder" in refused([*asked, "--templates", str(tmp_path), *no], capsys)
-    told = refused([*given, "--templates", str(folder), "--output", str(folder)], capsys, run=train)
+    assert "has no templates: expected a folder" in refused("predict", *asked, templates=tmp_path, **no)
+    told = refused("train", *given, templates=folder, output=folder)
     assert "the same folder as --templates" in told
 
 
-def test_bad_training_input_is_told(made, tmp_path, capsys):
-    out = ["--output", str(tmp_path / "out")]
+def test_bad_training_input_is_told(made, tmp_path):
+    out = {"output": tmp_path / "out"}
 
-    def told(*given, model="ft_t5", corpus=made / "toy", checkpoint=made / "t5"):
-        flags = ["--train", str(corpus), "--checkpoint", str(checkpoint), *given, *out]
-        return refused([model, *flags], capsys, run=train)
+    def told(*given, model="ft_t5", corpus=made / "toy", checkpoint=made / "t5", status=2):
+        return refused("train", model, *given, train=corpus, checkpoint=checkpoint, **out, status=status)
 
     bert = tmp_path / "bert"
     shutil.copytree(made / "t5", bert)
@@ -289,18 +257,13 @@ def test_bad_training_input_is_told(made, tmp_path, capsys):
     assert "there is no such folder; models are not downloaded here" in told(checkpoint=Path("google-t5/t5-small"))
     endless = tmp_path / "endless"
     shutil.copytree(made / "t5", endless)
-    tokenizer = json.loads((endless / "tokenizer.json").read_text())
-    (endless / "tokenizer.json").write_text(json.dumps({**tokenizer, "post_processor": None}))
+    edit(endless / "tokenizer.json", lambda tokenizer: tokenizer.update(post_processor=None))
     (endless / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    flags = ["--train", str(made / "toy"), "--checkpoint", str(endless), *out]
-    assert "its tokenizer has no padding token, or does not end" in refused(["ft_t5", *flags], capsys, 1, train)
+    assert "its tokenizer has no padding token, or does not end" in told(checkpoint=endless, status=1)
     mute = tmp_path / "mute"
     shutil.copytree(made / "toy", mute)
     place = mute / "train" / "dialogues_001.json"
-    dialogues = json.loads(place.read_text())
-    for turn in (turn for one in dialogues for turn in one["turns"]):
-        turn["utterance"] = " "
-    place.write_text(json.dumps(dialogues))
+    edit(place, lambda dialogues: json.loads(re.sub(r'("utterance": )"[^"]*"', r'\1" "', json.dumps(dialogues))))
     assert "no system turn of 'train' has acts and an utterance: there is nothing to learn" in told(corpus=mute)
     place.write_text("[]")
     assert "no system turn has an action" in told(corpus=mute)
@@ -309,12 +272,6 @@ def test_bad_training_input_is_told(made, tmp_path, capsys):
     assert "--held_out: 1.5: give a share above 0 and below 1" in told("--held_out", "1.5")
     assert "with so few dialogues one part is empty" in told("--held_out", "0.0001")
     assert "there are no dialogues in 'validation'" in told("--dev_split", "validation")
-    assert "is a model of another kind, 'ft_t5'" in refused(
-        ["pt_t5", "--model", str(_card(tmp_path)), "--checkpoint", str(made / "t5"), *out], capsys
-    )
-
-
-def _card(folder):
-    place = folder / "card"
-    write(place / MODEL, '{"model": "ft_t5", "format": 1}')
-    return place
+    card = write(tmp_path / "card" / MODEL, {"model": "ft_t5", "format": 1})
+    said = refused("predict", "pt_t5", model=card.parent, checkpoint=made / "t5", **out)
+    assert "is a model of another kind, 'ft_t5'" in said

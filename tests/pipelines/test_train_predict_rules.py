@@ -1,15 +1,11 @@
 """``parapet train rules`` from files to scores, on simulated and on the published tasks; and simulating again."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from kit import train
+from kit import refused, run, write
 
-from parapet.pipelines.evaluate import run as evaluate
-from parapet.pipelines.predict import run as predict
-from parapet.pipelines.restaurants import run as restaurants
 from parapet.transforms.simulators.babi_format import CANDIDATES, FACTS, parse_candidates, parse_dialogues
 
 SIZES = ["--sizes", "train=150,dev=1,test=40,oov=40", "--formats", "babi", "--quiet"]
@@ -19,53 +15,43 @@ SIZES = ["--sizes", "train=150,dev=1,test=40,oov=40", "--formats", "babi", "--qu
 def simulated(tmp_path_factory):
     """All five tasks."""
     folder = tmp_path_factory.mktemp("simulated") / "out"
-    assert restaurants([*SIZES, "--output", str(folder)]) == 0
-    return folder
+    return run("restaurants", *SIZES, output=folder).folder
 
 
 def scores(flags, tests, candidates, out):
     """The shares of responses and of dialogues that are right, in each file."""
-    assert train(["rules", "--quiet", *flags, "--output", str(out / "model")]) == 0
-    reference = ["--reference", *map(str, tests)]
-    told = ["--quiet", "--output", str(out / "answers")]
-    assert predict(["rules", "--model", str(out / "model"), *reference, *told]) == 0
-    counts = json.loads((out / "answers" / "run.json").read_text())["counts"]
-    assert not [name for name in counts if name.startswith(("empty/", "not_understood/"))]
-    given = ["--predictions", str(out / "answers" / "predictions"), "--candidates", str(candidates), "--quiet"]
-    assert evaluate(["--task", "ranking", *reference, *given, "--output", str(out / "scores")]) == 0
-    metrics = json.loads((out / "scores" / "metrics.json").read_text())
+    run("train", "rules", *flags, output=out / "model")
+    answers = run("predict", "rules", model=out / "model", reference=tests, output=out / "answers")
+    assert not [name for name in answers.manifest["counts"] if name.startswith(("empty/", "not_understood/"))]
+    given = {"reference": tests, "predictions": out / "answers" / "predictions", "candidates": candidates}
+    metrics = run("evaluate", task="ranking", **given, output=out / "scores").json("metrics.json")
     of_files = [of for name, of in metrics.items() if name.startswith("task")]
     assert len(of_files) == len(tests)
     return [(of["per_response"], of["per_dialogue"]) for of in of_files]
 
 
-def test_tasks_without_patterns_are_left_out(simulated, tmp_path, capsys):
-    files = [str(path) for task in (1, 4) for path in simulated.glob(f"dialog-babi-task{task}-*-trn.txt")]
+def test_tasks_without_patterns_are_left_out(simulated, tmp_path):
+    files = [path for task in (1, 4) for path in simulated.glob(f"dialog-babi-task{task}-*-trn.txt")]
     out = tmp_path / "model"
-    assert train(["rules", "--quiet", "--train", *files, "--match", str(simulated / FACTS), "--output", str(out)]) == 0
-    assert json.loads((out / "model.json").read_text())["task"] == ""
-    flags = ["--ontology", str(out / "ontology.toml"), *SIZES[:-1]]
-    capsys.readouterr()
-    assert restaurants([*flags, "--output", str(tmp_path / "again")]) == 0
-    told = capsys.readouterr().err
+    assert run("train", "rules", train=files, match=simulated / FACTS, output=out).json("model.json")["task"] == ""
+    flags = ["restaurants", "--ontology", out / "ontology.toml", *SIZES[:-1]]
+    told = run(*flags, output=tmp_path / "again").errors
     assert "ontology.toml: there are no patterns of user.update, bot.updated, user.no_more, bot.search_again," in told
     assert "which task 5 needs: it is left out" in told
     names = {path.name.split("-")[2] for path in (tmp_path / "again").glob("dialog-babi-task*")}
     assert names == {"task1", "task4"}
-    assert restaurants([*flags, "--tasks", "1,3", "--output", str(tmp_path / "no")]) == 2
-    assert "there are no patterns of bot.option, user.reject, bot.another," in capsys.readouterr().err
+    told = refused(*flags, tasks="1,3", output=tmp_path / "no")
+    assert "there are no patterns of bot.option, user.reject, bot.another," in told
     assert not (tmp_path / "no").exists()
 
 
-def test_sentences_that_were_not_learned_are_counted(simulated, tmp_path, capsys):
+def test_sentences_that_were_not_learned_are_counted(simulated, tmp_path):
     (path,) = simulated.glob("dialog-babi-task1-*-trn.txt")
-    out, strange = str(tmp_path / "model"), tmp_path / "task1-strange.txt"
-    assert train(["rules", "--train", str(path), "--match", str(simulated / FACTS), "--output", out, "--quiet"]) == 0
-    strange.write_text("1 ahoy\twelcome what would you like to book\n2 what of greek in oslo\tlet me see\n\n")
-    capsys.readouterr()
-    flags = ["--model", out, "--reference", str(strange), "--output", str(tmp_path / "answers")]
-    assert predict(["rules", *flags]) == 0
-    assert "task1-strange.jsonl: 2 turns with words that the rules do not know: answered by" in capsys.readouterr().err
+    run("train", "rules", train=path, match=simulated / FACTS, output=tmp_path / "model")
+    strange = "1 ahoy\twelcome what would you like to book\n2 what of greek in oslo\tlet me see\n\n"
+    given = {"model": tmp_path / "model", "reference": write(tmp_path / "task1-strange.txt", strange)}
+    told = run("predict", "rules", **given, output=tmp_path / "answers").errors
+    assert "task1-strange.jsonl: 2 turns with words that the rules do not know: answered by" in told
 
 
 @pytest.mark.parametrize(
@@ -78,15 +64,14 @@ def test_sentences_that_were_not_learned_are_counted(simulated, tmp_path, capsys
         (["--train", "trn.txt", "--match", "alone.txt"], "alone.txt: has none of the values in place"),
     ],
 )
-def test_bad_flags(flags, message, tmp_path, monkeypatch, capsys):
+def test_bad_flags(flags, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("trn.txt").write_text("1 hi\thello\n2 thai please\tsure\n3 <SILENCE>\tapi_call thai\n\n")
     Path("kb.txt").write_text("1 a R_food\tthai\n1 b R_food\tthai\n1 c R_food\tgreek\n")
     Path("other.txt").write_text("1 a R_food\tcuban\n1 b R_food\tgreek\n")
     Path("alone.txt").write_text("1 a R_rating\t1\n")
     Path("a.toml").write_text("")
-    assert train(["rules", *flags, "--output", "out"]) == 2
-    assert message in capsys.readouterr().err
+    assert message in refused("train", "rules", *flags, output="out")
 
 
 def published(real_data):
@@ -102,8 +87,8 @@ def test_rules_solve_the_published_tasks(tasks, real_data, tmp_path):
     folder = published(real_data)
     name = f"{folder}/dialog-babi-"
     flags = ["--train", *(f"{name}task{task}trn.txt" for task in tasks), "--match", f"{name}kb-all.txt"]
-    tests = [Path(f"{name}task{task}{split}.txt") for task in tasks for split in ("tst", "tst-OOV")]
-    assert scores(flags, tests, Path(f"{name}candidates.txt"), tmp_path) == [(1, 1)] * len(tests)
+    tests = [f"{name}task{task}{split}.txt" for task in tasks for split in ("tst", "tst-OOV")]
+    assert scores(flags, tests, f"{name}candidates.txt", tmp_path) == [(1, 1)] * len(tests)
 
 
 @pytest.mark.thorough
@@ -112,19 +97,9 @@ def test_dialogues_simulated_in_the_published_words(real_data, tmp_path):
     folder = published(real_data)
     name = f"{folder}/dialog-babi-"
     files = [f"{name}task1trn.txt", f"{name}task4trn.txt"]
-    out = tmp_path / "model"
-    assert train(["rules", "--quiet", "--train", *files, "--match", f"{name}kb-all.txt", "--output", str(out)]) == 0
-    flags = [
-        "--ontology",
-        str(out / "ontology.toml"),
-        "--tasks",
-        "1,4",
-        "--formats",
-        "babi",
-        "--sizes",
-        "train=1000,oov=0",
-    ]
-    assert restaurants([*flags, "--quiet", "--output", str(tmp_path / "again")]) == 0
+    out = run("train", "rules", train=files, match=f"{name}kb-all.txt", output=tmp_path / "model").folder
+    flags = {"ontology": out / "ontology.toml", "tasks": "1,4", "formats": "babi", "sizes": "train=1000,oov=0"}
+    run("restaurants", **flags, output=tmp_path / "again")
     values = {line.split("\t")[1].strip() for line in Path(f"{name}kb-all.txt").read_text().splitlines()}
 
     def bare(text):

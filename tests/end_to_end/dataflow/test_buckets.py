@@ -44,9 +44,7 @@ for argv in json.loads(sys.argv[1]):
 
 def run_in_a_fresh_process(commands):
     """Where sets have another order than here, and nothing ran before."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
-        subprocess.run([sys.executable, "-c", IN_A_FRESH_PROCESS, json.dumps(commands)], check=True)
+    subprocess.run([sys.executable, "-c", IN_A_FRESH_PROCESS, json.dumps(commands)], check=True)
 
 
 @pytest.fixture(scope="package")

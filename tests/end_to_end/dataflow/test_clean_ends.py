@@ -21,9 +21,7 @@ def corpus(tmp_path_factory):
     (first, *_) = dialogue_files(root / "sgd", "train")
     for n in range(100, 180):
         shutil.copy(first, root / "sgd/train" / f"dialogues_{n}.json")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
-        assert main(["compose", "--allow_partial", "--output", str(root / "variants"), "--quiet"]) == 0
+    assert main(["compose", "--allow_partial", "--output", str(root / "variants"), "--quiet"]) == 0
     return root
 
 

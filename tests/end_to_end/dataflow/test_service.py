@@ -50,7 +50,6 @@ def flags(bucket, prefix, endpoint):
 def _hurried():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dataflow_runner, "time", Hurried)
-        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
         yield
 
 

@@ -124,7 +124,6 @@ def stages(tmp_path_factory, sample):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "tests")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "tests")
-        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
         folder = tmp_path_factory.mktemp("kills")
         world = World(folder / "world")
         world.place.mkdir()

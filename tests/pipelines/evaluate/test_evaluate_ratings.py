@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from generation_toy import write_toy
-from kit import refused
+from kit import as_nobody, refused
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, invented, play
@@ -90,10 +90,8 @@ def scripts(records, workers=3, noise=0.0, seconds=300):
 
 
 @pytest.fixture
-def credentials(monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "tests")
-    monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+def credentials(monkeypatch, tmp_path):
+    as_nobody(monkeypatch, tmp_path)
 
 
 def recorded(folder):

@@ -6,7 +6,7 @@ import json
 import kit
 import pyarrow.parquet as pq
 import pytest
-from kit import act, dialogue, files_of, frame, intent, refused, service, slot, span, state, turn
+from kit import act, as_nobody, dialogue, files_of, frame, intent, refused, service, slot, span, state, turn
 
 from parapet.evaluation.models.classifier import ACTS, load, read_turns
 from parapet.local_mturk.server import LocalMTurk
@@ -218,9 +218,7 @@ def scripts(records):
 
 
 def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, capfd):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "tests")
-    monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+    as_nobody(monkeypatch, tmp_path)
     pairs, batch = tmp_path / "pairs", tmp_path / "batch"
     assert hits(corpus, pairs, "--items", 1) == 0
     records = manifest(pairs)
