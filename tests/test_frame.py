@@ -168,3 +168,43 @@ def test_the_help_of_one_has_its_options(capsys):
     assert main(["perturb", "shout", "--help"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "--share X how many of the user turns (default: 1.0)" in printed
+
+
+RELEASE = """
+name = "shouted"
+title = "Shouted dialogues"
+version = "1.0.0"
+description = "Dialogues of people who shout."
+licence = "CC0-1.0"
+changes = "First release."
+
+[[authors]]
+name = "Somebody"
+
+[[corpora]]
+path = {sample}
+name = "original"
+kind = "original"
+
+[[corpora]]
+path = "shout"
+name = "shout"
+kind = "shouted"
+
+[[tables]]
+path = "shout/turns/test"
+name = "shouted_turns"
+kind = "rows"
+key = ["dialogue_id", "turn"]
+"""
+
+
+def test_a_plugin_has_its_place_in_a_release(outputs, tmp_path):
+    (folder,) = sets_of("shout", outputs["shout"]).values()
+    shutil.copytree(folder, tmp_path / "shout")
+    config = tmp_path / "release.toml"
+    config.write_text(RELEASE.format(sample=json.dumps(str(sample_root()))))
+    assert main(["release", "build", "--config", str(config), "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    (release,) = (path.parent for path in (tmp_path / "out").rglob("MANIFEST.json"))
+    assert main(["release", "verify", str(release), "--quiet"]) == 0
+    assert "shouted_turns" in (release / "README.md").read_text()

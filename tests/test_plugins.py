@@ -14,6 +14,7 @@ import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
+from parapet.transforms.perturbations.speech import engine
 from parapet.transforms.running import plugins
 
 ROOT = Path(__file__).parents[1]
@@ -274,3 +275,56 @@ def test_the_page_on_perturbations(example, tmp_path, monkeypatch, capsys):
     exec(compile(second, "docs/plugins.md", "exec"), names)
     rows = parapet.perturb(parapet.load_corpus(sample_root() / "test"), "dropped_articles", rate=0.8, seed=1).rows
     assert sorted(capsys.readouterr().out.splitlines()) == sorted(map(str, rows.to_pylist()))
+
+
+def plainly_mentioned(folder):
+    """The intent of each user frame; and of those with categorical values the share that was mentioned last."""
+    slots = {
+        (service["service_name"], slot["name"]): slot["possible_values"]
+        for service in json.loads((folder / "schema.json").read_text())
+        for slot in service["slots"]
+        if slot["is_categorical"]
+    }
+    intents, accuracies = [], []
+    for dialogue in json.loads((folder / "dialogues_001.json").read_text()):
+        said: list[str] = []
+        for turn in dialogue["turns"]:
+            said.append(turn["utterance"].lower())
+            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
+                intents.append(frame["state"]["active_intent"])
+                right = []
+                for slot, wanted in frame["state"]["slot_values"].items():
+                    if (frame["service"], slot) in slots:
+                        values = slots[frame["service"], slot]
+                        heard = [value for text in said for value in values if value.lower() in text]
+                        right.append(heard[-1:] == wanted[:1])
+                accuracies += [sum(right) / len(right)] if right else []
+    return intents, accuracies
+
+
+def test_a_model(example, tmp_path):
+    out = tmp_path / "out"
+    flags = ["--split", "dev", "--model", "mention", "--replicates", "0", "--quiet"]
+    assert main(["evaluate", "--task", "dst", *flags, "--output", str(out)]) == 0
+    metrics = json.loads((out / "metrics.json").read_text())["#ALL_SERVICES"]
+    intents, accuracies = plainly_mentioned(ROOT / "schemas" / "sample" / "dev")
+    assert metrics["active_intent_accuracy"] == intents.count("NONE") / len(intents)  # it always says NONE
+    assert metrics["average_cat_accuracy"] == pytest.approx(sum(accuracies) / len(accuracies))
+    assert metrics["average_noncat_accuracy"] == 0
+    assert record(out) == [(plugins.MODELS, "mention")]
+
+
+def test_a_perturbation_that_is_built_in_goes_before_a_plugin_of_its_name(site):
+    bring(site, "broken_typos", plugins.PERTURBATIONS, "typos", "broken_typos:Made", "raise RuntimeError")
+    assert parapet.perturbations()["typos"].__module__.startswith("parapet.")
+
+
+def test_the_speech_engine_hears_what_it_says(example):
+    chosen = engine.choose("speaker", "modem")
+    speaker = engine.make("speaker", chosen, {})
+    listener = engine.make("listener", engine.choose("listener", "modem"), {})
+    text = "a table for two at 7 o'clock"
+    assert listener.hear(speaker.speak(text, speaker.default_voice)) == text
+    assert chosen.plugin.name == "modem"
+    with pytest.raises(InputError, match="no voice of the modem"):
+        speaker.check(["plain", "fancy"])

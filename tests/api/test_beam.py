@@ -186,3 +186,10 @@ def test_labels_can_be_read():
 def test_mistakes(name, options, message):
     with pytest.raises(parapet.InputError, match=message):
         parapet.beam.Perturb(name, **options)
+
+
+def test_no_dialogues(source):
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        none = pipeline | beam.Create([]).with_output_types(dict[str, Any])
+        outputs = none | parapet.beam.Perturb("ood", rates=0.3, source=source).with_outputs()
+        assert_that(outputs.dialogues, same([]))

@@ -277,3 +277,14 @@ def test_rank_refuses_what_it_cannot_rank():
         rank("a", "bc")
     with pytest.raises(InputError, match=r"paraphrases\[1\]: expected a text, found NoneType"):
         rank("a", ["b", None])
+
+
+def test_two_reviewers_are_merged_as_by_the_command(tmp_path, sample, answers, decisions):
+    other = tmp_path / "other.csv"
+    other.write_text(decisions.read_text().replace(",accept,", ",reject,"))
+    flags = ["--schemas", sample, "--responses", *answers, "--reviewers", decisions, other]
+    expected = by_command(tmp_path / "command", *flags)
+    made = compose(sample, answers, reviewers=(decisions, other))
+    assert saved(made, tmp_path / "api") == expected
+    assert "adjudicate.csv" in expected
+    assert made.statistics["agreement"]["disagreements"] > 0

@@ -48,3 +48,14 @@ def test_a_perturbation_takes_options_only_where_it_is_made():
     with pytest.raises(parapet.InputError, match="typos is made already: give its options where it is made"):
         parapet.perturb(SAMPLE, made, seed=2)
     assert parapet.perturb(SAMPLE, made).rows == parapet.perturb(SAMPLE, "typos", seed=1).rows
+
+
+def test_rows_of_another_schema():
+    class Odd(parapet.Perturbation):
+        name = "odd"
+
+        def perturb(self, dialogue, set_name, state):
+            return parapet.Perturbed(dialogue, [{"turn": "first"}])
+
+    with pytest.raises(parapet.InputError, match="odd: its rows are not of its row_schema"):
+        _ = parapet.perturb(SAMPLE, Odd).rows

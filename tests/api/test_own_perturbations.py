@@ -348,3 +348,8 @@ def test_other_values_change_the_meaning_and_nothing_else():
     problems = parapet.check_perturbation("unseen_entities")
     assert problems
     assert all("state has changed" in one or "spans had" in one for one in problems)
+
+
+@pytest.mark.parametrize("name", ["typos", "verbose", "simple"])
+def test_what_is_built_in_is_sound(name):
+    assert parapet.check_perturbation(name, env=(0.3,), seed="a") == []

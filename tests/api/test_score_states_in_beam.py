@@ -66,3 +66,9 @@ def test_any_predictions_give_the_same_in_memory_in_files_and_in_a_pipeline(tmp_
     assert metrics_of(by_command(folder / "out", *flags)) == found.metrics
     assert parapet.score_states(folder / "references", folder / "predictions").metrics == found.metrics
     in_pipeline(references, predicted, found.metrics, seen=[])
+
+
+def test_official_passes_over_what_is_missing_as_the_function_does():
+    some = parapet.score_states(CORPUS, PREDICTIONS[2:], official=True)
+    assert some.passed_over == {"missing_dialogues": 2, "missing_turns": 0, "unknown_slots": 0}
+    in_pipeline(DIALOGUES, PREDICTIONS[2:], some.metrics, official=True)

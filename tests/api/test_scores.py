@@ -307,3 +307,10 @@ def test_intervals_are_those_of_the_command(tmp_path, across_turn):
     with pytest.raises(parapet.InputError, match="replicates: 0 is out of range"):
         scores.interval(replicates=0)
     assert str(scores.interval(services="Nobodys")) == "(nan, nan)"
+
+
+def test_files_score_as_by_the_command(tmp_path, predictions):
+    expected = metrics_of(by_command(tmp_path / "out", "--predictions", predictions))
+    assert 0.1 < expected[ALL][JGA] < 0.9
+    for place in (predictions, str(predictions / "test"), predictions / "test" / "dialogues_001.json"):
+        assert parapet.score_states(sample_root(), place).metrics == expected

@@ -1,8 +1,11 @@
 """Leaderboards: what stands in them, which differences are tested, and the files and sections that are made of them."""
 
+import csv
+import io
 import json
 import random
 
+import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, groups, mean, sensitivity, states
 
@@ -242,3 +245,45 @@ def test_the_board_is_json_of_its_own(trackers):
     assert found["variants"] == {"dst": ["v1", "v2"]}
     assert found["values"][0]["set"] == "original"
     assert found["examples"]["ft"][0]["utterance"] == "<b>hi</b>"
+
+
+def test_files(trackers):
+    board = board_of(trackers)
+    files = table_files(board)
+    assert set(files) == {"table.csv", "table.parquet", "table.tex", "table.md"}
+    rows = list(csv.DictReader(io.StringIO(files["table.csv"].decode())))
+    assert list(rows[0]) == ["system", "task", "set", "group", "metric", "value", "low", "high"]
+    parquet = pq.read_table(io.BytesIO(files["table.parquet"])).to_pylist()
+    assert len(rows) == len(parquet) == len(board.values) + 2
+    for text, row in zip(rows, parquet, strict=True):
+        assert {key: value for key, value in text.items() if key in ("system", "task", "set", "group", "metric")} == {
+            key: row[key] for key in ("system", "task", "set", "group", "metric")
+        }
+        assert [float(text[key]) for key in ("value", "low", "high")] == [row[key] for key in ("value", "low", "high")]
+    assert {row["group"] for row in parquet} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
+    assert [(row["system"], row["metric"], row["value"]) for row in parquet[-2:]] == [
+        (name, "average", board.average[name].value) for name in ("pt", "ft")
+    ]
+    lines = files["table.md"].decode().splitlines()
+    assert lines[2] == "| system | mean | original | v1 | v2 | v1–v2 | schema sensitivity, % | typos |"
+    assert lines[4].startswith("| pt | **")
+    assert lines[7:10:2] == ["Joint goal accuracy of seen and unseen services, %", lines[2]]
+    assert [line.split(" |")[0] for line in lines[11:]] == [
+        "| **seen services**", "| pt", "| ft", "| **unseen services**", "| pt", "| ft"
+    ]  # fmt: skip
+    tex, seen = files["table.tex"].decode().split("\n\n")
+    assert tex.splitlines()[0] == "% Joint goal accuracy by set, \\%"
+    assert tex.splitlines()[2] == r"\begin{tabular}{lrrrrrrr}"
+    assert tex.count(r"\\") == 3
+    assert seen.count(r"\\") == 7
+    assert r"\multicolumn{8}{l}{\emph{unseen services}} \\" in seen
+    assert r"pt & \textbf{" in tex
+    assert "v1--v2" in tex
+
+
+def test_a_number_that_is_not_defined(tmp_path):
+    values = {"a": None, "b": 0.1, "c": 0.1}
+    systems = {name: [groups(tmp_path / name, "ood", {"#ALL": {"f1": value}})] for name, value in values.items()}
+    board = board_of(systems)
+    assert board.systems == ["b", "c", "a"]
+    assert [row[1] for row in table(board, "F1 by set, %").rows] == ["10.0", "10.0", "–"]

@@ -148,3 +148,19 @@ def test_other_tasks_have_a_mean_over_variants(tmp_path):
     # A service, which is no set.
     assert outcome.values[Column("response", "#ALL", "searches", "Inns_1")] == 0.5
     assert [column.set for column in columns_of([outcome])] == [*sets, VARIANTS]
+
+
+def test_rows_give_back_the_numbers(tmp_path):
+    outcome = read_outcome(states(tmp_path / "one", SETS))
+    columns = [column for column in outcome.values if column.metric in (JGA, SENSITIVITY)]
+    rows = read_rows(outcome, columns)
+    assert rows is not None
+    assert set(rows.parts) == set(columns)
+    assert rows.parts[Column("dst", "v1", JGA)] == ({"d0": (1.0, 2), "d1": (1.0, 2)},)
+    assert rows.parts[Column("dst", VARIANTS, JGA, "seen")] == (
+        {"d0": (1.0, 1), "d1": (1.0, 1)}, {"d0": (0.0, 1), "d1": (1.0, 1)}
+    )  # fmt: skip
+    (by_dialogue,) = rows.parts[Column("dst", VARIANTS, SENSITIVITY)]
+    # The second frame of d0 is wrong under both variants.
+    assert by_dialogue["d0"] == (pytest.approx(2**0.5), 2)
+    assert by_dialogue["d1"] == (pytest.approx(2**0.5), 2)

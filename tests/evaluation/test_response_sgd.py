@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from kit import act, frame, intent, service, slot, state, turn, write
 
-from parapet.evaluation.response.goals import END, read_entities, read_reference, reference_of
+from parapet.evaluation.response.goals import END, naming_slots, read_entities, read_reference, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate, own_responses, read_responses
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.dialogue import Dialogue
@@ -169,3 +169,15 @@ def test_files_that_do_not_fit(tmp_path):
         read_reference(**files)
     with pytest.raises(InputError, match=r"expected files such as restaurant_db\.json"):
         read_entities(str(tmp_path))
+
+
+def test_the_slots_that_name_an_entity():
+    def named(*slots):
+        offer = system("!", *(act("OFFER", slot, "x") for slot in slots), **search(ROMAN, city="Rome"))
+        return naming_slots(dialogues([TURNS[0], offer]), SERVICES)["Inns_1", "FindInn"]
+
+    assert named("city", "inn_name", "fare") == ("inn_name",)
+    assert named("city", "phone", "fare") == ("fare", "phone")
+    assert named("city") == ("city",)
+    without = [TURNS[0], system("It is 10", act("INFORM", "fare", "10"), **search(ROMAN, city="Rome"))]
+    assert reference_of(dialogues(without), SERVICES).goals["1_00000"].searches == ()

@@ -4,7 +4,7 @@ import pytest
 
 from parapet.evaluation.generation import metrics
 from parapet.evaluation.generation.corpus import Act, Corpus, Prediction, ServiceWords, SystemTurn, Words, references
-from parapet.evaluation.generation.scoring import evaluate, premises_of, validate
+from parapet.evaluation.generation.scoring import Premise, ScoredAct, Validated, evaluate, premises_of, validate
 from parapet.evaluation.sets import ALL, ORIGINAL
 
 
@@ -144,3 +144,43 @@ def test_f1_of_table_2_by_hand():
     f1 = metrics.tampered_f1(scored(said("", "", "", ""), liar).checks[ORIGINAL])
     assert (f1["true_entailed"], f1["tampered_entailed"]) == (2, 1)
     assert (f1["precision"], f1["recall"], f1["f1"]) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
+
+
+# SGSAcc of validated instances, and of all: on the whole test set, and for domains seen in training and not.
+TABLE_1 = {
+    "FT-T5": ((97.3, 98.6, 88.7), (96.5, 97.8, 87.7)),
+    "PT-T5": ((98.5, 98.7, 97.0), (97.9, 98.2, 96.4)),
+    "PT+FT-T5": ((98.9, 99.5, 97.7), (98.5, 99.1, 97.1)),
+}
+
+
+def faithful_turns(of_seen, of_unseen):
+    """870 turns of a domain that training has, in another service of it, and 130 of another: faithful in these shares.
+
+    Args:
+      of_seen, of_unseen: in per cent.
+    """
+    turns = []
+    for service, n, share in (("Hotels_4", 870, of_seen), ("Alarm_1", 130, of_unseen)):
+        one = act("INFORM", "city", "Oslo", service=service)
+        for i in range(n):
+            premise: Premise | None = "utterance" if i < round(n * share / 100) else None
+            turn = SystemTurn(service, i, "x", "", (one,))
+            valid = Validated("city is Oslo", "utterance", False)
+            turns.append(metrics.ScoredTurn(turn, "x", (ScoredAct(turn, one, True, True, valid, premise),)))
+    corpus = Corpus("test", tuple(one.turn for one in turns), {}, {}, frozenset({"Hotels_1"}))
+    return metrics.ScoredSet(corpus, turns, [], {})
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("system", TABLE_1)
+def test_table_1_has_13_percent_of_turns_of_unseen_domains(system, column):
+    """In the rows of FT and PT; in that of the ensemble "all" is not a mean of both."""
+    whole, seen, unseen = TABLE_1[system][column]
+    found = metrics.metrics_of({"": faithful_turns(seen, unseen)})
+    assert found[metrics.SEEN_DOMAINS]["sgsacc"] == pytest.approx(seen / 100, abs=0.001)
+    assert found[metrics.UNSEEN_DOMAINS]["sgsacc"] == pytest.approx(unseen / 100, abs=0.004)
+    assert metrics.SEEN_SERVICES not in found  # Hotels_4 is another service of a domain that was seen
+    of_all = found[ALL]["sgsacc"]
+    assert of_all is not None
+    assert (abs(100 * of_all - whole) < 0.12) == (system != "PT+FT-T5")

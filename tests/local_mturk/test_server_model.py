@@ -140,3 +140,15 @@ def test_bounds_that_the_model_lacks(shared, refused, hit, changes, member):
 def test_a_hit_needs_a_question(client, refused, hit):
     del hit["Question"]
     assert "parameter Question" in refused(client.create_hit, **hit)[1]
+
+
+def test_the_bounds_themselves_are_fine(make_hit):
+    make_hit(
+        Title="t" * 128,
+        Description="d" * 2_000,
+        Keywords="k" * 1_000,
+        RequesterAnnotation="a" * 255,
+        AutoApprovalDelayInSeconds=0,
+        AssignmentDurationInSeconds=30,
+        LifetimeInSeconds=31_536_000,
+    )

@@ -2,6 +2,8 @@
 
 import pytest
 
+from parapet.local_mturk.qualifications import Profile
+
 US = {"QualificationTypeId": "00000000000000000071", "Comparator": "EqualTo", "LocaleValues": [{"Country": "US"}]}
 PERCENT = {"QualificationTypeId": "000000000000000000L0", "Comparator": "GreaterThanOrEqualTo", "IntegerValues": [95]}
 NUMBER = {"QualificationTypeId": "00000000000000000040", "Comparator": "GreaterThan", "IntegerValues": [500]}
@@ -151,3 +153,40 @@ def test_notices_reach_those_who_worked(client, make_hit, browser, mturk, refuse
     assert [(each["WorkerId"], each["NotifyWorkersFailureCode"]) for each in failures] == [("A2", "HardFailure")]
     assert [each["worker_id"] for each in mturk.snapshot()["notices"]] == ["A1"]
     assert "WorkerIds" in refused(client.notify_workers, **notice, WorkerIds=["A1"] * 101)[1]
+
+
+MASTERS = {"QualificationTypeId": "2F1QJWKUDD8XADTFD2Q0G6UTO95ALH", "Comparator": "Exists"}
+
+
+WHO = [
+    (US, Profile(), True),
+    (US, Profile(country="DE"), False),
+    (requirement(Comparator="NotEqualTo"), Profile(country="DE"), True),
+    (requirement(Comparator="In", LocaleValues=[{"Country": "GB"}, {"Country": "US"}]), Profile(), True),
+    (requirement(Comparator="NotIn", LocaleValues=[{"Country": "GB"}, {"Country": "US"}]), Profile(), False),
+    (requirement(LocaleValues=[{"Country": "US", "Subdivision": "CA"}]), Profile(), False),
+    (requirement(LocaleValues=[{"Country": "US", "Subdivision": "CA"}]), Profile(subdivision="CA"), True),
+    (PERCENT, Profile(percent_approved=95), True),
+    (PERCENT, Profile(percent_approved=94), False),
+    (NUMBER, Profile(number_approved=500), False),
+    ({**NUMBER, "Comparator": "LessThanOrEqualTo"}, Profile(number_approved=500), True),
+    ({**NUMBER, "Comparator": "LessThan"}, Profile(number_approved=500), False),
+    ({**NUMBER, "Comparator": "NotEqualTo"}, Profile(number_approved=500), False),
+    ({**NUMBER, "Comparator": "In"}, Profile(number_approved=500), True),
+    ({**NUMBER, "Comparator": "NotIn"}, Profile(number_approved=500), False),
+    (MASTERS, Profile(), False),
+    (MASTERS, Profile(masters=True), True),
+    ({**MASTERS, "Comparator": "DoesNotExist"}, Profile(), True),
+]
+
+
+@pytest.mark.parametrize(("asked", "profile", "may"), WHO)
+def test_who_may_work(shared, hit, asked, profile, may):
+    mturk, client, browser = shared
+    hit_id = client.create_hit(**hit, QualificationRequirements=[asked])["HIT"]["HITId"]
+    mturk.set_worker("A1", profile)
+    status, answer = browser.json("POST", f"/accept?hit_id={hit_id}&worker_id=A1")
+    assert (status == 200) is may
+    if not may:
+        assert answer["reason"] == "not_qualified"
+        assert asked["Comparator"] in answer["detail"]

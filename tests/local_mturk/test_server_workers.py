@@ -110,3 +110,32 @@ def test_recorded_work_of_the_sample_is_done_again(pages, sample, mturk, make_hi
     said = [(each.worker_id, {name: text for name, text in each.answers.items() if text}) for each in scripts]
     assert found
     assert all((worker, {n: t.replace("\r\n", "\n") for n, t in texts.items()}) in said for worker, texts in found)
+
+
+def given(server, hit_id):
+    return {
+        each["WorkerId"]: parse_answer_xml(each["Answer"])
+        for each in server.snapshot()["assignments"].values()
+        if each["HITId"] == hit_id
+    }
+
+
+def test_a_script_goes_to_the_pages_that_ask_for_its_fields(mturk, make_hit):
+    part_1 = make_hit(Question=question("intent_0", "slot_0"))
+    part_2 = make_hit(Question=question("slot_1"))
+    make_hit(Question=question("slot_0", "slot_1"), RequesterAnnotation="Parcels_1:descriptions")
+    report = play(mturk.url, [script("A1", slot_0="a\nb", slot_1="c", intent_0=""), script("A2", slot_1="d")])
+    assert report == Report(3, Counter())
+    assert given(mturk, part_1) == {"A1": {"intent_0": "", "slot_0": "a\r\nb"}}
+    assert given(mturk, part_2) == {"A1": {"slot_1": "c"}, "A2": {"slot_1": "d"}}
+    times = [each["SubmitTime"] - each["AcceptTime"] for each in mturk.snapshot()["assignments"].values()]
+    assert all(90 <= seconds <= 120 for seconds in times)
+
+
+def test_when_a_hit_is_full_its_top_up_is_played(mturk, make_hit):
+    full = make_hit(Question=question("slot_0", "slot_1"), MaxAssignments=1)
+    top_up = make_hit(Question=question("slot_1"), MaxAssignments=1)
+    report = play(mturk.url, [script(f"AW{i}", slot_0="x", slot_1=str(i)) for i in range(3)])
+    assert report == Report(2, Counter(no_assignment_left=1))
+    assert given(mturk, full) == {"AW0": {"slot_0": "x", "slot_1": "0"}}
+    assert given(mturk, top_up) == {"AW1": {"slot_1": "1"}}

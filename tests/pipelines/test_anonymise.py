@@ -240,3 +240,32 @@ def test_odd_files(tmp_path):
     assert read(tmp_path / "a.jsonl", b"\n".join([long, half, none])) == ["too_long", "not_json", "no_turns"]
     (cut,) = read(tmp_path / "a.txt", b"1 hi\tho\n3 hi\tho\n\n")
     assert "is numbered 3, and 2 was expected" in cut
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_chats(output):
+    assert lines_of(output / "chats" / "00001.jsonl")[:2] == [
+        {
+            "chat_id": "00001-000001",
+            "turns": [
+                {"speaker": "user", "text": "Hi, my name is <PERSON_1>"},
+                {"speaker": "bot", "text": "hello <PERSON_1>! which city?"},
+                {"speaker": "user", "text": "Chicago. call <PHONE_1>"},
+            ],
+        },
+        {
+            "chat_id": "00001-000002",
+            "turns": [
+                {"speaker": "user", "text": "is okonkwo in?"},
+                {"speaker": "bot", "text": "api_call"},
+                {"speaker": "user", "text": "thanks, zip <ADDRESS_1> is mine"},
+            ],
+        },
+    ]
+    assert [one["turns"] for one in lines_of(output / "chats" / "00002.jsonl")] == [
+        [{"speaker": "user", "text": "Hi, it's me, <EMAIL_1>"}, {"speaker": "bot", "text": "hello <PERSON_1>"}],
+        [{"speaker": "user", "text": "bye"}],
+    ]

@@ -1,10 +1,12 @@
 """``parapet back_translate`` as a person runs it: replays, engines against local servers, cuts and faults."""
 
 import json
+from collections import Counter
 
 import kit
 import pytest
 from google_server import GoogleServer
+from libretranslate_server import LibreTranslateServer
 
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
@@ -131,3 +133,39 @@ def test_sgd(real_data, tmp_path):
     statistics = made.json("statistics.json")
     assert statistics["services"] == 26
     assert all(0.02 < numbers["name_distance"] < 0.5 for numbers in statistics["pivots"].values())
+
+
+PIVOTS = ("zh", "ja", "ko")
+
+
+def test_libretranslate(tmp_path, monkeypatch, sample):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with LibreTranslateServer() as server:
+        made = translated(tmp_path / "out", engine="libretranslate", libretranslate_url=server.url, pivots="ko")
+        asked = Counter(text for one in server.requests for text in one.texts if one.source == "en")
+    assert asked == Counter(texts_of(sample))
+    memory = made.rows("memory.parquet")
+    assert {(row["provider"], row["model"]) for row in memory} == {("libretranslate", "libretranslate")}
+
+
+def test_the_sample_is_what_its_memory_says(replayed, sample):
+    """A plain reading of the CSV, name by name."""
+    rows = kit.rows_of(sample / "translations.csv")
+    said = {(row["source"], row["target"], row["text"]): row["translation"] for row in rows}
+    for pivot in PIVOTS:
+
+        def back(text, pivot=pivot):
+            return said[pivot, "en", said["en", pivot, text]]
+
+        for split in layout.SPLITS:
+            originals = json.loads((sample / split / "schema.json").read_bytes())
+            variants = replayed.json(f"{pivot}/{split}/schema.json")
+            for original, variant in zip(originals, variants, strict=True):
+                assert variant["service_name"] == original["service_name"] + pivot
+                assert variant["description"] == back(original["description"])
+                for kind, join in (("slots", "_".join), ("intents", lambda words: "".join(map(str.capitalize, words)))):
+                    names = [join(back(" ".join(name_words(one["name"]))).split()) for one in original[kind]]
+                    twice = {name for name in names if names.count(name) > 1}
+                    for one, other, name in zip(original[kind], variant[kind], names, strict=True):
+                        assert other["name"] == name or (name in twice and other["name"] == one["name"])
+                        assert other["description"] == back(one["description"])

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from kit import write
+from packaging.requirements import Requirement
 
 from parapet.pipelines import doctor
+from parapet.pipelines.doctor import Finding
 from parapet.pipelines.main import main
-from parapet.schemas.errors import DISTRIBUTION
+from parapet.schemas.errors import DISTRIBUTION, install_line
 from parapet.transforms.crowd import worker_ids
 
 SECRETS = {
@@ -289,3 +291,20 @@ def test_it_imports_nothing_large():
         "print(sorted(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_extras_that_are_missing_and_broken(monkeypatch):
+    absent(monkeypatch, boto3=None, google_cloud_translate="1.0")
+    found = by_name(doctor.extras())
+    assert found["mturk"] == Finding("mturk", "missing", "mturk", "boto3 is not installed", install_line("mturk"))
+    assert found["google"].state == "wrong"
+    assert found["google"].detail.startswith("google-cloud-translate 1.0 is not ")
+    assert found["speech"].state == "there"
+    assert f"jiwer {version('jiwer')}" in found["speech"].detail
+
+
+def test_an_extra_of_a_requirement_is_looked_into(monkeypatch):
+    absent(monkeypatch, google_cloud_storage=None)
+    assert "google-cloud-storage is not installed" in list(doctor.problems(Requirement("apache-beam[gcp]>=2")))
+    assert list(doctor.problems(Requirement("apache-beam>=2"))) == []
+    assert by_name(doctor.extras())["gcp"].next == install_line("gcp")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import is_rare
 from parapet.pipelines.main import main
 from parapet.transforms.running import plugins
@@ -103,3 +103,28 @@ def test_names_of_commands_and_help_as_a_command(line, usage, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith(f"usage: {usage} ")
     assert not [text for text in printed.splitlines() if len(text) > 80]
+
+
+def test_dashes_and_underscores_are_alike(parser):
+    """No two flags differ by them only, and each is understood in either spelling, with a value or without."""
+    known = long_flags(parser)
+    assert len({canonical(flag) for flag in known}) == len(known)
+    for flag in known:
+        for other in (flag, "--" + flag[2:].replace("_", "-"), "--" + flag[2:].replace("-", "_")):
+            assert parser.check_flags([other, "a-b_c"], tuple) == [flag, "a-b_c"]
+            assert parser.check_flags([f"{other}=a-b_c"], tuple) == [f"{flag}=a-b_c"]
+    assert parser.check_flags(["--", "--no-flag"], tuple) == ["--", "--no-flag"]
+
+
+def test_every_flag_has_a_group_and_a_help_in_one_style(parser):
+    for title, actions in parser.shown_groups():
+        assert title not in ("options", "positional arguments"), [action.dest for action in actions]
+        for action in actions:
+            text = action.help or ""
+            assert text, action.dest
+            assert text.endswith("...") or not text.endswith("."), text
+            assert "(default " not in text, text
+            assert text.count("(default") <= 1 or "with --checkpoint" in text, text
+            assert len(text) <= 140 or "perturb" in parser.prog, text  # a perturbation's is its docstring
+            if "(default" in text and isinstance(action.default, str | int | float) and action.default:
+                assert action.default in ("auto",), f"{action.dest}: argparse knows this default"

@@ -170,3 +170,11 @@ def test_help_imports_no_beam_and_is_quick():
     assert done.returncode == 0
     assert "example:" in done.stdout
     assert time.monotonic() - started < 2  # 0.1 s on an idle machine
+
+
+def test_dry_run_prints_the_plan_and_writes_nothing(made, tmp_path, capsys):
+    out = tmp_path / "none"
+    assert main(["hits", "--output", str(out), "--dry_run"]) == 0
+    assert not out.exists()
+    total = json.loads((made / "plan.json").read_text())["total"]
+    assert f"{float(total['cost']):,.2f}" in capsys.readouterr().out

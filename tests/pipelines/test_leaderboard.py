@@ -1,5 +1,7 @@
 """``parapet leaderboard``: submissions to a release that are good, incomplete, of another release, or hostile."""
 
+import csv
+import io
 import json
 import os
 import re
@@ -321,3 +323,34 @@ def test_where_none_is_accepted_the_reason_is_an_error(place, tmp_path, capfd):
     described(tmp_path / "submissions" / "train", system='"We\u200bak"')
     assert run([*flags, "--output", str(tmp_path / "board")]) == 1
     assert "train: submission.toml: system: has characters that cannot be seen" in capfd.readouterr().err
+
+
+def test_without_what_the_average_counts_there_is_no_rank(place, tmp_path):
+    shutil.copytree(place.submissions / "a-states", tmp_path / "some" / "a-states")
+    argv = ["--release", str(place.release), "--submissions", str(tmp_path / "some"), "--output", str(tmp_path / "out")]
+    assert run([*argv, "--tasks", "dst", "response=original"]) == 0
+    (only,) = json.loads((tmp_path / "out" / "leaderboard.json").read_bytes())["submissions"]
+    assert (only["rank"], only["average"]["value"]) == (None, None)
+    assert run([*argv, "--tasks", "dst"]) == 0
+    board = json.loads((tmp_path / "out" / "leaderboard.json").read_bytes())
+    assert [(one["rank"], one["average"]["value"]) for one in board["submissions"]] == [(1, 100.0)]
+    assert board["selection"]["average"] == ["dst/original/joint_goal_accuracy", "dst/noisy/joint_goal_accuracy"]
+
+
+def test_the_ranking(place):
+    board = published(place)
+    found = [(one["rank"], one["system"], one["folder"]) for one in board["submissions"]]
+    assert found == [(1, f"=1+1 {EVIL}", "good"), (2, "Weak", "weak"), (None, "States alone", "a-states")]
+    best, weak, _ = board["submissions"]
+    assert best["average"]["value"] == pytest.approx((100 + 100 + 200 + 200 + 100) / 5)
+    values = {(one["set"], one["metric"]): one for one in weak["values"] if one["group"] == "all"}
+    assert values["original", JGA]["value"] == 1.0
+    assert 0 < values["noisy", JGA]["value"] < 1
+    assert values["noisy", JGA]["low"] <= values["noisy", JGA]["value"] <= values["noisy", JGA]["high"]
+    assert values["noisy", "combined"]["value"] < 200
+    assert board["release"]["version"] == "1.0.0"
+    rows = list(csv.DictReader(io.StringIO((place.root / "board" / "leaderboard.csv").read_text())))
+    assert [row["rank"] for row in rows] == ["1", "2", ""]
+    assert rows[0]["system"] == f"'=1+1 {EVIL}"
+    assert float(rows[1]["noisy JGA"]) == pytest.approx(100 * values["noisy", JGA]["value"])
+    assert rows[2]["average"] == rows[2]["noisy Combined"] == ""

@@ -173,3 +173,21 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
     for name, text in files.items():
         assert name in raw or not any(each in text for each in everyone), name
     assert all(worker(n) in files["assignments.jsonl"] for n in (1, 2, 3, 98))
+
+
+def test_what_is_told_is_json_where_that_is_asked_for(hits, tmp_path, monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    told = Told("publish", "--hits", hits, "--batch", tmp_path / "b", "--endpoint_url", "http://127.0.0.1:9",
+                "--log_format", "json")  # fmt: skip
+    assert told.status == 1
+    assert json.loads(told.err)["level"] == "error"
+
+
+def test_quiet_prints_nothing_that_is_no_error(hits, tmp_path):
+    with LocalMTurk(tmp_path / "server.db") as server:
+        where = ["--batch", tmp_path / "batch", "--quiet"]
+        made = [Told("publish", *where, "--hits", hits, "--endpoint_url", server.url)]
+        made.append(Told("collect", *where))
+        made.append(Told("stop", *where))
+    assert [each.status for each in made] == [0, 0, 0]
+    assert [each.out + each.err for each in made] == ["", "", ""]

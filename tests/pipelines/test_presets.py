@@ -77,3 +77,9 @@ def test_raddles_baselines_are_trained_as_the_paper_says():
     total = 1000
     assert [of.rate(step, total) for step in (0, 250, 500, 999)] == [1.0, 0.75, 0.5, 0.001]
     assert config("--preset", "raddle", "--consistency", "0").consistency == 0.0
+
+
+def test_epochs_take_the_place_of_a_presets_steps():
+    args = parsed("--preset", "sgdx", "--epochs", "2")
+    assert (args.epochs, args.patience, args.steps, args.eval_steps) == (2, 2, None, None)
+    assert args.batch_size == 16

@@ -1,8 +1,12 @@
 """``parapet reminders`` as a person runs it: a corpus that the other pipelines take, the same for any sharding."""
 
+import json
+
 import pytest
 
 from parapet.pipelines.reminders import run
+from parapet.schemas.dialogue import problems_of, read_dialogues
+from parapet.schemas.layout import read_root, services_by_name
 
 SIZES = ["--dialogues", "40,0,12"]
 
@@ -29,3 +33,37 @@ def test_mistakes(flags, message, tmp_path, capsys):
     assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def dialogues_of(folder):
+    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
+
+
+def test_the_corpus(output):
+    files = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
+    assert files == {
+        *("README.md", "report.html", "run.json", "statistics.json"),
+        *("train/schema.json", "train/dialogues_001.json", "train/dialogues_002.json", "train/dialogues_003.json"),
+        *("test/schema.json", "test/dialogues_001.json"),
+    }
+    services = services_by_name(read_root(output))
+    for split, n in (("train", 40), ("test", 12)):
+        typed = [one for file in sorted((output / split).glob("d*.json")) for one in read_dialogues(file)]
+        assert [one.dialogue_id for one in typed] == [f"{split}_{i:05}" for i in range(n)]
+        assert not [problem for one in typed for problem in problems_of(one, services)]
+    numbers = json.loads((output / "statistics.json").read_bytes())
+    train = dialogues_of(output / "train")
+    of = numbers["splits"]["train"]
+    utterances = [turn["utterance"] for one in train for turn in one["turns"]]
+    assert (of["dialogues"], of["turns"], of["different_utterances"]) == (40, len(utterances), len(set(utterances)))
+    frames = [turn["frames"][0] for one in train for turn in one["turns"]]
+    assert of["calls"] == sum("service_call" in frame for frame in frames)
+    assert of["failed_calls"] == sum("service_call" in frame and not frame["service_results"] for frame in frames)
+    assert of["user_acts"]["NEGATE"] == sum(
+        action["act"] == "NEGATE" for frame in frames for action in frame["actions"]
+    )
+    assert train[0]["turns"][0]["utterance"] in (output / "report.html").read_text()
+    assert "| train | 40 |" in (output / "README.md").read_text()
+    counts = json.loads((output / "run.json").read_bytes())["counts"]
+    assert (counts["dialogues//train"], counts["dialogues//test"]) == (40, 12)
+    assert counts["turns//train"] == len(utterances)

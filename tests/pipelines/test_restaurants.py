@@ -1,5 +1,6 @@
 """``parapet restaurants`` as a person runs it: the published files, the corpora, the numbers, any sharding."""
 
+import json
 from collections import Counter
 from typing import NamedTuple
 
@@ -213,3 +214,35 @@ def wordings_of(dialogue, fields):
     """What the user says, but for the request, with the field in place of a value."""
     users = [one.user for i, one in enumerate(dialogue.exchanges) if i != 1 and one.user != SILENCE]
     return [" ".join(fields.get(word, word) for word in user.split()) for user in users]
+
+
+def test_more_dialogues_another_seed_another_domain(output, tmp_path):
+    """What is there stays as the sets grow; a seed changes it; hotels are simulated as restaurants are."""
+    (tmp_path / "hotels.toml").write_text(HOTELS)
+    out = tmp_path / "out"
+    flags = [
+        "--ontology",
+        str(tmp_path / "hotels.toml"),
+        "--tasks",
+        "5",
+        "--sizes",
+        "30",
+        "--formats",
+        "babi",
+        "--seed",
+        "x",
+    ]
+    assert run(out, *flags, "--quiet") == 0
+    assert sorted(path.name for path in out.glob("*.txt")) == sorted(
+        [*(dialogues_name(5, split) for split in SPLITS), "dialog-babi-candidates.txt", "dialog-babi-kb-all.txt"]
+    )
+    assert not (out / "sgd").exists()
+    (first, *_) = parse_dialogues((out / dialogues_name(5, "oov")).read_bytes())
+    assert all(fact.value.split("_")[0] in ("inn", "harbour", "hills", "island", "single", "double", "suite", *"12345")
+               for fact in first.facts)  # fmt: skip
+    world = World(default_ontology(), "0", 3)
+    ids = [simulating.simulate(world, 1, "train", number).dialogue_id for number in range(3)]
+    stored = json.loads((output / "sgd" / "task1" / "train" / "dialogues_001.json").read_bytes())
+    assert [one["dialogue_id"] for one in stored[:3]] == ids
+    other = World(default_ontology(), "1", 3)
+    assert simulating.simulate(world, 5, "dev", 0) != simulating.simulate(other, 5, "dev", 0)

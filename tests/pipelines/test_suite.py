@@ -1,5 +1,6 @@
 """``parapet suite``: the graph of a file, what is made again, failures, kills, results."""
 
+import csv
 import fcntl
 import json
 import os
@@ -567,3 +568,60 @@ def test_files_where_it_is_run_are_not_taken_for_modules(folder):
     words = [str(Path(sys.executable).with_name("parapet")), "suite", "small.toml", "--output", "out"]
     result = subprocess.run([*words, "--only", "sets/typos"], cwd=folder, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_the_results(made):
+    out = made / "out"
+    with (out / "table.csv").open(newline="", encoding="utf-8") as handle:
+        rows = {(row["set"], row["metric"]): row for row in csv.DictReader(handle) if row["group"] == "all"}
+    accuracy = json.loads((out / "scores/keywords/dst/metrics.json").read_text())["#ALL_SERVICES"][
+        "joint_goal_accuracy"
+    ]
+    row = rows["original", "joint_goal_accuracy"]
+    assert float(row["value"]) == pytest.approx(accuracy)
+    assert float(row["low"]) <= accuracy <= float(row["high"])
+    assert {"original", "typos", "wordy", "wordy-env1"} <= {name for name, _ in rows}
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "Small &lt;suite&gt;" in page
+    assert "Small <suite>" not in page
+    assert f"{100 * accuracy:.1f}" in page
+    assert "a checkpoint of theirs" in page
+    assert 'href="sets/typos/report.html"' in page
+    mixes = page.index("<summary>1 more set: mixes of these sets with the original</summary>")
+    for name in ("original", "typos", "wordy", "wordy-env1"):
+        link = f'href="scores/keywords/dst/failures/{name}.html"'
+        assert link in page
+        assert (out / f"scores/keywords/dst/failures/{name}.html").is_file()
+        # Mixes are folded away: in the table of scores, and in that of failures.
+        assert (name == "wordy-env1") == (page.index(f">{name}</th>") > mixes)
+    assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output OUT/sets/wordy" in page
+    manifest = json.loads((out / "run.json").read_text())
+    assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
+    assert set(manifest["files"]) == {"index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"}
+
+
+def test_twenty_thousand_seeds_make_a_graph_in_seconds(folder):
+    """Four times the seeds take about four times as long: no step is compared with all others."""
+    seconds = []
+    for n in (2_000, 8_000):
+        seeds = f"seeds = {list(range(n))}"
+        text = '[[systems]]\nname = "m-{seed}"\nmodel = "keywords"\n[[sets]]\npath = "@sample"\n'
+        (folder / "many.toml").write_text(f"{seeds}\n{text}", encoding="utf-8")
+        begun = time.process_time()
+        graph_of(folder / "many.toml")
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 10 * seconds[0]
+
+
+def test_a_set_that_needs_a_step_which_is_left_out(folder):
+    """Systems are scored on the other sets, and a release has these."""
+    append_to(folder, '[[sets]]\nperturbation = "unseen_entities"\nknowledge_base = "@more/kb.json"\n')
+    append_to(folder, '[[steps]]\nname = "more"\npipeline = "few_shot"\nsgd = ""\nneeds = "entities"\n')
+    append_to(folder, '[release]\nname = "small"\nversion = "1.0.0"\n')
+    graph = graph_of(folder / "small.toml")
+    assert [(one.name, one.needs) for one in graph.left_out] == [
+        ("more", "entities"),
+        ("sets/unseen_entities", "entities"),
+    ]
+    assert [one.name for one in graph.sets] == ["typos", "wordy", "wordy-env1"]
+    assert graph.needs["scores/keywords/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}

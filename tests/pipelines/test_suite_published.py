@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -177,3 +178,20 @@ def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path):
     assert graph.systems == ["Keywords", "classifier-10", "classifier-20", "classifier-50"]
     assert graph.steps["ood_training-20"].options["source"] == "own"
     assert graph.steps["models/classifier-20/ood"].options["train"] == "@ood_training-20"
+
+
+def test_what_is_left_out_says_the_line_that_gives_it(suite):
+    for one in make_graph(suite, sets_of, lacks).left_out:
+        for given in re.findall(r"--set ([\w.+\-]+)=", one.needs):
+            level, entry = given.split(".")[:2]
+            raw: dict[str, Any] = tomllib.loads((SUITES / f"{suite.name}.toml").read_text(encoding="utf-8"))
+            entries = raw.get(level, {})
+            names = (
+                entries
+                if isinstance(entries, dict)
+                else [
+                    str(one.get("name") or one.get("perturbation") or str(one["pipeline"]).split()[0])
+                    for one in entries
+                ]
+            )
+            assert entry in names, given

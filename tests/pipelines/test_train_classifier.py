@@ -10,6 +10,7 @@ from kit import TWO_WORKERS, edit, files_of, refused, rows_of, run, train, write
 from tiny_bert import save_bert
 
 from parapet.evaluation.models.classifier import ClassifierLearner, Turn
+from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.rows import OOD_TURNS, parquet_bytes
 
@@ -175,3 +176,14 @@ def test_bad_input_is_told(model, data, tmp_path):
         ([*plain, "--batch_size", "0"], "--batch_size: 0: give 1 or more"),
     ):
         assert reason in refused("predict", "classifier", *flags, *out)
+
+
+def test_intents_of_lines(model, data, tmp_path):
+    flags = ["classifier", "--quiet", "--model", str(model), "--reference", str(data / "test.jsonl")]
+    assert predict([*flags, "--output", str(tmp_path / "out")]) == 0
+    said = tmp_path / "out" / "predictions" / "intent.jsonl"
+    scores = ["--task", "intent", "--quiet", "--reference", str(data / "test.jsonl"), "--predictions", str(said)]
+    assert evaluate([*scores, "--output", str(tmp_path / "scores")]) == 0
+    metrics = json.loads((tmp_path / "scores" / "metrics.json").read_text())
+    assert metrics["#ALL"]["accuracy"] > 0.6  # a quarter is of each intent
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["counts"] == {"answered": 39, "asked": 39}

@@ -7,6 +7,9 @@ import pytest
 from kit import edit, refused, rows_of, run, train, write
 from tiny_dialogues import FOOD, write_corpus
 
+from parapet.evaluation.models.dst import tiny
+from parapet.evaluation.models.dst.data import read_labels
+
 
 def flags(corpus, out, *more):
     return ["tiny_dst", "--quiet", "--train", str(corpus), "--output", str(out), *more]
@@ -76,3 +79,12 @@ def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path):
     weights.write_bytes((model / "weights.safetensors").read_bytes())
     assert "does not fit model.json beside it" in told(model=other, reference=corpus)
     assert "is a model of another kind, 'tiny_dst'" in told("sgp_dst", model=other, reference=corpus)
+
+
+def test_predictions_do_not_depend_on_batches(model, toy):
+    frames = read_labels(str(toy / "corpus"), "train").rows
+    asked = [one.asked for one in frames]
+    together = tiny.load(str(model), "cpu", 64).predict(asked)
+    alone = tiny.load(str(model), "cpu", 1)
+    assert [alone.predict([one])[0] for one in asked[:12]] == together[:12]
+    assert tiny.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together

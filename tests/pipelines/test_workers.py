@@ -136,3 +136,11 @@ def test_elsewhere_beam_is_imported_whole(argument, tmp_path):
     """
     assert program(script, argument.replace("BUCKET", str(tmp_path / "BUCKET"))).stdout == "0\n"
     assert program(script, "--output=out").stdout == "1\n"
+
+
+def test_auto_takes_fewer_where_there_is_little_memory(monkeypatch):
+    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 2 << 30)
+    assert workers.count(flags(), [__file__], large=1) == 2
+    monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 1 << 20)
+    assert workers.count(flags(), [__file__], large=1) == 1

@@ -12,6 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from kit import write
 
+from parapet.schemas.errors import InputError, NoRoomError
 from parapet.transforms.storage import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
@@ -234,3 +235,30 @@ def test_a_file_that_is_nowhere_cannot_be_moved(tmp_path):
     files.prepare(str(tmp_path), "compose")
     with pytest.raises(BeamIOError):
         files.move_staged(["report.html"], str(tmp_path))
+
+
+def test_publishing_may_be_repeated_by_a_retried_bundle(tmp_path):
+    files.prepare(str(tmp_path), "compose")
+    for path, data in FIRST.items():
+        files.write_staged(str(tmp_path), path, data)
+    files.publish(str(tmp_path), manifest(FIRST))
+    files.publish(str(tmp_path), manifest(FIRST))
+    assert tree(tmp_path) == finished(tmp_path, FIRST)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    put(tmp_path, {"file": b""})
+    with pytest.raises(InputError, match="cannot write here") as caught:
+        files.prepare(str(tmp_path / "file" / "out"), "compose")
+    assert caught.value.path == str(tmp_path / "file" / "out")
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
+    """/dev/full takes nothing, as a full disk."""
+    create = FileSystems.create
+    monkeypatch.setattr(FileSystems, "create", lambda path, **options: create("/dev/full", **options))
+    with pytest.raises(NoRoomError, match=r"v1/x\.json: there is no room left to write it$"):
+        files.write_staged(str(tmp_path), "v1/x.json", b"data")
+    with pytest.raises(NoRoomError, match="there is no room left to write it"):
+        files.prepare(str(tmp_path), "compose")
+    assert tree(tmp_path) == {}

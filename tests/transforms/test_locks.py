@@ -1,6 +1,7 @@
 """One run writes to a folder, or several read it; nobody waits for the dead."""
 
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 from kit import run
 
+from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage import disk
 
@@ -98,3 +100,46 @@ def test_wrong_usage_leaves_no_folder(tmp_path):
     for flags in (["--split", "none"], ["--sgd", str(tmp_path / "absent")]):
         run("perturb", "typos", *flags, output=tmp_path / "a/b", status=2)
     assert list(tmp_path.iterdir()) == []
+
+
+WRITERS = [
+    *("compose", "rewrite --variants V", "statistics --variants V", "augment", "few_shot", "unseen_services", "ood"),
+    *(
+        "language_variations",
+        "speech_errors",
+        "perturb typos",
+        "unseen_entities",
+        "back_translate",
+        "hits",
+        "anonymise",
+    ),
+    *("restaurants", "reminders", "train tiny_dst", "predict tiny_dst --model V", "compose_variations"),
+    *("evaluate --task dst --model Keywords", "evaluate --task validity --sets v1=V", "compare --systems a=V b=V"),
+    *("release build --config V/release.toml", "suite sample", "leaderboard --release V --submissions V"),
+]
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("busy")
+    with held("writing", folder / "out"):
+        yield folder / "out"
+
+
+@pytest.mark.parametrize("command", WRITERS)
+def test_two_commands_cannot_write_to_one_folder(busy, tmp_path, command, capsys):
+    (tmp_path / "release.toml").touch()
+    words = [word.replace("V", str(tmp_path)) for word in command.split()]
+    assert main([*words, "--output", str(busy)]) == 2
+    assert re.match(rf"error: {busy}: is being written by '.*' \(process \d+", capsys.readouterr().err, re.DOTALL)
+    assert list(busy.iterdir()) == []
+
+
+@pytest.mark.parametrize("fork", ["", "fork"])
+def test_the_dead_hold_nothing_not_even_by_their_children(tmp_path, fork):
+    with held("writing", tmp_path, fork) as other:
+        refused(tmp_path)
+        other.kill()
+        other.wait()
+        with disk.writing(str(tmp_path)):
+            pass

@@ -131,3 +131,28 @@ def tables(inner):
 @given(st.dictionaries(KEYS, st.recursive(PLAIN, tables, max_leaves=6), max_size=3))
 def test_toml_is_read_again(table):
     assert tomllib.loads(toml_of(table)) == table
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("BookAHotel", "book a hotel"),
+        ("pickup_date", "pickup date"),
+        ("pick_up_date", "pick up date"),
+        ("hotel-book people", "hotel book people"),
+        ("FindATMNearMe", "find atm near me"),
+        ("lowerCamel", "lower camel"),
+        ("Driver's license", "drivers license"),
+        ("driver’s", "drivers"),
+        ("PICKUP DATE", "pickup date"),
+        ("Café_São", "cafe sao"),
+        ("5star hotel2", "5star hotel2"),
+        ("is_4x4Car", "is 4x4 car"),
+        ("  __ a -- b ..", "a b"),
+        ("中文", ""),
+        ("_", ""),
+        ("", ""),
+    ],
+)
+def test_name_words(name, found):
+    assert name_words(name) == tuple(found.split())

@@ -2,6 +2,8 @@
 
 from html.parser import HTMLParser
 
+from markdown_it import MarkdownIt
+
 from parapet.transforms.reports.report import (
     Bars,
     Curve,
@@ -116,3 +118,14 @@ def test_long_tables_are_cut_and_say_where_the_rest_is():
     assert "| slot 99 |\n| All |" in card(many)
     assert "| slot 100 |" not in card(many)
     assert "1,103 more rows are in `statistics.json`." in card(many)
+
+
+def test_no_text_is_markup_in_the_card():
+    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(card(report(HOSTILE)))
+    inside = [child for token in tokens for child in token.children or []]
+    assert not [token for token in [*tokens, *inside] if token.type in ("html_block", "html_inline", "link_open")]
+    assert sum(token.type == "table_open" for token in tokens) == 1
+    titles = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "heading_open"]
+    assert titles[-2:] == ["Terms", "Files"]
+    assert len(titles) == 5  # the report's, the table's, the text's
+    card(report(HOSTILE)).encode()

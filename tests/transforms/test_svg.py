@@ -80,3 +80,54 @@ def test_labels_cannot_leave_their_place():
     assert "<img>" not in drawn
     assert "<b>" not in drawn
     assert "&lt;b&gt;&amp;" in drawn
+
+
+def test_bars_are_as_long_as_their_values():
+    series = [Series("n", (1.0, 2.0, 0.0, None))]
+    root = ElementTree.fromstring(svg.bars("k", "t", "d", ["a", "b", "c", "d"], series, number))
+    widths = [float(node.get("width")) for node in root.iter("rect")]
+    assert widths[1] == pytest.approx(2 * widths[0], abs=0.1)
+    assert widths[2] == 0
+    assert len(widths) == 3
+    assert texts(root, "value") == ["1", "2", "0", "–"]
+
+
+def test_points_lie_between_their_ticks_and_labels_where_there_is_room():
+    points = [
+        Point("Flights_4", 0.1, 0.2, "unseen"),
+        Point("Media_1", 0.5, 0.8, "seen"),
+        *(Point(f"Hotels_{i}", 0.45, 0.4, "unseen") for i in range(6)),
+        Point("lost", float("nan"), 0.5, "seen"),
+    ]
+    root = ElementTree.fromstring(svg.scatter("k", "t", "d", points, ("accuracy", "sensitivity")))
+    ticks = [node for node in root.iter("text") if node.get("class") == "tick"]
+    across = {node.text: float(node.get("x")) for node in ticks if node.get("text-anchor") == "middle"}
+    upwards = {node.text: float(node.get("y")) - 4 for node in ticks if node.get("text-anchor") == "end"}
+    assert list(across) == ["0%", "10%", "20%", "30%", "40%", "50%"]
+    assert list(upwards) == ["0%", "20%", "40%", "60%", "80%"]
+    (square,) = [node for node in root.iter("rect") if node.find("title") is not None]
+    assert square.find("title").text == "seen, Media_1: 50.0%, 80.0%"
+    assert float(square.get("x")) + 4 == pytest.approx(across["50%"], abs=0.1)
+    assert float(square.get("y")) + 4 == pytest.approx(upwards["80%"], abs=0.1)
+    assert len(tips(root)) == len(points) - 1
+    labels = texts(root, "value")
+    assert labels[:2] == ["Flights_4", "Media_1"]
+    assert 4 <= len(labels) < len(points) - 1  # some of those at the same place have no room
+    assert texts(root, "label") == ["unseen", "seen", "sensitivity", "accuracy"]
+
+
+def test_dots_lie_on_the_axis_within_their_intervals():
+    dots = [Dot("SR-10", 0.4, 0.3, 0.6, "seen"), Dot("SR-10", 0.2, group="unseen"), Dot("SR-20", None, group="seen")]
+    root = ElementTree.fromstring(svg.dots("k", "t", "d", dots))
+    ticks = {
+        node.text: float(node.get("x")) for node in root.iter("text") if node.get("class") == "tick" and node.get("x")
+    }
+    assert list(ticks) == ["0%", "20%", "40%", "60%"]
+    circles = [node for node in root.iter("circle") if node.find("title") is not None]
+    assert float(circles[0].get("cx")) == pytest.approx(ticks["40%"], abs=0.1)
+    [whisker] = [node for node in root.iter("line") if "whisker" in node.get("class")]
+    assert float(whisker.get("x1")) == pytest.approx((ticks["20%"] + ticks["40%"]) / 2, abs=0.1)
+    assert float(whisker.get("x2")) == pytest.approx(ticks["60%"], abs=0.1)
+    assert tips(root) == ["seen, SR-10: 40.0% (30.0% to 60.0%)", "unseen, SR-10: 20.0%"]
+    assert texts(root, "value") == ["40.0%", "20.0%", "–"]
+    assert texts(root, "label") == ["seen", "unseen", "SR-10", "SR-20"]

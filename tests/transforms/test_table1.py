@@ -115,3 +115,12 @@ def test_align_refuses_what_does_not_match():
         table1.align(originals, {"v1": {"Hotels_11": HOTELS, "Banks_11": short}})
     with pytest.raises(InputError, match=r"'Banks_1' of variant v1 and its original 'Hotels_1' .* slots: 1 and 2"):
         measures([HOTELS], {"v1": [BANKS]})
+
+
+V1 = {"city": "town", "The city of the hotel": "The town of the hotel", "FindHotel": "SearchHotel"}
+
+
+def test_align_leaves_out_what_no_variant_has():
+    originals = {"Hotels_1": HOTELS, "Banks_1": BANKS}
+    aligned, unknown = table1.align(originals, {"v1": {"Hotels_11": renamed(HOTELS, "1", V1)}})
+    assert (list(aligned), unknown) == (["Hotels_1"], [])

@@ -61,3 +61,8 @@ def test_numbers_that_are_not_defined():
     without = statistics(variants=("v1",)) | {"variants": {"v1": none}, "average": none, "self_bleu": None}
     assert rows(statistics_report(without))["v1"] == ["–", "–", "–", "–"]
     page(statistics_report(without))
+
+
+def test_services_without_variants_are_named():
+    report = statistics_report(statistics(services_without_variants=["Banks_2", "Media_2"]))
+    assert report.notes == ["2 services of the original in no variant and not counted: Banks_2, Media_2."]

@@ -17,6 +17,7 @@ from tiny_t5 import save_t5
 from torch import nn
 
 from parapet.evaluation.models.configs import TrainingConfig
+from parapet.evaluation.models.dst.data import Labelled
 from parapet.evaluation.models.examples import Readable, Versions, laid_out, of_parts, perturbations_of, readable
 from parapet.evaluation.models.saving import seed_all
 from parapet.evaluation.models.training import Learner, Position, Shift, Stretch, along, divergence, regularised, worst
@@ -319,3 +320,33 @@ def test_batches_are_those_of_the_epoch_they_are_in():
     assert stretch.end == Position(10, 4, 1)
     for epoch in (2, 3):
         assert sorted(i for number, batch in seen for i in batch if number == epoch) == list(range(len(WORDS)))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_regularisation_leaves_the_loss_and_trains_on_the_divergence(toy, model):
+    learner, batch = learner_of(toy, model), torch.tensor([5, 0, 3])
+    learner.module.train()
+    found = {}
+    for weight in (0.0, 100.0, 200.0):
+        seed_all("step")
+        found[weight] = regularised(learner, batch, weight, 0.3)
+    seed_all("step")
+    torch.randint(2**62, ())  # the seed of the shift
+    assert torch.allclose(found[0.0], learner.loss(batch))
+    first, second = (float((found[weight] - found[0.0]).detach()) for weight in (100.0, 200.0))
+    assert second == pytest.approx(2 * first, rel=0.01)
+    assert first > 0
+    learner.module.zero_grad()
+    (found[100.0] - found[0.0]).backward()
+    gradients = [one.grad for one in learner.module.parameters() if one.grad is not None]
+    assert sum(float(one.abs().sum()) for one in gradients) > 0
+    assert all(torch.isfinite(one).all() for one in gradients)
+
+
+def test_frames_are_labelled_as_those_of_the_original(toy):
+    """Dialogues that are read again have the frames of the corpus, in its order."""
+    from parapet.evaluation.models.dst.data import read_labels, reader_of
+
+    root = str(toy / "corpus")
+    found: list[Labelled] = [row for one in readable(root, "train", reader_of(root, "train")) for row in one.rows]
+    assert found == read_labels(root, "train").rows

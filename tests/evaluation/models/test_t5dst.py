@@ -167,3 +167,16 @@ def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint, frames):
     assert drawn != again
     assert learner.inputs.cut > 0
     assert torch.isfinite(learner.loss(torch.tensor([0, 5])))
+
+
+def test_answers_end_at_their_limit(checkpoint):
+    """Of a T5 that never ends one: its token is never the most likely."""
+    tokenizer, t5 = load(inspect(str(checkpoint), KINDS), "AutoModelForSeq2SeqLM")
+    with torch.no_grad():
+        t5.shared.weight[tokenizer.eos_token_id] = 0
+    tokens = torch.tensor([[5, 9, tokenizer.eos_token_id]])
+    for limit in (3, 256):
+        tracker = T5Tracker(tokenizer, t5, Card(length=512, answer=limit), 8)
+        with torch.inference_mode():
+            ((answer, _),) = tracker.greedy(tokens, torch.ones_like(tokens))
+        assert len(answer) == limit

@@ -11,7 +11,19 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import training
 from parapet.evaluation.models.configs import TinyConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.tiny import TinyLearner, TinyNet, Tracker, grouped, normal, read, row_of
+from parapet.evaluation.models.dst.tiny import (
+    ANY,
+    NONE,
+    TinyLearner,
+    TinyNet,
+    Tracker,
+    encode,
+    grouped,
+    normal,
+    read,
+    right_options,
+    row_of,
+)
 from parapet.evaluation.models.examples import held_out
 from parapet.schemas.service import Intent, Service, Slot
 
@@ -115,3 +127,24 @@ def test_a_hundred_dialogues_of_a_service_teach_it(real_data, tmp_path):
     config = TinyConfig(epochs=8, patience=8, seed=str(SEED), device="cpu")
     trained = training.train(config, lambda: TinyLearner(config, train, chosen), str(tmp_path), {})
     assert trained.best.dev > 0.2
+
+
+def test_learns_in_half_precision_as_on_a_gpu(frames):
+    trained = learner(frames)
+    trained.module.train()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = trained.loss(torch.arange(6))
+    loss.backward()
+    assert loss.dtype == torch.float32
+    gradients = {name: value.grad for name, value in trained.module.named_parameters()}
+    assert not [name for name, gradient in gradients.items() if gradient is None or not gradient.isfinite().all()]
+
+
+def test_the_right_options_of_one_frame():
+    slot_values = {"city": ["bad orb"], "number_of_seats": ["2"], "style": ["dontcare"], "time": ["noon"]}
+    frame = encode(asked())
+    right = right_options(frame, State("BookTable", [], slot_values))
+    texts = [[frame.texts[number - 2] for number in row.nonzero()[0].tolist() if number > ANY] for row in right]
+    assert texts == [["Bad Orb"], [], ["2"], [], []]
+    assert right[:, NONE].tolist() == [False, False, False, True, False]
+    assert right[:, ANY].tolist() == [False, False, False, False, True]

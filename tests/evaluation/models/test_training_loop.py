@@ -145,3 +145,12 @@ def test_what_is_not_there_is_told(monkeypatch):
     with pytest.raises(InputError, match=r"safetensors is not installed: pip install .*\[models\]'"):
         check_installed("json", "safetensors")
     assert isinstance(sys.modules["json"], types.ModuleType)
+
+
+@pytest.mark.parametrize("examples", [1, 7, 20, 400])
+def test_steps_are_as_many_whatever_the_size_of_the_corpus(tmp_path, examples):
+    line = Line([0.0] * 4, examples=examples)
+    log = run(tmp_path, line, steps=11, eval_steps=3).log
+    assert line.steps == 11
+    assert [row.step for row in log] == [3, 6, 9, 11]
+    assert log[-1].best  # of equal ones that which has learned most

@@ -37,3 +37,8 @@ def test_small_shares_have_labels_of_their_own():
     page = page_of("x", {}, trained([measured(7, 0.0013, True, [1.0])]))
     labels = re.findall(r'class="tick"[^>]*>([\d.]+%)', page)
     assert len(labels) == len(set(labels)) == 5
+
+
+def test_a_training_by_epochs_names_its_epoch():
+    page = page_of("tiny_dst", {"epochs": 3, "steps": None}, trained([measured(7, 0.5, True, [1.0], epoch=2)]))
+    assert "on dev 50.0% after epoch 2" in page

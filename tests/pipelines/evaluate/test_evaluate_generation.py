@@ -216,3 +216,37 @@ def test_on_sgd(real_data, tmp_path):
     by_type = details["by_slot_type"]
     assert by_type["free"]["sgsacc_acts"] < 0.5 < 0.95 < by_type["boolean"]["sgsacc_acts"]
     assert of_all["slot_error_rate"] > 0.4
+
+
+def test_the_corpus_against_itself(sample, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert evaluate("--reference", sample, "--split", "test", "--predictions", "reference", "--output", out) == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        "details.json",
+        "metrics.json",
+        "report.html",
+        "rows.parquet",
+        "run.json",
+    ]
+    metrics, details = read(out, "metrics.json"), read(out, "details.json")
+    of_all = metrics["#ALL"]
+    # Of what the ground truth entails, the ground truth says all.
+    assert (of_all["sgsacc"], of_all["sgsacc_acts"], of_all["slot_error_rate"]) == (1.0, 1.0, 0.0)
+    assert of_all["bleu"] == pytest.approx(100)
+    assert details["scorer"] == {"name": "lexical", "model": "lexical-2"}
+    assert details["rules"] == "paper"
+    assert details["coverage"]["acts"]["share_entailed"] == of_all["sgsacc_acts_all"]
+    assert details["coverage"]["acts"]["share_valid"] > 0.85
+    turns = details["coverage"]["turns"]
+    assert turns["turns"] == details["turns"]
+    assert turns["valid"] / turns["turns"] == turns["share_valid"] > 0.7
+    assert details["agreement"]["share"] == 1.0
+    assert sum(one["turns"] for one in details["by_domain"].values()) == turns["turns"]
+    assert sum(one["valid"] for one in details["by_service"].values()) == turns["valid"]
+    assert details["tampered_references"]["original"]["f1"] > 0.9
+    told = capsys.readouterr().out
+    assert told.startswith("scorer: lexical (lexical-2)\n")
+    page = (out / "report.html").read_text()
+    assert "Judged by the lexical scorer: rules on words" in page
+    assert "SGSAcc (lexical)" in page
+    assert read(out, "run.json")["options"]["own_turns"] is True

@@ -17,6 +17,7 @@ from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, invented, play
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import read_dialogues
+from parapet.transforms.crowd.hits.markup import html_of
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.running.seeding import stable_hash
 
@@ -351,3 +352,31 @@ def test_hits_that_are_none_end_with_status_2(tmp_path, files, message):
         (tmp_path / "hits" / name).write_text(content)
     flags = ["--hits", str(tmp_path / "hits"), "--responses", str(tmp_path / "batch.csv")]
     assert message in refused("evaluate", *flags, task="ratings", output=tmp_path / "out")
+
+
+def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world):
+    records = manifest(world / "hits")
+    rows = pq.read_table(world / "scores" / "rows.parquet").to_pylist()
+    assert {record["task"] for record in records} == {"ratings"}
+    items = [item for record in records for item in record["items"]]
+    drawn = [item for item in items if item["stratum"] != "check"]
+    turns = {(row["dialogue_id"], row["turn"]) for row in rows if row["kind"] == "act"}
+    assert Counter((item["dialogue_id"], item["turn"]) for item in drawn) == dict.fromkeys(turns, 1)
+    assert Counter(item["stratum"] for item in items)["check"] == len(records)
+    options = json.loads((world / "hits" / "run.json").read_text())["options"]
+    assert {name: of["drawn"] for name, of in options["drawn"].items()} == {
+        name: sum(item["stratum"] == name for item in drawn) for name in ("faithful", "unfaithful", "invalid")
+    }
+    for record in records:
+        page = (world / "hits" / record["page"]).read_bytes()
+        assert html_of((world / "hits" / record["question"]).read_bytes()).encode() == page
+        assert b"<script>alert" not in page
+        assert b"${body}" not in page
+        assert len(record["fields"]) == 2 * len(record["items"])
+        for item in record["items"]:
+            assert item["previous"].encode() in page
+            for act in item["acts"]:
+                assert all(text.encode() in page for text in (act["does"], act["about"], act["value"]))
+    garden = [act for item in drawn for act in item["acts"] if "garden" in act["about"]]
+    assert {act["does"]: act["about"] for act in garden} == {"Tell": "whether there is a garden"}
+    assert {act["value"] for act in garden} == {"yes", "no"}

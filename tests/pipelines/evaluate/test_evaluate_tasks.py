@@ -1,5 +1,7 @@
 """``parapet evaluate`` for intents, out-of-domain turns, rankings and responses, and ``parapet compare``, as run."""
 
+import json
+
 import pyarrow as pa
 import pytest
 from kit import refused, rows_of, run, sample_dialogues, write
@@ -318,3 +320,24 @@ def test_bots_own_answers_to_babi(real_data, tmp_path):
     flags = ["--candidates", str(real_data / "babi" / "dialog-babi-candidates.txt"), "--predictions", reference]
     metrics = evaluate("ranking", tmp_path / "out", "--reference", reference, *flags).json("metrics.json")
     assert set(metrics["task1tst-OOV"].values()) == {1.0}
+
+
+def test_intents(tmp_path):
+    made = evaluate("intent", tmp_path / "out", predictions=write(tmp_path / "p.jsonl", INTENTS))
+    files = made.files
+    assert set(files) == {"metrics.json", "details.json", "rows.parquet", "report.html", "run.json"}
+    metrics = json.loads(files["metrics.json"])
+    found = {name: (of["accuracy"], of["macro_f1"]) for name, of in metrics.items()}
+    wanted = {
+        "#ALL": (0.75 - 0.25, 2 * 2 / 5 / 2), "plain": (0.5, 2 / 3 / 2), "typos": (0.5, 0.5), "#MEAN": (0.5, 5 / 12)
+    }  # fmt: skip
+    assert found == {name: pytest.approx(pair) for name, pair in wanted.items()}
+    assert EVIL not in files["report.html"].decode()
+    assert "&lt;script&gt;" in files["report.html"].decode()
+    assert [(row["set"], row["dialogue_id"], row["turn"], row["accuracy"]) for row in made.rows()] == [
+        ("plain", "1", 0, 1.0), ("plain", "2", 0, 0.0), ("typos", "1", 0, 1.0), ("typos", "2", 0, 0.0)
+    ]  # fmt: skip
+    manifest = json.loads(files["run.json"])
+    assert manifest["pipeline"] == "evaluate_intent"
+    assert manifest["counts"] == {"items": 4}
+    assert set(manifest["files"]) == set(files) - {"run.json"}

@@ -286,3 +286,29 @@ def test_pages_that_cannot_be_made(corpus, tmp_path, capfd):
     assert "cannot be called 'check'" in fails("--sets", f"check={corpus / 'heard'}")
     assert "--pairs: a number, 1 or more" in fails("--sets", f"a={corpus / 'heard'}", "--pairs", 0)
     assert "belongs to --task ratings" in fails("--sets", f"a={corpus / 'heard'}", "--scores", tmp_path)
+
+
+def test_kappa_of_workers_who_differ(corpus, tmp_path, monkeypatch):
+    """Of five turns all three say yes of three, and one of three of the others: kappa by hand."""
+    monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+    assert hits(corpus, tmp_path / "pairs") == 0
+    records = manifest(tmp_path / "pairs")
+    fields = sorted({field for record in records for field in record["fields"]})
+    lines = [",".join(["AssignmentId", "WorkerId", "WorkTimeInSeconds", "Input.task_id", "Input.fields"])]
+    lines[0] += "".join(f",Answer.{field}" for field in fields)
+    for i, script in enumerate(scripts(records)):
+        own = next(record["fields"] for record in records if record["task_id"] == script.annotation)
+        cells = [f"3A{i:06}", script.worker_id, "300", script.annotation, " ".join(own)]
+        lines.append(",".join([*cells, *(script.answers.get(field, "") for field in fields)]))
+    (tmp_path / "batch.csv").write_text("\n".join(lines) + "\n")
+    asked = ["--hits", tmp_path / "pairs", "--responses", tmp_path / "batch.csv"]
+    metrics = evaluate(tmp_path / "out", *sets(corpus, *NAMES), *asked)["#ALL"]
+    observed, yes = (3 + 2 / 3) / 5, (3 * 3 + 2) / 15
+    expected = yes**2 + (1 - yes) ** 2
+    assert metrics["fleiss_kappa"] == pytest.approx((observed - expected) / (1 - expected))
+    assert metrics["human_valid"] == pytest.approx(3 / 5)
+    assert metrics["observed_agreement"] == pytest.approx(observed)
+    assert (
+        main(["compare", "--systems", f"a={tmp_path / 'out'}", "--output", str(tmp_path / "compared"), "--quiet"]) == 0
+    )
+    assert "100.0" in (tmp_path / "compared" / "table.md").read_text()

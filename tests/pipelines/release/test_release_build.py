@@ -12,6 +12,7 @@ from release_corpora import AUDIT, MEMORY, build, edit
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.dialogue_table import dialogue_row, service_row
+from parapet.transforms.release import building
 
 
 def manifest_of(root):
@@ -214,3 +215,22 @@ def test_the_same_key_twice_is_an_error(toml, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "two rows have the key" in said
     assert "(in dialogues_001.json and dialogues_900.json)" in said
+
+
+class Killed(BaseException):
+    """In place of a signal: nothing in the program may catch it."""
+
+
+@pytest.mark.parametrize("at", ["write_documents", "publish", "update_latest"])
+def test_cut_off_anywhere_the_rerun_ends_the_same(at, built, tmp_path, monkeypatch):
+    def cut_off(*_):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(building, at, cut_off)
+        with pytest.raises(Killed):
+            build(built.toml, tmp_path, "--quiet")
+    root = tmp_path / "small" / "1.0.0"
+    assert (root / "SHA256SUMS").exists() == (at == "update_latest")
+    assert build(built.toml, tmp_path, "--quiet") == (2 if at == "update_latest" else 0)
+    assert files_of(tmp_path / "small") == files_of(built.root.parent)

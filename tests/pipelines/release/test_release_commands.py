@@ -137,3 +137,23 @@ def test_diff_does_not_believe_checksums_that_contradict_each_other(first, tmp_p
     folder.mend(root)  # as one who hides it would
     assert run(["diff", str(root), str(first)]) == 1
     assert f"old: {name}: its SHA-256 is" in capsys.readouterr().out
+
+
+def test_a_release_in_a_bucket_is_read_in_the_same_way(first, capsys):
+    """Any place that fsspec knows is read through the same calls; memory stands for a bucket here."""
+    from upath import UPath
+
+    bucket = UPath("memory://bucket/little")
+    for path in first.parent.rglob("*"):
+        if path.is_file():
+            copy = bucket / path.relative_to(first.parent).as_posix()
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+    assert run(["verify", "memory://bucket/little/1.0.0"]) == 0
+    assert run(["verify", "memory://bucket/little"]) == 0
+    assert run(["diff", str(first), "memory://bucket/little"]) == 0
+    assert run(["show", "memory://bucket/little"]) == 0
+    capsys.readouterr()
+    (bucket / "1.0.0/extra").write_bytes(b"x")
+    assert run(["verify", "memory://bucket/little/1.0.0"]) == 1
+    assert "extra: is not listed in SHA256SUMS" in capsys.readouterr().out

@@ -178,3 +178,9 @@ def test_phone_numbers_of_real_dialogues(real_data):
                 assert turn["utterance"][span["start"] : span["exclusive_end"]] not in text
                 found += 1
     assert found > 3
+
+
+def test_what_is_listed_and_what_is_kept():
+    rules = Rules(entities=(("RESTAURANT", "blue door"), ("ENTITY", "Blue Door Cafe")), kept=frozenset({"TIME"}))
+    result = replaced("the blue DOOR at 7pm, or Blue-Door Cafe, or blue doors", rules=rules)
+    assert result.texts == ("the <RESTAURANT_1> at 7pm, or <ENTITY_1>, or blue doors",)

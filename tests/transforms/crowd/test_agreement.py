@@ -69,3 +69,8 @@ def test_no_chance_to_disagree_is_undefined():
     assert "throughout" in merged(["accept"] * 3, ["accept"] * 3).agreement.undefined
     assert "no answer" in merged(["accept", ""], ["", "reject"]).agreement.undefined
     assert "no answer" in merge_reviewers([], []).agreement.undefined
+
+
+def test_the_first_of_a_reviewers_two_decisions_counts():
+    result = merge_reviewers([Decision("a:b", "accept"), Decision("a:b", "reject")], [Decision("a:b", "accept")])
+    assert [d.decision for d in result.agreed] == ["accept"]

@@ -112,3 +112,9 @@ def test_ranked(pairs):
     distance = dict(pairs)
     assert sorted(found) == sorted(distance)
     assert all((distance[a], a) < (distance[b], b) for a, b in combinations(found, 2))
+
+
+def test_too_few_texts_are_left_out():
+    assert assign_names([Candidates("e", ["a", "b"], [1, 2])], 3) == {}
+    assert assign_names([Candidates("e", [], [])], 1) == {}
+    assert assign_names([], 5) == {}

@@ -175,3 +175,16 @@ def test_of_too_many_items_the_first_have_pages():
 def test_a_page_of_no_items_is_refused():
     with pytest.raises(ValueError, match="per_page"):
         list(review_pages([item()], EXPLANATIONS, per_page=0))
+
+
+def test_decisions_are_kept_per_content():
+    def key(text):
+        return Reader(only_page([item(canonical=text)])).json()["key"]
+
+    assert key("a") == key("a") != key("b")
+
+
+def test_nothing_to_review():
+    page = only_page([]).decode()
+    assert "There is nothing to review" in page
+    assert "<script" not in page

@@ -69,3 +69,8 @@ def test_a_decision_that_loses_a_value_is_a_dead_letter():
     assert used(outcome) == [("B:simplified", "Boat to Port Alder.")]
     reasons = [letter.reason for letter in outcome.dead]
     assert reasons == ["bad_decision: the text lacks 'Port Alder', letter for letter: use 'fix' and keep it"] * 2
+
+
+def test_repeats_are_held_and_a_rejection_comes_first():
+    outcome = settle("A boat to Port Alder.", "By boat.", repeats=True)
+    assert fates(outcome) == {"A": ("review", "repeated_answer"), "B": ("rejected", "lost_value")}

@@ -1,5 +1,6 @@
 """One dialogue with other values: the same everywhere, nowhere else, in its form, and never a wrong span."""
 
+import copy
 import re
 
 import pytest
@@ -196,3 +197,39 @@ def test_any_text(before, value, behind, again, slot):
             assert not TRAINING.leaks(row["canonical_replacement"])
         else:
             assert made.dialogue == raw
+
+
+def test_times_stay_on_their_side_of_noon():
+    raw = dialogue(turn("USER", "", None, action("time", ("11:59", "11:59"), ("12:00", "12:00"), ("23:59", "23:59"))))
+    for seed in "01234":
+        (values,) = (one["values"] for one in replace(raw, seed).dialogue["turns"][0]["frames"][0]["actions"])
+        assert values[0] < "12:00" <= values[1] < values[2] <= "23:59"
+        assert len({*values, "11:59", "12:00", "23:59"}) == 6
+
+
+def test_spans_that_are_none():
+    good = turn("USER", "to Oakland", {"Oakland": "city"}, action("city", ("Oakland", "Oakland")))
+    for change in ({"start": 4}, {"exclusive_end": 11}, {"start": -7}, {"start": 10, "exclusive_end": 3}):
+        bad = copy.deepcopy(good)
+        bad["frames"][0]["slots"][0].update(change)
+        with pytest.raises(InputError, match="bad_span"):
+            replace(dialogue(bad))
+
+
+def test_categorical_values_from_their_closed_set():
+    raw = dialogue(
+        turn(
+            "USER",
+            "In Economy please",
+            None,
+            action("class", ("Economy", "economy")),
+            state=state(**{"class": ["Economy"]}),
+        ),
+        turn("SYSTEM", "economy it is", None, action("class", ("economy", "economy"))),
+    )
+    made = replace(raw)
+    (row,) = made.rows
+    assert (row["kind"], row["status"], row["unseen"]) == ("categorical", "replaced", False)
+    assert row["canonical_replacement"] in ("business", "first")
+    assert made.dialogue["turns"][1]["utterance"] == f"{row['canonical_replacement']} it is"
+    assert not made.open

@@ -110,3 +110,14 @@ def test_unknown_id_names_file_and_line(tmp_path):
     path.write_text("Services_3/slot/city\nServices_3/slot/town\n")
     with pytest.raises(InputError, match=r"list.txt: line 2: no element 'Services_3/slot/town'"):
         read_ambiguous(path, IDS)
+
+
+@pytest.mark.parametrize("cues", ["auto", "none"])
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.service_name)
+def test_another_name_of_the_service_gives_the_same_names_pages(service, cues):
+    other = msgspec.structs.replace(service, service_name="Zzq_7")
+    pages = [
+        [page.html for page in render_service(0, each, Settings(cues=cues)).pages if page.record.task == "names"]
+        for each in (service, other)
+    ]
+    assert pages[0] == pages[1]

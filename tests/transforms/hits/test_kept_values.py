@@ -3,7 +3,7 @@ from hits_dialogues import user
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.dialogue import Frame, SlotSpan, State, Turn
+from parapet.schemas.dialogue import Action, Frame, SlotSpan, State, Turn
 from parapet.transforms.crowd.hits.markup import bold_pieces, marks, speakable
 
 
@@ -61,3 +61,11 @@ def test_bold_is_the_value_and_nothing_else(before, value, after):
     at = [is_bold for _, is_bold in pieces].index(True)
     assert "".join(text for text, _ in pieces[:at]).split() == speakable(before).split()
     assert "".join(text for text, _ in pieces[at + 1 :]).split() == speakable(after).split()
+
+
+def test_values_without_a_span_are_kept_where_they_are_said_as_words_of_their_own():
+    said = [Action("INFORM", "guests", ["2"]), Action("INFORM", "wifi", ["True"]), Action("INFORM", "kind", ["cheap"])]
+    turn = user("True 12 and 2nd, cheaply: 2 at 2:30", actions=said[:1] + said[2:])
+    assert [(mark.kept.value, mark.start) for mark in marks(turn)] == [("2", 26)]
+    assert kept(user("Does it have wifi?", actions=said)) == []
+    assert kept(user("A cheap one for 2", actions=said)) == [("kind", "cheap"), ("guests", "2")]

@@ -77,3 +77,15 @@ def test_faults_change_nothing(bench, expected, seed):
     paid = sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in bench.ledger()), Decimal(0))
     assert paid == bench.snapshot()["balance"]["paid"]
     assert len(bench.hit_ids()) == 3
+
+
+def test_heavy_throttling_is_absorbed(bench):
+    bench.server.faults = Faults(throttle=0.4)
+    bench.ok("publish")
+    bench.work(NAMES, [1, 2, 3])
+    bench.ok("collect")
+    bench.ok("pay", "--all")
+    throttled = sum(outcomes["ThrottlingException"] for outcomes in bench.server.calls.values())
+    assert throttled > 5
+    assert len(bench.hit_ids()) == 3
+    assert set(bench.statuses().values()) == {"Approved"}

@@ -167,3 +167,9 @@ def test_there_is_no_batch_where_none_was_begun(tmp_path):
     (tmp_path / FILE).write_bytes(b"")
     with pytest.raises(InputError, match="never begun"):
         Batch(tmp_path, writable=False)
+
+
+def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):
+    (tmp_path / FILE).write_bytes(b"")
+    begin(tmp_path, "https://mturk.example", {})
+    assert read(tmp_path).batch["endpoint"] == "https://mturk.example"

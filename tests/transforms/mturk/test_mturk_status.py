@@ -10,7 +10,7 @@ from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 
 from parapet.local_mturk.faults import Drop
 from parapet.transforms.crowd.hits.terms import up_to_cent
-from parapet.transforms.crowd.mturk.status import in_cents, ledger_rows, status_of, warnings
+from parapet.transforms.crowd.mturk.status import cells, in_cents, ledger_rows, status_of, table, warnings
 
 
 def seen(bench):
@@ -104,3 +104,11 @@ def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, acti
         assert "another 'parapet mturk' works on this batch; wait until it ends" in bench.err
         bench.ok("status")  # a look is free
     assert dict(bench.server.calls) == before
+
+
+def test_of_many_tasks_the_table_has_only_the_total(bench):
+    bench.ok("publish")
+    found = seen(bench)
+    assert len(table(found).splitlines()) == 5
+    assert len(table(found, most=2).splitlines()) == 2
+    assert len(cells(found.total)) == 11

@@ -134,3 +134,11 @@ def test_rates():
     for given_ in ("", "x", "0", "1.5", "0.1,0.10", "nan"):
         with pytest.raises(InputError):
             parse_rates(given_)
+
+
+def test_appended_turns_stand_in_drawn_order():
+    several = [Injection(draw, 0, turn, utterance_of(f"say {draw}", "x:1"), 1) for draw, turn in ((9, 0), (3, 2))]
+    new, rows = injected(dialogue("USUS"), several, "append", "0")
+    assert [turn["utterance"] for turn in new["turns"][4::2]] == ["say 3", "say 9"]
+    assert new["turns"][4]["frames"][0]["state"]["slot_values"] == {"city": ["Ulm"]}
+    assert [row["label"] for row in rows] == ["in_domain"] * 2 + ["ood"] * 2

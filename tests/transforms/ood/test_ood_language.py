@@ -150,3 +150,9 @@ def test_sgd(real_data):
         having = [one for one in kept if name in key_of(one.text).split() and domain in one.domains]
         assert len(having) > 9
         assert not {"Banks", "Calendar"}.intersection(*(one.about for one in having))
+
+
+def test_what_several_domains_say_is_of_none():
+    """Half of the others say it: it is not characteristic, however often its own domain has it."""
+    turns = [*TURNS, *((f"do they take dogs {n}", (domain,)) for n in range(3) for domain in ("Songs", "Flights"))]
+    assert languages_of(turns, schemas_of(SERVICES)).foreign_to(saying("take dogs", "Hotels")) == set()

@@ -34,3 +34,13 @@ def test_as_many_as_can_be(places, utterances):
         for order in set(permutations(padded, len(places)))
     )
     assert len(used) == best
+
+
+def test_first_in_order_first():
+    assert match(["a", "b", "a"], ["b", "c", "a", "d"], apart) == [0, 1, 3]
+
+
+def test_those_who_came_first_make_room():
+    """The first place takes what only the last could have; there is another for it."""
+    assert match(["a", "b", "ab"], ["c", "a", "b"], apart) == [2, 1, 0]
+    assert match(["a", "a"], ["b"], apart) == [0, None]

@@ -196,3 +196,8 @@ def test_sentences_and_clauses_are_the_whole_text(words):
     assert "".join("".join(part) for part in parts) == text
     for body, _, _ in parts:
         assert "".join(clause.text + clause.gap for clause in language.clauses(body)) == body
+
+
+def test_a_second_verb_keeps_its_subject():
+    for new in drawn("I want to book a house and would like to check in on Friday.", "Friday"):
+        assert re.match(r"I(?:'m| was| need) ", new), new

@@ -12,7 +12,7 @@ from parapet.transforms.perturbation.user_turns import UserTurn, edited, moved
 from parapet.transforms.perturbations.paraphrase import hidden, hidden_text, paraphrased, plain_text, revealed
 from parapet.transforms.perturbations.rewording import in_order, reworded
 from parapet.transforms.perturbations.rewritten import Line, Rewritten, read_lines
-from parapet.transforms.perturbations.variations import Verbose
+from parapet.transforms.perturbations.variations import KINDS, Simple, Verbose
 
 WORDS = [
     "a",
@@ -184,3 +184,11 @@ def test_lines(tmp_path):
     assert [one.where for one in found] == [f"line {2 * i + 1}" for i in range(1, len(bad) + 1)]
     for one, reason in zip(found, bad.values(), strict=True):
         assert one.reason.startswith(reason)
+
+
+def test_a_copy_has_the_same_words_and_a_typo_may():
+    lines = Lines(*(Line("1", 0, kind, "Thats right", "x") for kind in ("typos", "paraphrase")))
+    turn = said("That's right.")
+    assert KINDS["paraphrase"](rewritten=lines).vary(turn).reason == "copy"
+    assert KINDS["typos"](rewritten=lines).vary(turn).utterance == "Thats right"
+    assert Simple(rewritten=lines).vary(turn).reason == "not_rewritten"

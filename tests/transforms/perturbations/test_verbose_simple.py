@@ -146,3 +146,20 @@ def test_a_span_outside_the_utterance():
     made = Typos().vary(said("something nice", wrong=("city",)))
     assert made.utterance == "something nice"
     assert made.reason == "bad_span: city: not inside the utterance"
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        ("What's the fee? I'm new.", "What is the fee? I am new."),
+        ("I'd like that, they're nice.", "I would like that, they are nice."),
+        ("I don't care, thanks.", "I do not care, thank you."),
+        ("Don't they serve it?", "Don't they serve it?"),
+        ("Many thanks.", "Many thanks."),
+        ("Isn't it nice", "Isn't it nice"),
+    ],
+)
+def test_full_forms(text, inside):
+    for n in range(10):
+        made = [one for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "full_form"]
+        assert edited(text, made) == inside

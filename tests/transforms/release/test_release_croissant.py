@@ -41,3 +41,22 @@ def test_any_text_is_valid(title, column, name, kind):
     text = croissant(found, {**columns(), "memory": schema})
     metadata = mlcroissant.Dataset(jsonld=orjson.loads(text)).metadata
     assert metadata.ctx.issues.errors == set()
+
+
+def read(found):
+    return dict(orjson.loads(croissant(found, columns())))
+
+
+def test_every_parquet_file_has_size_and_checksum():
+    found = manifest()
+    files = {one["@id"]: one for one in read(found)["distribution"] if one["@type"] == "cr:FileObject"}
+    assert {
+        path: (one["contentUrl"], one["contentSize"], one["sha256"], one["encodingFormat"])
+        for path, one in files.items()
+    } == {
+        file.path: (file.path, f"{file.bytes} B", file.sha256, "application/x-parquet")
+        for file in found.files
+        if file.path.startswith("data/")
+    }
+    sets = [one for one in read(found)["distribution"] if one["@type"] == "cr:FileSet"]
+    assert [one["includes"] for one in sets] == [f"data/{name}/*.parquet" for name in found.configs]

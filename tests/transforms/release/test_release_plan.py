@@ -92,3 +92,8 @@ def test_a_map_is_found_wherever_it_is():
     inner = pa.list_(pa.struct([("x", pa.map_(pa.string(), pa.int8()))]))
     assert has_map(inner)
     assert not has_map(pa.list_(pa.struct([("x", pa.list_(pa.string()))])))
+
+
+def test_only_the_splits_that_are_named(place):
+    plan = make_plan(config({**ORIGINAL[0], "splits": ["test"]}), place)
+    assert {source.split for source in plan.sources} == {"test"}

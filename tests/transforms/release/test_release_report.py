@@ -8,6 +8,7 @@ from release_pages import Page
 
 from parapet.schemas.release import Author, Input, Source
 from parapet.transforms.release.card import release_report
+from parapet.transforms.release.diff import size
 from parapet.transforms.reports.report import Table, page
 
 
@@ -68,3 +69,13 @@ def test_text_of_strangers_is_text(one, two, three):
     found = show(hostile)
     usual = manifest(**follows(change()), statistics={"a": {"b": 1}, "c": measures()})
     assert found.tags <= show(usual).tags | {"small", "code"}  # what line breaks and backticks make
+
+
+def test_tiles():
+    total = sum(file.bytes for file in manifest().files)
+    assert [(tile.label, tile.value) for tile in release_report(manifest(), columns()).tiles] == [
+        ("dialogues, in all corpora", "7"),
+        ("corpora besides the original", "1"),
+        ("rows, in all configurations", "16"),
+        ("on disk, Parquet and JSON", size(total)),
+    ]

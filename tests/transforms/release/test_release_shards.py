@@ -1,5 +1,7 @@
 """Shards: by the hash of the key, sorted, the same bytes whatever the order in which rows come."""
 
+import random
+
 import pyarrow as pa
 import pytest
 
@@ -38,3 +40,12 @@ def test_files_of_different_columns_are_an_error(tmp_path):
     tables = [table_of(ROWS[:1]), table_of([{"id": "z", "n": 1}], other)]
     with pytest.raises(InputError, match="the files of one configuration have different columns"):
         write(tmp_path, tables, 1)
+
+
+def test_the_order_in_which_rows_come_does_not_matter(tmp_path):
+    sums = set()
+    for i in range(3):
+        rows = random.Random(i).sample(ROWS, len(ROWS))
+        (file,) = write(tmp_path / str(i), [table_of(part) for part in (rows[:7], rows[7:30], rows[30:])], 1)
+        sums.add(file.sha256)
+    assert len(sums) == 1

@@ -66,3 +66,15 @@ def test_types_that_json_lacks():
         assert row_json({"t": time}) == b'{"t":"2026-01-02T03:04:05.000600+00:00"}'
     with pytest.raises(TypeError):
         row_json({"n": {1}})
+
+
+def test_all_faults_are_counted_and_the_first_are_told(sample):
+    data = (sample / "test" / "dialogues_001.json").read_bytes()
+    _, counts, faults = read_source(source("dialogue", "a/f.json"), data, {})
+    frames = sum(len(turn["frames"]) for dialogue in json.loads(data) for turn in dialogue["turns"])
+    assert counts["fault", "reference", ""] == frames > 20
+    assert len(faults) == 20
+    first = json.loads(data)[0]
+    service = first["turns"][0]["frames"][0]["service"]
+    expected = f"a/f.json: {first['dialogue_id']}: turns[0].frames[0].service: no schema for service {service!r}"
+    assert str(faults[0]) == expected

@@ -233,3 +233,8 @@ def test_many_findings_of_a_kind_are_counted():
     assert listed[0] == Finding("order", "a", "", "wrong")
     assert len(listed) == MOST + 2
     assert str(listed[-1]) == "b: and 3 more of this kind"
+
+
+def test_a_missing_manifest_is_named(root):
+    (root / "MANIFEST.json").unlink()
+    assert told(root) == ["MANIFEST.json: is missing"]

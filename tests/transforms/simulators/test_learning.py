@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.simulators.restaurants.bot import Bot, Rules, ValueFinder, answered
+from parapet.transforms.simulators.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
 from parapet.transforms.simulators.restaurants.learning import learn
 from parapet.transforms.simulators.restaurants.ontology import default_ontology, parse_ontology, read_ontology
-from parapet.transforms.simulators.restaurants.simulating import World, knowledge_base, lines_of, missing_acts, simulate
+from parapet.transforms.simulators.restaurants.simulating import (
+    World,
+    candidates,
+    knowledge_base,
+    lines_of,
+    missing_acts,
+    simulate,
+)
 from parapet.transforms.storage.toml import toml_of
 
 WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "tu", "ze", "ra") for b in ("l", "n", "sh", "x", "'s", "ck", "")]
@@ -215,3 +222,46 @@ def test_another_knowledge_base(facts, message):
     with pytest.raises(InputError) as error:
         learn(dialogues_of(WORLD, (1,), "train", 3), facts, "kb")
     assert message in str(error.value)
+
+
+def test_what_is_learned_is_what_was_simulated():
+    """Every pattern, the fields, their halves, and the shares of the structure."""
+    dialogues = dialogues_of(WORLD, (1, 2, 3, 4, 5), "train", 300)
+    learned = learn(dialogues, list(knowledge_base(WORLD)), "kb")
+    assert (learned.course, learned.dropped) == (Course(), [])
+    ontology = read_ontology(toml_of(learned.ontology).encode(), "learned")
+    assert ontology.patterns.bot_texts(ontology.names) == WORLD.bot_texts
+    assert {act: set(ways) for act, ways in ontology.patterns.user_ways().items()} == {
+        act: set(ways) for act, ways in WORLD.user_ways.items()
+    }
+    for was, now in zip(WORLD.ontology.fields, ontology.fields, strict=True):
+        assert (was.name, was.one_each) == (now.name, now.one_each)
+        assert (set(was.seen), set(was.unseen), set(was.values)) == (set(now.seen), set(now.unseen), set(now.values))
+    assert (ontology.name, ontology.ratings, ontology.extras) == (
+        ("location", "price", "cuisine"),
+        8,
+        ("phone", "address"),
+    )
+    was, now = WORLD.ontology.structure, ontology.structure
+    assert (now.given, now.updates) == (was.given, was.updates)
+    assert [n for n, _ in now.shares()] == [3, 4, 5]
+    assert now.accepted == pytest.approx(was.accepted, abs=0.08)
+    assert now.all_extras == pytest.approx(was.all_extras, abs=0.1)
+    assert not any(missing_acts(ontology, task) for task in (1, 2, 3, 4, 5))
+    assert set(candidates(World(ontology, "0", 3))) == set(candidates(WORLD))
+
+
+def test_calls_and_questions_in_different_orders():
+    def other(dialogue):
+        lines = [
+            Exchange(line.user, " ".join(("api_call", *reversed(line.bot.split()[1:]))))
+            if isinstance(line, Exchange) and line.bot.startswith("api_call")
+            else line
+            for line in dialogue.lines
+        ]
+        return BabiDialogue(tuple(lines))
+
+    train, test = ([other(one) for one in dialogues_of(WORLD, (1, 2), split, 120)] for split in ("train", "oov"))
+    learned = learn(train, list(knowledge_base(WORLD)), "kb")
+    assert [field["name"] for field in learned.ontology["fields"]] == ["price", "number", "location", "cuisine"]
+    assert score(learned, test) == ([], 0)

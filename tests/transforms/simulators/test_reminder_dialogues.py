@@ -1,5 +1,7 @@
 """The simulator of reminders: every goal reached, states as their acts say, texts that fit, nothing said twice."""
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,3 +123,13 @@ def test_counts_that_do_not_balance():
     check_invariants(counts, config.invariants())
     with pytest.raises(RuntimeError, match="1 of 2 dialogues are the same as another one"):
         corpus.metadata_files(counts, {}, [text_digest("a"), text_digest("a")], [], config)
+
+
+def test_what_travels_is_eight_bytes_a_dialogue(tmp_path):
+    """And at most as many of a turn, whatever the dialogues say."""
+    config = corpus.Config(str(tmp_path), {"train": 300}, 300, "0")
+    (shard,) = config.shards()
+    result = corpus.write_shard(shard, {}, config)
+    assert len(pickle.dumps(corpus.digest_shard(shard, "0"))) < 300 * SIZE + 100
+    assert len(pickle.dumps(result.others[corpus.DIGESTS])) < 300 * SIZE + 100
+    assert result.counts.sum("turns") * SIZE > sum(len(data) for _, data in result.others[corpus.UTTERANCES])

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections import Counter
+from hashlib import blake2b
 
 import msgspec
 import pytest
@@ -12,9 +13,16 @@ from hypothesis import strategies as st
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
-from parapet.transforms.running.counts import Counts
-from parapet.transforms.simulators.babi_format import SILENCE, Fact, dialogue_text, parse_dialogues
-from parapet.transforms.simulators.restaurants.bot import Rules, solve
+from parapet.transforms.running.counts import CountKey, Counts
+from parapet.transforms.simulators.babi_format import (
+    SILENCE,
+    BabiDialogue,
+    Exchange,
+    Fact,
+    dialogue_text,
+    parse_dialogues,
+)
+from parapet.transforms.simulators.restaurants.bot import Bot, Rules, answered, solve
 from parapet.transforms.simulators.restaurants.corpus import schema, sgd_dialogue
 from parapet.transforms.simulators.restaurants.ontology import default_ontology
 from parapet.transforms.simulators.restaurants.simulating import (
@@ -28,7 +36,7 @@ from parapet.transforms.simulators.restaurants.simulating import (
     parse_rates,
     simulate,
 )
-from parapet.transforms.simulators.restaurants.statistics import count, intersections, note, statistics
+from parapet.transforms.simulators.restaurants.statistics import count, intersections, note, repeats, statistics
 
 WORLD = World(default_ontology(), "0", 3)
 RULES = Rules(WORLD.ontology)
@@ -315,3 +323,50 @@ def test_overlapping_splits_are_an_error():
     note(WORLD, "oov", simulate(WORLD, 5, "dev", 0), seen)
     with pytest.raises(RuntimeError, match=r"dev\+oov, name, cuisine, location, phone, address"):
         intersections(WORLD, seen)
+
+
+@pytest.mark.parametrize(("task", "size"), [(1, 3000), (4, 3000), (2, 1000), (3, 1000), (5, 500)])
+def test_no_dialogue_repeats_another(task, size):
+    """As many as the test of another seed has; of task 4 there are 1,800 beginnings, so that some begin alike."""
+    world = World(WORLD.ontology, "1", 3)
+    texts = (dialogue_text(lines_of(world, simulate(world, task, "test", number))) for number in range(size))
+    signatures = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    key = CountKey("repeats", str(task), "test")
+    assert repeats([((str(task), "test"), signatures)]) == {key: 0}
+    assert repeats([((str(task), "test"), signatures), ((str(task), "test"), signatures[:24])]) == {key: 3}
+
+
+def test_what_is_drawn_is_drawn_as_often_as_it_should(numbers):
+    """Beyond 4 standard errors one share in 16,000 would lie; and means against Table 1, which is in whole numbers."""
+    kinds = {task: {what: list(of) for what, of in one["drawn"].items()} for task, one in numbers.items()}
+    options, asked = {"options": ["accepted", "rejected"]}, {"asked": ["phone", "address", "phone+address"]}
+    assert kinds == {
+        "1": {"given": list("01234")},
+        "2": {"given": ["4"], "updates": list("1234")},
+        "3": {"given": list("01234"), "offered": list("345")} | options,
+        "4": asked,
+        "5": {"given": list("123"), "updates": list("123")} | options | asked,
+    }
+    for one in numbers.values():
+        for outcomes in one["drawn"].values():
+            assert sum(of["count"] for of in outcomes.values()) >= 1500
+            for of in outcomes.values():
+                assert abs(of["standard_errors"] or 0) < 4
+        means, paper = one["all"], one["paper"]
+        assert all(abs(means[name] - paper[name]) < 1.7 for name in ("user", "bot", "results"))
+    assert (numbers["4"]["all"]["results"], numbers["1"]["all"]["silences"]) == (7, 2)
+
+
+def test_the_bot_of_rules_is_told_the_right_answers():
+    """A wrong answer of its own does not go on; what it does not understand it guesses, and says so."""
+    dialogue = read(simulate(WORLD, 1, "train", 3))
+    lines = list(dialogue.lines)
+    strange = Exchange("what do you mean", lines[1].bot)
+    bot = Bot(RULES)
+    pairs = list(answered(bot, BabiDialogue((lines[0], strange, *lines[2:]))))
+    assert bot.not_understood == 1
+    assert [answer for _, answer in pairs[:2]] == [lines[0].bot, lines[1].bot]  # a request, it guesses; of no field
+    for strange in ("i need a table under the sea", "i need a tableau"):
+        assert not RULES.understand(strange, "greet").understood
+    # Its own words are of another domain's patterns as well: it knows no values.
+    assert RULES.understand("i need a table somewhere in atlantis", "") == ("request", {"location": "atlantis"}, True)

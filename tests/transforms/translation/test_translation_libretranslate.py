@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from libretranslate_server import LibreTranslateServer
+from pseudo_translator import translate
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.fence import Refused, Stopped
@@ -131,3 +132,11 @@ def test_nobody_there():
 def test_an_address_that_is_none(url):
     with pytest.raises(InputError, match="is no address such as"):
         LibreTranslate(url)
+
+
+@pytest.mark.parametrize("fault", ["busy", "down", "gateway", "cut", "stall"])
+def test_what_may_pass_is_tried_again(fault):
+    seconds = 1.0 if fault == "stall" else 30
+    with LibreTranslateServer([fault]) as server, opened(server, seconds=seconds) as engine:
+        assert engine.translate(TEXTS, "en", "ko") == [translate(text, "en", "ko") for text in TEXTS]
+        assert [one.texts for one in server.requests] == [tuple(TEXTS)] * 2

@@ -164,3 +164,9 @@ def test_the_dialogue_of_these_tests_is_one():
     import msgspec
 
     assert msgspec.convert(DIALOGUE, Dialogue).services == ["Taxi_1", "Bus_1"]
+
+
+@pytest.mark.parametrize("dialogue", [None, 1, "turns", [], {}, {"services": []}, {"services": [[]], "turns": []}])
+def test_what_is_no_dialogue(dialogue):
+    with pytest.raises(InputError, match="not_sgd"):
+        Places(dialogue, KNOWN)

@@ -67,3 +67,7 @@ def test_a_file_that_is_no_mapping(data, said):
     with pytest.raises(InputError) as caught:
         read_mapping(data, "m.json")
     assert said in str(caught.value)
+
+
+def test_by_position():
+    assert rules.by_position(TAXI, variant()) == TAXI_NAMES

@@ -167,3 +167,8 @@ def test_lines_come_as_they_are(texts, end):
         return
     lines = list(read_lines(io.BytesIO(data.encode())))
     assert [(line.number, line.text) for line in lines] == [(i, text + end) for i, text in enumerate(texts, 1)]
+
+
+@pytest.mark.parametrize("name", ["utf-16-le", "UTF-16-LE", "utf_16_le", "UTF-16LE"])
+def test_a_wide_encoding_without_a_mark_may_be_named_in_any_spelling(name):
+    assert good(records("a,b\r\né,😀\r\n".encode("utf-16-le"), encoding=name)) == [["a", "b"], ["é", "😀"]]
