@@ -1,5 +1,6 @@
 """Shared by all tests: a fixed worker key, the place of the real data, and where the sample lies."""
 
+import csv
 import functools
 import gc
 import json
@@ -102,6 +103,13 @@ def real_dialogues(real_data, tmp_path_factory):
 @pytest.fixture(scope="session")
 def sample():
     return layout.sample_root()
+
+
+@pytest.fixture(scope="session")
+def table(sample):
+    """The cells of the sample's answers to the names."""
+    with (sample / "crowd/names.csv").open(newline="", encoding="utf-8") as handle:
+        return list(csv.reader(handle))
 
 
 @pytest.fixture

@@ -186,17 +186,6 @@ class _Handler(LocalHandler):
         elif isinstance(answer, str) or answer is not None:
             self._send(200, answer)
 
-    def _send(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
-        data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "text/html" if isinstance(content, str) else "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
-
     def _send_file(self, data: bytes, given: dict[str, str]) -> None:
         etag = hashlib.sha256(data).hexdigest() if is_large(given["path"]) else git_sha1(data)
         first, last, status = 0, len(data) - 1, 200

@@ -182,6 +182,13 @@ def write(path: Path, content: Any) -> Path:
     return path
 
 
+def quoted(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as the requester site exports them: every cell in quotes."""
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows(rows)
+    return out.getvalue()
+
+
 def edit(path: Path, change: Callable[[Any], object]) -> None:
     """Changes the value of a JSON file: in place, or by what the change returns."""
     value = json.loads(path.read_bytes())

@@ -115,16 +115,6 @@ class _Handler(LocalHandler):
         else:
             self._send(200, {"translatedText": _answer(request, fault)})
 
-    def _send(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
-        data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "text/html" if isinstance(content, str) else "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
 
 def _answer(request: Request, fault: str) -> Any:
     texts = [translate(text, request.source, request.target) for text in request.texts]

@@ -1,5 +1,6 @@
 """What the HTTP servers of tests have in common: on this machine, on a free port, a thread a connection, no log."""
 
+import json
 import socketserver
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -30,3 +31,14 @@ class LocalHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+    def _send(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
+        data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/html" if isinstance(content, str) else "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)

@@ -1,44 +1,29 @@
 """Broken files through the command line: each fault has its own message or dead letter, and the rest goes on."""
 
 import bz2
-import csv
 import gzip
-import io
 import json
 import lzma
 import zlib
 
-import pyarrow.parquet as pq
+import kit
 import pytest
 import zstandard
-from kit import refused, rows_of
+from kit import quoted, refused, rows_of, write
 
-from parapet.pipelines.main import main
-
-
-@pytest.fixture(scope="module")
-def table(sample):
-    with (sample / "crowd/names.csv").open(newline="", encoding="utf-8") as handle:
-        return list(csv.reader(handle))
+from parapet.schemas import layout
 
 
-def as_csv(rows):
-    out = io.StringIO(newline="")
-    csv.writer(out, quoting=csv.QUOTE_ALL).writerows(rows)
-    return out.getvalue()
+def compose(tmp_path, *responses, schemas=None):
+    """Tries to: so few answers make no service."""
+    given = {"schemas": schemas or layout.sample_root(), "responses": responses, "output": tmp_path / "out"}
+    return kit.run("compose", "--quiet", **given, status=1)
 
 
-def run(tmp_path, *responses, schemas=None):
-    """Composes, or tries: so few answers make no service. Gives the assignments taken and the dead letters."""
-    out = tmp_path / "out"
-    flags = ["--schemas", str(schemas)] if schemas else []
-    if not schemas:
-        from parapet.schemas.layout import sample_root
-
-        flags = ["--schemas", str(sample_root())]
-    assert main(["compose", "--output", str(out), *flags, "--responses", *map(str, responses), "--quiet"]) == 1
-    taken = {row.rpartition(":")[0] for row in pq.read_table(out / "responses.parquet")["response_id"].to_pylist()}
-    return taken, [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
+def run(tmp_path, *responses, **more):
+    """The assignments taken and the dead letters."""
+    made = compose(tmp_path, *responses, **more)
+    return {row["response_id"].rpartition(":")[0] for row in made.rows("responses.parquet")}, made.dead_letters
 
 
 def ids(table, rows):
@@ -48,7 +33,7 @@ def ids(table, rows):
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le-bom"])
 def test_other_encodings_with_a_mark_are_read(encoding, tmp_path, table):
-    text = as_csv(table[:6])
+    text = quoted(table[:6])
     data = b"\xff\xfe" + text.encode("utf-16-le") if encoding == "utf-16-le-bom" else text.encode(encoding)
     (tmp_path / "names.csv").write_bytes(data)
     taken, dead = run(tmp_path, tmp_path / "names.csv")
@@ -59,7 +44,7 @@ def test_other_encodings_with_a_mark_are_read(encoding, tmp_path, table):
 def test_a_latin_1_row_costs_itself(tmp_path, table):
     rows = [list(row) for row in table[:6]]
     rows[3][table[0].index("Answer.slot_0")] = "cafXe"
-    data = as_csv(rows).encode("ascii", "replace").replace(b"cafXe", b"caf\xe9")
+    data = quoted(rows).encode("ascii", "replace").replace(b"cafXe", b"caf\xe9")
     (tmp_path / "names.csv").write_bytes(data)
     taken, (letter,) = run(tmp_path, tmp_path / "names.csv")
     assert taken == ids(table, range(1, 6)) - ids(table, range(3, 4))
@@ -68,7 +53,7 @@ def test_a_latin_1_row_costs_itself(tmp_path, table):
 
 
 def test_a_broken_row_costs_itself(tmp_path, table):
-    lines = as_csv(table[:6]).splitlines(keepends=True)
+    lines = quoted(table[:6]).splitlines(keepends=True)
     lines[2] = lines[2][:50] + "\r\n"  # cut off inside a quoted cell
     lines[4] = lines[4].replace("\r\n", ',"one more"\r\n')
     (tmp_path / "names.csv").write_text("".join(lines), newline="")
@@ -93,7 +78,7 @@ def test_a_broken_row_costs_itself(tmp_path, table):
 )
 def test_a_file_that_is_no_batch_is_one_dead_letter_and_the_others_are_read(content, reason, tmp_path, table):
     (tmp_path / "bad.csv").write_bytes(content)
-    (tmp_path / "good.csv").write_text(as_csv(table[:4]), newline="")
+    (tmp_path / "good.csv").write_text(quoted(table[:4]), newline="")
     taken, (letter,) = run(tmp_path, tmp_path / "bad.csv", tmp_path / "good.csv")
     assert taken == ids(table, range(1, 4))
     assert letter["reason"].startswith("unusable_file: ")
@@ -103,8 +88,8 @@ def test_a_file_that_is_no_batch_is_one_dead_letter_and_the_others_are_read(cont
 def test_one_id_with_different_answers_is_used_by_neither(tmp_path, table):
     other = list(table[2])
     other[table[0].index("Answer.slot_0")] = "something else"
-    (tmp_path / "a.csv").write_text(as_csv(table[:4]), newline="")
-    (tmp_path / "b.csv").write_text(as_csv([table[0], other]), newline="")
+    (tmp_path / "a.csv").write_text(quoted(table[:4]), newline="")
+    (tmp_path / "b.csv").write_text(quoted([table[0], other]), newline="")
     taken, dead = run(tmp_path, tmp_path / "a.csv", tmp_path / "b.csv")
     assert taken == ids(table, range(1, 4)) - ids(table, range(2, 3))
     found = {d["source"].rpartition("/")[2]: d["reason"] for d in dead}
@@ -116,7 +101,7 @@ def test_one_id_with_different_answers_is_used_by_neither(tmp_path, table):
 def test_ten_megabytes_in_a_cell_cost_that_answer(tmp_path, table):
     rows = [list(row) for row in table[:4]]
     rows[1][table[0].index("Answer.slot_0")] = "x" * 10_000_000
-    (tmp_path / "names.csv").write_text(as_csv(rows), newline="")
+    (tmp_path / "names.csv").write_text(quoted(rows), newline="")
     taken, (letter,) = run(tmp_path, tmp_path / "names.csv")
     assert taken == ids(table, range(1, 4))
     assert letter["key"].endswith(":slot_0")
@@ -132,7 +117,7 @@ def test_unknown_services_and_positions(tmp_path, table):
     spare = [name for name in header if name.startswith("Answer.slot_") and not odd[header.index(name)]]
     field = spare[-1].removeprefix("Answer.")
     odd[header.index(spare[-1])] = "an answer to nothing"
-    (tmp_path / "names.csv").write_text(as_csv([header, stranger, odd, table[3]]), newline="")
+    (tmp_path / "names.csv").write_text(quoted([header, stranger, odd, table[3]]), newline="")
     taken, dead = run(tmp_path, tmp_path / "names.csv")
     assert taken == ids(table, range(2, 4))
     by_reason = {d["reason"].partition(":")[0]: d for d in dead}
@@ -215,8 +200,8 @@ COMPRESSED = {
 
 
 @pytest.mark.parametrize("kind", COMPRESSED)
-def test_a_compressed_file_is_read_whole_or_refused(kind, tmp_path, table, capsys):
-    data = as_csv(table[:31]).encode()
+def test_a_compressed_file_is_read_whole_or_refused(kind, tmp_path, table):
+    data = quoted(table[:31]).encode()
     halves = COMPRESSED[kind](data[:9_000]), COMPRESSED[kind](data[9_000:])
     (tmp_path / f"whole.csv.{kind}").write_bytes(b"".join(halves))
     taken, dead = run(tmp_path, tmp_path / f"whole.csv.{kind}")
@@ -231,34 +216,32 @@ def test_a_compressed_file_is_read_whole_or_refused(kind, tmp_path, table, capsy
     ):
         path = tmp_path / f"{name}.csv.{kind}"
         path.write_bytes(content)
-        cases = [["--responses", str(path)]]
+        cases = [["--responses", path]]
         if name == "cut":  # decisions are opened as responses are
             (tmp_path / "x.csv").write_bytes(data)
-            cases.append(["--responses", str(tmp_path / "x.csv"), "--decisions", str(path)])
+            cases.append(["--responses", tmp_path / "x.csv", "--decisions", path])
         for flags in cases:
-            assert main(["compose", "--output", str(tmp_path / "other"), *flags, "--quiet"]) in (1, 2)
-            error = capsys.readouterr().err
+            error = refused("compose", *flags, output=tmp_path / "other", status=(1, 2))
             assert str(path) in error, error
             assert told in error, error
         assert not (tmp_path / "other/run.json").exists()
 
 
-def test_a_run_that_makes_nothing_fails_and_says_why(tmp_path, table, capsys):
+def test_a_run_that_makes_nothing_fails_and_says_why(tmp_path, table):
     header = table[0]
     named = header.index("Input.service_name")
     strangers = [[cell.replace(row[named], "Nowhere_7") for cell in row] for row in table[1:61]]
-    (tmp_path / "names.csv").write_text(as_csv([header, *strangers]), newline="")
-    taken, dead = run(tmp_path, tmp_path / "names.csv")
-    assert not taken
+    (tmp_path / "names.csv").write_text(quoted([header, *strangers]), newline="")
+    made = compose(tmp_path, tmp_path / "names.csv")
+    dead, error = made.dead_letters, made.errors
+    assert not made.rows("responses.parquet")
     assert len(dead) == len(strangers)
-    error = capsys.readouterr().err
     assert f"no service could be composed: {len(dead)} dead letters ({tmp_path}/out/dead_letters.jsonl)" in error
     assert "unknown_service (" in error
     assert "names.csv: row " in error
     assert "no schema has a service 'Nowhere_7'" in error
-    (tmp_path / "names.csv").write_text(as_csv([header, *(row[:-1] for row in table[1:4])]), newline="")
-    run(tmp_path, tmp_path / "names.csv")
-    error = capsys.readouterr().err
+    (tmp_path / "names.csv").write_text(quoted([header, *(row[:-1] for row in table[1:4])]), newline="")
+    error = compose(tmp_path, tmp_path / "names.csv").errors
     assert "no assignment could be read from the files of --responses: 3 dead letters" in error
     assert "3 broken_row (" in error
     assert "names.csv: row 2: " in error
@@ -278,8 +261,8 @@ def test_bad_services_are_left_out_and_told(tmp_path, table):
         {"service_name": 3},
         service("Good_1"),
     ]
-    (tmp_path / "schema.json").write_text(json.dumps(services))
-    (tmp_path / "names.csv").write_text(as_csv(table[:2]), newline="")
+    write(tmp_path / "schema.json", services)
+    (tmp_path / "names.csv").write_text(quoted(table[:2]), newline="")
     _, dead = run(tmp_path, tmp_path / "names.csv", schemas=tmp_path / "schema.json")
     reasons = sorted(d["reason"] for d in dead if d["stage"] == "schemas")
     assert [reason.split(": ")[1] for reason in reasons] == [
@@ -289,33 +272,27 @@ def test_bad_services_are_left_out_and_told(tmp_path, table):
         "[3].intents[0].required_slots",
         "[4].service_name",
     ]
-    for reason, part in zip(
-        reasons,
-        ("it names files", "stands twice", "stands twice", "refers to slot 'gone'", "Expected `str`"),
-        strict=True,
-    ):
-        assert part in reason
+    parts = ("it names files", "stands twice", "stands twice", "refers to slot 'gone'", "Expected `str`")
+    assert [part in reason for reason, part in zip(reasons, parts, strict=True)] == [True] * 5
     assert list(json.loads((tmp_path / "out/statistics.json").read_text())["services"]) == ["Good_1"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["names.csv", "out", "schema.json"]
 
 
-def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path, sample, capsys):
-    known = [
-        f"{r['AssignmentId']}:{r['field']}" for r in rows_of(sample / "crowd/truth.csv") if r["label"] == "genuine"
-    ][:2]
+def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path, sample):
+    genuine = [row for row in rows_of(sample / "crowd/truth.csv") if row["label"] == "genuine"]
+    known = [f"{row['AssignmentId']}:{row['field']}" for row in genuine[:2]]
     rows = [f"{known[0]},reject,,mine,me", "3NONE:slot_0,accept,,,me", f"{known[1]},perhaps,,,me"]
     sheet = "\n".join(["response_id,decision,text,reason,reviewer", *rows])
     (tmp_path / "decisions.csv").write_text(sheet + "\n")
-    out = tmp_path / "out"
-    assert main(["compose", "--output", str(out), "--decisions", str(tmp_path / "decisions.csv")]) == 0
-    fate = {row["response_id"]: row for row in pq.read_table(out / "responses.parquet").to_pylist()}
+    made = kit.run("compose", decisions=tmp_path / "decisions.csv", output=tmp_path / "out")
+    fate = {row["response_id"]: row for row in made.rows("responses.parquet")}
     assert (fate[known[0]]["disposition"], fate[known[0]]["reason"]) == ("rejected", "reviewer: mine")
-    dead = [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
-    assert [
-        (d["source"].rpartition(": ")[2], d["reason"].partition(":")[0]) for d in dead if d["key"] == "3NONE:slot_0"
-    ] == [("row 3", "unknown_response")]
+    dead = made.dead_letters
+    unknown = [letter for letter in dead if letter["key"] == "3NONE:slot_0"]
+    told = [(letter["source"].rpartition(": ")[2], letter["reason"].partition(":")[0]) for letter in unknown]
+    assert told == [("row 3", "unknown_response")]
     assert [d["source"].rpartition(": ")[2] for d in dead if "perhaps" in d["payload"]] == ["row 4"]
-    assert "not used: 2 records" in capsys.readouterr().err
+    assert "not used: 2 records" in made.errors
 
 
 def test_a_sheet_that_is_none_stops_the_run_before_it_begins(tmp_path, sample):

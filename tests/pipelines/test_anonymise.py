@@ -6,11 +6,8 @@ import pytest
 from hypothesis import given as of
 from hypothesis import reject
 from hypothesis import strategies as st
-from kit import files_of, rows_of, train
+from kit import files_of, rows_of, run, write
 
-from parapet.pipelines.anonymise import run as command
-from parapet.pipelines.evaluate import run as evaluate
-from parapet.pipelines.predict import run as predict
 from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
 from parapet.transforms.anonymise.writing import no_suspects, parse_splits, split_of
@@ -19,8 +16,8 @@ from parapet.transforms.running.counts import Counts
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
 
 
-def run(out, *flags):
-    return command(["--output", str(out), "--quiet", *flags])
+def anonymise(out, *flags, **more):
+    return run("anonymise", *flags, output=out, **more)
 
 
 def chat(chat_id, *turns):
@@ -41,27 +38,19 @@ CHATS = [
 def given(tmp_path_factory):
     """The same in three formats, with some that are none."""
     folder = tmp_path_factory.mktemp("Okonkwo_chats")
-    (folder / "chats.jsonl").write_text("".join(CHATS) + "not json with a secret\n" + '{"turns": [{"secret": 1}]}\n')
-    rows = [
-        "chat_id,speaker,text",
-        'a,Ada Okonkwo,"Hi, it\'s me, ann@x.com"',
-        "a,Zyx,Hello ada",
-        "b,user,bye",
-        "c,short",
-    ]
-    (folder / "chats.csv").write_text("\n".join(rows) + "\n")
-    (folder / "chats.txt").write_text(
-        "1 hi i'm Bob\tHi Bob\n2 ask R_phone 4155550132\n3 <SILENCE>\tapi_call thai x\n\n"
-    )
+    write(folder / "chats.jsonl", "".join(CHATS) + "not json with a secret\n" + '{"turns": [{"secret": 1}]}\n')
+    rows = 'a,Ada Okonkwo,"Hi, it\'s me, ann@x.com"\na,Zyx,Hello ada\nb,user,bye\nc,short\n'
+    write(folder / "chats.csv", f"chat_id,speaker,text\n{rows}")
+    said = "1 hi i'm Bob\tHi Bob\n2 ask R_phone 4155550132\n3 <SILENCE>\tapi_call thai x\n\n"
+    write(folder / "chats.txt", said)
     return folder
 
 
 @pytest.fixture(scope="module")
 def output(given, tmp_path_factory):
+    names = [given / f"chats.{suffix}" for suffix in ("jsonl", "csv", "txt")]
     out = tmp_path_factory.mktemp("anonymous") / "out"
-    names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
-    assert run(out, "--chats", *names, "--bots", "zyx", "--max_bad", "100%") == 0
-    return out
+    return anonymise(out, chats=names, bots="zyx", max_bad="100%").folder
 
 
 def concierge(folder, *flags, copies=1):
@@ -75,9 +64,7 @@ def concierge(folder, *flags, copies=1):
         ]}) for i in range(40)
     ]  # fmt: skip
     (folder / "chats.jsonl").write_text("\n".join([*one * copies, '{"turns": [{"speaker": "user", "text": "hi"}]}']))
-    flags = ("--chats", str(folder / "chats.jsonl"), "--placeholders", "paper", *flags)
-    assert run(folder / "out", *flags) == 0
-    return folder / "out"
+    return anonymise(folder / "out", *flags, chats=folder / "chats.jsonl", placeholders="paper").folder
 
 
 def test_a_set_as_the_papers_concierge(tmp_path):
@@ -108,14 +95,12 @@ def test_a_set_as_the_papers_concierge(tmp_path):
 
 def scores_of_nearest(folder, out):
     """A model learned from a set, within the top 10."""
-    files = {name: str(folder / f"dialog-concierge-{name}.txt") for name in ("trn", "tst", "candidates")}
-    model, answers, scores = (str(out / name) for name in ("model", "answers", "scores"))
-    assert train(["nearest", "--quiet", "--train", files["trn"], "--output", model]) == 0
-    reference, top = ["--quiet", "--reference", files["tst"]], ["--top", "10"]
-    assert predict(["nearest", *reference, *top, "--model", model, "--output", answers]) == 0
-    given = ["--predictions", f"{answers}/predictions", "--candidates", files["candidates"], "--output", scores]
-    assert evaluate(["--task", "ranking", *reference, *top, *given]) == 0
-    return json.loads((out / "scores/metrics.json").read_text())["#ALL"]
+    files = {name: folder / f"dialog-concierge-{name}.txt" for name in ("trn", "tst", "candidates")}
+    run("train", "nearest", train=files["trn"], output=out / "model")
+    asked = {"reference": files["tst"], "top": 10}
+    run("predict", "nearest", **asked, model=out / "model", output=out / "answers")
+    given = {"predictions": out / "answers" / "predictions", "candidates": files["candidates"]}
+    return run("evaluate", task="ranking", **asked, **given, output=out / "scores").json("metrics.json")["#ALL"]
 
 
 def test_the_same_chats_are_in_one_split(tmp_path):
@@ -137,14 +122,12 @@ def test_splits_have_their_shares_up_to_repeats(texts, shares):
         assert abs(places.count(i) - size * len(texts)) <= most + 1
 
 
-def test_splits_that_cannot_be(tmp_path, capsys):
-    chats = tmp_path / "chats.jsonl"
-    chats.write_text(chat("1", "hi", "hello"))
+def test_splits_that_cannot_be(tmp_path):
+    chats = write(tmp_path / "chats.jsonl", chat("1", "hi", "hello"))
     for text in ("0.5,0.5", "0.5,0.4,0.2", "a,b,c", "0,5,5", "-1,1,1", "nan,1,1", "1.5,1,1"):
-        assert run(tmp_path / "out", "--chats", str(chats), "--splits", text) == 2, text
-        assert "--splits" in capsys.readouterr().err
-    assert run(tmp_path / "out", "--chats", str(chats), "--splits", "5,1,1") == 1
-    assert "--splits are 7 chats, and there are 1 with an answer" in capsys.readouterr().err
+        assert "--splits" in anonymise(tmp_path / "out", chats=chats, splits=text, status=2).errors
+    told = anonymise(tmp_path / "out", chats=chats, splits="5,1,1", status=1).errors
+    assert "--splits are 7 chats, and there are 1 with an answer" in told
     assert not (tmp_path / "out" / "run.json").exists()
 
 
@@ -162,9 +145,7 @@ def test_no_file_reveals_what_was_replaced(output):
     """Nor the names of the input files; only the chats themselves have what was missed."""
     for path, data in files_of(output).items():
         leaked = [secret for secret in SECRETS if secret in data.decode()]
-        assert leaked == {"chats/00001.jsonl": ["okonkwo", "Chicago"], "babi/00001.txt": ["okonkwo", "Chicago"]}.get(
-            path, []
-        )
+        assert leaked == (["okonkwo", "Chicago"] if path in ("chats/00001.jsonl", "babi/00001.txt") else [])
 
 
 def test_a_model_a_list_and_strictness(tmp_path):
@@ -174,43 +155,38 @@ def test_a_model_a_list_and_strictness(tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("entity_ruler").add_patterns([{"label": "GPE", "pattern": "Chicago"}])
     nlp.to_disk(tmp_path / "model")
-    (tmp_path / "names.txt").write_text("PERSON\tOkonkwo\n")
-    (tmp_path / "chats.jsonl").write_text("".join(CHATS[::-1]))
-    flags = ["--chats", str(tmp_path / "chats.jsonl"), "--strict"]
+    names = write(tmp_path / "names.txt", "PERSON\tOkonkwo\n")
+    chats = write(tmp_path / "chats.jsonl", "".join(CHATS[::-1]))
     counts = Counts()
     counts.add("suspects", 2, value="carried")
     counts.add("suspects", 1, value="digits")
     with pytest.raises(InputError, match=r"found 3 that may have been missed \(2 carried, 1 digits\), so nothing"):
         no_suspects(counts)
     assert not list(no_suspects(Counts()))
-    more = ["--spacy_model", str(tmp_path / "model"), "--entities", str(tmp_path / "names.txt"), "--keep_ids"]
-    assert run(tmp_path / "out", *flags, *more, "--bot_text", "kept") == 0
-    found = {
-        one["chat_id"]: [turn["text"] for turn in one["turns"]] for one in rows_of(tmp_path / "out/chats/00001.jsonl")
-    }
-    assert found == {
+    flags = {"chats": chats, "spacy_model": tmp_path / "model", "entities": names, "bot_text": "kept"}
+    made = anonymise(tmp_path / "out", "--strict", "--keep_ids", **flags)
+    rows = made.rows("chats/00001.jsonl")
+    assert {one["chat_id"]: [turn["text"] for turn in one["turns"]] for one in rows} == {
         "3": ["table for four", "Sure."],
         "2": ["is <PERSON_1> in?", "api_call", "thanks, zip <ADDRESS_1> is mine"],
         "okonkwo@x.com": ["Hi, my name is <PERSON_1>", "Hello <PERSON_1>! Which city?", "<LOCATION_1>. call <PHONE_1>"],
     }
 
 
-def test_what_cannot_work(given, tmp_path, capsys):
+def test_what_cannot_work(given, tmp_path):
     def message(*flags):
-        assert run(tmp_path / "out", *flags) == 2
-        return capsys.readouterr().err
+        return anonymise(tmp_path / "out", *flags, status=2).errors
 
-    chats = ["--chats", str(given / "chats.jsonl")]
-    assert "there is no such file" in message("--chats", str(tmp_path / "none"))
-    (tmp_path / "odd.txt").write_text("hello\n")
-    assert "has no chats: expected lines such as" in message("--chats", str(tmp_path / "odd.txt"))
+    chats = ["--chats", given / "chats.jsonl"]
+    assert "there is no such file" in message("--chats", tmp_path / "none")
+    odd = write(tmp_path / "odd.txt", "hello\n")
+    assert "has no chats: expected lines such as" in message("--chats", odd)
     assert "there is no kind 'NAME': choose from EMAIL" in message(*chats, "--keep", "name")
     assert "'XX' is no region" in message(*chats, "--phone_regions", "xx")
-    assert "there is no trained model 'en_none': python -m spacy download en_none" in message(
-        *chats, "--spacy_model", "en_none"
-    )
-    (tmp_path / "names.txt").write_text("person\tAnn\n")
-    assert "line 1: a kind is in capitals" in message(*chats, "--entities", str(tmp_path / "names.txt"))
+    told = message(*chats, "--spacy_model", "en_none")
+    assert "there is no trained model 'en_none': python -m spacy download en_none" in told
+    names = write(tmp_path / "names.txt", "person\tAnn\n")
+    assert "line 1: a kind is in capitals" in message(*chats, "--entities", names)
 
 
 def read(path, data):
@@ -226,10 +202,8 @@ def test_odd_files(tmp_path):
     header = b"text,chat_id,role\n"
     bye = Chat("a", (ChatTurn("bot", "bye\nnow"),))
     assert read(tmp_path / "a.csv", header + b'"bye\nnow",a,SYSTEM\n') == [bye]
-    assert read(tmp_path / "a.csv", b"\xef\xbb\xbf" + header + b"\xe9,b,user\n" + b'"bye\nnow",a,bot\n') == [
-        "not_unicode",
-        bye,
-    ]
+    latin = read(tmp_path / "a.csv", b"\xef\xbb\xbf" + header + b"\xe9,b,user\n" + b'"bye\nnow",a,bot\n')
+    assert latin == ["not_unicode", bye]
     apart = read(tmp_path / "a.csv", header + b"x,a,bot\nx,b,bot\nx,a,bot\n")
     assert apart == ["00001: line 4: the rows of a chat are not consecutive: sort the file by chat"]
     assert read(tmp_path / "a.csv", b"id,text\n1,x\n") == ["00001: line 1: the header has no column for speaker"]

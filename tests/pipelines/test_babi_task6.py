@@ -1,12 +1,9 @@
 """``parapet babi_task6`` as a person runs it: the files of task 6, the SGD layout, broken calls, the same bytes."""
 
-import json
-
 import pytest
 from dstc2_calls import WELCOME, asian_oriental, cheap_chinese, write_lists
-from kit import TWO_WORKERS
+from kit import TWO_WORKERS, act, dialogues_of, edit, run, write
 
-from parapet.pipelines.babi_task6 import run as command
 from parapet.schemas.dialogue import parse_dialogues, problems_of
 from parapet.schemas.layout import read_root, services_by_name
 
@@ -45,8 +42,8 @@ ASIAN = f"""\
 """
 
 
-def run(root, out, *flags):
-    return command(["--logs", str(root), "--output", str(out), "--quiet", *flags])
+def convert(root, out, *flags, status=0):
+    return run("babi_task6", *flags, logs=root, output=out, status=status)
 
 
 def babi(out, name):
@@ -54,7 +51,7 @@ def babi(out, name):
 
 
 def dialogues_in(out, split):
-    return [one for path in sorted((out / "sgd" / split).glob("dialogues_*")) for one in json.loads(path.read_text())]
+    return list(dialogues_of(out / "sgd" / split).values())
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +71,7 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def output(root, tmp_path_factory):
     out = tmp_path_factory.mktemp("task6") / "out"
-    assert run(root, out) == 0
+    convert(root, out)
     return out
 
 
@@ -101,22 +98,13 @@ def test_the_sgd_layout(output):
     assert one["dialogue_id"] == "Mar13_S2A0/voip-4"
     frames = [turn["frames"][0] for turn in one["turns"]]
     assert frames[0]["state"]["slot_values"] == {"food": ["tuscan"], "pricerange": ["cheap"]}
-    assert frames[1]["service_call"] == {
-        "method": "FindRestaurants",
-        "parameters": {"food": "tuscan", "pricerange": "cheap"},
-    }
+    asked = {"food": "tuscan", "pricerange": "cheap"}
+    assert frames[1]["service_call"] == {"method": "FindRestaurants", "parameters": asked}
     assert frames[1]["service_results"] == []
     # "any part of town": this=dontcare is about what the system asked for.
-    assert frames[4]["actions"][0] == {
-        "act": "INFORM",
-        "slot": "area",
-        "values": ["dontcare"],
-        "canonical_values": ["dontcare"],
-    }
-    assert [(found["name"], found["rating"]) for found in frames[5]["service_results"]] == [
-        ("golden wok", "9"),
-        ("the lucky star", "10"),
-    ]
+    assert frames[4]["actions"][0] == act("INFORM", "area", "dontcare")
+    rated = [(found["name"], found["rating"]) for found in frames[5]["service_results"]]
+    assert rated == [("golden wok", "9"), ("the lucky star", "10")]
     assert frames[8]["state"]["requested_slots"] == ["phone"]
     assert [frame["state"]["active_intent"] for frame in frames[::2]][-2:] == ["FindRestaurants", "NONE"]
     spans = {
@@ -133,15 +121,14 @@ def test_the_same_in_any_order_on_two_workers(root, output, tmp_path):
     for path in (root / "data").iterdir():
         (other / "data" / path.name).symlink_to(path)
     write_lists(other, train=["Mar13_S2A0/voip-4", "Mar13_S0A0/voip-2", "Mar13_S0A0/voip-1"], dev=["Mar13_S1A0/voip-3"])
-    assert run(other, tmp_path / "out", *TWO_WORKERS) == 0
+    convert(other, tmp_path / "out", *TWO_WORKERS)
     assert babi(tmp_path / "out", "trn") == CHEAP + ASIAN + CHEAP
     assert babi(tmp_path / "out", "candidates") == babi(output, "candidates")
     assert babi(tmp_path / "out", "kb") == babi(output, "kb")
-    before = {one["dialogue_id"]: one for split in ("train", "dev", "test") for one in dialogues_in(output, split)}
-    assert {one["dialogue_id"]: one for one in dialogues_in(tmp_path / "out", "train")}.items() <= before.items()
+    assert dialogues_of(tmp_path / "out" / "sgd" / "train").items() <= dialogues_of(output / "sgd").items()
 
 
-def test_broken_calls(root, tmp_path, capsys):
+def test_broken_calls(root, tmp_path):
     """Each is a dead letter with its reason, and the others are written; without --max_bad nothing is."""
     folder = tmp_path / "logs"
     good = "Mar13_S0A0/voip-good"
@@ -149,19 +136,19 @@ def test_broken_calls(root, tmp_path, capsys):
     (asian_oriental(folder, "a/no_label") / "label.json").unlink()
     (asian_oriental(folder, "a/broken") / "log.json").write_text('{"turns": [')
     (asian_oriental(folder, "a/latin") / "log.json").write_bytes(b'{"session-id": "\xe9"}')
-    edited(asian_oriental(folder, "a/short") / "label.json", lambda label: label["turns"].pop())
-    edited(asian_oriental(folder, "a/other") / "label.json", lambda label: label.update({"session-id": "x"}))
-    edited(asian_oriental(folder, "a/odd") / "log.json", lambda log: log["turns"][1]["output"].pop("transcript"))
-    edited(asian_oriental(folder, "a/slot") / "label.json", lambda label: goals(label).update({"<b>": "x"}))
+    edit(asian_oriental(folder, "a/short") / "label.json", lambda label: label.update(turns=label["turns"][:-1]))
+    edit(asian_oriental(folder, "a/other") / "label.json", lambda label: label.update({"session-id": "x"}))
+    edit(asian_oriental(folder, "a/odd") / "log.json", lambda log: log["turns"][1]["output"].__delitem__("transcript"))
+    edit(asian_oriental(folder, "a/slot") / "label.json", lambda label: goals(label).update({"<b>": "x"}))
     asian_oriental(tmp_path / "elsewhere", "outside")
     outside = "../../elsewhere/data/outside"
     bad = ["a/no_label", "a/broken", "a/latin", "a/short", "a/other", "a/odd", "a/slot", "a/nowhere", outside, "/etc"]
     write_lists(folder, train=[bad[0], good, *bad[1:]], test=[])
-    assert run(folder, tmp_path / "out") == 1
-    assert "10 of 11 calls of train could not be converted, over --max_bad 1%" in capsys.readouterr().err
+    told = convert(folder, tmp_path / "out", status=1).errors
+    assert "10 of 11 calls of train could not be converted, over --max_bad 1%" in told
     assert not (tmp_path / "out" / "run.json").exists()
-    assert run(folder, tmp_path / "out", "--max_bad", "100%") == 0
-    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
+    made = convert(folder, tmp_path / "out", "--max_bad", "100%")
+    letters = made.dead_letters
     assert {letter["file"]: letter["reason"].partition(":")[0] for letter in letters} == {
         "a/no_label": "missing",
         "a/broken": "not_json",
@@ -177,26 +164,19 @@ def test_broken_calls(root, tmp_path, capsys):
     assert [letter["where"] for letter in letters if letter["file"] == "a/odd"] == ["log.json: turns[1].output"]
     assert babi(tmp_path / "out", "trn") == ASIAN
     assert babi(tmp_path / "out", "tst") == ""
-    counts = json.loads((tmp_path / "out" / "run.json").read_text())["counts"]
+    counts = made.manifest["counts"]
     assert (counts["calls//train"], counts["dialogues//train"], counts["left_out//train"]) == (11, 1, 10)
-
-
-def edited(path, change):
-    read = json.loads(path.read_text())
-    change(read)
-    path.write_text(json.dumps(read))
 
 
 def goals(label):
     return label["turns"][0]["goal-labels"]
 
 
-def test_what_cannot_work(root, tmp_path, capsys):
+def test_what_cannot_work(root, tmp_path):
     """Told before anything runs, with status 2."""
 
     def message(folder, *flags):
-        assert run(folder, tmp_path / "out", *flags) == 2
-        return capsys.readouterr().err
+        return convert(folder, tmp_path / "out", *flags, status=2).errors
 
     assert "--logs: there is no such file or folder" in message(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
@@ -208,8 +188,6 @@ def test_what_cannot_work(root, tmp_path, capsys):
     (tmp_path / "none" / "scripts" / "config" / "ontology_dstc2.json").unlink()
     (tmp_path / "none" / "scripts" / "config" / "dstc2_train.flist").write_text("a/b\n")
     assert "no ontology here" in message(tmp_path / "none")
-    kb = tmp_path / "kb.txt"
-    kb.write_text("1 ask R_cuisine italian\n1 ask R_cuisine\n")
-    assert "line 2: is no fact" in message(root, "--kb", str(kb))
-    assert run(root, root) == 2
-    assert "the same folder as --logs" in capsys.readouterr().err
+    kb = write(tmp_path / "kb.txt", "1 ask R_cuisine italian\n1 ask R_cuisine\n")
+    assert "line 2: is no fact" in message(root, "--kb", kb)
+    assert "the same folder as --logs" in convert(root, root, status=2).errors

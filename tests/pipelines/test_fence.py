@@ -11,12 +11,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
-from kit import TWO_PROCESSES, TWO_THREADS, files_of
+from kit import TWO_PROCESSES, TWO_THREADS, files_of, rows_of, run, write
 from plugin_packages import bring
 
-from parapet.pipelines.main import main
 from parapet.schemas.errors import ISSUES
 from parapet.transforms.perturbation import files
 from parapet.transforms.splits import few_shot
@@ -134,7 +132,7 @@ def poison(patch, target, error, victim=VICTIM, times=None):
 
 
 def letters_of(output):
-    return [json.loads(line) for line in (output / "dead_letters.jsonl").read_bytes().splitlines()]
+    return rows_of(output / "dead_letters.jsonl")
 
 
 def contents(output):
@@ -155,10 +153,9 @@ def corpora(sample, tmp_path_factory):
         shutil.copytree(sample / split, root / "variants/v1" / split, ignore=shutil.ignore_patterns("dialogues*"))
         for name in ("whole", VICTIM, TRAINED):
             shutil.copytree(sample / split, root / name / split)
-            path = root / name / split / "dialogues_001.json"
-            dialogues = json.loads(path.read_bytes())
-            dialogues[3] = {"dialogue_id": victim} if name == victim else {**dialogues[3], "dialogue_id": victim}
-            path.write_text(json.dumps(dialogues))
+            found = json.loads((sample / split / "dialogues_001.json").read_bytes())
+            found[3] = {**({} if name == victim else found[3]), "dialogue_id": victim}
+            write(root / name / split / "dialogues_001.json", found)
     return root
 
 
@@ -171,23 +168,22 @@ def without(corpora, tmp_path_factory):
         key = tuple(argv)
         if key not in outputs:
             output = folder / str(len(outputs))
-            assert run(argv, corpora / victim, output) == 0
-            outputs[key] = output
+            outputs[key] = fenced(argv, corpora / victim, output).folder
         return outputs[key]
 
     return output_of
 
 
-def run(argv, corpus, output, max_bad="50%", quiet=True):
+def fenced(argv, corpus, output, max_bad="50%", quiet=True, status=0):
     given = [flag.format(corpus=corpus) for flag in argv]
-    return main([*given, "--output", str(output), "--max_bad", max_bad, *(["--quiet"] if quiet else [])])
+    return run(*given, output=output, max_bad=max_bad, quiet=quiet, status=status)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "failure", some(FAILURES, "raises", "row", "id", "turns", "in place", "slot", "span", "not JSON")
 )
-def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, monkeypatch, capsys):
+def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, monkeypatch):
     code, reason = FAILURES[failure]
     code = SOME.replace("VICTIM", VICTIM).replace("FAIL", code)
     bring(site, "broken_some", "parapet.perturbations", "some", "broken_some:Some", code)
@@ -195,19 +191,17 @@ def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, 
     argv = ["perturb", "some", "--sgd", "{corpus}"]
     output = tmp_path / "out"
     workers = TWO_PROCESSES if failure == "raises" else []  # Beam prints tracebacks of threads
-    assert run([*argv, *workers], corpora / "whole", output, quiet=False) == 0
-    (letter,) = letters_of(output)
+    ran = fenced([*argv, *workers], corpora / "whole", output, quiet=False)
+    (letter,) = ran.dead_letters
     assert (letter["dialogue_id"], letter["file"]) == (VICTIM, "dialogues_001.json")
     assert letter["reason"].startswith(reason)
-    errors = [line for line in capsys.readouterr().err.splitlines() if "fault" in line]
+    errors = [line for line in ran.errors.splitlines() if "fault" in line]
     if failure != "row":
         (line,) = errors
         assert line.startswith("error: 1 record was lost to a fault of the plug-in 'some' (broken_some 0.3): ")
         assert reason.partition(": ")[2] in line
-    assert run(argv, corpora / VICTIM, tmp_path / "without") == 0
-    assert contents(output) == contents(tmp_path / "without")
-    assert run([*argv, *workers], corpora / "whole", tmp_path / "none", "0%") == 1
-    message = capsys.readouterr().err
+    assert contents(output) == contents(fenced(argv, corpora / VICTIM, tmp_path / "without").folder)
+    message = fenced([*argv, *workers], corpora / "whole", tmp_path / "none", "0%", status=1).errors
     assert "1 of 8 dialogues could not be perturbed, and --max_bad allows none" in message
     assert message.count("Traceback") == (failure in ("raises", "parapet", "deep"))
     if failure == "raises":
@@ -224,7 +218,7 @@ KeyError: 'a key'
 @pytest.mark.parametrize(
     ("sets", "named"), [("'nowhere'", "nowhere"), ("", "no set"), ("'some', 'some'", "some, some")]
 )
-def test_a_plugin_that_returns_other_sets(sets, named, corpora, site, tmp_path, capsys):
+def test_a_plugin_that_returns_other_sets(sets, named, corpora, site, tmp_path):
     code = f"""\
 import parapet
 
@@ -239,8 +233,8 @@ class Some(parapet.Perturbation):
         return ((name, parapet.Perturbed(item.raw)) for name in [{sets}])
 """
     bring(site, "broken_some", "parapet.perturbations", "some", "broken_some:Some", code)
-    assert run(["perturb", "some", "--sgd", "{corpus}"], corpora / "whole", tmp_path / "out") == 1
-    assert f"plugin_error: Some.perturb_sets returned {named}: expected some" in capsys.readouterr().err
+    ran = fenced(["perturb", "some", "--sgd", "{corpus}"], corpora / "whole", tmp_path / "out", status=1)
+    assert f"plugin_error: Some.perturb_sets returned {named}: expected some" in ran.errors
 
 
 # Each: a command line, and a function of Parapet through which every dialogue goes.
@@ -283,16 +277,14 @@ FAULTS = {
 @pytest.mark.parametrize(
     "error", [ERRORS[0], *(pytest.param(error, marks=pytest.mark.thorough) for error in ERRORS[1:])]
 )
-def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monkeypatch, capsys):
+def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monkeypatch):
     argv, target = FAULTS[name]
     victim = TRAINED if name == "augment" else VICTIM
     with monkeypatch.context() as patch:
         raised = poison(patch, target, error, victim)
-        assert run([*argv, *TWO_THREADS], corpora / "whole", tmp_path / "out") == 0
+        said = fenced([*argv, *TWO_THREADS], corpora / "whole", tmp_path / "out").errors
         assert raised
-        said = capsys.readouterr().err
-        assert run(argv, corpora / "whole", tmp_path / "none", "0%") == 1
-        message = capsys.readouterr().err
+        message = fenced(argv, corpora / "whole", tmp_path / "none", "0%", status=1).errors
     (letter,) = letters_of(tmp_path / "out")
     assert letter["dialogue_id"] == victim
     assert letter["reason"].startswith(f"internal_error: {type(error).__name__}: ")
@@ -310,7 +302,7 @@ def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monke
 def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatch):
     """No set has it, not even the first, whose dialogue was there already; all others are as they were."""
     argv = ["perturb", "ood", "--rates", "0.1,0.2", "--sgd", "{corpus}"]
-    assert run(argv, corpora / "whole", tmp_path / "clean") == 0
+    fenced(argv, corpora / "whole", tmp_path / "clean")
     original, called = files.dialogue_text, list[str]()
 
     def second(dialogue, plain):
@@ -320,9 +312,9 @@ def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatc
         return original(dialogue, plain)
 
     monkeypatch.setattr(files, "dialogue_text", second)
-    assert run(argv, corpora / "whole", tmp_path / "out") == 0
+    ran = fenced(argv, corpora / "whole", tmp_path / "out")
     assert len(called) == 2
-    (letter,) = letters_of(tmp_path / "out")
+    (letter,) = ran.dead_letters
     assert (letter["dialogue_id"], letter["variant"]) == (VICTIM, "")
     for name in ("ood-10", "ood-20"):
         written, clean = (
@@ -330,10 +322,8 @@ def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatc
         )
         assert written == [dialogue for dialogue in clean if dialogue["dialogue_id"] != VICTIM]
         assert len(written) == len(clean) - 1
-        rows, clean_rows = (
-            pq.read_table(tmp_path / of / name / "turns/test/dialogues_001.parquet").to_pylist()
-            for of in ("out", "clean")
-        )
+        place = f"{name}/turns/test/dialogues_001.parquet"
+        rows, clean_rows = (rows_of(tmp_path / of / place) for of in ("out", "clean"))
         assert rows == [row for row in clean_rows if row["dialogue_id"] != VICTIM]
 
 
@@ -360,7 +350,7 @@ def doubled(patch, target):
 
 
 @pytest.mark.parametrize("name", some(LOSSES, "typos"))
-def test_one_lost(name, corpora, tmp_path, monkeypatch, capsys):
+def test_one_lost(name, corpora, tmp_path, monkeypatch):
     argv, place = LOSSES[name]
     original, calls = files.SetFiles.add, list[Any]()
 
@@ -370,14 +360,13 @@ def test_one_lost(name, corpora, tmp_path, monkeypatch, capsys):
             original(*given)
 
     monkeypatch.setattr(files.SetFiles, "add", add)
-    assert run(argv, corpora / "whole", tmp_path / "out") == 1
+    message = fenced(argv, corpora / "whole", tmp_path / "out", status=1).errors
     assert len(calls) > 2
-    message = capsys.readouterr().err
     assert f"counts do not balance for {place}" in message
     assert not (tmp_path / "out/run.json").exists()
 
 
-def test_a_chosen_dialogue_lost(corpora, tmp_path, monkeypatch, capsys):
+def test_a_chosen_dialogue_lost(corpora, tmp_path, monkeypatch):
     original = few_shot.texts_of
 
     def texts_of(joined):
@@ -386,5 +375,5 @@ def test_a_chosen_dialogue_lost(corpora, tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(few_shot, "texts_of", texts_of)
     argv = ["few_shot", "--sizes", "2", "--test", "2", "--sgd", "{corpus}"]
-    assert run(argv, corpora / "whole", tmp_path / "out") == 1
-    assert "the counts do not balance for chosen" in capsys.readouterr().err
+    told = fenced(argv, corpora / "whole", tmp_path / "out", status=1).errors
+    assert "the counts do not balance for chosen" in told

@@ -2,50 +2,43 @@
 
 import json
 
-import pyarrow.parquet as pq
 import pytest
 from dstc2_calls import asian_oriental, cheap_chinese, write_lists
-from kit import refused, rows_of
+from kit import refused, rows_of, run
 from test_fence import doubled, letters_of, poison, some
 
-from parapet.pipelines.main import main
 from parapet.schemas.errors import ISSUES
 
 ERROR = KeyError("A2RB7XC0WJHN5S")  # which may be a worker's id
 REPORTED = f"please report it at {ISSUES}\n"
 
 
-def compose(sample, output):
-    crowd = [str(sample / "crowd" / name) for name in ("names.csv", "descriptions.csv")]
-    return main(["compose", "--schemas", str(sample), "--responses", *crowd, "--output", str(output), "--quiet"])
+def compose(sample, output, status=0):
+    crowd = [sample / "crowd" / name for name in ("names.csv", "descriptions.csv")]
+    return run("compose", "--quiet", schemas=sample, responses=crowd, output=output, status=status)
 
 
 @pytest.fixture(scope="module")
 def composed(sample, tmp_path_factory):
-    output = tmp_path_factory.mktemp("composed")
-    assert compose(sample, output) == 0
-    return output
+    return compose(sample, tmp_path_factory.mktemp("composed")).folder
 
 
 ASSIGNMENTS = ("services._entry", "composing.worker_columns", "merge._merge", "ingest.take")
 
 
 @pytest.mark.parametrize("target", some(ASSIGNMENTS, "services._entry"))
-def test_one_assignment_costs_itself(target, composed, sample, tmp_path, monkeypatch, capsys):
+def test_one_assignment_costs_itself(target, composed, sample, tmp_path, monkeypatch):
     row = rows_of(sample / "crowd/names.csv")[0]
     victim = row["AssignmentId"]
     assert poison(monkeypatch, f"parapet.transforms.crowd.{target}", ERROR, victim) == []
-    assert compose(sample, tmp_path / "out") == 0
-    message = capsys.readouterr().err
+    made = compose(sample, tmp_path / "out")
+    message = made.errors
     assert message.startswith("error: ")
     assert "lost to a fault of Parapet: KeyError (transforms/crowd/" in message
     assert message.endswith(REPORTED)
-    everything = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
-    assert str(ERROR.args[0]).encode() not in everything
-    clean, audit = (
-        {one["response_id"]: one["text"] for one in pq.read_table(of / "responses.parquet").to_pylist()}
-        for of in (composed, tmp_path / "out")
-    )
+    assert str(ERROR.args[0]).encode() not in b"".join(made.files.values())
+    both = [rows_of(of / "responses.parquet") for of in (composed, made.folder)]
+    clean, audit = ({one["response_id"]: one["text"] for one in rows} for rows in both)
     lost = {name: text for name, text in clean.items() if name.startswith(victim)}
     assert lost
     assert audit == {name: text for name, text in clean.items() if name not in lost}
@@ -56,18 +49,18 @@ def test_one_assignment_costs_itself(target, composed, sample, tmp_path, monkeyp
         assert {one["key"] for one in letters} == {name for name, text in lost.items() if text.strip()}
 
 
-def test_an_answer_lost_and_another_twice(sample, tmp_path, monkeypatch, capsys):
+def test_an_answer_lost_and_another_twice(sample, tmp_path, monkeypatch):
     doubled(monkeypatch, "parapet.transforms.crowd.composing.Entry.row")
-    assert compose(sample, tmp_path / "out") == 1
-    assert "the counts do not balance for answers_given (as many, but not the same)" in capsys.readouterr().err
+    message = compose(sample, tmp_path / "out", status=1).errors
+    assert "the counts do not balance for answers_given (as many, but not the same)" in message
     assert not (tmp_path / "out/run.json").exists()
 
 
 @pytest.mark.thorough
-def test_a_service_that_raises_whatever_was_answered(sample, tmp_path, monkeypatch, capsys):
+def test_a_service_that_raises_whatever_was_answered(sample, tmp_path, monkeypatch):
     poison(monkeypatch, "parapet.transforms.crowd.services.parse_service", ERROR, "'Gyms_1'")
-    assert compose(sample, tmp_path / "out") == 0
-    assert "lost to a fault of Parapet: KeyError (transforms/crowd/services.py:" in capsys.readouterr().err
+    message = compose(sample, tmp_path / "out").errors
+    assert "lost to a fault of Parapet: KeyError (transforms/crowd/services.py:" in message
     schema = json.loads((tmp_path / "out/v1/train/schema.json").read_bytes())
     assert "Gyms_11" not in [service["service_name"] for service in schema]
     assert "Ferries_11" in [service["service_name"] for service in schema]
@@ -77,28 +70,28 @@ def test_a_service_that_raises_whatever_was_answered(sample, tmp_path, monkeypat
 
 
 @pytest.mark.thorough
-def test_a_rewriting_that_raises(sample, tmp_path, monkeypatch, capsys):
+def test_a_rewriting_that_raises(sample, tmp_path, monkeypatch):
     path = sample / "crowd/rewrites.csv"
     victim = rows_of(path)[0]["AssignmentId"]
     poison(monkeypatch, "parapet.transforms.crowd.rewritten_turns.settle._entry", ERROR, victim)
-    argv = ["compose_variations", "--sgd", str(sample), "--split", "test", "--responses", str(path)]
-    assert main([*argv, "--output", str(tmp_path / "out"), "--quiet"]) == 0
-    assert capsys.readouterr().err.endswith(REPORTED)
-    letters = [one for one in letters_of(tmp_path / "out") if one["reason"].startswith("internal_error")]
+    given = {"sgd": sample, "split": "test", "responses": path, "output": tmp_path / "out"}
+    made = run("compose_variations", "--quiet", **given)
+    assert made.errors.endswith(REPORTED)
+    letters = [one for one in made.dead_letters if one["reason"].startswith("internal_error")]
     assert {one["key"].partition(":")[0] for one in letters} == {victim}
-    audit = pq.read_table(tmp_path / "out/responses.parquet").to_pylist()
+    audit = made.rows("responses.parquet")
     assert audit
     assert not [one for one in audit if one["response_id"].startswith(victim)]
 
 
 @pytest.mark.parametrize("target", some(("suspects_in", "_lines_of_files"), "_lines_of_files"))
-def test_a_chat_that_raises(target, sample, tmp_path, monkeypatch, capsys):
+def test_a_chat_that_raises(target, sample, tmp_path, monkeypatch):
     victim = "415-555-0132" if target == "_lines_of_files" else "under which number did you book"
     poison(monkeypatch, f"parapet.transforms.anonymise.writing.{target}", KeyError("Ann Lee"), victim)
-    argv = ["anonymise", "--chats", str(sample / "chats.jsonl"), "--output", str(tmp_path / "out"), "--quiet"]
-    assert main([*argv, "--max_bad", "30%"]) == 0
-    assert capsys.readouterr().err.endswith(REPORTED)
-    (letter,) = letters_of(tmp_path / "out")
+    argv = ["anonymise", "--chats", sample / "chats.jsonl", "--output", tmp_path / "out", "--quiet"]
+    made = run(*argv, max_bad="30%")
+    assert made.errors.endswith(REPORTED)
+    (letter,) = made.dead_letters
     assert letter["reason"].startswith("internal_error: KeyError (transforms/anonymise/writing.py:")
     assert letter["where"].startswith("line 1")
     assert "Ann Lee" not in (tmp_path / "out/dead_letters.jsonl").read_text()
@@ -110,28 +103,26 @@ def test_a_chat_that_raises(target, sample, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("target", some(("read_call", "rounds", "statements_of"), "rounds"))
-def test_a_call_that_raises(target, tmp_path, monkeypatch, capsys):
+def test_a_call_that_raises(target, tmp_path, monkeypatch):
     names = ["Mar13_S0A0/voip-1", "Mar13_S0A0/voip-2"]
     cheap_chinese(tmp_path / "dstc2", names[0])
     asian_oriental(tmp_path / "dstc2", names[1])
     write_lists(tmp_path / "dstc2", train=names)
     poison(monkeypatch, f"parapet.transforms.simulators.task6.conversion.{target}", ERROR, names[1])
-    argv = ["babi_task6", "--logs", str(tmp_path / "dstc2"), "--output", str(tmp_path / "out"), "--quiet"]
-    assert main([*argv, "--max_bad", "50%"]) == 0
-    assert capsys.readouterr().err.endswith(REPORTED)
-    (letter,) = letters_of(tmp_path / "out")
+    made = run("babi_task6", "--quiet", logs=tmp_path / "dstc2", output=tmp_path / "out", max_bad="50%")
+    assert made.errors.endswith(REPORTED)
+    (letter,) = made.dead_letters
     assert letter["file"] == names[1]
     assert letter["reason"].startswith("internal_error: KeyError: ")
-    counts = json.loads((tmp_path / "out/run.json").read_bytes())["counts"]
+    counts = made.manifest["counts"]
     assert (counts["calls//train"], counts["dialogues//train"], counts["left_out//train"]) == (2, 1, 1)
 
 
 @pytest.mark.parametrize("target", some(("rewrite_pages.rewriting_of", "rewrite_pages._page"), "rewrite_pages._page"))
-def test_a_turn_without_a_page(target, sample, tmp_path, monkeypatch, capsys):
+def test_a_turn_without_a_page(target, sample, tmp_path, monkeypatch):
     poison(monkeypatch, f"parapet.transforms.crowd.hits.{target}", ERROR, "1_00003")
-    argv = ["hits", "--task", "rewrites", "--dialogues", str(sample), "--split", "test"]
-    assert main([*argv, "--output", str(tmp_path / "out"), "--quiet"]) == 0
-    message = capsys.readouterr().err
+    given = {"task": "rewrites", "dialogues": sample, "split": "test", "output": tmp_path / "out"}
+    message = run("hits", "--quiet", **given).errors
     assert message.startswith("error: not asked: ")
     assert message.endswith(REPORTED)
     assert [*(tmp_path / "out/pages").glob("1_00004*")]
@@ -141,15 +132,11 @@ def test_a_turn_without_a_page(target, sample, tmp_path, monkeypatch, capsys):
 NEEDED = {
     "reminders": (
         ["reminders", "--dialogues", "3,0,2"],
-        "simulators.reminders.corpus.check_dialogue",
-        "",
-        "dialogue 0",
+        *("simulators.reminders.corpus.check_dialogue", "", "dialogue 0"),
     ),
     "restaurants": (
         ["restaurants", "--tasks", "1", "--sizes", "2"],
-        "simulators.restaurants.corpus.lines_of",
-        "",
-        "dialogue 0",
+        *("simulators.restaurants.corpus.lines_of", "", "dialogue 0"),
     ),
     "statistics": (
         ["statistics", "--sgd", "{sample}", "--variants", "{composed}"],

@@ -1,38 +1,29 @@
 """``parapet few_shot`` as a person runs it: nested, covering, apart from the tests, the same in any order."""
 
-import json
-
 import pytest
-from kit import write
+from kit import dialogues_of, refused, run, write
 from multiwoz_corpus import write_corpus
 
-from parapet.pipelines.splits import run_named
 from parapet.schemas.layout import read_root
 
 FLAGS = ["--sizes", "1,3,4", "--test", "2"]
 
 
-def run(out, *flags):
-    return run_named("few_shot", ["--output", str(out), *flags])
-
-
-def dialogues_of(folder):
-    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
+def few_shot(out, *flags, **more):
+    return run("few_shot", *flags, output=out, **more)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    out = tmp_path_factory.mktemp("made") / "out"
-    assert run(out, *FLAGS, "--quiet") == 0
-    return out
+    return few_shot(tmp_path_factory.mktemp("made") / "out", *FLAGS).folder
 
 
-def test_what_is_short_is_told(made, tmp_path, capsys):
+def test_what_is_short_is_told(made, tmp_path):
     card = (made / "README.md").read_text()
     assert "- Ferries: 1 of 2 test dialogues" in card
     assert "| Gyms | 4 | 4 |" in card
-    assert run(tmp_path / "out", *FLAGS, "--require_full", "--domains", "Gyms,Ferries") == 2
-    assert "error: Ferries: 1 of 2 test dialogues" in capsys.readouterr().err
+    said = few_shot(tmp_path / "out", *FLAGS, "--require_full", domains="Gyms,Ferries", status=2).errors
+    assert "error: Ferries: 1 of 2 test dialogues" in said
     assert (tmp_path / "out" / "run.json").exists()  # what there is, is there
     assert not (tmp_path / "out" / "Museums").exists()
     for path in ("Gyms/4/train/dialogues_001.json", "Ferries/test/dialogues_001.json"):
@@ -40,29 +31,28 @@ def test_what_is_short_is_told(made, tmp_path, capsys):
 
 
 def test_those_that_touch_a_domain(tmp_path):
-    flags = ["--multi_domain", "--domains", "Museums", "--sizes", "50", "--test", "9", "--seed", "x", "--quiet"]
-    assert run(tmp_path / "out", *flags) == 0
+    few_shot(tmp_path / "out", "--multi_domain", domains="Museums", sizes=50, test=9, seed="x")
     found = dialogues_of(tmp_path / "out" / "Museums" / "50" / "train")
-    services = {service for one in found for service in one["services"]}
+    services = {service for one in found.values() for service in one["services"]}
     assert {"Museums_1", "Libraries_1"} <= services
     schema = read_root(tmp_path / "out" / "Museums" / "50" / "train")[0]
     assert {of.service_name for of in schema.services} == services
 
 
-def test_what_cannot_be_read(sample, tmp_path, capsys):
+def test_what_cannot_be_read(sample, tmp_path):
     for split in ("train", "test"):
         write(tmp_path / "sgd" / split / "schema.json", (sample / split / "schema.json").read_bytes())
-    every = dialogues_of(sample / "train")
+    every = list(dialogues_of(sample / "train").values())
     strange = {**every[0], "dialogue_id": "../\ud800", "services": ["Zoos_1"]}
-    (tmp_path / "sgd" / "train" / "dialogues_001.json").write_text(json.dumps([*every, strange, {"turns": 1}]))
-    (tmp_path / "sgd" / "test" / "dialogues_001.json").write_text("{}")
-    flags = ["--sgd", str(tmp_path / "sgd"), "--sizes", "5", "--test", "2"]
-    assert run(tmp_path / "out", *flags, "--quiet") == 1
-    assert "1 of 2 files and 2 of 26 dialogues could not be used, over --max_bad 1%" in capsys.readouterr().err
-    assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
-    assert "left out: 1 of 2 files and 2 of 26 dialogues (" in capsys.readouterr().err
-    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
-    assert [letter["reason"].split(":")[0] for letter in letters] == ["broken_file", "unknown_service", "not_sgd"]
+    write(tmp_path / "sgd" / "train" / "dialogues_001.json", [*every, strange, {"turns": 1}])
+    write(tmp_path / "sgd" / "test" / "dialogues_001.json", "{}")
+    flags = {"sgd": tmp_path / "sgd", "sizes": 5, "test": 2}
+    said = few_shot(tmp_path / "out", **flags, status=1).errors
+    assert "1 of 2 files and 2 of 26 dialogues could not be used, over --max_bad 1%" in said
+    made = few_shot(tmp_path / "out", **flags, max_bad="100%")
+    assert "left out: 1 of 2 files and 2 of 26 dialogues (" in made.errors
+    reasons = [letter["reason"].split(":")[0] for letter in made.dead_letters]
+    assert reasons == ["broken_file", "unknown_service", "not_sgd"]
     assert len(dialogues_of(tmp_path / "out" / "Gyms" / "5" / "train")) == 5
 
 
@@ -78,55 +68,49 @@ def test_what_cannot_be_read(sample, tmp_path, capsys):
         (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; there are in: train, dev, test"),
     ],
 )
-def test_mistakes(flags, told, tmp_path, capsys):
-    assert run(tmp_path / "out", *flags) == 2
-    said = capsys.readouterr().err
+def test_mistakes(flags, told, tmp_path):
+    said = refused("few_shot", *flags, output=tmp_path / "out")
     assert told in said
     assert said.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
 def test_real_dialogues(real_data, tmp_path):
-    flags = ["--sgd", str(real_data / "sgd"), "--test_split", "dev", "--domains", "Restaurants", "--quiet"]
-    assert run(tmp_path / "out", *flags) == 0
-    of = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["domains"]["Restaurants"]
+    made = few_shot(tmp_path / "out", sgd=real_data / "sgd", test_split="dev", domains="Restaurants")
+    of = made.json("statistics.json")["domains"]["Restaurants"]
     assert [one["dialogues"] for one in of["train"].values()] == [5, 10, 25, 50]
     assert of["train"]["50"]["slots_missing"] == []
     assert of["test"]["dialogues"] == 29
 
 
-def test_a_corpus_with_frames_of_every_service(tmp_path, capsys):
+def test_a_corpus_with_frames_of_every_service(tmp_path):
     """As MultiWOZ 2.2 is: a set has dialogues that touch its domain, and the advice is about those that there are."""
     parts = [["hotel"], ["hotel", "train"], ["train", "taxi"], ["hotel", "restaurant"], ["restaurant"]] * 2
-    root = str(write_corpus(tmp_path / "mw", {"train": parts, "test": parts}, lists_all=True))
-    flags = ["--sgd", root, "--sizes", "2", "--test", "2"]
-    assert run(tmp_path / "alone", *flags) == 0
-    reported = capsys.readouterr()
-    assert "hotel: training sets of 2; 2 test dialogues" in reported.out
+    root = write_corpus(tmp_path / "mw", {"train": parts, "test": parts}, lists_all=True)
+    flags = {"sgd": root, "sizes": 2, "test": 2}
+    reported = few_shot(tmp_path / "alone", **flags)
+    assert "hotel: training sets of 2; 2 test dialogues" in reported.output
     touching_others = "training dialogues of these touch other domains too, so no set without --multi_domain: "
-    assert touching_others + "taxi (2), train (4)\n" in reported.err
-    assert "no training dialogue touches these, so no set: attraction, bus, hospital, police\n" in reported.err
+    assert touching_others + "taxi (2), train (4)\n" in reported.errors
+    assert "no training dialogue touches these, so no set: attraction, bus, hospital, police\n" in reported.errors
     assert sorted(path.name for path in (tmp_path / "alone").iterdir() if path.is_dir()) == ["hotel", "restaurant"]
 
-    assert run(tmp_path / "several", *flags, "--multi_domain") == 0
-    assert touching_others not in capsys.readouterr().err
+    several = few_shot(tmp_path / "several", "--multi_domain", **flags)
+    assert touching_others not in several.errors
     for domain, there in (("hotel", 6), ("train", 4), ("taxi", 2)):
-        found = [one for folder in ("2/train", "test") for one in dialogues_of(tmp_path / "several" / domain / folder)]
-        assert len(found) == 4
-        for one in found:
+        found = [several.dialogues(f"{domain}/{folder}") for folder in ("2/train", "test")]
+        assert [*map(len, found)] == [2, 2]
+        for one in (*found[0].values(), *found[1].values()):
             values = [frame["state"]["slot_values"] for frame in one["turns"][-2]["frames"]]
             assert any(slot.startswith(f"{domain}-") for slots in values for slot in slots)
             assert len(one["services"]) == len(values) == 8  # as in the input
-        numbers = json.loads((tmp_path / "several" / "statistics.json").read_bytes())["domains"][domain]
+        numbers = several.json("statistics.json")["domains"][domain]
         assert numbers["test_candidates"] == there
         assert read_root(tmp_path / "several" / domain / "test")[0].services
     for domain in ("police", "bus"):
         assert not (tmp_path / "several" / domain).exists()
 
-    assert run(tmp_path / "none", *flags, "--domains", "taxi,bus") == 1
-    refused = capsys.readouterr().err
-    assert touching_others + "taxi (2)" in refused
-    assert run(tmp_path / "none", *flags, "--domains", "bus", "--multi_domain") == 1
-    refused = capsys.readouterr().err
-    assert "no training dialogue touches these, so no set: bus" in refused
-    assert "--multi_domain" not in refused
+    assert touching_others + "taxi (2)" in few_shot(tmp_path / "none", **flags, domains="taxi,bus", status=1).errors
+    said = few_shot(tmp_path / "none", "--multi_domain", **flags, domains="bus", status=1).errors
+    assert "no training dialogue touches these, so no set: bus" in said
+    assert "--multi_domain" not in said

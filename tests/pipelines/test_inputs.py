@@ -6,13 +6,12 @@ import shutil
 from argparse import Namespace
 
 import pytest
-from kit import refused, run
+from kit import argv_of, edit, refused, run, write
 
 from parapet.pipelines import compose
 from parapet.pipelines.command import check_there, run_checked
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 from parapet.pipelines.flags import StrictParser, is_input
-from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError, MissingExtra, install_line
 
 
@@ -51,26 +50,20 @@ def test_a_folder_is_refused_where_a_file_is_read(tmp_path):
 
 @pytest.fixture(scope="module")
 def typos(tmp_path_factory):
-    out = tmp_path_factory.mktemp("typos") / "out"
-    run("perturb", "typos", output=out, workers="1")
-    return out
+    return run("perturb", "typos", output=tmp_path_factory.mktemp("typos") / "out", workers="1").folder
+
+
+EVALUATED = ("dst --model keywords", "response --predictions reference")
 
 
 @pytest.mark.parametrize("below", ["", "typos"])
 @pytest.mark.parametrize(
-    "command",
-    [
-        "rewrite",
-        "augment --sets oracle",
-        "evaluate --task dst --model keywords",
-        "evaluate --task response --predictions reference",
-    ],
+    "command", ["rewrite", "augment --sets oracle", *(f"evaluate --task {one}" for one in EVALUATED)]
 )
-def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, capfd, command, below):
+def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, below):
     """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
     flag = "--oracle" if "oracle" in command else "--variants"
-    assert main([*command.split(), flag, str(typos / below), "--output", str(tmp_path / "out"), "--quiet"]) == 2
-    error = capfd.readouterr().err
+    error = refused(*command.split(), flag, typos / below, output=tmp_path / "out")
     assert f"{typos / below}: holds what 'parapet perturb typos' wrote" in error
     assert f"{flag} takes variants of the schemas" in error
 
@@ -79,45 +72,39 @@ def test_statistics_are_of_schema_variants(typos, tmp_path):
     assert "holds what 'parapet perturb typos' wrote" in refused("statistics", variants=typos, output=tmp_path / "out")
 
 
-def test_compose_takes_the_folder_of_a_batch(tmp_path, sample, capfd):
+def test_compose_takes_the_folder_of_a_batch(tmp_path, sample):
     """As compose_variations and evaluate do; it said that there is no such file."""
     (tmp_path / "batch").mkdir()
     batch = shutil.copy(sample / "crowd" / "assignments.jsonl", tmp_path / "batch")
-    args, _ = compose.parser().parse(
-        ["--responses", str(tmp_path / "batch"), "--schemas", str(sample), "--output", "out"]
-    )
+    given = argv_of(responses=tmp_path / "batch", schemas=sample, output="out")
+    args, _ = compose.parser().parse(given)
     assert compose.check(args).sources.responses == [str(batch)]
-    flags = ["--schemas", str(sample), "--responses", batch, "--decisions", str(tmp_path)]
-    assert main(["compose", *flags, "--output", str(tmp_path / "out"), "--quiet"]) == 2
-    assert "is a folder; give a file" in capfd.readouterr().err
+    told = refused("compose", schemas=sample, responses=batch, decisions=tmp_path, output=tmp_path / "out")
+    assert "is a folder; give a file" in told
 
 
-def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample, capfd):
+def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample):
     for name in ("v1", "v2"):
         for split in ("train", "dev", "test"):
             schema = json.loads((sample / split / "schema.json").read_text())
-            for i, service in enumerate(schema):
-                service["service_name"] = f"Other{split}{i}_1"
-            (tmp_path / name / split).mkdir(parents=True)
-            (tmp_path / name / split / "schema.json").write_text(json.dumps(schema))
-    assert main(["rewrite", "--variants", str(tmp_path), "--output", str(tmp_path / "out"), "--quiet"]) == 2
-    lines = capfd.readouterr().err.splitlines()
+            others = [{**service, "service_name": f"Other{split}{i}_1"} for i, service in enumerate(schema)]
+            write(tmp_path / name / split / "schema.json", others)
+    lines = refused("rewrite", "--quiet", variants=tmp_path, output=tmp_path / "out").splitlines()
     assert len(lines) == 7
     assert re.fullmatch("and [0-9]+ more", lines[-1])
 
 
 def test_a_file_without_dialogues_makes_no_tasks(tmp_path):
-    (tmp_path / "examples.json").write_text("[]")
-    flags = ["--task", "rewrites", "--dialogues", str(tmp_path / "examples.json"), "--workers", "1", "--quiet"]
-    told = refused("hits", *flags, output=tmp_path / "out", status=1)
+    flags = {"task": "rewrites", "dialogues": write(tmp_path / "examples.json", []), "workers": 1}
+    told = refused("hits", **flags, output=tmp_path / "out", status=1)
     assert "--dialogues: has no user turns, so nothing was written" in told
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path, capfd):
+def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path):
     """One of its sets, or a corpus, is what is wanted; of other outputs it says which command wrote them."""
-    assert main(["ood", "--sgd", str(typos), "--output", str(tmp_path / "out"), "--quiet"]) == 2
-    assert "no schema here: " in (error := capfd.readouterr().err)
+    error = refused("ood", sgd=typos, output=tmp_path / "out")
+    assert "no schema here: " in error
     assert "; there are in typos: give one of these folders" in error
     told = refused("ood", sgd=typos / "typos/turns", output=tmp_path / "out")
     assert "; 'parapet perturb typos' wrote this folder" in told
@@ -125,15 +112,14 @@ def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path, capfd):
 
 def test_pages_are_no_texts_and_no_variants(tmp_path, sample):
     """Files that some flag once took for lines of text, or never looked at."""
-    page, out = tmp_path / "page.html", ["--output", str(tmp_path / "out"), "--quiet"]
-    page.write_text("<!doctype html>\n<p>Hello there</p>\n", encoding="utf-8")
-    chats = tmp_path / "chats.jsonl"
-    chats.write_text('{"turns": [{"speaker": "USER", "text": "Hi"}]}\n', encoding="utf-8")
+    out = ["--output", tmp_path / "out"]
+    page = write(tmp_path / "page.html", "<!doctype html>\n<p>Hello there</p>\n")
+    chats = write(tmp_path / "chats.jsonl", [{"turns": [{"speaker": "USER", "text": "Hi"}]}])
     told = refused("anonymise", *out, chats=chats, entities=page)
     assert f"{page}: --entities: is HTML or XML, and not plain text" in told
     assert "--source: has no utterances" in refused("ood", *out, sgd=sample, source=page, status=1)
-    flags = ["--predictions", "reference", "--reference", str(sample), "--variants", str(page)]
-    assert str(page) in refused("evaluate", *flags, *out, task="response")
+    given = {"predictions": "reference", "reference": sample, "variants": page}
+    assert str(page) in refused("evaluate", *out, task="response", **given)
 
 
 READERS = [
@@ -148,18 +134,13 @@ READERS = [
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_two_dialogues_of_a_file_with_one_id_are_refused(command, tmp_path, sample, capfd):
+def test_two_dialogues_of_a_file_with_one_id_are_refused(command, tmp_path, sample):
     corpus = tmp_path / "corpus"
     shutil.copytree(sample, corpus)
     for path in corpus.glob("*/dialogues_*.json"):
-        dialogues = json.loads(path.read_bytes())
-        dialogues[3]["dialogue_id"] = dialogues[1]["dialogue_id"]
-        path.write_text(json.dumps(dialogues))
+        edit(path, lambda dialogues: dialogues[3].update(dialogue_id=dialogues[1]["dialogue_id"]))
     line = [part.replace("X", str(corpus)) for part in command.split()]
-    assert main([*line, "--output", str(tmp_path / "out"), "--quiet"]) in (1, 2)
-    assert re.search(
-        r"(test|train|dev)/dialogues_00\d\.json: (dialogue )?\[3\]: duplicate_id: dialogue '\d_0000\d' appears twice, "
-        r"first at \[1\]: give each its own id",
-        capfd.readouterr().err,
-    )
+    place = r"(test|train|dev)/dialogues_00\d\.json: (dialogue )?\[3\]"
+    twice = r"duplicate_id: dialogue '\d_0000\d' appears twice, first at \[1\]: give each its own id"
+    assert re.search(f"{place}: {twice}", refused(*line, output=tmp_path / "out", status=(1, 2)))
     assert not (tmp_path / "out" / "run.json").exists()

@@ -5,27 +5,22 @@ import hashlib
 import json
 
 import kit
-import pyarrow.parquet as pq
 import pytest
-from kit import dialogues_of, write
+from kit import corpus, dialogues_of, refused, run, sample_dialogues, write
 
-from parapet.pipelines.main import main
-from parapet.schemas.layout import sample_root
 from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 
 KINDS = ("typos", "verbose", "simple", "paraphrase")
 RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}
 
 
-def run(out, *flags):
-    return main(["language_variations", "--output", str(out), *flags])
+def vary(out, *flags, **more):
+    return run("language_variations", *flags, output=out, **more)
 
 
 def rows_of(out, kind):
-    rows = [
-        row for path in sorted((out / kind / "turns").rglob("*.parquet")) for row in pq.read_table(path).to_pylist()
-    ]
-    return {(row["dialogue_id"], row["turn"]): row for row in rows}
+    paths = sorted((out / kind / "turns").rglob("*.parquet"))
+    return {(row["dialogue_id"], row["turn"]): row for path in paths for row in kit.rows_of(path)}
 
 
 def user_turns(dialogues):
@@ -35,13 +30,6 @@ def user_turns(dialogues):
         for i, turn in enumerate(dialogue["turns"])
         if turn["speaker"] == "USER"
     }
-
-
-def write_corpus(root, *files):
-    write(root / "test" / "schema.json", (sample_root() / "test" / "schema.json").read_bytes())
-    for i, dialogues in enumerate(files, 1):
-        (root / "test" / f"dialogues_{i:03}.json").write_text(json.dumps(dialogues))
-    return root
 
 
 def turn_of(utterance, *spans, **values):
@@ -104,30 +92,17 @@ def check_mixes(before, full, rows, out, kind):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The sample's test dialogues, varied."""
-    out = tmp_path_factory.mktemp("varied") / "out"
-    assert run(out, "--quiet") == 0
-    return out
+    return vary(tmp_path_factory.mktemp("varied") / "out").folder
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     """The sample's test split alone."""
-    dialogues = json.loads((sample_root() / "test" / "dialogues_001.json").read_bytes())
-    return write_corpus(tmp_path_factory.mktemp("root") / "sgd", dialogues)
+    return corpus(tmp_path_factory.mktemp("root") / "sgd", test=sample_dialogues())
 
 
 def test_values_perturbed(root, tmp_path):
-    flags = [
-        "--sgd",
-        str(root),
-        "--perturb_values",
-        "--rates",
-        "word=0.9,abbreviation=0",
-        "--kinds",
-        "typos",
-        "--quiet",
-    ]
-    assert run(tmp_path / "out", *flags) == 0
+    vary(tmp_path / "out", "--perturb_values", sgd=root, rates="word=0.9,abbreviation=0", kinds="typos")
     check_sets(root, tmp_path / "out", ("typos",), perturbed=True)
     slots = [slot for row in rows_of(tmp_path / "out", "typos").values() for slot in row["slots"]]
     changed = [slot for slot in slots if slot["value"] != slot["new_value"]]
@@ -137,13 +112,12 @@ def test_values_perturbed(root, tmp_path):
     assert numbers["spans_perturbed"] == len(changed)
 
 
-def test_odd_corpora(tmp_path, capsys):
+def test_odd_corpora(tmp_path):
     """Spans overlapping, off by one, cutting a cluster, in values of values; ids that are paths; all is kept."""
     hostile = '<script>alert(1)</script> a "really" nice workshop somewhere'
+    both = {"city": ["Port Alder"], "area": ["Alder"]}
     turns = [
-        turn_of(
-            "Somewhere in Port Alder please", ("city", 13, 23), ("area", 18, 23), city=["Port Alder"], area=["Alder"]
-        ),
+        turn_of("Somewhere in Port Alder please", ("city", 13, 23), ("area", 18, 23), **both),
         turn_of("Somewhere near Port Alder maybe", ("city", 15, 24), ("city", 14, 25), city=["Port Alder"]),
         turn_of("For 2 people around 2 pm perhaps", ("time", 20, 24), ("people", 4, 5), time=["2 pm"], people=["2"]),
         turn_of("Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ words naïvely wordé", ("name", 0, 4), name=["Cafe\u0301"]),
@@ -152,20 +126,11 @@ def test_odd_corpora(tmp_path, capsys):
         turn_of(""),
         turn_of("nothing at all 9 but words"),
     ]
-    system = {"speaker": "SYSTEM", "utterance": "OK", "frames": []}
-    dialogue = {
-        "dialogue_id": "../../etc/passwd\0",
-        "services": ["Repairs_1"],
-        "turns": [one for turn in turns for one in (turn, system)],
-    }
-    bare = {
-        "dialogue_id": "no frames",
-        "services": [],
-        "turns": [{"speaker": "USER", "utterance": "Hello", "frames": []}],
-    }
-    root = write_corpus(tmp_path / "sgd", [dialogue, bare], [])
-    assert run(tmp_path / "out", "--sgd", str(root), "--least_changed", "0") == 0
-    assert "the text of 3 spans is no value" in capsys.readouterr().err
+    system = kit.turn("SYSTEM", "OK")
+    dialogue = kit.dialogue("../../etc/passwd\0", *(one for turn in turns for one in (turn, system)))
+    bare = kit.dialogue("no frames", kit.turn("USER", "Hello"))
+    root = corpus(tmp_path / "sgd", test=[[dialogue, bare], []])
+    assert "the text of 3 spans is no value" in vary(tmp_path / "out", sgd=root, least_changed="0").errors
     for kind in KINDS:
         after = user_turns(dialogues_of(tmp_path / "out" / kind))
         for place, old in user_turns(dialogues_of(root)).items():
@@ -191,8 +156,8 @@ def test_as_multiwoz_has_it(tmp_path):
     turn["frames"][0]["slots"].insert(0, {"slot": "day", "copy_from": "other", "value": "tuesday"})
     turn["frames"].append({"service": "Hotels_1"})
     dialogue = {"dialogue_id": "PMUL.json", "services": ["Repairs_1"], "turns": [turn], "extra": {"a": [1.5, None]}}
-    root = write_corpus(tmp_path / "sgd", [dialogue])
-    assert run(tmp_path / "out", "--sgd", str(root), "--env", "1", "--quiet") == 0
+    root = corpus(tmp_path / "sgd", test=[dialogue])
+    vary(tmp_path / "out", sgd=root, env=1)
     for kind in KINDS:
         made = dialogues_of(tmp_path / "out" / kind)["PMUL.json"]
         copied, span = made["turns"][0]["frames"][0]["slots"]
@@ -204,23 +169,19 @@ def test_as_multiwoz_has_it(tmp_path):
         assert dialogues_of(tmp_path / "out" / f"{kind}-env1")["PMUL.json"] == made
 
 
-def test_what_cannot_be_mended(tmp_path, capsys):
+def test_what_cannot_be_mended(tmp_path):
     """A span outside of its utterance, a dialogue that is none, a file that is none."""
-    dialogue = {
-        "dialogue_id": "1",
-        "services": ["Repairs_1"],
-        "turns": [turn_of("Somewhere in Quillerton", ("city", 13, 99)), turn_of("Another workshop somewhere")],
-    }
-    root = write_corpus(tmp_path / "sgd", [dialogue, {"dialogue_id": "bad", "turns": 7}])
-    (root / "test" / "dialogues_002.json").write_text('[{"dialogue_id"')
-    flags = ["--sgd", str(root), "--kinds", "typos"]
-    assert run(tmp_path / "out", *flags) == 1
-    assert "nothing was published" in capsys.readouterr().err
+    turns = turn_of("Somewhere in Quillerton", ("city", 13, 99)), turn_of("Another workshop somewhere")
+    dialogue = kit.dialogue("1", *turns)
+    root = corpus(tmp_path / "sgd", test=[dialogue, {"dialogue_id": "bad", "turns": 7}])
+    write(root / "test" / "dialogues_002.json", '[{"dialogue_id"')
+    flags = {"sgd": root, "kinds": "typos"}
+    assert "nothing was published" in vary(tmp_path / "out", **flags, status=1).errors
     assert not (tmp_path / "out" / "run.json").exists()
-    assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
-    assert "unchanged: 1 of 2 files, 1 of 2 dialogues and 1 of 2 user turns (bad_span 1, " in capsys.readouterr().err
-    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
-    assert [(one["file"], one["dialogue_id"], one["where"], one["reason"].split(":")[0]) for one in letters] == [
+    made = vary(tmp_path / "out", **flags, max_bad="100%")
+    assert "unchanged: 1 of 2 files, 1 of 2 dialogues and 1 of 2 user turns (bad_span 1, " in made.errors
+    found = [(one["file"], one["dialogue_id"], one["where"], one["reason"].split(":")[0]) for one in made.dead_letters]
+    assert found == [
         ("dialogues_001.json", "1", "turns[0]", "bad_span"),
         ("dialogues_001.json", "bad", "turns", "not_sgd"),
         ("dialogues_002.json", "", "line 1 column 16", "broken_file"),
@@ -246,9 +207,8 @@ def test_what_cannot_be_mended(tmp_path, capsys):
         (["--sgd", "nowhere"], "nowhere"),
     ],
 )
-def test_mistakes_of_flags(flags, told, tmp_path, capsys):
-    assert run(tmp_path / "out", *flags) == 2
-    said = capsys.readouterr().err
+def test_mistakes_of_flags(flags, told, tmp_path):
+    said = refused("language_variations", *flags, output=tmp_path / "out")
     assert told in said
     assert said.count("\n") == 1
     assert not (tmp_path / "out").exists()
@@ -256,8 +216,7 @@ def test_mistakes_of_flags(flags, told, tmp_path, capsys):
 
 def test_sgd(real_dialogues, tmp_path):
     """The shared SGD dialogues: every span of every set, exact mixes of each split."""
-    flags = ["--sgd", str(real_dialogues), "--split", "train,dev", "--env", "0.5", "--quiet"]
-    assert run(tmp_path / "out", *flags) == 0
+    vary(tmp_path / "out", sgd=real_dialogues, split="train,dev", env=0.5)
     before = user_turns(dialogues_of(real_dialogues))
     for kind in KINDS:
         after = user_turns(dialogues_of(tmp_path / "out" / kind))

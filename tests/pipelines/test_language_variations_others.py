@@ -3,13 +3,13 @@
 import json
 from collections import Counter
 
+import kit
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_WORKERS
+from kit import TWO_WORKERS, refused, run, write
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
-from parapet.pipelines.main import main
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
 from parapet.schemas.rows import PERTURBED_TURNS
@@ -18,16 +18,14 @@ from parapet.transforms.perturbations.paraphrase import hidden as hidden_form
 from parapet.transforms.perturbations.variations import Verbose
 
 
-def run(out, *flags):
-    return main(["language_variations", "--output", str(out), *flags])
+def vary(out, *flags, **more):
+    return run("language_variations", *flags, output=out, **more)
 
 
 def rows_of(out, kind):
-    rows = {}
-    for path in sorted((out / kind / "turns").rglob("*.parquet")):
-        assert pq.read_schema(path).equals(PERTURBED_TURNS)
-        rows |= {(row["dialogue_id"], row["turn"]): row for row in pq.read_table(path).to_pylist()}
-    return rows
+    paths = sorted((out / kind / "turns").rglob("*.parquet"))
+    assert all(pq.read_schema(path).equals(PERTURBED_TURNS) for path in paths)
+    return {(row["dialogue_id"], row["turn"]): row for path in paths for row in kit.rows_of(path)}
 
 
 def turns_of(files):
@@ -76,7 +74,7 @@ def lines_of():
     ]
 
 
-def test_rewritten_turns(tmp_path, capsys):
+def test_rewritten_turns(tmp_path):
     """What rules made comes out again, spans and all; nothing of the files is lost."""
     lines = lines_of()
     first, last = lines[0], lines.pop()
@@ -89,20 +87,17 @@ def test_rewritten_turns(tmp_path, capsys):
     ]
     lines[1] = {**lines[1], "source": "<b>crowd</b>"}
     lines[8] = {**lines[8], "utterance": "In a town"}
-    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
-    files[0].write_text("".join(f"{json.dumps(line)}\n" for line in reversed(lines)))
-    files[1].write_text("".join(f"{json.dumps(line)}\n" for line in more) + "{")
-    flags = ["--rewritten", *map(str, files), "--env", "0.5", "--kinds", "verbose"]
-    assert run(tmp_path / "out", *flags) == 2
-    said = capsys.readouterr().err
+    files = [write(tmp_path / "a.jsonl", lines[::-1]), write(tmp_path / "b.jsonl", more)]
+    write(files[1], files[1].read_text() + "{")
+    flags = {"rewritten": files, "env": 0.5, "kinds": "verbose"}
+    said = refused("language_variations", **flags, output=tmp_path / "out")
     assert "3 of 54 lines of --rewritten could not be used, over --max_bad 1%" in said
     assert ": line 4: duplicate: a.jsonl line 48" in said
     assert "b.jsonl: line 5: unknown_kind: 'para': there are paraphrase, typos" in said
     assert not (tmp_path / "out").exists()
-    assert run(tmp_path / "out", *flags, "--max_bad", "100%", *TWO_WORKERS) == 0
-    assert "left out, or turns unchanged: 5 of 54 lines of --rewritten" in capsys.readouterr().err
-    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
-    assert [(one["where"], one["reason"].partition(":")[0]) for one in letters] == [
+    made = vary(tmp_path / "out", *TWO_WORKERS, **flags, max_bad="100%")
+    assert "left out, or turns unchanged: 5 of 54 lines of --rewritten" in made.errors
+    assert [(one["where"], one["reason"].partition(":")[0]) for one in made.dead_letters] == [
         ("line 4", "duplicate"),
         ("line 5", "unknown_kind"),
         ("line 6", "not_json"),
@@ -116,15 +111,14 @@ def test_rewritten_turns(tmp_path, capsys):
     assert (rows[lost]["reason"], rows[never]["reason"]) == ("value_lost: city", "not_rewritten")
     sources = Counter(row["source"] for row in rows.values())
     assert sources == {"rewritten": len(kept) - 1, "<b>crowd</b>": 1, "": 2}
-    numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["rewritten"]
+    numbers = made.json("statistics.json")["rewritten"]
     assert numbers == {"lines": 54, "bad": 3, "kind_not_asked": 1, "no_user_turn": 2, "with_a_turn": {"verbose": 48}}
-    assert "<b>crowd" not in (tmp_path / "out" / "report.html").read_text()
+    assert "<b>crowd" not in made.text("report.html")
     assert sum(row["env"] > 0 for row in rows.values()) == (len(rows) + 1) // 2
-    run_json = (tmp_path / "out" / "run.json").read_text()
-    assert str(tmp_path) not in run_json
+    assert str(tmp_path) not in made.text("run.json")
 
 
-def test_an_engine_is_asked_once(tmp_path, monkeypatch, capsys):
+def test_an_engine_is_asked_once(tmp_path, monkeypatch):
     """Cut off, run again, and replayed from its memory: no text is asked for twice, and the sets are the same."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     fault = ["banned"]
@@ -133,29 +127,19 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch, capsys):
         return fault[0] if request.source != "en" else ""
 
     with LibreTranslateServer(cut) as server:
-        engine = [
-            "--engine",
-            "libretranslate",
-            "--libretranslate_url",
-            server.url,
-            "--env",
-            "none",
-            "--max_bad",
-            "100%",
-        ]
-        flags = ["--kinds", "paraphrase", "--pivots", "ko,ja", *engine]
-        assert run(tmp_path / "out", *flags, "--dry_run") == 0
-        plan = capsys.readouterr().out
+        engine = {"engine": "libretranslate", "libretranslate_url": server.url, "env": "none"}
+        flags = {"kinds": "paraphrase", "pivots": "ko,ja", **engine}
+        plan = vary(tmp_path / "out", "--dry_run", **flags, max_bad="100%").output
         assert server.requests == []
         assert not (tmp_path / "out").exists()
-        assert run(tmp_path / "out", *flags[:-2]) == 1
-        assert "what was translated is kept: run the same command again" in capsys.readouterr().err
+        said = vary(tmp_path / "out", **flags, status=1).errors
+        assert "what was translated is kept: run the same command again" in said
         fault[0] = ""
-        assert run(tmp_path / "out", *flags) == 0
+        vary(tmp_path / "out", **flags, max_bad="100%")
         asked = Counter((one.source, one.target, text) for one in server.requests for text in one.texts)
-        refused = {one.number for one in server.requests if one.source != "en"}
+        back = {one.number for one in server.requests if one.source != "en"}
     assert max(n for (source, _, _), n in asked.items() if source == "en") == 1
-    assert refused
+    assert back
     turns = {(said.dialogue_id, said.position): said for one in dialogues() for said in user_turns(one)}
     texts = {said.utterance for said in turns.values()}
     plain = {(target, text) for source, target, text in asked if source == "en" and text in texts}
@@ -173,31 +157,27 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch, capsys):
             plainly = translate(translate(row["original"], "en", pivot), pivot, "en")
             assert row["utterance"] == plainly or hidden_form(turns[place]).text in hidden
     # The memory stays, whatever is made next, and has it all.
-    memory = pq.read_table(tmp_path / "out" / "memory.parquet").to_pylist()
+    memory = kit.rows_of(tmp_path / "out" / "memory.parquet")
     assert not (tmp_path / "out" / ".paid").exists()
-    replay = ["--kinds", "typos,paraphrase", "--pivots", "ko,ja", "--env", "none", "--quiet"]
     before = rows_of(tmp_path / "out", "paraphrase")
-    assert run(tmp_path / "out", *replay) == 0
+    vary(tmp_path / "out", kinds="typos,paraphrase", pivots="ko,ja", env="none")
     assert rows_of(tmp_path / "out", "paraphrase") == before
-    after = pq.read_table(tmp_path / "out" / "memory.parquet").to_pylist()
+    after = kit.rows_of(tmp_path / "out" / "memory.parquet")
     assert [row for row in after if row["provider"] == "libretranslate"] == memory
+
+
+NOT_NAMED = "is for the kind paraphrase, which --kinds does not name"
 
 
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (
-            ["--kinds", "typos", "--engine", "memory"],
-            "--engine: is for the kind paraphrase, which --kinds does not name",
-        ),
-        (["--kinds", "typos", "--dry_run"], "--dry_run: is for the kind paraphrase, which --kinds does not name"),
+        (["--kinds", "typos", "--engine", "memory"], f"--engine: {NOT_NAMED}"),
+        (["--kinds", "typos", "--dry_run"], f"--dry_run: {NOT_NAMED}"),
         (["--dry_run"], "--dry_run: is for an engine that translates, and this is rules: add --engine"),
         (["--engine", "rules", "--pivots", "de"], "--pivots: is for an engine that translates, and this is rules"),
         (["--beams", "2"], "--beams: is for an engine that translates, and this is rules"),
-        (
-            ["--kinds", "typos", "--memory", "EMPTY"],
-            "--memory: is for the kind paraphrase, which --kinds does not name",
-        ),
+        (["--kinds", "typos", "--memory", "EMPTY"], f"--memory: {NOT_NAMED}"),
         (["--engine", "memory", "--beams", "2"], "--beams: is for --engine local, and this is memory"),
         (["--kinds", "paraphrase", "--pivots", "fr"], "add a --memory that has the user turns, or choose another"),
         (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is no pivot"),
@@ -212,12 +192,11 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch, capsys):
         (["--rewritten", "ONE", "--engine", "memory"], "--engine: has no effect with --rewritten"),
     ],
 )
-def test_mistakes(flags, told, tmp_path, capsys):
-    (tmp_path / "EMPTY").write_text("\n")
-    (tmp_path / "ONE").write_text('{"dialogue_id": "1", "turn": 0, "kind": "verbose", "utterance": "x"}')
-    flags = [str(tmp_path / flag) if flag in ("EMPTY", "ONE") else flag for flag in flags]
-    assert run(tmp_path / "out", *flags) == 2
-    said = capsys.readouterr().err
+def test_mistakes(flags, told, tmp_path):
+    write(tmp_path / "EMPTY", "\n")
+    write(tmp_path / "ONE", {"dialogue_id": "1", "turn": 0, "kind": "verbose", "utterance": "x"})
+    flags = [tmp_path / flag if flag in ("EMPTY", "ONE") else flag for flag in flags]
+    said = refused("language_variations", *flags, output=tmp_path / "out")
     assert told in said
     assert said.count("\n") == 1
     assert not (tmp_path / "out").exists()
@@ -227,8 +206,8 @@ def test_sgd(real_dialogues, tmp_path, monkeypatch):
     """Turns of SGD through a translator that changes a third of the words: every span holds."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with LibreTranslateServer() as server:
-        engine = ["--engine", "libretranslate", "--libretranslate_url", server.url, "--pivots", "ko"]
-        flags = ["--sgd", str(real_dialogues), "--split", "train", "--env", "none", "--kinds", "paraphrase"]
-        assert run(tmp_path / "out", *flags, *engine, "--quiet") == 0
+        engine = {"engine": "libretranslate", "libretranslate_url": server.url, "pivots": "ko"}
+        flags = {"sgd": real_dialogues, "split": "train", "env": "none", "kinds": "paraphrase"}
+        vary(tmp_path / "out", **flags, **engine)
     rows = check_set(turns_of([real_dialogues / "train" / "dialogues_001.json"]), tmp_path / "out", "paraphrase")
     assert {row["reason"].partition(":")[0] for row in rows.values()} <= {"", "copy", "meaning", "no_word"}

@@ -9,10 +9,8 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
-from kit import write
+from kit import edit, refused, run, write
 from release_folder import sample_corpora, write_release
-
-from parapet.pipelines.leaderboard import run
 
 SETS = ("original", "noisy")
 EVIL = "<script>alert(1)</script>"
@@ -32,21 +30,17 @@ def predicted(folder, corpora, wrong=0):
                 elif name == "noisy" and i < 2 * wrong:
                     for frame in turn["frames"]:
                         frame["state"]["slot_values"] = {}
-        for kind, file, text in (
-            ("predictions", "dialogues_001.json", json.dumps(dialogues)),
-            ("responses", "all.jsonl", "".join(json.dumps(row) + "\n" for row in rows)),
-        ):
-            write(folder / kind / name / "test" / file, text)
+        write(folder / "predictions" / name / "test" / "dialogues_001.json", dialogues)
+        write(folder / "responses" / name / "test" / "all.jsonl", rows)
 
 
 def described(folder, **change):
     """Replaces lines of the template: ``system`` to a TOML value."""
-    path = folder / "submission.toml"
-    text = path.read_text()
+    text = (folder / "submission.toml").read_text()
     for key, value in change.items():
         text, n = re.subn(rf"(?m)^{key} = .*$", lambda _, line=f"{key} = {value}": line, text)
         assert n == 1, key
-    path.write_text(text)
+    write(folder / "submission.toml", text)
 
 
 class Place:
@@ -59,21 +53,15 @@ class Place:
 
     def submit(self, name, wrong=0, **change):
         folder = self.submissions / name
-        assert run(["--release", str(self.release), "--template", "--output", str(folder), "--quiet"]) == 0
+        run("leaderboard", "--template", release=self.release, output=folder)
         predicted(folder, self.corpora, wrong)
         described(folder, **change)
         return folder
 
-    def board(self, out="board", *flags):
-        argv = [
-            "--release",
-            str(self.release),
-            "--submissions",
-            str(self.submissions),
-            "--output",
-            str(self.root / out),
-        ]
-        return run([*argv, "--average", JGA, "combined", "noisy/active_intent_accuracy", *flags])
+    def board(self, *flags, status=0):
+        given = {"release": self.release, "submissions": self.submissions, "output": self.root / "board"}
+        average = [JGA, "combined", "noisy/active_intent_accuracy"]
+        return run("leaderboard", *flags, **given, average=average, status=status)
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +72,11 @@ def place(tmp_path_factory):
     place.submit("weak", 2, system='"Weak"')
     states = place.submit("a-states", system='"States alone"')
     shutil.rmtree(states / "responses")
-    (states / "submission.toml").write_text(
-        (states / "submission.toml").read_text().replace('response = "responses"', "")
-    )
+    toml = states / "submission.toml"
+    write(toml, toml.read_text().replace('response = "responses"', ""))
     incomplete = place.submit("incomplete")
     shutil.rmtree(incomplete / "responses" / "noisy")
-    path = incomplete / "predictions" / "noisy" / "test" / "dialogues_001.json"
-    path.write_text(json.dumps(json.loads(path.read_text())[:1]))
+    edit(incomplete / "predictions" / "noisy" / "test" / "dialogues_001.json", lambda dialogues: dialogues[:1])
     place.submit("old", version='"0.9.0"')
     place.submit("other", manifest_sha256='"00"')
     place.submit("<img src=x onerror=alert(2)>", link='"javascript:alert(3)"')
@@ -100,8 +86,8 @@ def place(tmp_path_factory):
     (place.submissions / ".hidden").mkdir()
     (place.submissions / "twin").symlink_to(place.submissions / "good")
     damaged = place.submit("damaged")
-    (damaged / "predictions" / "noisy" / "test" / "dialogues_001.json").write_text("[" * 5000)
-    assert place.board() == 0
+    write(damaged / "predictions" / "noisy" / "test" / "dialogues_001.json", "[" * 5000)
+    place.board()
     return place
 
 
@@ -151,33 +137,29 @@ def test_only_what_changed_is_scored_again(place):
         return {str(path.relative_to(out)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
     before = contents()
-    assert place.board() == 0
+    place.board()
     after = contents()
     assert {name: data for name, (data, _) in after.items()} == {name: data for name, (data, _) in before.items()}
     assert {name for name in after if name[:6] == "scores" and after[name] != before[name]} == set()
     changed = place.submissions / "weak" / "predictions" / "noisy" / "test" / "dialogues_001.json"
     kept = changed.read_bytes()
-    changed.write_bytes(
-        (place.submissions / "good" / "predictions" / "noisy" / "test" / "dialogues_001.json").read_bytes()
-    )
-    assert place.board() == 0
+    shutil.copy(place.submissions / "good" / "predictions" / "noisy" / "test" / "dialogues_001.json", changed)
+    place.board()
     # The states are those of another submission now, which were scored already; their old scores are gone.
     folders = {name.split("/")[1] for name in contents() if name[:6] == "scores"}
     assert folders < {name.split("/")[1] for name in before if name[:6] == "scores"}
     weak = next(one for one in published(place)["submissions"] if one["folder"] == "weak")
     assert next(one["value"] for one in weak["values"] if one["set"] == "noisy" and one["metric"] == JGA) == 1.0
     changed.write_bytes(kept)
-    assert place.board() == 0
-    assert {name: data for name, (data, _) in contents().items() if name[:6] != "scores"} == {
-        name: data for name, (data, _) in before.items() if name[:6] != "scores"
-    }
+    place.board()
+    then, now = ({name: of[name][0] for name in of if name[:6] != "scores"} for of in (before, contents()))
+    assert now == then
 
 
-def test_none_is_accepted(tmp_path, capfd):
+def test_none_is_accepted(tmp_path):
     place = Place(tmp_path)
     (place.submissions / "none").mkdir(parents=True)
-    assert place.board() == 1
-    assert "none is refused: there is no submission.toml" in capfd.readouterr().err
+    assert "none is refused: there is no submission.toml" in place.board(status=1).errors
     assert published(place)["submissions"] == []
     assert "there is no submission.toml" in (tmp_path / "board" / "index.html").read_text()
 
@@ -197,35 +179,30 @@ def test_none_is_accepted(tmp_path, capfd):
         (["--average", "far/combined"], "no task of the board has 'far/combined'"),
     ],
 )
-def test_flags_that_cannot_work(place, flags, reason, capfd, monkeypatch):
+def test_flags_that_cannot_work(place, flags, reason, monkeypatch):
     monkeypatch.chdir(place.root)
-    argv = ["--release", str(place.release), "--submissions", "submissions", "--output", "none", *flags]
-    assert run(argv) == 2
-    told = capfd.readouterr().err
-    assert reason in told
-    assert "Traceback" not in told
+    given = ["--release", place.release, "--submissions", "submissions", "--output", "none", *flags]
+    assert reason in refused("leaderboard", *given)
 
 
-def test_a_release_that_was_changed(tmp_path, capfd):
+def test_a_release_that_was_changed(tmp_path):
     place = Place(tmp_path)
     (place.submissions / "any").mkdir(parents=True)
     path = place.release / "sgd" / "noisy" / "test" / "dialogues_001.json"
     path.write_bytes(path.read_bytes() + b" ")
-    assert place.board() == 2
-    assert "is not the file that MANIFEST.json lists" in capfd.readouterr().err
+    assert "is not the file that MANIFEST.json lists" in place.board(status=2).errors
 
 
-def test_a_template_is_never_replaced(tmp_path, capfd):
+def test_a_template_is_never_replaced(tmp_path):
     place = Place(tmp_path)
     folder = place.submit("mine", system='"Mine"')
-    argv = ["--release", str(place.release), "--template", "--output", str(folder)]
-    assert run(argv) == 1
-    assert "is there already" in capfd.readouterr().err
+    told = refused("leaderboard", "--template", release=place.release, output=folder, status=1)
+    assert "is there already" in told
     assert 'system = "Mine"' in (folder / "submission.toml").read_text()
 
 
 @pytest.mark.thorough
-def test_labels_that_participants_do_not_have(tmp_path, capfd):
+def test_labels_that_participants_do_not_have(tmp_path):
     place = Place(tmp_path)
     private = place.release
     for corpus in place.corpora.values():
@@ -235,49 +212,37 @@ def test_labels_that_participants_do_not_have(tmp_path, capfd):
     place.release = write_release(tmp_path / "public", place.corpora, {})
     place.corpora = sample_corpora(3)
     place.submit("good", 1)
-    assert place.board("board", "--private", str(private), "--tasks", "dst", "response=original") == 0
+    place.board("--private", private, "--tasks", "dst", "response=original")
     (only,) = published(place)["submissions"]
     assert {one["set"] for one in only["values"] if one["task"] == "response"} == {"#ALL"}  # of one set
     place.corpora["noisy"]["test"]["dialogues_001.json"].pop()
     shorter = write_release(tmp_path / "shorter", place.corpora, {})
-    assert place.board("board", "--private", str(shorter)) == 2
-    assert "set 'noisy' has other dialogues than in" in capfd.readouterr().err
+    assert "set 'noisy' has other dialogues than in" in place.board("--private", shorter, status=2).errors
+
+
+def swap(old, new):
+    return lambda text: text.replace(old, new)
 
 
 BAD = {
-    "no system": (
-        lambda text: text.replace("system =", "name ="),
-        "Object missing required field `system`|unknown field",
-    ),
-    "empty": (lambda text: text.replace('"My system"', '" "'), "system: is empty"),
-    "long": (lambda text: text.replace("My system", "x" * 101), "system: has more than 100 characters"),
-    "controls": (lambda text: text.replace("My system", "a\\u202eb"), "system: has control characters"),
-    "lines": (lambda text: text.replace("My system", "a\\nb"), "system: has control characters"),
-    "a Cyrillic letter": (lambda text: text.replace("My system", "My syst\u0435m"), "mixes Cyrillic and Latin letters"),
-    "Greek capitals": (
-        lambda text: text.replace("My system", "\u03a4\u039f\u039c 5"),
-        "all letters are Greek, and look like",
-    ),
-    "no width": (
-        lambda text: text.replace("My system", "My\u200b system"),
-        "system: has characters that cannot be seen",
-    ),
-    "a filler": (
-        lambda text: text.replace("My system", "My system\u1160"),
-        "system: has characters that cannot be seen",
-    ),
-    "wide letters": (
-        lambda text: text.replace("My system", "\uff2dy system"),
-        "forms of characters: write 'My system'",
-    ),
-    "two spaces": (lambda text: text.replace("My system", "My  system"), "forms of characters: write 'My system'"),
-    "a dash": (lambda text: text.replace("My system", "My\u2010system"), "forms of characters: write 'My-system'"),
-    "no authors": (lambda text: text.replace('["Ada Example"]', "[]"), "authors: give 1 to 50"),
+    "no system": (swap("system =", "name ="), "Object missing required field `system`|unknown field"),
+    "empty": (swap('"My system"', '" "'), "system: is empty"),
+    "long": (swap("My system", "x" * 101), "system: has more than 100 characters"),
+    "controls": (swap("My system", "a\\u202eb"), "system: has control characters"),
+    "lines": (swap("My system", "a\\nb"), "system: has control characters"),
+    "a Cyrillic letter": (swap("My system", "My syst\u0435m"), "mixes Cyrillic and Latin letters"),
+    "Greek capitals": (swap("My system", "\u03a4\u039f\u039c 5"), "all letters are Greek, and look like"),
+    "no width": (swap("My system", "My\u200b system"), "system: has characters that cannot be seen"),
+    "a filler": (swap("My system", "My system\u1160"), "system: has characters that cannot be seen"),
+    "wide letters": (swap("My system", "\uff2dy system"), "forms of characters: write 'My system'"),
+    "two spaces": (swap("My system", "My  system"), "forms of characters: write 'My system'"),
+    "a dash": (swap("My system", "My\u2010system"), "forms of characters: write 'My-system'"),
+    "no authors": (swap('["Ada Example"]', "[]"), "authors: give 1 to 50"),
     "no TOML": (lambda text: text + "[[[", "is not TOML"),
     "date": (lambda text: re.sub(r"date = .*", 'date = "soon"', text), "date"),
-    "task": (lambda text: text.replace("dst =", "chess ="), "this board has no task 'chess', only dst, response"),
-    "place": (lambda text: text.replace('"predictions"', '"/etc"'), "'/etc' is no folder of the submission"),
-    "gone": (lambda text: text.replace('"predictions"', '"there"'), "there is no 'there'"),
+    "task": (swap("dst =", "chess ="), "this board has no task 'chess', only dst, response"),
+    "place": (swap('"predictions"', '"/etc"'), "'/etc' is no folder of the submission"),
+    "gone": (swap('"predictions"', '"there"'), "there is no 'there'"),
     "too long": (lambda text: text + "#" * 70_000, "has more than 64 KB"),
 }
 
@@ -287,16 +252,11 @@ def test_submissions_that_are_not_read(place, bad, tmp_path):
     from parapet.evaluation.board.submission import open_released, read_submission
     from parapet.schemas.errors import InputError
 
-    assert run(["--release", str(place.release), "--template", "--output", str(tmp_path / "one"), "--quiet"]) == 0
+    run("leaderboard", "--template", release=place.release, output=tmp_path / "one")
     predicted(tmp_path / "one", place.corpora)
     release = open_released(str(place.release), None, "test").of
-    for name in (
-        "T5-DST (large, 3 beams)",
-        "Syst\u00e8me n\u00b0 2",
-        "\u5bf9\u8bdd BERT",
-        "\u0421\u043e\u0432\u0430",
-        "My system",
-    ):
+    foreign = ("Syst\u00e8me n\u00b0 2", "\u5bf9\u8bdd BERT", "\u0421\u043e\u0432\u0430")
+    for name in ("T5-DST (large, 3 beams)", *foreign, "My system"):
         described(tmp_path / "one", system=f'"{name}"')
         assert read_submission(tmp_path / "one", release, ["dst", "response"]).submission.system == name
     for limits in ({"most_files": 3}, {"megabytes": 0}):
@@ -304,35 +264,32 @@ def test_submissions_that_are_not_read(place, bad, tmp_path):
             read_submission(tmp_path / "one", release, ["dst", "response"], **limits)
     change, reason = BAD[bad]
     path = tmp_path / "one" / "submission.toml"
-    path.write_text(change(path.read_text()))
+    write(path, change(path.read_text()))
     with pytest.raises(InputError, match=reason):
         read_submission(tmp_path / "one", release, ["dst", "response"])
 
 
-def test_where_none_is_accepted_the_reason_is_an_error(place, tmp_path, capfd):
+def test_where_none_is_accepted_the_reason_is_an_error(place, tmp_path):
     """With --quiet, too: a folder of something else ended with 1 and without a word."""
     (tmp_path / "submissions").mkdir()
-    flags = ["--release", str(place.release), "--submissions", str(tmp_path / "submissions"), "--quiet"]
-    assert run([*flags, "--output", str(tmp_path / "board")]) == 1
-    assert capfd.readouterr().err == "error: --submissions: no submission is accepted: there is none\n"
+    given = {"release": place.release, "submissions": tmp_path / "submissions", "output": tmp_path / "board"}
+    told = refused("leaderboard", "--quiet", **given, status=1)
+    assert told == "error: --submissions: no submission is accepted: there is none\n"
     (tmp_path / "submissions" / "train").mkdir()
-    assert run([*flags, "--output", str(tmp_path / "board")]) == 1
     error = "error: --submissions: no submission is accepted; the first: train: there is no submission.toml\n"
-    assert capfd.readouterr().err == error
+    assert refused("leaderboard", "--quiet", **given, status=1) == error
     shutil.copytree(place.submissions / "weak", tmp_path / "submissions" / "train", dirs_exist_ok=True)
     described(tmp_path / "submissions" / "train", system='"We\u200bak"')
-    assert run([*flags, "--output", str(tmp_path / "board")]) == 1
-    assert "train: submission.toml: system: has characters that cannot be seen" in capfd.readouterr().err
+    told = refused("leaderboard", "--quiet", **given, status=1)
+    assert "train: submission.toml: system: has characters that cannot be seen" in told
 
 
 def test_without_what_the_average_counts_there_is_no_rank(place, tmp_path):
     shutil.copytree(place.submissions / "a-states", tmp_path / "some" / "a-states")
-    argv = ["--release", str(place.release), "--submissions", str(tmp_path / "some"), "--output", str(tmp_path / "out")]
-    assert run([*argv, "--tasks", "dst", "response=original"]) == 0
-    (only,) = json.loads((tmp_path / "out" / "leaderboard.json").read_bytes())["submissions"]
+    given = {"release": place.release, "submissions": tmp_path / "some", "output": tmp_path / "out"}
+    (only,) = run("leaderboard", **given, tasks=["dst", "response=original"]).json("leaderboard.json")["submissions"]
     assert (only["rank"], only["average"]["value"]) == (None, None)
-    assert run([*argv, "--tasks", "dst"]) == 0
-    board = json.loads((tmp_path / "out" / "leaderboard.json").read_bytes())
+    board = run("leaderboard", **given, tasks="dst").json("leaderboard.json")
     assert [(one["rank"], one["average"]["value"]) for one in board["submissions"]] == [(1, 100.0)]
     assert board["selection"]["average"] == ["dst/original/joint_goal_accuracy", "dst/noisy/joint_goal_accuracy"]
 

@@ -6,9 +6,8 @@ from collections import Counter
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from kit import dialogues_of, write
+from kit import dialogues_of, refused, rows_of, run, write
 
-from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.rows import OOD_TURNS
@@ -18,33 +17,28 @@ from parapet.transforms.perturbations.ood.plan import FALLBACKS
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
 
 
-def run(out, *flags):
-    split = [] if "--split" in flags else ["--split", "train,test"]
-    return main(["ood", "--output", str(out), *split, *flags])
+def ood(out, *flags, split="train,test", **more):
+    return run("ood", *flags, split=split, output=out, **more)
 
 
-def rows_of(out, name, split):
+def turns_of(out, name, split):
     files = sorted((out / name / "turns" / split).glob("*.parquet"))
     assert all(pq.read_schema(file).equals(OOD_TURNS) for file in files)
-    return [row for file in files for row in pq.read_table(file).to_pylist()]
+    return [row for file in files for row in rows_of(file)]
 
 
 @pytest.fixture(scope="module")
 def talk(tmp_path_factory):
     """150 foreign utterances, three of which are not."""
-    path = tmp_path_factory.mktemp("talk") / "talk.jsonl"
     what = ["volcanoes", "penguins", "castles", "turbines", "haiku", "comets", "lynxes"]
     said = [f"please explain {thing} of century {n}" for n in range(21) for thing in what]
-    lines = [json.dumps({"text": text}) for text in [*said, "Yes, please!", "Thanks.", "Wexcombe, PLEASE"]]
-    path.write_text("\n".join(lines))
-    return path
+    rows = [{"text": text} for text in [*said, "Yes, please!", "Thanks.", "Wexcombe, PLEASE"]]
+    return write(tmp_path_factory.mktemp("talk") / "talk.jsonl", rows)
 
 
 @pytest.fixture(scope="module")
 def made(talk, tmp_path_factory):
-    out = tmp_path_factory.mktemp("made") / "out"
-    assert run(out, "--source", str(talk), "--quiet") == 0
-    return out
+    return ood(tmp_path_factory.mktemp("made") / "out", source=talk).folder
 
 
 def test_card_and_page(made):
@@ -72,30 +66,27 @@ def check_uses(out, name, split, rows, most):
     assert f"| {shown} |" in (out / "README.md").read_text()
 
 
-def test_what_cannot_be_read(sample, talk, tmp_path, capsys):
+def test_what_cannot_be_read(sample, talk, tmp_path):
     root = tmp_path / "sgd" / "test"
     write(root / "schema.json", (sample / "test" / "schema.json").read_bytes())
     good = list(dialogues_of(sample / "test").values())
     bad = [{"dialogue_id": "../../x", "services": [], "turns": 3}, {**good[0], "dialogue_id": "half \ud800"}]
-    (root / "dialogues_001.json").write_text(json.dumps([good[0], *bad, good[1]]))
-    (root / "dialogues_002.json").write_text("[{}")
-    source = tmp_path / "talk.jsonl"
-    source.write_text(talk.read_text() + "\n{\n")
-    flags = ["--sgd", str(tmp_path / "sgd"), "--split", "test", "--source", str(source), "--rates", "0.5"]
-    assert run(tmp_path / "out", *flags, "--quiet") == 1
-    told = capsys.readouterr().err
+    write(root / "dialogues_001.json", [good[0], *bad, good[1]])
+    write(root / "dialogues_002.json", "[{}")
+    source = write(tmp_path / "talk.jsonl", talk.read_text() + "{\n")
+    flags = {"sgd": tmp_path / "sgd", "split": "test", "source": source, "rates": 0.5}
+    told = ood(tmp_path / "out", **flags, status=1).errors
     assert "1 of 2 files and 2 of 4 dialogues could not be used, over --max_bad 1%, so nothing was published" in told
     assert not (tmp_path / "out" / "run.json").exists()
-    assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
-    assert "left out: 1 of 2 files, 2 of 4 dialogues and 1 of 151 source rows (" in capsys.readouterr().err
-    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
-    assert [(one["file"], one["where"], one["reason"].split(":")[0]) for one in letters] == [
+    made = ood(tmp_path / "out", **flags, max_bad="100%")
+    assert "left out: 1 of 2 files, 2 of 4 dialogues and 1 of 151 source rows (" in made.errors
+    assert [(one["file"], one["where"], one["reason"].split(":")[0]) for one in made.dead_letters] == [
         ("talk.jsonl", "line 151", "not_json"),
         ("dialogues_001.json", "turns", "not_sgd"),
         ("dialogues_001.json", "", "not_unicode"),
         ("dialogues_002.json", "line 1 column 4", "broken_file"),
     ]
-    assert list(dialogues_of(tmp_path / "out" / "ood-50" / "test")) == [good[0]["dialogue_id"], good[1]["dialogue_id"]]
+    assert list(made.dialogues("ood-50/test")) == [good[0]["dialogue_id"], good[1]["dialogue_id"]]
 
 
 @pytest.mark.parametrize(
@@ -114,27 +105,25 @@ def test_what_cannot_be_read(sample, talk, tmp_path, capsys):
         (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),
     ],
 )
-def test_mistakes(flags, status, told, sample, tmp_path, capsys):
-    flags = [str(sample) if flag == "SAMPLE" else flag for flag in flags]
-    assert run(tmp_path / "out", "--quiet", *flags) == status
-    said = capsys.readouterr().err
+def test_mistakes(flags, status, told, sample, tmp_path):
+    flags = [sample if flag == "SAMPLE" else flag for flag in flags]
+    said = refused("ood", "--split", "train,test", *flags, output=tmp_path / "out", status=status)
     assert told in said
     assert said.count("\n") == 1
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-def test_it_tells_of_a_source_that_sounds_alike(tmp_path, capsys):
-    source = tmp_path / "alike.txt"
-    source.write_text("\n".join(f"yoga ferries {'laptop ' * (n % 7)} museums {n} tickets room" for n in range(400)))
-    assert run(tmp_path / "out", "--source", str(source), "--rates", "0.01") == 0
-    assert "have only content words that in-domain turns have, too: are they foreign?" in capsys.readouterr().err
+def test_it_tells_of_a_source_that_sounds_alike(tmp_path):
+    alike = "\n".join(f"yoga ferries {'laptop ' * (n % 7)} museums {n} tickets room" for n in range(400))
+    said = ood(tmp_path / "out", source=write(tmp_path / "alike.txt", alike), rates=0.01).errors
+    assert "have only content words that in-domain turns have, too: are they foreign?" in said
 
 
 def test_real_dialogues(real_data, tmp_path):
     """Train from the other domains of dev; the annotation is sound, and DST states follow the turn before."""
     root = real_data / "sgd"
-    assert run(tmp_path / "out", "--sgd", str(root), "--split", "train", "--rates", "0.2", "--quiet") == 0
-    counts = Counter(row["label"] for row in rows_of(tmp_path / "out", "ood-20", "train"))
+    ood(tmp_path / "out", sgd=root, split="train", rates=0.2)
+    counts = Counter(row["label"] for row in turns_of(tmp_path / "out", "ood-20", "train"))
     assert counts == {"in_domain": 1233, "ood": 247}
     services = {of.service_name: of for split in read_root(root) for of in split.services}
     for one in dialogues_of(tmp_path / "out" / "ood-20" / "train").values():
@@ -148,9 +137,9 @@ def test_real_dialogues(real_data, tmp_path):
 def test_all_rates_on_real_dialogues(real_data, tmp_path):
     """RADDLE's three rates from a corpus's own turns, on dialogues of ten services."""
     root = real_data / "sgd"
-    assert run(tmp_path / "out", "--sgd", str(root), "--split", "dev", "--quiet") == 0
+    ood(tmp_path / "out", sgd=root, split="dev")
     for name, rate in SETS.items():
-        rows = rows_of(tmp_path / "out", name, "dev")
+        rows = turns_of(tmp_path / "out", name, "dev")
         foreign = [row for row in rows if row["label"] == "ood"]
         assert len(foreign) == int(rate * (len(rows) - len(foreign)) + 0.5)
         check_uses(tmp_path / "out", name, "dev", foreign, 10)

@@ -5,8 +5,8 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
+from kit import refused, run, write
 
-from parapet.pipelines.restaurants import run as run_restaurants
 from parapet.transforms.running.counts import Counts, check_invariants
 from parapet.transforms.simulators.babi_format import (
     FACTS,
@@ -45,15 +45,9 @@ values = ["single", "double", "suite"]
 """
 
 
-def run(out, *flags):
-    return run_restaurants(["--output", str(out), *flags])
-
-
 @pytest.fixture(scope="module")
 def output(tmp_path_factory):
-    out = tmp_path_factory.mktemp("simulated") / "out"
-    assert run(out, *FLAGS, "--quiet") == 0
-    return out
+    return run("restaurants", *FLAGS, output=tmp_path_factory.mktemp("simulated") / "out").folder
 
 
 def sets(folder):
@@ -105,19 +99,16 @@ def test_published_files(output):
         (["--ontology", "nowhere.toml"], "nowhere.toml: --ontology: there is no such file"),
     ],
 )
-def test_bad_flags(flags, message, tmp_path, capsys):
-    assert run(tmp_path / "out", *flags) == 2
-    assert message in capsys.readouterr().err
+def test_bad_flags(flags, message, tmp_path):
+    assert message in refused("restaurants", *flags, output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_ambiguous_patterns(tmp_path, capsys):
+def test_ambiguous_patterns(tmp_path):
     """Ambiguity that the patterns alone do not show is found by the rule-based bot; nothing is published."""
     confusing = HOTELS + '[patterns.user]\nrequest = ["i need a hotel", "i need a hotel whose room is single"]\n'
-    (tmp_path / "hotels.toml").write_text(confusing)
-    flags = ["--ontology", str(tmp_path / "hotels.toml"), "--tasks", "1", "--sizes", "300", "--formats", "babi"]
-    assert run(tmp_path / "out", *flags) == 1
-    message = capsys.readouterr().err
+    flags = {"ontology": write(tmp_path / "hotels.toml", confusing), "tasks": 1, "sizes": 300, "formats": "babi"}
+    message = refused("restaurants", **flags, output=tmp_path / "out", status=1)
     assert "the rule-based bot does not find" in message
     assert "are two patterns ambiguous?" in message
     assert not list((tmp_path / "out").glob("*.txt"))

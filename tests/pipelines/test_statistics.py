@@ -7,9 +7,7 @@ import sys
 import time
 
 import pytest
-from kit import intent, service, slot
-
-from parapet.pipelines.main import main
+from kit import intent, refused, run, service, slot, write
 
 
 def a_service(name, slots, intents, description):
@@ -49,80 +47,65 @@ def variant_of(service, suffix, more):
     return made
 
 
-def write(root, **splits):
+def write_schemas(root, **splits):
     for split, services in splits.items():
-        path = root / split / "schema.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(services))
-    return root
+        write(root / split / "schema.json", services)
 
 
 @pytest.fixture
 def corpus(tmp_path):
     """Banks in train, Hotels and Trains in test; v1 and v10 (which sorts behind v2) of all of them, v2 as well."""
-    write(tmp_path / "sgd", train=[BANKS], test=[BANKS, HOTELS, TRAINS])
+    write_schemas(tmp_path / "sgd", train=[BANKS], test=[BANKS, HOTELS, TRAINS])
     for number, more in (("1", "now"), ("2", "today"), ("10", "eventually")):
         made = [variant_of(service, number, more) for service in (BANKS, HOTELS, TRAINS)]
-        write(tmp_path / "variants" / f"v{number}", train=made[:1], test=made)
+        write_schemas(tmp_path / "variants" / f"v{number}", train=made[:1], test=made)
     (tmp_path / "variants" / "notes").mkdir()
-    (tmp_path / "variants" / ".hidden" / "train").mkdir(parents=True)
-    (tmp_path / "variants" / ".hidden" / "train" / "schema.json").write_text("half a fi")
+    write(tmp_path / "variants" / ".hidden" / "train" / "schema.json", "half a fi")
     return tmp_path
 
 
-def run(corpus, *flags, out="out", quiet=True):
-    argv = ["--sgd", str(corpus / "sgd"), "--variants", str(corpus / "variants"), "--output", str(corpus / out), *flags]
-    return main(["statistics", *argv, *(["--quiet"] if quiet else [])])
-
-
-def statistics_of(folder):
-    return json.loads((folder / "statistics.json").read_text())
-
-
-def error_of(capfd):
-    return capfd.readouterr().err
+def measure(corpus, *flags, out="out", status=0):
+    """Statistics and what is said of them; flags replace those before them."""
+    given = ["--sgd", corpus / "sgd", "--variants", corpus / "variants", "--output", corpus / out, *flags]
+    ran = run("statistics", *given, status=status)
+    return ran.json("statistics.json") if status == 0 else None, ran.errors
 
 
 def test_report_page_shows_the_numbers(corpus):
-    assert run(corpus) == 0
+    found, _ = measure(corpus)
     page = (corpus / "out" / "report.html").read_text()
-    distance = statistics_of(corpus / "out")["variants"]["v10"]["name_distance"]
+    distance = found["variants"]["v10"]["name_distance"]
     assert f"v10: here {distance:.2f}" in page
     assert "3 services in 3 variants." in page
 
 
 def test_dev_is_taken_where_there_is_no_test(corpus):
     (corpus / "sgd" / "test").rename(corpus / "sgd" / "dev")
-    assert run(corpus) == 0
-    assert statistics_of(corpus / "out")["split"] == "dev"
+    assert measure(corpus)[0]["split"] == "dev"
 
 
 def test_one_variant_in_a_single_file(corpus):
-    variants = corpus / "single" / "de"
-    variants.mkdir(parents=True)
-    (variants / "schema.json").write_text(json.dumps([variant_of(HOTELS, "_de", "jetzt")]))
-    assert run(corpus, "--variants", str(corpus / "single")) == 0
-    found = statistics_of(corpus / "out")
+    write(corpus / "single" / "de" / "schema.json", [variant_of(HOTELS, "_de", "jetzt")])
+    found, _ = measure(corpus, "--variants", corpus / "single")
     assert list(found["variants"]) == ["de"]
     assert found["self_bleu"] is None
 
 
-def test_a_service_missing_from_one_variant(corpus, capfd):
-    write(corpus / "variants" / "v2", test=[variant_of(BANKS, "2", "today"), variant_of(HOTELS, "2", "today")])
-    assert run(corpus) == 2
-    assert "service 'Trains_1' is in variant v1, but missing from variant v2" in error_of(capfd)
+def test_a_service_missing_from_one_variant(corpus):
+    write_schemas(corpus / "variants" / "v2", test=[variant_of(BANKS, "2", "today"), variant_of(HOTELS, "2", "today")])
+    assert "service 'Trains_1' is in variant v1, but missing from variant v2" in measure(corpus, status=2)[1]
     assert not (corpus / "out").exists()
 
 
-def test_another_number_of_slots(corpus, capfd):
+def test_another_number_of_slots(corpus):
     less = copy.deepcopy(variant_of(HOTELS, "2", "today"))
     dropped = less["slots"].pop()["name"]
     less["intents"][0]["result_slots"].remove(dropped)
-    write(corpus / "variants" / "v2", test=[variant_of(BANKS, "2", "today"), less, variant_of(TRAINS, "2", "today")])
-    assert run(corpus) == 2
-    assert "'Hotels_12' of variant v2 and its original 'Hotels_1' differ in the number of slots: 1 and 2" in error_of(
-        capfd
+    write_schemas(
+        corpus / "variants" / "v2", test=[variant_of(BANKS, "2", "today"), less, variant_of(TRAINS, "2", "today")]
     )
+    _, said = measure(corpus, status=2)
+    assert "'Hotels_12' of variant v2 and its original 'Hotels_1' differ in the number of slots: 1 and 2" in said
 
 
 @pytest.mark.parametrize(
@@ -140,64 +123,58 @@ def test_another_number_of_slots(corpus, capfd):
         (["--varaints", "x"], "unknown flag --varaints: did you mean --variants?"),
     ],
 )
-def test_wrong_flags(corpus, capfd, flags, message):
-    assert run(corpus, *(flag.format(corpus) for flag in flags)) == 2
-    assert message.format(corpus) in error_of(capfd)
+def test_wrong_flags(corpus, flags, message):
+    assert message.format(corpus) in measure(corpus, *(flag.format(corpus) for flag in flags), status=2)[1]
     assert not (corpus / "out" / "run.json").exists()
 
 
-def test_services_that_the_corpus_lacks_are_ignored_with_one_note(corpus, capfd):
+def test_services_that_the_corpus_lacks_are_ignored_with_one_note(corpus):
     """The published variants have all services of SGD, whatever part of it the corpus is."""
-    write(corpus / "sgd", test=[HOTELS])
-    assert run(corpus, quiet=False) == 0
-    assert error_of(capfd).count("the variants have 1 service that the corpus lacks, ignored: Trains_1\n") == 1
+    write_schemas(corpus / "sgd", test=[HOTELS])
+    found, said = measure(corpus)
+    assert said.count("the variants have 1 service that the corpus lacks, ignored: Trains_1\n") == 1
     for number, more in (("1", "now"), ("2", "today"), ("10", "eventually")):
-        write(corpus / "variants" / f"v{number}", test=[variant_of(HOTELS, number, more)])
-    assert run(corpus, out="cut", quiet=False) == 0
-    assert "ignored" not in error_of(capfd)
-    assert statistics_of(corpus / "out") == statistics_of(corpus / "cut")
+        write_schemas(corpus / "variants" / f"v{number}", test=[variant_of(HOTELS, number, more)])
+    cut, said = measure(corpus, out="cut")
+    assert "ignored" not in said
+    assert found == cut
 
 
-def test_nothing_unseen_or_no_train(corpus, capfd):
-    write(corpus / "sgd", train=[BANKS, HOTELS, TRAINS])
-    assert main(["statistics", "--sgd", str(corpus / "sgd"), "--output", str(corpus / "alone")]) == 2
-    assert "train has all services of test, so there are no unseen ones to measure" in error_of(capfd)
+def test_nothing_unseen_or_no_train(corpus):
+    write_schemas(corpus / "sgd", train=[BANKS, HOTELS, TRAINS])
+    said = refused("statistics", sgd=corpus / "sgd", output=corpus / "alone")
+    assert "train has all services of test, so there are no unseen ones to measure" in said
     (corpus / "sgd" / "train" / "schema.json").unlink()
-    assert main(["statistics", "--sgd", str(corpus / "sgd"), "--output", str(corpus / "alone")]) == 2
-    assert "there is no train/schema.json, so nothing can be seen in train" in error_of(capfd)
+    said = refused("statistics", sgd=corpus / "sgd", output=corpus / "alone")
+    assert "there is no train/schema.json, so nothing can be seen in train" in said
 
 
-def test_variants_are_measured_without_a_train_split(corpus, capfd):
-    assert run(corpus, out="whole") == 0
+def test_variants_are_measured_without_a_train_split(corpus):
+    whole, _ = measure(corpus, out="whole")
     (corpus / "sgd" / "train" / "schema.json").unlink()
-    assert run(corpus, quiet=False) == 0
-    assert "warning: there is no train/schema.json, so names seen in train are not counted\n" in error_of(capfd)
-    whole, found = statistics_of(corpus / "whole"), statistics_of(corpus / "out")
+    found, said = measure(corpus)
+    assert "warning: there is no train/schema.json, so names seen in train are not counted\n" in said
     assert {row["slot_names_seen"] for row in (*found["variants"].values(), found["average"])} == {None}
     assert found["unseen_services"] == 0 < whole["unseen_services"]
     assert found["average"]["name_distance"] > 0
 
 
-def test_without_variants_the_names_seen_of_the_original(corpus, capfd):
+def test_without_variants_the_names_seen_of_the_original(corpus):
     """The first column of Table 1: SGD-X says how many names of SGD's unseen services are not new."""
-    out = corpus / "out"
-    assert main(["statistics", "--sgd", str(corpus / "sgd"), "--output", str(out)]) == 0
-    found = statistics_of(out)
+    ran = run("statistics", sgd=corpus / "sgd", output=corpus / "out")
+    found = ran.json("statistics.json")
     assert found["original"] == {"slot_names_seen": 0.666667, "intent_names_seen": 0.0}
     assert (found["variants"], found["average"], found["self_bleu"]) == ({}, {}, None)
     assert (found["services"], found["unseen_services"], found["services_without_variants"]) == (3, 2, [])
-    assert capfd.readouterr().out.splitlines()[:2] == [
-        "          slots seen  intents seen",
-        "original       66.7%          0.0%",
-    ]
-    assert "slots seen" in (out / "report.html").read_text()
+    first = ["          slots seen  intents seen", "original       66.7%          0.0%"]
+    assert ran.output.splitlines()[:2] == first
+    assert "slots seen" in ran.text("report.html")
 
 
 def test_help_is_quick():
     started = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "parapet", "statistics", "--help"], capture_output=True
-    )
+    command = [sys.executable, "-X", "importtime", "-m", "parapet", "statistics", "--help"]
+    done = subprocess.run(command, capture_output=True)
     assert done.returncode == 0
     assert b"--variants DIR" in done.stdout
     for heavy in (b"apache_beam", b"sacrebleu", b"jinja2"):

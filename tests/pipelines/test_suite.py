@@ -13,9 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from kit import edit, rows_of, sample_dialogues, write
+from kit import edit, rows_of, run, sample_dialogues, write
 
-from parapet.pipelines.main import main
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
 from parapet.pipelines.suite.running import FOLDER, State, source_hash
@@ -71,8 +70,8 @@ def graph_of(path, *settings):
     return make_graph(read_suite(str(path), settings), sets_of, lacks)
 
 
-def run(folder, *flags, output="out"):
-    return main(["suite", str(folder / "small.toml"), "--output", str(folder / output), *flags])
+def suite(folder, *flags, output="out", status=0):
+    return run("suite", folder / "small.toml", *flags, output=folder / output, status=status)
 
 
 def content(folder):
@@ -203,22 +202,19 @@ def test_an_entry_with_a_seed_needs_a_name_with_it(folder):
 def made(tmp_path_factory):
     """The folder of a suite that has run once. Tests must leave its output as it is."""
     folder = suite_in(tmp_path_factory.mktemp("made"))
-    assert run(folder, "--quiet") == 0
+    suite(folder)
     return folder
 
 
-def test_again_nothing_runs(made, capsys):
+def test_again_nothing_runs(made):
     before = content(made / "out")
-    assert run(made) == 0
-    assert "0 steps run, 4 unchanged" in capsys.readouterr().out
+    assert "0 steps run, 4 unchanged" in suite(made).output
     assert content(made / "out") == before
 
 
-def runs(folder, capsys):
+def runs(folder):
     """How many steps a run of the suite makes."""
-    capsys.readouterr()
-    assert run(folder) == 0
-    return int(capsys.readouterr().out.rsplit(" step", 1)[0].split()[-1])
+    return int(suite(folder).output.rsplit(" step", 1)[0].split()[-1])
 
 
 TWO_SETS = """
@@ -234,7 +230,7 @@ model = "tracker.py:Keywords"
 """
 
 
-def test_inputs_that_change_places_are_scored_again(folder, capsys):
+def test_inputs_that_change_places_are_scored_again(folder):
     write(folder / "small.toml", TWO_SETS)
     write(folder / "tracker.py", "from parapet.evaluation.dst.baseline import Keywords\n")
     for name in ("first", "second"):
@@ -246,11 +242,11 @@ def test_inputs_that_change_places_are_scored_again(folder, capsys):
                 frame["slots"], turn["utterance"] = [], "Hello."
 
     edit(folder / "first/test/dialogues_001.json", silent)
-    assert runs(folder, capsys) == 2
+    assert runs(folder) == 2
     before = (folder / "out/table.csv").read_text("utf-8")
     for old, new in (("first", "other"), ("second", "first"), ("other", "second")):
         (folder / old).rename(folder / new)
-    assert runs(folder, capsys) == 2
+    assert runs(folder) == 2
     after = (folder / "out/table.csv").read_text("utf-8")
     renamed = before.replace('"first"', '"other"').replace('"second"', '"first"').replace('"other"', '"second"')
     assert sorted(after.splitlines()) == sorted(renamed.splitlines()) != sorted(before.splitlines())
@@ -267,20 +263,20 @@ def test_files_of_one_size_and_time_may_change_places(tmp_path):
     assert [state.hash_of(tmp_path / name) for name in ("first", "second")] == [second, first]
 
 
-def test_a_release_is_built_again_when_what_it_holds_has_changed(folder, capsys):
+def test_a_release_is_built_again_when_what_it_holds_has_changed(folder):
     shutil.copytree(folder / "corpus", folder / "mine")
     text = '[corpus]\nsgd = "corpus"\n[[sets]]\nperturbation = "typos"\nseed = 1\n[[sets]]\npath = "mine"\n'
     text += '[release]\nname = "small"\nversion = "1.0.0"\n'
     write(folder / "small.toml", text)
     released = folder / "out/release/small/1.0.0/sgd"
-    assert runs(folder, capsys) == 2
-    assert runs(folder, capsys) == 0
+    assert runs(folder) == 2
+    assert runs(folder) == 0
     before = (released / "typos/test/dialogues_001.json").read_bytes()
     write(folder / "small.toml", text.replace("seed = 1", "seed = 2"))
-    assert runs(folder, capsys) == 2
+    assert runs(folder) == 2
     assert (released / "typos/test/dialogues_001.json").read_bytes() != before
     cut_one(folder / "mine/test/dialogues_001.json")
-    assert runs(folder, capsys) == 1
+    assert runs(folder) == 1
     original, mine = (
         json.loads((released / name / "test/dialogues_001.json").read_bytes()) for name in ("original", "mine")
     )
@@ -292,7 +288,7 @@ def cut_one(path):
     edit(path, lambda dialogues: dialogues[:-1])
 
 
-def test_what_a_model_imports_from_its_folder_is_part_of_it(folder, capsys):
+def test_what_a_model_imports_from_its_folder_is_part_of_it(folder):
     write(folder / "small.toml", TWO_SETS.replace('[[sets]]\npath = "first"\n', ""))
     shutil.copytree(folder / "corpus", folder / "second")
     (folder / "helpers").mkdir()
@@ -302,11 +298,11 @@ def test_what_a_model_imports_from_its_folder_is_part_of_it(folder, capsys):
     deep = folder / "helpers/deep.py"
     deep.write_text("from parapet.evaluation.dst.baseline import Keywords\n", encoding="utf-8")
     write(folder / "unused.py", "")
-    assert runs(folder, capsys) == 2
+    assert runs(folder) == 2
     write(folder / "unused.py", "x = 1\n")
-    assert runs(folder, capsys) == 0
+    assert runs(folder) == 0
     deep.write_text(deep.read_text("utf-8") + "Keywords.x = 1\n", encoding="utf-8")
-    assert runs(folder, capsys) == 1
+    assert runs(folder) == 1
 
 
 def test_a_module_beside_the_suite_is_part_of_a_model(folder):
@@ -323,20 +319,19 @@ def test_a_module_beside_the_suite_is_part_of_a_model(folder):
     assert before != source_hash("models/mine.py:load", folder)
 
 
-def test_links_in_a_corpus_are_followed(folder, capsys):
+def test_links_in_a_corpus_are_followed(folder):
     (folder / "corpus/test").rename(folder / "elsewhere")
     (folder / "corpus/test").symlink_to(folder / "elsewhere")
     (folder / "elsewhere/above").symlink_to(folder)  # a circle
-    assert run(folder, "--only", "sets/typos") == 0
+    suite(folder, "--only", "sets/typos")
     cut_one(folder / "elsewhere/dialogues_001.json")
-    assert run(folder, "--only", "sets/typos") == 0
-    assert "1 step run, 0 unchanged" in capsys.readouterr().out
+    assert "1 step run, 0 unchanged" in suite(folder, "--only", "sets/typos").output
 
 
-def test_a_suite_in_the_folder_of_its_corpus_is_no_part_of_the_corpus(folder, capsys):
+def test_a_suite_in_the_folder_of_its_corpus_is_no_part_of_the_corpus(folder):
     for steps in (1, 0):
-        assert run(folder, "--only", "sets/typos", output="corpus/out") == 0
-        assert f"{steps} step{'s' * (not steps)} run, {1 - steps} unchanged" in capsys.readouterr().out
+        said = suite(folder, "--only", "sets/typos", output="corpus/out").output
+        assert f"{steps} step{'s' * (not steps)} run, {1 - steps} unchanged" in said
 
 
 def test_what_cannot_be_read_hides_no_other_file(tmp_path):
@@ -361,30 +356,29 @@ class Leaving(Keywords):
 """
 
 
-def leaving(folder, line, *flags):
+def leaving(folder, line, *flags, status=0):
     write(folder / "small.toml", '[[systems]]\nname = "ours"\nmodel = "tracker.py:Leaving"\n')
     write(folder / "tracker.py", LEAVING.format(line))
-    return run(folder, *flags)
+    return suite(folder, *flags, status=status)
 
 
 @pytest.mark.thorough
-def test_a_step_that_leaves_without_a_result_is_not_done(folder, capsys):
+def test_a_step_that_leaves_without_a_result_is_not_done(folder):
     for _ in range(2):
-        assert leaving(folder, "os._exit(0)") == 1
         told = "scores/ours/dst failed: the process was ended by code that it ran, with os._exit(0)"
-        assert told in capsys.readouterr().err
-    assert leaving(folder, "os.chdir('/')") == 0
+        assert told in leaving(folder, "os._exit(0)", status=1).errors
+    leaving(folder, "os.chdir('/')")
     assert (folder / "out/scores/ours/dst/run.json").is_file()
 
 
 @pytest.mark.thorough
 def test_what_a_model_forks_keeps_no_lock(folder):
     fork = "pid = os.fork(); pid or (os.setsid(), time.sleep(600)); open('pid', 'w').write(str(pid))"
-    assert leaving(folder, fork) == 0
+    leaving(folder, fork)
     child = int((folder / "pid").read_text())
     try:
         with ThreadPoolExecutor(1) as others:
-            assert others.submit(leaving, folder, "pass", "--quiet").result(60) == 0
+            assert others.submit(leaving, folder, "pass").result(60).status == 0
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -409,36 +403,35 @@ def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path, caplog):
     assert f"(process {os.getpid()}" in caplog.text
 
 
-def test_a_step_cannot_have_the_name_of_a_result(folder, made, capsys):
+def test_a_step_cannot_have_the_name_of_a_result(folder, made):
     files = {path.name for path in (made / "out").iterdir() if path.is_file()}
     assert files <= set(RESULTS)
     text = (folder / "small.toml").read_text("utf-8")
     for name in ("index.html", "run.json"):
         write(folder / "small.toml", f'[[steps]]\npipeline = "few_shot"\nname = "{name}"\n{text}')
         for flags in ([], ["--dry_run"]):
-            assert run(folder, *flags) == 2
-            assert f"steps[0].name: '{name}' is a file of the suite itself" in capsys.readouterr().err
+            told = suite(folder, *flags, status=2).errors
+            assert f"steps[0].name: '{name}' is a file of the suite itself" in told
     assert not (folder / "out").exists()
 
 
-def test_a_folder_of_other_files_is_refused(folder, capsys):
+def test_a_folder_of_other_files_is_refused(folder):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for output in (".", "corpus"):
         for flags in ([], ["--dry_run"]):
-            assert run(folder, *flags, output=output) == 2
-            assert "holds files that no suite has written: give a new folder" in capsys.readouterr().err
+            told = suite(folder, *flags, output=output, status=2).errors
+            assert "holds files that no suite has written: give a new folder" in told
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize(
     ("key", "value"), [("name", "../../evil"), ("version", "1"), ("nmae", "x"), ("parent", "x"), ("licence", "mine")]
 )
-def test_a_release_that_cannot_be_is_refused_before_anything_runs(key, value, folder, capsys):
+def test_a_release_that_cannot_be_is_refused_before_anything_runs(key, value, folder):
     release = {"name": "mine", "version": "1.0.0"} | {key: value}
     append_to(folder, "[release]\n" + "".join(f'{key} = "{value}"\n' for key, value in release.items()))
     for flags in ([], ["--dry_run"]):
-        assert run(folder, *flags) == 2
-        assert f"{folder / 'small.toml'}: release" in capsys.readouterr().err
+        assert f"{folder / 'small.toml'}: release" in suite(folder, *flags, status=2).errors
     assert not (folder / "out").exists()
 
 
@@ -452,14 +445,13 @@ def test_a_release_that_cannot_be_is_refused_before_anything_runs(key, value, fo
         (("mine",), '[[release.audits]]\npath = "nowhere"\n', "audits[0].path"),
     ],
 )
-def test_what_a_release_cannot_hold_is_refused_before_anything_runs(sets, release, place, folder, capsys):
+def test_what_a_release_cannot_hold_is_refused_before_anything_runs(sets, release, place, folder):
     text = '[[sets]]\nperturbation = "typos"\n' if not sets else ""
     text += "".join(f'[[sets]]\npath = "corpus"\nname = "{name}"\n' for name in sets)
     text += f'[release]\nname = "small"\nversion = "1.0.0"\n{release}'
     write(folder / "small.toml", f'[corpus]\nsgd = "corpus"\n{text}')
     for flags in ([], ["--dry_run"]):
-        assert run(folder, *flags) == 2
-        assert f"small.toml: release.{place}: " in capsys.readouterr().err
+        assert f"small.toml: release.{place}: " in suite(folder, *flags, status=2).errors
 
 
 def test_the_licence_of_a_release_lies_beside_the_suite(folder):
@@ -467,53 +459,49 @@ def test_the_licence_of_a_release_lies_beside_the_suite(folder):
     text += 'version = "1.0.0"\nlicence = "LicenseRef-mine"\nlicence_file = "mine.txt"\n'
     write(folder / "small.toml", text)
     write(folder / "mine.txt", "Do as you like.\n")
-    assert run(folder) == 0
+    suite(folder)
     assert "Do as you like." in (folder / "out/release/small/1.0.0/LICENSE").read_text("utf-8")
 
 
 @pytest.mark.thorough
-def test_a_failed_step_leaves_the_others_done(folder, capsys):
+def test_a_failed_step_leaves_the_others_done(folder):
     append_to(folder, '[[sets]]\nperturbation = "ood"\nrates = [0.9]\n')
     append_to(folder, '[[steps]]\npipeline = "few_shot"\nsgd = "@sets/ood/ood-90"\n')
-    assert run(folder) == 1
-    told = capsys.readouterr()
-    assert "sets/ood failed: " in told.err
-    assert "error: 1 step failed: sets/ood; not run, because it needs what failed: few_shot" in told.err
+    told = suite(folder, status=1).errors
+    assert "sets/ood failed: " in told
+    assert "error: 1 step failed: sets/ood; not run, because it needs what failed: few_shot" in told
     page = (folder / "out/index.html").read_text("utf-8")
     assert "What is missing" in page
     assert ".suite/logs/sets/ood.log" in page
     assert {"typos", "wordy"} <= {row["set"] for row in rows_of(folder / "out/table.csv")}
     text = (folder / "small.toml").read_text("utf-8")
     write(folder / "small.toml", text.replace("rates = [0.9]", "rates = [0.1]").replace("ood-90", "ood-10"))
-    assert run(folder, "--only", "scores/*", "comparison") == 0
+    suite(folder, "--only", "scores/*", "comparison")
     assert "ood-10" in {row["set"] for row in rows_of(folder / "out/table.csv")}
 
 
-def test_only_and_skip(folder, capsys):
-    assert run(folder, "--only", "sets/typos", "--dry_run") == 0
-    assert "1 step would run" in capsys.readouterr().out
-    assert run(folder, "--skip", "sets/wordy", "--dry_run") == 0
-    told = capsys.readouterr()
-    assert "sets/wordy" not in told.out
-    assert "left out: wordy: --skip names it" in told.err
+def test_only_and_skip(folder):
+    assert "1 step would run" in suite(folder, "--only", "sets/typos", "--dry_run").output
+    told = suite(folder, "--skip", "sets/wordy", "--dry_run")
+    assert "sets/wordy" not in told.output
+    assert "left out: wordy: --skip names it" in told.errors
     for flag in ("--only", "--skip"):
-        assert run(folder, flag, "sets/typoes") == 2
-        assert f"{flag}: unknown step 'sets/typoes': did you mean 'sets/typos'?" in capsys.readouterr().err
+        told = suite(folder, flag, "sets/typoes", status=2).errors
+        assert f"{flag}: unknown step 'sets/typoes': did you mean 'sets/typos'?" in told
     assert not (folder / "out").exists()
 
 
-def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(folder, capsys, monkeypatch):
+def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(folder, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))
-    assert run(folder, "--dry_run") == 0
-    told = capsys.readouterr()
-    assert {" ".join(line.split()) for line in told.out.splitlines()} == {
+    told = suite(folder, "--dry_run")
+    assert {" ".join(line.split()) for line in told.output.splitlines()} == {
         "sets/typos runs",
         "sets/wordy runs",
         "scores/keywords/dst runs after sets/typos, sets/wordy",
         "comparison runs after scores/keywords/dst",
         "4 steps would run, 0 unchanged",
     }
-    assert "will be written, and the disk has 0.0 GB left" in told.err
+    assert "will be written, and the disk has 0.0 GB left" in told.errors
     assert not (folder / "out").exists()
 
 
@@ -549,7 +537,7 @@ version = "1.0.0"
 """,
         encoding="utf-8",
     )
-    assert run(tmp_path, "--quiet") == 0
+    suite(tmp_path)
     rows = [row for row in rows_of(tmp_path / "out/table.csv") if row["group"] == "all"]
     values = {(row["system"], row["set"]): row["value"] for row in rows if row["metric"] == "joint_goal_accuracy"}
     assert float(values["theirs", "original"]) == 1.0

@@ -3,21 +3,19 @@
 import json
 import re
 
-import pyarrow.parquet as pq
-
-from parapet.pipelines.main import main
+from kit import rows_of, run, write
 
 
-def run(out, *flags):
-    return main(["unseen_entities", "--output", str(out), *flags])
+def replace(out, **flags):
+    return run("unseen_entities", output=out, **flags)
 
 
 def read(path):
     return json.loads(path.read_bytes())
 
 
-def rows_of(out, split="test"):
-    return [row for path in sorted((out / "replacements" / split).iterdir()) for row in pq.read_table(path).to_pylist()]
+def replaced(out, split="test"):
+    return [row for path in sorted((out / "replacements" / split).iterdir()) for row in rows_of(path)]
 
 
 def strings_of(value):
@@ -29,10 +27,8 @@ def strings_of(value):
 
 def plain_words(text):
     """Words as the plain reference has them: separated by blanks and dashes, with no mark but those inside numbers."""
-    rough = [
-        word.strip(".,:;!?()\"'’$&#")
-        for word in re.split(r"[\s–-]+(?!\d)|-(?=\D)", text.casefold().replace("'s", " s"))
-    ]
+    said = re.split(r"[\s–-]+(?!\d)|-(?=\D)", text.casefold().replace("'s", " s"))
+    rough = [word.strip(".,:;!?()\"'’$&#") for word in said]
     return [word.replace(",", "").replace("'", "") for word in rough if word]
 
 
@@ -61,7 +57,7 @@ def check(original, out, training, split):
                         assert text in values[frame["service"], span["slot"]]
                     assert [one["slot"] for one in was["slots"]] == [one["slot"] for one in frame["slots"]]
                     assert was.keys() == frame.keys()
-    for row in rows_of(out, split):
+    for row in replaced(out, split):
         for value in [*row["replacement"], row["canonical_replacement"]] if row["unseen"] else []:
             found = plain_words(value)
             least = min(2, len(found))
@@ -70,40 +66,35 @@ def check(original, out, training, split):
                     assert f" {' '.join(found[i:j])} " not in seen, value
 
 
-def test_a_gazetteer(tmp_path, capsys):
+def test_a_gazetteer(tmp_path):
     path = tmp_path / "towns.csv"
     towns = ["Quorndon", "Wexcombe", "Zelah", "Ystrad", "Xanten", "Vaduz"]
-    path.write_text("slot_or_kind,value\n" + "".join(f"city,{town}\n" for town in towns))
-    assert run(tmp_path / "out", "--values", str(path)) == 0
-    rows = rows_of(tmp_path / "out")
+    write(path, [{"slot_or_kind": "city", "value": town} for town in towns])
+    rows = replaced(replace(tmp_path / "out", values=path).folder)
     new = {row["canonical_replacement"] for row in rows if row["kind"] == "city"}
     assert new <= set(towns)
     assert {row["reason"] for row in rows if row["kind"] == "time"} == {"not_in_file"}
-    path.write_text("slot_or_kind,value\ncity,Quorndon\n")
-    capsys.readouterr()
-    assert run(tmp_path / "few", "--values", str(path)) == 1
-    told = capsys.readouterr().err
-    assert re.search(
-        r"towns\.csv: --values: too few values; .*: city: \d missing \(a dialogue needs \d, there are 1\)", told
-    )
+    write(path, "slot_or_kind,value\ncity,Quorndon\n")
+    told = replace(tmp_path / "few", values=path, status=1).errors
+    few = r"towns\.csv: --values: too few values; .*: city: \d missing \(a dialogue needs \d, there are 1\)"
+    assert re.search(few, told)
     assert not (tmp_path / "few" / "run.json").exists()
-    assert run(tmp_path / "few", "--values", str(path), "--max_bad", "100%", "--least_changed", "0") == 0
-    assert "warning: too few values, what finds none is kept: city: " in capsys.readouterr().err
-    assert "no_unseen_value" in {row["reason"] for row in rows_of(tmp_path / "few")}
+    told = replace(tmp_path / "few", values=path, max_bad="100%", least_changed="0").errors
+    assert "warning: too few values, what finds none is kept: city: " in told
+    assert "no_unseen_value" in {row["reason"] for row in replaced(tmp_path / "few")}
 
 
-def test_an_unchanged_set_fails(tmp_path, capsys):
-    path = tmp_path / "values.csv"
-    path.write_text("slot_or_kind,value\nairport,Quorndon Airfield\n")
-    assert run(tmp_path / "out", "--values", str(path)) == 1
-    assert "only 0 of 8 dialogues with open slots have changed" in capsys.readouterr().err
+def test_an_unchanged_set_fails(tmp_path):
+    path = write(tmp_path / "values.csv", "slot_or_kind,value\nairport,Quorndon Airfield\n")
+    told = replace(tmp_path / "out", values=path, status=1).errors
+    assert "only 0 of 8 dialogues with open slots have changed" in told
     assert not (tmp_path / "out" / "run.json").exists()
 
 
 def test_real_data(real_dialogues, tmp_path):
     """The real dialogues, checked by plain search."""
     root = real_dialogues
-    assert run(tmp_path / "out", "--sgd", str(root), "--split", "train,dev", "--quiet") == 0
+    replace(tmp_path / "out", sgd=root, split="train,dev")
     for split in ("train", "dev"):
         check(root, tmp_path / "out", root / "train", split)
     there = sum(len(read(path)) for path in root.glob("*/dialogues_*.json"))

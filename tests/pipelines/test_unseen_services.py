@@ -4,22 +4,16 @@ import json
 
 import kit
 import pytest
-from kit import write
+from kit import dialogues_of, run, write
 
 from parapet.pipelines.splits import run_named
 from parapet.schemas.layout import read_root
 from parapet.transforms.variants.table1 import names_seen
 
 
-def dialogues_of(folder):
-    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    out = tmp_path_factory.mktemp("made") / "out"
-    assert run_named("unseen_services", ["--output", str(out), "--test_seen", "--quiet"]) == 0
-    return out
+    return run("unseen_services", "--test_seen", output=tmp_path_factory.mktemp("made") / "out").folder
 
 
 def test_the_splits_as_given(made, sample):
@@ -28,7 +22,7 @@ def test_the_splits_as_given(made, sample):
     known = {one.service_name for one in splits["train"]}
     unseen = [one for one in splits["test"] if one.service_name not in known]
     assert given["test"]["unseen_services"] == sorted(one.service_name for one in unseen) != []
-    tests = dialogues_of(sample / "test")
+    tests = dialogues_of(sample / "test").values()
     kinds = [(bool({*one["services"]} & known), bool({*one["services"]} - known)) for one in tests]
     assert given["test"]["dialogues_by_services"] == {
         "seen": kinds.count((True, False)),
@@ -40,7 +34,7 @@ def test_the_splits_as_given(made, sample):
     assert given["train"]["unseen_services"] == []
 
 
-def test_one_schema_and_idle_frames(tmp_path, capsys):
+def test_one_schema_and_idle_frames(tmp_path):
     """As MultiWOZ 2.2 is: one schema for all splits, a frame for every service in every user turn."""
     names = ("hotel", "train", "taxi")
     area = {"description": "area", "is_categorical": False}
@@ -58,20 +52,19 @@ def test_one_schema_and_idle_frames(tmp_path, capsys):
     }
     for split, dialogues in of_splits.items():
         write(root / split / "dialogues_001.json", dialogues)
-    (root / "schema.json").write_text(json.dumps(services))
+    write(root / "schema.json", services)
     out = tmp_path / "out"
-    assert run_named("unseen_services", ["--sgd", str(root), "--output", str(out), "--quiet"]) == 1
-    assert "1 of 5 dialogues could not be used, over --max_bad 1%, so nothing was published" in capsys.readouterr().err
-    assert run_named("unseen_services", ["--sgd", str(root), "--output", str(out), "--max_bad", "100%"]) == 0
-    said = capsys.readouterr()
-    assert "train: train 1, test 1; 0% of slot names seen; left out 2" in said.out
-    assert "no dialogue to test on: hotel" in said.err
-    assert "no dialogue left to train on: hotel" in said.err
-    assert "left out: 1 of 5 dialogues (not_sgd 1); see " in said.err
-    (first,) = dialogues_of(out / "train" / "train")
+    said = run("unseen_services", sgd=root, output=out, status=1).errors
+    assert "1 of 5 dialogues could not be used, over --max_bad 1%, so nothing was published" in said
+    said = run("unseen_services", sgd=root, output=out, max_bad="100%")
+    assert "train: train 1, test 1; 0% of slot names seen; left out 2" in said.output
+    assert "no dialogue to test on: hotel" in said.errors
+    assert "no dialogue left to train on: hotel" in said.errors
+    assert "left out: 1 of 5 dialogues (not_sgd 1); see " in said.errors
+    (first,) = said.dialogues("train/train").values()
     assert [frame["service"] for frame in first["turns"][0]["frames"]] == ["hotel", "taxi"]
     assert [one.service_name for one in read_root(out / "train")[0].services] == ["hotel", "taxi"]
-    (tested,) = dialogues_of(out / "train" / "test")
+    (tested,) = said.dialogues("train/test").values()
     assert tested == of_splits["test"][0]  # as it is, keys of others too
     numbers = json.loads((out / "statistics.json").read_bytes())
     assert numbers["held_out"]["train"]["without_idle_frames"] == 1

@@ -2,7 +2,6 @@
 
 import csv
 import hashlib
-import io
 import json
 import shutil
 from collections import Counter
@@ -11,11 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from generation_toy import write_toy
-from kit import as_nobody, refused
+from kit import as_nobody, edit, files_of, refused, rows_of, run, write
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, invented, play
-from parapet.pipelines.main import main
 from parapet.schemas.dialogue import read_dialogues
 from parapet.transforms.crowd.hits.markup import html_of
 from parapet.transforms.crowd.mturk import collect as collected
@@ -23,28 +21,12 @@ from parapet.transforms.running.seeding import stable_hash
 
 HOSTILE = "</textarea><script>alert(1)</script> ${body} ]]> =HYPERLINK(1) <b>\u202e\U0001f600"
 NONE = ("--faithful", "0", "--unfaithful", "0", "--invalid", "0")
-FILES = {
-    "dead_letters.jsonl",
-    "details.json",
-    "metrics.json",
-    "report.html",
-    "responses.parquet",
-    "rows.parquet",
-    "run.json",
-    "shortfall.csv",
-}
-
-
-def parapet(*flags):
-    return main([*map(str, flags), "--quiet"])
-
-
-def tree(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+FILES = {"dead_letters.jsonl", "details.json", "metrics.json", "report.html",
+         "responses.parquet", "rows.parquet", "run.json", "shortfall.csv"}  # fmt: skip
 
 
 def manifest(hits):
-    return [json.loads(line) for line in (hits / "manifest.jsonl").read_text().splitlines()]
+    return rows_of(hits / "manifest.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -58,17 +40,14 @@ def world(tmp_path_factory):
             if turn.speaker == "SYSTEM":
                 utterance = (turn.utterance, turn.utterance, f"Bananas are yellow . {HOSTILE}")[len(lines) % 3]
                 lines.append({"dialogue_id": dialogue.dialogue_id, "turn": i, "utterance": utterance})
-    (folder / "predictions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    flags = ("--reference", corpus, "--predictions", folder / "predictions.jsonl", "--output", folder / "scores")
-    assert parapet("evaluate", "--task", "generation", *flags) == 0
-    assert hits(folder, folder / "hits") == 0
+    said = write(folder / "predictions.jsonl", lines)
+    run("evaluate", task="generation", reference=corpus, predictions=said, output=folder / "scores")
+    hits(folder, folder / "hits")
     return folder
 
 
-def hits(world, output, *flags):
-    scores = () if "--scores" in flags else ("--scores", world / "scores")
-    corpus = ("--dialogues", world / "corpus")
-    return parapet("hits", "--task", "ratings", *corpus, *scores, "--items", 8, "--output", output, *flags)
+def hits(world, output, scores="scores"):
+    run("hits", task="ratings", dialogues=world / "corpus", scores=world / scores, items=8, output=output)
 
 
 def truth(item):
@@ -97,11 +76,9 @@ def credentials(monkeypatch, tmp_path):
 
 def recorded(folder):
     """Makes ``run.json`` say what is there now."""
-    manifest = json.loads((folder / "run.json").read_text())
-    for path in manifest["files"]:
-        data = (folder / path).read_bytes()
-        manifest["files"][path] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    (folder / "run.json").write_text(json.dumps(manifest))
+    there = {path: (folder / path).read_bytes() for path in json.loads((folder / "run.json").read_text())["files"]}
+    facts = {path: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for path, data in there.items()}
+    edit(folder / "run.json", lambda manifest: manifest.update(files=facts))
 
 
 def test_pages_do_not_depend_on_the_verdicts(world, tmp_path):
@@ -117,8 +94,8 @@ def test_pages_do_not_depend_on_the_verdicts(world, tmp_path):
         table = table.set_column(table.column_names.index(name), name, changed)
     pq.write_table(table, path)
     recorded(tmp_path / "scores")
-    assert hits(world, tmp_path / "hits", "--scores", tmp_path / "scores") == 0
-    before, after = tree(world / "hits"), tree(tmp_path / "hits")
+    hits(world, tmp_path / "hits", tmp_path / "scores")
+    before, after = files_of(world / "hits"), files_of(tmp_path / "hits")
     assert before.pop("manifest.jsonl") != after.pop("manifest.jsonl")
     assert before.pop("run.json") != after.pop("run.json")
     assert before == after
@@ -129,8 +106,7 @@ def test_from_pages_to_judgements_and_pay(world, tmp_path):
     batch, judged = tmp_path / "batch", tmp_path / "judged"
     records = manifest(world / "hits")
     with LocalMTurk(tmp_path / "mturk.sqlite") as server:
-        publish = ("--batch", batch, "--hits", world / "hits", "--endpoint_url", server.url)
-        assert parapet("mturk", "publish", *publish) == 0
+        run("mturk", "publish", batch=batch, hits=world / "hits", endpoint_url=server.url)
         assert play(server.url, scripts(records, 2)).submitted == 2 * len(records)
         # The third is too fast on the first page, finds every check of the others faithful, and skips a question.
         fast, *others = scripts(records[:1], 3, seconds=5)[2:] + scripts(records[1:], 3)[2::3]
@@ -141,18 +117,17 @@ def test_from_pages_to_judgements_and_pay(world, tmp_path):
                  if item["stratum"] == "check"}
             )  # fmt: skip
         assert play(server.url, [fast, *others]).submitted == len(records)
-        assert parapet("mturk", "collect", "--batch", batch) == 0
-        evaluate = ("evaluate", "--task", "ratings", "--hits", world / "hits", "--output", judged)
-        assert parapet(*evaluate, "--responses", batch) == 0
-        assert parapet("mturk", "topup", "--batch", batch, "--shortfall", judged / "shortfall.csv") == 0
+        run("mturk", "collect", batch=batch)
+        run("evaluate", task="ratings", hits=world / "hits", responses=batch, output=judged)
+        run("mturk", "topup", batch=batch, shortfall=judged / "shortfall.csv")
         wanted = {hit["RequesterAnnotation"]: hit["MaxAssignments"] for hit in server.snapshot()["hits"].values()}
         # Of all pages but the second one worker does not count.
         assert wanted == {record["task_id"]: 3 if i == 1 else 5 for i, record in enumerate(records)}
-        assert parapet("mturk", "pay", "--batch", batch, "--audit", judged) == 0
+        run("mturk", "pay", batch=batch, audit=judged)
         states = Counter(each["AssignmentStatus"] for each in server.snapshot()["assignments"].values())
         assert states == {"Approved": 3 * len(records)}
-    assert set(tree(judged)) == FILES
-    responses = pq.read_table(judged / "responses.parquet").to_pylist()
+    assert set(files_of(judged)) == FILES
+    responses = rows_of(judged / "responses.parquet")
     assert Counter(row["reason"] for row in responses if row["disposition"] == "rejected") == {
         "too_fast": len(records[0]["fields"]),
         "failed_check": sum(len(record["fields"]) for record in records[2:]),
@@ -164,11 +139,9 @@ def test_from_pages_to_judgements_and_pay(world, tmp_path):
     assert details["groups"]["#ALL"]["majorities"] == details["groups"]["#ALL"]["utterances"]
     assert details["groups"]["#ALL"]["complete"] == len(records[1]["items"]) - 1
     assert 3 < metrics["#ALL"]["naturalness"] < 4
-    shortfall = list(csv.DictReader(io.StringIO((judged / "shortfall.csv").read_text())))
-    assert {row["service_name"] for row in shortfall} == {
-        record["task_id"].partition(":")[0] for record in (records[0], *records[2:])
-    }
-    assert not any(b"AWORKER" in data for data in tree(judged).values())
+    short = {row["service_name"] for row in rows_of(judged / "shortfall.csv")}
+    assert short == {record["task_id"].partition(":")[0] for record in (records[0], *records[2:])}
+    assert not any(b"AWORKER" in data for data in files_of(judged).values())
 
 
 @pytest.mark.usefixtures("credentials")
@@ -177,9 +150,8 @@ def test_workers_who_err_and_a_metric_that_does(world, tmp_path):
     records = manifest(world / "hits")
     noisy = scripts(records, 3, noise=0.2)
     path = batch_csv(tmp_path / "batch.csv", noisy, records)
-    flags = ("--hits", world / "hits", "--responses", path, path)
-    assert parapet("evaluate", "--task", "ratings", *flags, "--output", tmp_path / "out") == 0
-    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    judged = run("evaluate", task="ratings", hits=world / "hits", responses=[path, path], output=tmp_path / "out")
+    metrics = judged.json("metrics.json")
     votes = {}
     items = {}
     for script in noisy:
@@ -197,22 +169,19 @@ def test_workers_who_err_and_a_metric_that_does(world, tmp_path):
     for name, strata in (("#VALIDATED", {"faithful", "unfaithful"}), ("#INVALID", {"invalid"})):
         agree = [(sum(votes[at]) > 1) == item["faithful"] for at, item in items.items() if item["stratum"] in strata]
         assert metrics.get(name, {}).get("agreement") == (pytest.approx(sum(agree) / len(agree)) if agree else None)
-    rows = pq.read_table(tmp_path / "out" / "rows.parquet").to_pylist()
-    assert {(row["dialogue_id"], row["turn"]): row["votes"] for row in rows} == {
-        at: f"{sum(of)}/{3 - sum(of)}" for at, of in votes.items()
-    }
-    page = (tmp_path / "out" / "report.html").read_text()
+    found = {(row["dialogue_id"], row["turn"]): row["votes"] for row in judged.rows("rows.parquet")}
+    assert found == {at: f"{sum(of)}/{3 - sum(of)}" for at, of in votes.items()}
+    page = judged.text("report.html")
     assert "Bananas" in page
     assert "<script>alert" not in page
-    assert parapet("compare", "--systems", f"ours={tmp_path / 'out'}", "--output", tmp_path / "compared") == 0
-    assert f"{100 * metrics['#ALL']['human_faithful']:.1f}" in (tmp_path / "compared" / "table.md").read_text()
+    compared = run("compare", systems=f"ours={tmp_path / 'out'}", output=tmp_path / "compared")
+    assert f"{100 * metrics['#ALL']['human_faithful']:.1f}" in compared.text("table.md")
 
 
 def batch_csv(path, played, records, **changed):
     """The batch results of the requester site, with a column for every field of the batch."""
-    fields = sorted(
-        {field for record in records for field in record["fields"]} | {f for s in played for f in s.answers}
-    )
+    asked = {field for record in records for field in record["fields"]}
+    fields = sorted(asked | {field for script in played for field in script.answers})
     of = {record["task_id"]: " ".join(record["fields"]) for record in records}
     with path.open("w", newline="") as handle:
         writer = csv.writer(handle)
@@ -237,31 +206,30 @@ def test_hostile_and_foreign_answers_are_left_out_with_reasons(world, tmp_path):
     path = batch_csv(tmp_path / "batch.csv", [*good, bad, *same, *again], records)
     foreign = batch_csv(tmp_path / "foreign.csv", scripts(records[:1], 1), records, task_id="001-00000000:ratings")
     foreign.write_text(foreign.read_text().replace("3ASSIGNMENT", "3OTHER"))
-    flags = ("--hits", world / "hits", "--output", tmp_path / "out", "--responses", path, foreign)
-    assert parapet("evaluate", "--task", "ratings", *flags) == 0
-    rows = pq.read_table(tmp_path / "out" / "responses.parquet").to_pylist()
+    asked = {"task": "ratings", "hits": world / "hits", "output": tmp_path / "out"}
+    judged = run("evaluate", **asked, responses=[path, foreign])
+    rows = judged.rows("responses.parquet")
     n = len(records[0]["fields"])
     assert Counter(row["reason"] for row in rows if row["disposition"] == "rejected") == {
         "unknown_value": len(records[1]["fields"]),
         "same_rating": sum(len(record["fields"]) for record in records[2:4]),
     }
     assert Counter(row["reason"] for row in rows)["repeated"] == n - 2  # the check's two questions count for nobody
-    dead = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
-    assert Counter(letter["reason"].partition(":")[0] for letter in dead) == {"unknown_page": 1, "unknown_field": 2}
+    reasons = Counter(letter["reason"].partition(":")[0] for letter in judged.dead_letters)
+    assert reasons == {"unknown_page": 1, "unknown_field": 2}
     given = sum(len(script.answers) for script in [*good, bad, *same, *again])
     assert len(rows) + 2 == given  # nothing is lost
     shutil.rmtree(tmp_path / "out")
-    assert parapet("evaluate", "--task", "ratings", *flags[:4], "--responses", foreign) == 1
+    run("evaluate", **asked, responses=foreign, status=1)
     assert not (tmp_path / "out" / "run.json").exists()
 
 
 def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials):
     with LocalMTurk(tmp_path / "mturk.sqlite") as server:
-        publish = ("--batch", tmp_path / "batch", "--hits", world / "hits", "--endpoint_url", server.url)
-        assert parapet("mturk", "publish", *publish) == 0
+        run("mturk", "publish", batch=tmp_path / "batch", hits=world / "hits", endpoint_url=server.url)
         records = manifest(world / "hits")
         assert play(server.url, invented(server.url, 0, 5)).submitted == 3 * len(records)
-        assert parapet("mturk", "collect", "--batch", tmp_path / "batch") == 0
+        run("mturk", "collect", batch=tmp_path / "batch")
     answers = "".join(line["Answer"] for line in collected.load(tmp_path / "batch"))
     assert answers.count("<FreeText>") == 3 * sum(len(record["fields"]) for record in records)
     assert "<FreeText>yes</FreeText>" in answers
@@ -292,10 +260,10 @@ def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials)
 )
 def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(world)
-    run = json.loads((world / "scores" / "run.json").read_text())
-    for name, options in {"unvalidated": {**run["options"], "validation": False}, "no_options": [1]}.items():
+    options = json.loads((world / "scores" / "run.json").read_text())["options"]
+    for name, other in {"unvalidated": {**options, "validation": False}, "no_options": [1]}.items():
         shutil.copytree(world / "scores", world / name, dirs_exist_ok=True)
-        (world / name / "run.json").write_text(json.dumps({**run, "options": options}))
+        edit(world / name / "run.json", lambda manifest, other=other: manifest.update(options=other))
     shutil.copytree(world / "scores", world / "odd_rows", dirs_exist_ok=True)
     rows = pq.read_table(world / "scores" / "rows.parquet")
     odd = rows.set_column(rows.column_names.index("turn"), "turn", pa.array(["first"] * len(rows)))
@@ -319,21 +287,22 @@ def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, flags
 def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatch, task, flags, flag):
     monkeypatch.chdir(world)
     out = shutil.copytree(world / "corpus", tmp_path / "out")
-    before = tree(out)
+    before = files_of(out)
     flags = [str(out) if one == "OUT" else one for one in flags]
     assert f"the same folder as --{flag}" in refused("hits", *flags, task=task, output=out)
-    assert tree(out) == before
+    assert files_of(out) == before
+
+
+def refused_hits(folder):
+    batch = write(folder / "batch.csv", "AssignmentId,WorkerId,Answer.faithful_0\n")
+    return refused("evaluate", task="ratings", hits=folder / "hits", responses=batch, output=folder / "out")
 
 
 @pytest.mark.parametrize("fields", [[], ["faithful_0"], ["faithful_0"] * 5, ["natural_0"] * 4])
 def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path, fields):
-    (tmp_path / "hits").mkdir()
     record = manifest(world / "hits")[0]
-    changed = {**record, "items": record["items"][:2], "fields": fields}
-    (tmp_path / "hits" / "manifest.jsonl").write_text(json.dumps(changed) + "\n")
-    (tmp_path / "batch.csv").write_text("AssignmentId,WorkerId,Answer.faithful_0\n")
-    flags = ["--hits", str(tmp_path / "hits"), "--responses", str(tmp_path / "batch.csv")]
-    told = refused("evaluate", *flags, task="ratings", output=tmp_path / "out")
+    write(tmp_path / "hits" / "manifest.jsonl", [{**record, "items": record["items"][:2], "fields": fields}])
+    told = refused_hits(tmp_path)
     assert "manifest.jsonl: row 1: not a manifest of 'parapet hits': fields and items" in told
 
 
@@ -347,11 +316,9 @@ def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path
 )
 def test_hits_that_are_none_end_with_status_2(tmp_path, files, message):
     (tmp_path / "hits").mkdir()
-    (tmp_path / "batch.csv").write_text("AssignmentId,WorkerId,Answer.faithful_0\n")
     for name, content in files.items():
-        (tmp_path / "hits" / name).write_text(content)
-    flags = ["--hits", str(tmp_path / "hits"), "--responses", str(tmp_path / "batch.csv")]
-    assert message in refused("evaluate", *flags, task="ratings", output=tmp_path / "out")
+        write(tmp_path / "hits" / name, content)
+    assert message in refused_hits(tmp_path)
 
 
 def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world):

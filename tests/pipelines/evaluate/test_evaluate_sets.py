@@ -4,12 +4,9 @@ import json
 import shutil
 
 import kit
-import pyarrow.parquet as pq
 import pytest
-from kit import write
+from kit import dialogues_of, refused, rows_of, run, write
 
-from parapet.pipelines.evaluate import run as run_evaluate
-from parapet.pipelines.perturb import run as run_perturb
 from parapet.schemas.layout import sample_root
 
 SETS = ("original", "typos", "ood-20")
@@ -20,9 +17,9 @@ N_SYSTEM = {"original": 49, "typos": 49, "ood-20": 59}  # turns; ten are injecte
 def roots(tmp_path_factory):
     """The sets, as the commands write them."""
     folder = tmp_path_factory.mktemp("sets")
-    assert run_perturb(["typos", "--quiet", "--output", str(folder / "varied")]) == 0
-    assert run_perturb(["ood", "--rates", "0.2", "--quiet", "--output", str(folder / "foreign")]) == 0
-    return {"original": sample_root(), "typos": folder / "varied" / "typos", "ood-20": folder / "foreign" / "ood-20"}
+    typos = run("perturb", "typos", output=folder / "varied").folder / "typos"
+    foreign = run("perturb", "ood", rates=0.2, output=folder / "foreign").folder / "ood-20"
+    return {"original": sample_root(), "typos": typos, "ood-20": foreign}
 
 
 def named(roots):
@@ -31,41 +28,31 @@ def named(roots):
 
 def turns_of(root, speaker):
     """(dialogue id, position, turn) of the test dialogues."""
-    return [
-        (dialogue["dialogue_id"], position, turn)
-        for path in sorted((root / "test").glob("dialogues_*.json"))
-        for dialogue in json.loads(path.read_bytes())
-        for position, turn in enumerate(dialogue["turns"])
-        if turn["speaker"] == speaker
-    ]
+    found = dialogues_of(root / "test")
+    turns = [(name, position, turn) for name in found for position, turn in enumerate(found[name]["turns"])]
+    return [one for one in turns if one[2]["speaker"] == speaker]
 
 
 def evaluate(task, out, *flags):
     """``metrics.json`` of a run."""
-    assert run_evaluate(["--task", task, "--quiet", "--output", str(out), *map(str, flags)]) == 0
-    return json.loads((out / "metrics.json").read_bytes())
+    return run("evaluate", *flags, task=task, output=out).json("metrics.json")
 
 
 @pytest.fixture
-def fails(capfd, tmp_path):
+def fails(tmp_path):
     """Runs what must fail before anything is written; gives its one line."""
 
-    def run(task, *flags):
-        assert run_evaluate(["--task", task, "--output", str(tmp_path / "no"), *map(str, flags)]) == 2
+    def told(task, *flags):
+        message = refused("evaluate", *flags, task=task, output=tmp_path / "no")
         assert not (tmp_path / "no").exists()
-        message = capfd.readouterr().err
         assert message.count("\n") == 1, message
         return message
 
-    return run
-
-
-def rows_of(out):
-    return pq.read_table(out / "rows.parquet").to_pylist()
+    return told
 
 
 def sets_of(out):
-    return {row["set"] for row in rows_of(out)}
+    return {row["set"] for row in rows_of(out / "rows.parquet")}
 
 
 def responses(root, silent=""):
@@ -93,7 +80,7 @@ def test_responses(roots, tmp_path):
     assert metrics["original"]["combined"] == pytest.approx(200)
     assert metrics["typos"]["combined"] == pytest.approx(87.5 + metrics["typos"]["bleu"])
     assert metrics["typos"]["bleu"] < metrics["#ALL"]["bleu"] < 100
-    rows = rows_of(tmp_path / "out")
+    rows = rows_of(tmp_path / "out" / "rows.parquet")
     assert [(row["set"], row["success"]) for row in rows if row["success"] != 1] == [("typos", 0.0)]
     assert len(rows) == 24
     details = json.loads((tmp_path / "out" / "details.json").read_bytes())
@@ -106,10 +93,9 @@ def test_responses(roots, tmp_path):
 def test_variants_are_scored_as_the_original(roots, tmp_path):
     """Whatever the schema is called: a release has its variants with it."""
     release = tmp_path / "release"
-    (release / "sgd" / "v1").mkdir(parents=True)
-    (release / "MANIFEST.json").write_text("{}")
+    write(release / "MANIFEST.json", {})
+    write(release / "sgd" / "v1" / "schema.json", (roots["original"] / "test" / "schema.json").read_bytes())
     (release / "sgd" / "original").symlink_to(roots["original"])
-    (release / "sgd" / "v1" / "schema.json").write_bytes((roots["original"] / "test" / "schema.json").read_bytes())
     for name, root in (("original", roots["original"]), ("v1", roots["original"])):
         write(tmp_path / "said" / f"{name}.jsonl", responses(root))
     metrics = evaluate("response", tmp_path / "out", "--reference", release, "--predictions", tmp_path / "said")
@@ -121,30 +107,26 @@ def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
     write(tmp_path / "said" / "original" / "test" / "r.jsonl", responses(roots["original"]))
     said = ["--predictions", tmp_path / "said"]
     typos = f"typos={roots['typos']}"
-    assert f"no predictions of typos: expected .jsonl files in {tmp_path}/said/typos/test" in fails(
-        "response", *said, "--sets", typos
-    )
+    message = fails("response", *said, "--sets", typos)
+    assert f"no predictions of typos: expected .jsonl files in {tmp_path}/said/typos/test" in message
     assert "'typos' appears twice" in fails("response", *said, "--sets", typos, typos)
-    assert "there is a set of the name 'original' already" in fails(
-        "response", *said, "--sets", f"original={roots['typos']}"
-    )
-    assert f"{tmp_path}/none: --sets: there is no such file or folder" in fails(
-        "response", *said, "--sets", f"typos={tmp_path}/none"
-    )
+    message = fails("response", *said, "--sets", f"original={roots['typos']}")
+    assert "there is a set of the name 'original' already" in message
+    message = fails("response", *said, "--sets", f"typos={tmp_path}/none")
+    assert f"{tmp_path}/none: --sets: there is no such file or folder" in message
     assert "expected NAME=ROOT" in fails("response", *said, "--sets", f"#typos={roots['typos']}")
     other = write(tmp_path / "said.jsonl", [{**row, "set": "heard"} for row in responses(roots["original"])])
     assert "line 1: there is no set 'heard', only original" in fails("response", "--predictions", other)
-    assert "line 1: has no 'set', and there are several: original, typos" in fails(
-        "response", "--sets", typos, "--predictions", write(tmp_path / "bare.jsonl", responses(roots["original"]))
-    )
+    bare = write(tmp_path / "bare.jsonl", responses(roots["original"]))
+    message = fails("response", "--sets", typos, "--predictions", bare)
+    assert "line 1: has no 'set', and there are several: original, typos" in message
     fewer = tmp_path / "said" / "typos" / "r.jsonl"
     write(fewer, responses(roots["typos"])[1:])
     assert "there is no prediction for dialogue" in (message := fails("response", *said, "--sets", typos))
     assert "turn 1 of typos\n" in message
     write(fewer, [{**row, "set": "original"} for row in responses(roots["typos"])])
-    assert f"{fewer}: line 1: is of set 'original', in the files of 'typos'" in fails(
-        "response", *said, "--sets", typos
-    )
+    message = fails("response", *said, "--sets", typos)
+    assert f"{fewer}: line 1: is of set 'original', in the files of 'typos'" in message
 
 
 def intents(root):
@@ -175,7 +157,7 @@ def test_intents_of_turns_with_several_frames(tmp_path, fails):
     of_frames = [row(0, "Find"), row(1, "Book", service="A_1"), row(1, "Book", service="B_1")]
     said = write(tmp_path / "frames.jsonl", of_frames)
     assert evaluate("intent", tmp_path / "two", *corpus, "--predictions", said)["#ALL"]["accuracy"] == 2 / 3
-    services_of = [row["service"] for row in rows_of(tmp_path / "two")]
+    services_of = [row["service"] for row in rows_of(tmp_path / "two" / "rows.parquet")]
     assert services_of == ["A_1", "A_1", "B_1"]
     for rows, reason in (
         (of_frames[:2], "there is no prediction for '1', turn 1, of service 'B_1'"),
@@ -192,9 +174,8 @@ def test_intents_under_the_names_of_a_variant(tmp_path):
     """Predictions have the variant's names or the original's."""
     sample = sample_root()
     variant = tmp_path / "variants" / "v1" / "test"
-    variant.mkdir(parents=True)
     for path in (sample / "test").glob("*.json"):
-        (variant / path.name).write_bytes(path.read_bytes().replace(b"BookRepair", b"ReserveMending"))
+        write(variant / path.name, path.read_bytes().replace(b"BookRepair", b"ReserveMending"))
     labels = {place: list(of.values())[-1] for place, of in intents(sample).items()}
     assert "BookRepair" in labels.values()
     for name, put in (("original", "BookRepair"), ("v1", "ReserveMending")):
@@ -224,8 +205,8 @@ def test_intents_of_sets_as_lines(tmp_path, fails):
 
 
 def is_foreign(root):
-    table = pq.read_table(root / "turns" / "test" / "dialogues_001.parquet").to_pylist()
-    return {(row["dialogue_id"], row["turn"]) for row in table if row["label"] == "ood"}
+    rows = rows_of(root / "turns" / "test" / "dialogues_001.parquet")
+    return {(row["dialogue_id"], row["turn"]) for row in rows if row["label"] == "ood"}
 
 
 def verdicts(root, found):
@@ -304,8 +285,7 @@ def write_variant(folder):
         service["service_name"] += "1"
         for slot in service["slots"]:
             slot["description"] = f"{slot['description']} please"
-    (folder / "v1" / "test").mkdir(parents=True)
-    (folder / "v1" / "test" / "schema.json").write_text(json.dumps(schema))
+    write(folder / "v1" / "test" / "schema.json", schema)
     return folder
 
 
@@ -323,7 +303,7 @@ def test_utterances(roots, tmp_path, fails):
     assert 1 > metrics["original"]["sgsacc"] > metrics["v1"]["sgsacc"] > 0.5
     of_sets = [metrics[name]["sgsacc"] for name in n_wrong]
     assert metrics["#MEAN"]["sgsacc"] == pytest.approx(sum(of_sets) / 4)
-    rows = rows_of(tmp_path / "out")
+    rows = rows_of(tmp_path / "out" / "rows.parquet")
     for group in (*n_wrong, "#ALL"):  # the mean of the rows of a set is its metric
         for metric in ("sgsacc", "slot_error_rate", "sgsacc_acts"):
             values = [row[metric] for row in rows if group in (row["set"], "#ALL") and row[metric] is not None]
@@ -334,13 +314,10 @@ def test_utterances(roots, tmp_path, fails):
     assert {name: of["turns"] for name, of in details["sets"].items()} == {**N_SYSTEM, "v1": 49}
     assert list(details["tampered_references"]) == ["ood-20", "original", "typos", "v1"]
     # Without predictions for it, a variant has its words tested, and is no set.
-    (tmp_path / "said" / "v1" / "test" / "utterances.jsonl").unlink()
-    (tmp_path / "said" / "v1" / "test").rmdir()
-    (tmp_path / "said" / "v1").rmdir()
+    shutil.rmtree(tmp_path / "said" / "v1")
     plain = evaluate("generation", tmp_path / "plain", "--variants", variants, "--predictions", tmp_path / "said")
-    assert {name: of for name, of in plain.items() if name[:6] not in ("#SEEN_", "#UNSEE")} == {
-        "#ALL": metrics["original"]
-    }
+    whole = {name: of for name, of in plain.items() if name[:6] not in ("#SEEN_", "#UNSEE")}
+    assert whole == {"#ALL": metrics["original"]}
     words = json.loads((tmp_path / "plain" / "details.json").read_bytes())["tampered_references"]
     assert words == {name: details["tampered_references"][name] for name in ("original", "v1")}
     own = evaluate("generation", tmp_path / "own", *named(roots), "--predictions", "reference")
@@ -348,9 +325,8 @@ def test_utterances(roots, tmp_path, fails):
     bad = tmp_path / "said" / "typos" / "test" / "utterances.jsonl"
     write(bad, utterances(roots["typos"], 0)[1:])
     assert "turn 1 of typos\n" in fails("generation", *named(roots), "--predictions", tmp_path / "said")
-    assert f"no predictions of heard: expected .json or .jsonl files in {tmp_path}/said/heard/test" in fails(
-        "generation", "--sets", f"heard={roots['typos']}", "--predictions", tmp_path / "said"
-    )
+    message = fails("generation", "--sets", f"heard={roots['typos']}", "--predictions", tmp_path / "said")
+    assert f"no predictions of heard: expected .json or .jsonl files in {tmp_path}/said/heard/test" in message
 
 
 def test_answers_task_by_task(tmp_path, fails):
@@ -359,8 +335,7 @@ def test_answers_task_by_task(tmp_path, fails):
     babi = tmp_path / "babi"
     for place, text in (("task1-tst.txt", "a"), ("task2-tst.txt", "b"), ("oov/task1-tst-OOV.txt", "a"),
                         ("oov/task2-tst-OOV.txt", "b"), ("oov/kb.txt", "b"), ("other/typed.txt", "b")):  # fmt: skip
-        (babi / place).parent.mkdir(parents=True, exist_ok=True)
-        (babi / place).write_text(turns[text])
+        write(babi / place, turns[text])
     said = {
         "original/task1-tst": ["hello", "hello"], "original/task2-tst": ["hello", "bye"],
         "OOV/task1-tst-OOV": ["hello", "api_call x rome y z"], "OOV/task2-tst-OOV": ["no", "no"],
@@ -378,7 +353,7 @@ def test_answers_task_by_task(tmp_path, fails):
         "original": (3 / 4, 2 / 3, 0.0), "OOV": (2 / 4, 1 / 3, 1.0), "typos": (1 / 2, 1 / 2, None),
         "#ALL": (6 / 10, 4 / 8, 0.5), "#MEAN": (pytest.approx(7 / 12), pytest.approx(0.5), None),
     }  # fmt: skip
-    rows = rows_of(tmp_path / "out")
+    rows = rows_of(tmp_path / "out" / "rows.parquet")
     assert {(row["set"], row["dialogue_id"]) for row in rows if row["set"] != "original"} == {
         ("OOV", "task1-tst-OOV/0"), ("OOV", "task2-tst-OOV/0"), ("OOV", "task2-tst-OOV/1"),
         ("typos", "typed/0"), ("typos", "typed/1"),
@@ -393,11 +368,9 @@ def test_answers_task_by_task(tmp_path, fails):
     assert only["OOV"] == metrics["OOV"]
     assert set(only) == {"#ALL", "#MEAN", "OOV", "typos"}
     (tmp_path / "empty").mkdir()
+    heard = ["--sets", f"heard={babi / 'oov'}"]
     for flags, reason in (
-        (
-            [*plain, "--sets", f"heard={babi / 'oov'}"],
-            f"{tmp_path}/said/heard: no answers here: expected task1-tst-OOV",
-        ),
+        ([*plain, *heard], f"{tmp_path}/said/heard: no answers here: expected task1-tst-OOV"),
         ([*plain, "--sets", f"original={babi / 'oov'}"], "there is a set of the name 'original' already"),
         ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "there are no test files here: expected .txt"),
         ([*plain, "--sets", f"x={tmp_path / 'none'}"], "there is no such file or folder"),
@@ -412,11 +385,8 @@ def test_files_of_a_split_that_share_an_id_are_refused(task, fails, tmp_path):
     corpus = tmp_path / "corpus"
     shutil.copytree(sample_root(), corpus)
     (corpus / "test" / "dialogues_999.json").write_bytes((corpus / "test" / "dialogues_001.json").read_bytes())
-    flags = (
-        ["--sets", f"typos={sample_root()}"]
-        if task == "validity"
-        else ["--predictions", write(tmp_path / "no.jsonl", [])]
-    )
+    predictions = ["--predictions", write(tmp_path / "no.jsonl", [])]
+    flags = ["--sets", f"typos={sample_root()}"] if task == "validity" else predictions
     message = fails(task, "--reference", corpus, *flags)
     first = corpus / "test" / "dialogues_001.json"
     assert f"dialogues_999.json: [0]: dialogue '1_00000' is in {first}, too: give each its own id" in message

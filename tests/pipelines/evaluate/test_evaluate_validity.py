@@ -4,16 +4,27 @@ import copy
 import json
 
 import kit
-import pyarrow.parquet as pq
 import pytest
-from kit import act, as_nobody, dialogue, files_of, frame, intent, refused, service, slot, span, state, turn
+from kit import (
+    act,
+    as_nobody,
+    dialogue,
+    files_of,
+    frame,
+    intent,
+    refused,
+    rows_of,
+    run,
+    service,
+    slot,
+    span,
+    state,
+    turn,
+)
 
 from parapet.evaluation.models.classifier import ACTS, load, read_turns
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, play
-from parapet.pipelines.evaluate import run as run_evaluate
-from parapet.pipelines.main import main
-from parapet.pipelines.train import run as train
 
 HOSTILE = "</textarea><script>alert(1)</script> =HYPERLINK(1) | `x` \u202e\U0001f600"
 SCHEMA = [
@@ -86,12 +97,11 @@ def corpus(tmp_path_factory):
 
 def evaluate(out, *flags):
     """``metrics.json`` of a run."""
-    assert run_evaluate(["--task", "validity", "--quiet", "--output", str(out), *map(str, flags)]) == 0
-    return json.loads((out / "metrics.json").read_bytes())
+    return run("evaluate", *flags, task="validity", output=out).json("metrics.json")
 
 
 def sets(corpus, *names):
-    return ["--reference", str(corpus / "original"), "--sets", *(f"{name}={corpus / name}" for name in names)]
+    return ["--reference", corpus / "original", "--sets", *(f"{name}={corpus / name}" for name in names)]
 
 
 def test_values_states_and_how_much_has_changed(corpus, tmp_path):
@@ -107,7 +117,7 @@ def test_values_states_and_how_much_has_changed(corpus, tmp_path):
     group = details["groups"]["lossy"]
     assert (group["values"], group["values_found"]) == (4, 1)
     assert group["lost_by_slot"] == {"city": 2, "party": 1}
-    rows = pq.read_table(tmp_path / "out" / "rows.parquet").to_pylist()
+    rows = rows_of(tmp_path / "out" / "rows.parquet")
     assert len(rows) == 12
     for name in ("heard", "lossy", "renamed"):
         for metric, value in metrics[name].items():
@@ -133,13 +143,12 @@ def test_what_a_classifier_predicts_of_both_texts(corpus, tmp_path):
         "Thanks a lot.": "THANK_YOU",
         "Food in Oslo, please.": "INFORM",
     }
-    learn = ["classifier", "--task", "acts", "--train", root, "--split", "test", "--dev", root, "--dev_split", "test"]
-    small = ["--buckets", "512", "--size", "8", "--batch_size", "2", "--epochs", "60", "--quiet"]
-    assert train([*learn, *small, "--output", str(tmp_path / "model")]) == 0
-    flags = ["--classifier", str(tmp_path / "model")]
-    swapped = write(
-        tmp_path / "swapped", said("Thanks a lot!", "At 5:30 pm for 2 people.", "Food, please.", "Food in Oslo.")
-    )
+    learn = {"task": "acts", "train": root, "split": "test", "dev": root, "dev_split": "test"}
+    small = {"buckets": 512, "size": 8, "batch_size": 2, "epochs": 60}
+    run("train", "classifier", **learn, **small, output=tmp_path / "model")
+    flags = ["--classifier", tmp_path / "model"]
+    other = said("Thanks a lot!", "At 5:30 pm for 2 people.", "Food, please.", "Food in Oslo.")
+    swapped = write(tmp_path / "swapped", other)
     metrics = evaluate(tmp_path / "out", *sets(corpus, "heard"), f"swapped={swapped}", *flags)
     assert metrics["swapped"]["same_label"] == metrics["swapped"]["accuracy"] == pytest.approx(1 / 3)
     assert metrics["swapped"]["accuracy_original"] == 1
@@ -154,16 +163,15 @@ def test_what_a_classifier_predicts_of_both_texts(corpus, tmp_path):
     assert "Turns of swapped with another prediction" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_what_cannot_be_compared(corpus, tmp_path, capfd):
+def test_what_cannot_be_compared(corpus, tmp_path):
     def changed(change):
         found = copy.deepcopy(dialogues())
         change(found)
         return write(tmp_path / "changed", found)
 
     def fails(*flags):
-        assert run_evaluate(["--task", "validity", "--output", str(tmp_path / "no"), *map(str, flags)]) == 2
+        message = refused("evaluate", *flags, task="validity", output=tmp_path / "no")
         assert not (tmp_path / "no").exists()
-        message = capfd.readouterr().err
         assert message.count("\n") == 1
         return message
 
@@ -176,22 +184,12 @@ def test_what_cannot_be_compared(corpus, tmp_path, capfd):
     assert "dialogue '1_00000' appears twice" in fails(*reference, f"a={root}")
     assert "no model is here" in fails(*reference, f"a={corpus / 'heard'}", "--classifier", tmp_path)
     root = changed(lambda found: found.pop())
-    flags = ["--task", "validity", "--output", str(tmp_path / "out"), *map(str, reference), f"a={root}"]
-    assert run_evaluate(flags) == 0
-    assert "a: lacks 1 dialogue of the reference" in capfd.readouterr().err
+    compared = run("evaluate", *reference, f"a={root}", task="validity", output=tmp_path / "out")
+    assert "a: lacks 1 dialogue of the reference" in compared.errors
 
 
 NAMES = ("heard", "lossy")
 TRUE_TO_THE_ORIGINAL = {("heard", "1_00000", 0), ("heard", "1_00000", 2), ("lossy", "1_00000", 0)}
-
-
-def hits(corpus, out, *flags):
-    reference = ["--dialogues", corpus / "original", "--sets", *(f"{name}={corpus / name}" for name in NAMES)]
-    return main([*map(str, ("hits", "--task", "validity", *reference, "--output", out, *flags)), "--quiet"])
-
-
-def manifest(folder):
-    return [json.loads(line) for line in (folder / "manifest.jsonl").read_text().splitlines()]
 
 
 def items_by_field(record):
@@ -217,30 +215,28 @@ def scripts(records):
     return found
 
 
-def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, capfd):
+def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch):
     as_nobody(monkeypatch, tmp_path)
     pairs, batch = tmp_path / "pairs", tmp_path / "batch"
-    assert hits(corpus, pairs, "--items", 1) == 0
-    records = manifest(pairs)
+    named = [f"{name}={corpus / name}" for name in NAMES]
+    made = run("hits", task="validity", dialogues=corpus / "original", sets=named, items=1, output=pairs)
+    records = made.rows("manifest.jsonl")
     [bad, *_] = (i for i, record in enumerate(records) if len(record["pairs"]) > 1)
-    asked = [*sets(corpus, *NAMES), "--hits", str(pairs), "--responses", str(batch)]
+    asked = [*sets(corpus, *NAMES), "--hits", pairs, "--responses", batch]
     with LocalMTurk(tmp_path / "mturk.sqlite") as server:
-        publish = ["--batch", str(batch), "--hits", str(pairs), "--endpoint_url", server.url]
-        assert main(["mturk", "publish", *publish, "--quiet"]) == 0
+        run("mturk", "publish", batch=batch, hits=pairs, endpoint_url=server.url)
         played = scripts(records)
         # On one page the third worker says of the check that it is the same: no answer of the page counts.
         checks = [field for field, item in items_by_field(records[bad]).items() if item["stratum"] == "check"]
         played[3 * bad + 2].answers.update({field: "yes" for field in checks if field.startswith("same")})
         assert play(server.url, played).submitted == len(played)
-        assert main(["mturk", "collect", "--batch", str(batch), "--quiet"]) == 0
+        run("mturk", "collect", batch=batch)
         metrics = evaluate(tmp_path / "judged", *asked)
-        topup = ["--batch", str(batch), "--shortfall", str(tmp_path / "judged" / "shortfall.csv")]
-        assert main(["mturk", "topup", *topup, "--quiet"]) == 0
+        run("mturk", "topup", batch=batch, shortfall=tmp_path / "judged" / "shortfall.csv")
         wanted = {hit["RequesterAnnotation"]: hit["MaxAssignments"] for hit in server.snapshot()["hits"].values()}
         assert wanted == {record["task_id"]: 5 if i == bad else 3 for i, record in enumerate(records)}
-        pay = ["--batch", str(batch), "--audit", str(tmp_path / "judged")]
-        assert main(["mturk", "pay", *pay, "--quiet"]) == 0
-    rows = pq.read_table(tmp_path / "judged" / "rows.parquet").to_pylist()
+        run("mturk", "pay", batch=batch, audit=tmp_path / "judged")
+    rows = rows_of(tmp_path / "judged" / "rows.parquet")
     said = {(row["set"], row["dialogue_id"], row["turn"]): row for row in rows if row["human_same"] is not None}
     assert {place for place, row in said.items() if row["human_valid"] == 1} == TRUE_TO_THE_ORIGINAL
     assert len(said) == 5
@@ -255,7 +251,7 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, ca
     people = json.loads((tmp_path / "judged" / "details.json").read_bytes())["people"]
     assert people["reasons"]["rejected"] == {"failed_check": len(records[bad]["fields"])}
     assert (people["workers"], people["assignments"]) == (3, 3 * len(records))
-    responses = pq.read_table(tmp_path / "judged" / "responses.parquet").to_pylist()
+    responses = rows_of(tmp_path / "judged" / "responses.parquet")
     assert len(responses) == 3 * sum(len(record["fields"]) for record in records)
     assert {row["stratum"] for row in responses} == {"heard", "lossy", "check"}
     page = (tmp_path / "judged" / "report.html").read_text()
@@ -264,8 +260,7 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, ca
     assert not any(b"AWORKER" in data for data in files_of(tmp_path / "judged").values())
 
     def fails(*flags):
-        assert run_evaluate(["--task", "validity", "--output", str(tmp_path / "no"), *map(str, flags)]) == 2
-        return capfd.readouterr().err
+        return refused("evaluate", *flags, task="validity", output=tmp_path / "no")
 
     assert "go together" in fails(*sets(corpus, *NAMES), "--hits", pairs)
     swapped = [*asked[:3], f"heard={corpus / 'lossy'}", f"lossy={corpus / 'heard'}", *asked[5:]]
@@ -274,12 +269,11 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, ca
     assert "has other tasks: make them with 'parapet hits --task ratings'" in told
 
 
-def test_pages_that_cannot_be_made(corpus, tmp_path, capfd):
+def test_pages_that_cannot_be_made(corpus, tmp_path):
     def fails(*flags):
-        out = ["--output", str(tmp_path / "no")]
-        assert main([*map(str, ("hits", "--task", "validity", "--dialogues", corpus / "original", *flags)), *out]) == 2
+        said = refused("hits", *flags, task="validity", dialogues=corpus / "original", output=tmp_path / "no")
         assert not (tmp_path / "no").exists()
-        return capfd.readouterr().err
+        return said
 
     assert "name the sets" in fails()
     assert "nothing to compare" in fails("--sets", f"a={corpus / 'original'}")
@@ -288,11 +282,11 @@ def test_pages_that_cannot_be_made(corpus, tmp_path, capfd):
     assert "belongs to --task ratings" in fails("--sets", f"a={corpus / 'heard'}", "--scores", tmp_path)
 
 
-def test_kappa_of_workers_who_differ(corpus, tmp_path, monkeypatch):
+def test_kappa_of_workers_who_differ(corpus, tmp_path):
     """Of five turns all three say yes of three, and one of three of the others: kappa by hand."""
-    monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
-    assert hits(corpus, tmp_path / "pairs") == 0
-    records = manifest(tmp_path / "pairs")
+    named = [f"{name}={corpus / name}" for name in NAMES]
+    run("hits", task="validity", dialogues=corpus / "original", sets=named, output=tmp_path / "pairs")
+    records = rows_of(tmp_path / "pairs" / "manifest.jsonl")
     fields = sorted({field for record in records for field in record["fields"]})
     lines = [",".join(["AssignmentId", "WorkerId", "WorkTimeInSeconds", "Input.task_id", "Input.fields"])]
     lines[0] += "".join(f",Answer.{field}" for field in fields)
@@ -308,7 +302,5 @@ def test_kappa_of_workers_who_differ(corpus, tmp_path, monkeypatch):
     assert metrics["fleiss_kappa"] == pytest.approx((observed - expected) / (1 - expected))
     assert metrics["human_valid"] == pytest.approx(3 / 5)
     assert metrics["observed_agreement"] == pytest.approx(observed)
-    assert (
-        main(["compare", "--systems", f"a={tmp_path / 'out'}", "--output", str(tmp_path / "compared"), "--quiet"]) == 0
-    )
-    assert "100.0" in (tmp_path / "compared" / "table.md").read_text()
+    compared = run("compare", systems=f"a={tmp_path / 'out'}", output=tmp_path / "compared")
+    assert "100.0" in compared.text("table.md")

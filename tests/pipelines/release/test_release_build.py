@@ -20,11 +20,12 @@ def manifest_of(root):
 
 
 def rows_of(root, config, split):
-    return [
-        row
-        for path in sorted((root / "data" / config).glob(f"{split}-*.parquet"))
-        for row in pq.ParquetFile(path).read().to_pylist()
-    ]
+    paths = sorted((root / "data" / config).glob(f"{split}-*.parquet"))
+    return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def frames_of(dialogues):
+    return [frame for one in dialogues for turn in one["turns"] for frame in turn["frames"]]
 
 
 def test_labels_that_are_hidden(toml, tmp_path, capfd):
@@ -33,29 +34,16 @@ def test_labels_that_are_hidden(toml, tmp_path, capfd):
     root = tmp_path / "out" / "small" / "1.0.0"
     assert main(["release", "verify", str(root)]) == 0
     for path in layout.dialogue_files(toml.parent / "sgd", "test"):
-        labelled, shown = (
-            json.loads(path.read_bytes()),
-            json.loads((root / "sgd/original/test" / path.name).read_bytes()),
-        )
+        both = path, root / "sgd/original/test" / path.name
+        labelled, shown = (json.loads(one.read_bytes()) for one in both)
         for one, other in zip(labelled, shown, strict=True):
             assert set(other) == {"dialogue_id", "services", "turns"}
             assert [turn["utterance"] for turn in other["turns"]] == [turn["utterance"] for turn in one["turns"]]
-            frames = [frame for turn in other["turns"] for frame in turn["frames"]]
-            assert all(frame == {"service": frame["service"], "slots": []} for frame in frames)
-            assert [frame["service"] for frame in frames] == [
-                frame["service"] for turn in one["turns"] for frame in turn["frames"]
-            ]
-    states = [
-        [
-            frame["state"]
-            for row in rows_of(root, "original", split)
-            for turn in row["turns"]
-            for frame in turn["frames"]
-        ]
-        for split in ("train", "test")
-    ]
-    assert any(states[0])
-    assert not any(states[1])
+            frames, before = (frames_of([of]) for of in (other, one))
+            assert frames == [{"service": frame["service"], "slots": []} for frame in before]
+    train, test = (frames_of(rows_of(root, "original", split)) for split in ("train", "test"))
+    assert any(frame["state"] for frame in train)
+    assert not any(frame["state"] for frame in test)
     edit(toml, ('["test"]', '["tests"]'))
     assert build(toml, tmp_path / "none") == 2
     assert "has no split tests" in capfd.readouterr().err
@@ -127,10 +115,8 @@ def test_the_version_must_say_what_changed(toml, tmp_path, capsys):
     edit(toml, ('name = "memory"', 'name = "other_memory"'))
     refused("1.1.0", "1.1.0 is a minor version after 1.0.0, but the data has changed at the major level")
     edit(toml, ('name = "other_memory"', 'name = "memory"'), ('changes = "First."', 'changes = "A table."'))
-    toml.write_text(
-        toml.read_text()
-        + '\n[[tables]]\npath = "memory.parquet"\nname = "more"\nkind = "m"\nkey = ["source", "pivot"]\n'
-    )
+    more = '\n[[tables]]\npath = "memory.parquet"\nname = "more"\nkind = "m"\nkey = ["source", "pivot"]\n'
+    toml.write_text(toml.read_text() + more)
     refused("1.0.1", "1.0.1 is a patch version after 1.0.0, but the data has changed at the minor level")
     manifest = accepted("1.1.0")
     assert (manifest["parent"]["version"], manifest["changes"]["level"]) == ("1.0.0", "minor")

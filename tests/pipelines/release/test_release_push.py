@@ -14,9 +14,8 @@ import pytest
 import release_folder as folder
 from hub_server import ATTRIBUTES, HubServer, Repo
 from huggingface_hub import constants, snapshot_download
-from kit import files_of, refused, write
+from kit import files_of, refused, run, write
 
-from parapet.pipelines.main import main
 from parapet.schemas.errors import install_line
 from parapet.schemas.release import NO_LICENCE
 from parapet.transforms.release import hub as hub_module
@@ -52,8 +51,8 @@ def release(tmp_path_factory):
     return Path(folder.write_release(tmp_path_factory.mktemp("push"), folder.sample_corpora(2)))
 
 
-def push(root, *flags, repo="ada/little"):
-    return main(["release", "push", str(root), "--repo", repo, *flags])
+def push(root, *flags, repo="ada/little", status=0):
+    return run("release", "push", root, *flags, repo=repo, status=status)
 
 
 def pushed(hub, repo="ada/little"):
@@ -63,45 +62,37 @@ def pushed(hub, repo="ada/little"):
     return files
 
 
-def test_a_download_is_a_release_that_can_be_verified(release, hub, tmp_path, capsys):
-    assert push(release, "--quiet") == 0
+def test_a_download_is_a_release_that_can_be_verified(release, hub, tmp_path):
+    push(release)
     root = tmp_path / "little" / "1.0.0"
     snapshot_download("ada/little", repo_type="dataset", revision="1.0.0", local_dir=root, endpoint=hub.address)
     assert files_of(root).items() >= files_of(release).items()
-    assert main(["release", "verify", str(root)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "40 files, 46 rows, 0 findings"
-    assert main(["release", "show", str(root)]) == 0
-    assert capsys.readouterr().out.startswith("# little 1.0.0\n")
-    assert push(root) == 0
-    assert capsys.readouterr().out.endswith("with the same content: nothing to upload\n")
+    assert run("release", "verify", root).output.splitlines()[-1] == "40 files, 46 rows, 0 findings"
+    assert run("release", "show", root).output.startswith("# little 1.0.0\n")
+    assert push(root).output.endswith("with the same content: nothing to upload\n")
     (root / ".cache" / "more").write_text("x")
-    assert main(["release", "verify", str(root)]) == 1
-    assert ".cache/more: is not listed in SHA256SUMS" in capsys.readouterr().out
+    assert ".cache/more: is not listed in SHA256SUMS" in run("release", "verify", root, status=1).output
 
 
-def test_a_version_is_never_changed(release, hub, tmp_path, capsys):
-    assert push(release, "--quiet") == 0
+def test_a_version_is_never_changed(release, hub, tmp_path):
+    push(release)
     before = hub.state("ada/little")
     other = Path(folder.write_release(tmp_path, folder.sample_corpora(1)))
+    there = "error: ada/little: has a version 1.0.0 already, with another content (MANIFEST.json, README.md,"
     for flags in ([], ["--dry_run"]):
-        assert push(other, *flags) == 1
-        said = capsys.readouterr()
-        assert (
-            "error: ada/little: has a version 1.0.0 already, with another content (MANIFEST.json, README.md,"
-            in said.err
-        )
-        assert "a release never changes, build the next version" in said.err
-        assert said.out == ""
+        said = push(other, *flags, status=1)
+        assert there in said.errors
+        assert "a release never changes, build the next version" in said.errors
+        assert said.output == ""
     assert hub.state("ada/little") == before
 
 
-def test_the_next_version_replaces_the_last_and_keeps_what_is_not_of_releases(release, hub, tmp_path, capsys):
-    assert push(release, "--private", "--quiet") == 0
+def test_the_next_version_replaces_the_last_and_keeps_what_is_not_of_releases(release, hub, tmp_path):
+    push(release, "--private")
     repo = hub.repos["datasets/ada/little"]
     repo.add({**repo.commits[-1].files, "logo.png": b"mine"}, "a picture")
     second = Path(folder.write_release(tmp_path, folder.sample_corpora(2), version="1.1.0", shards=1))
-    assert push(second) == 0
-    said = capsys.readouterr().out
+    said = push(second).output
     assert "repository: there, private" in said
     gone = files_of(release).keys() - files_of(second).keys()
     assert gone
@@ -112,40 +103,37 @@ def test_the_next_version_replaces_the_last_and_keeps_what_is_not_of_releases(re
     assert tagged is not None
     assert {path: tagged.files[path] for path in files_of(release)} == files_of(release)
     # The old version is there and may be pushed again; one between them may not.
-    assert push(release, "--quiet") == 0
+    push(release)
     between = Path(folder.write_release(tmp_path / "between", folder.sample_corpora(1), version="1.0.1"))
-    assert push(between) == 1
-    assert "has version 1.1.0 already, which is newer than 1.0.1: push in order" in capsys.readouterr().err
+    said = push(between, status=1).errors
+    assert "has version 1.1.0 already, which is newer than 1.0.1: push in order" in said
     assert repo.tags.keys() == {"1.0.0", "1.1.0"}
 
 
-def test_private_stays_private(release, hub, capsys):
+def test_private_stays_private(release, hub):
     hub.repos["datasets/ada/little"] = Repo("ada", False, [])
     hub.repos["datasets/ada/little"].add({".gitattributes": ATTRIBUTES}, "initial commit")
-    assert push(release, "--private") == 1
-    assert f"ada/little: is public: make it private at {hub.address}/datasets/ada/little/settings" in (
-        capsys.readouterr().err
-    )
+    said = push(release, "--private", status=1).errors
+    assert f"ada/little: is public: make it private at {hub.address}/datasets/ada/little/settings" in said
     assert not WRITES & set(hub.steps())
-    assert push(release) == 0
+    push(release)
     assert pushed(hub) == files_of(release)
 
 
-def test_without_a_licence_it_is_not_public(hub, tmp_path, capsys):
+def test_without_a_licence_it_is_not_public(hub, tmp_path):
     root = Path(folder.write_release(tmp_path, folder.sample_corpora(1), licence=NO_LICENCE))
-    assert push(root) == 2
-    assert "has no licence: give it one and build it again, or push it with --private" in capsys.readouterr().err
+    said = push(root, status=2).errors
+    assert "has no licence: give it one and build it again, or push it with --private" in said
     assert hub.requests == []
 
 
-def test_a_release_that_is_not_right_is_not_uploaded(hub, tmp_path, capsys):
+def test_a_release_that_is_not_right_is_not_uploaded(hub, tmp_path):
     columns = pa.schema([("a", pa.int64()), ("worker_hash", pa.string())])
     tables = {"answers": ("row", ["a"], columns, [{"a": 1, "worker_hash": "0a1b2c"}])}
     root = Path(folder.write_release(tmp_path, folder.sample_corpora(1), tables))
-    assert push(root) == 1
-    said = capsys.readouterr()
-    assert "'worker_hash' may identify a worker" in said.out
-    assert "in the release: nothing was uploaded" in said.err
+    said = push(root, status=1)
+    assert "'worker_hash' may identify a worker" in said.output
+    assert "in the release: nothing was uploaded" in said.errors
     assert hub.requests == []
 
 
@@ -165,11 +153,10 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_what_cannot_be_done_is_one_line(case, release, hub, monkeypatch, capsys):
+def test_what_cannot_be_done_is_one_line(case, release, hub, monkeypatch):
     hub.faults, token, message = REFUSALS[case]
     monkeypatch.setenv("HF_TOKEN", token)
-    assert push(release) == 1
-    said = capsys.readouterr().err
+    said = push(release, status=1).errors
     errors = [line for line in said.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
     assert message in errors[0]
@@ -178,20 +165,18 @@ def test_what_cannot_be_done_is_one_line(case, release, hub, monkeypatch, capsys
     assert all(not repo.tags for repo in hub.repos.values())
 
 
-def test_nobody_is_there(release, capsys):
+def test_nobody_is_there(release):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        assert push(release, "--endpoint", address) == 1
-    *tries, error = capsys.readouterr().err.splitlines()
+        *tries, error = push(release, "--endpoint", address, status=1).errors.splitlines()
     assert error.startswith(f"error: {address}: no answer: [Errno 111] Connection refused: is the network up")
     assert [line.endswith("trying again in 0 s") for line in tries] == [True, True]
 
 
-def test_offline_is_said(release, hub, monkeypatch, capsys):
+def test_offline_is_said(release, hub, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert push(release) == 1
-    assert capsys.readouterr().err == "error: ada/little: HF_HUB_OFFLINE is set: unset it to push\n"
+    assert push(release, status=1).errors == "error: ada/little: HF_HUB_OFFLINE is set: unset it to push\n"
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +187,7 @@ def undisturbed(release):
         patch.setenv("HF_TOKEN", TOKEN)
         patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
-        assert push(release, "--endpoint", server.address, "--quiet") == 0
+        push(release, "--endpoint", server.address)
     server.stop()
     return server.state("ada/little")
 
@@ -217,15 +202,14 @@ def undisturbed(release):
 def test_what_fails_once_is_tried_again(step, fault, release, hub, undisturbed, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda _: None)  # the client waits, too
     hub.faults = {step: [fault]}
-    assert push(release, "--quiet") == 0
+    push(release)
     assert hub.faults[step] == []
     assert hub.state("ada/little") == undisturbed
 
 
-def test_what_does_not_arrive_is_not_tagged(release, hub, capsys):
+def test_what_does_not_arrive_is_not_tagged(release, hub):
     hub.ignored, hub.notice = "report/", "no \x1b[31mtags"
-    assert push(release) == 1
-    said = capsys.readouterr().err
+    said = push(release, status=1).errors
     assert "has not got what was uploaded (report/index.html): is there a .gitignore in it? The version was" in said
     assert "warning: ada/little: Warnings while validating metadata in README.md: - no \\x1b[31mtags\n" in said
     assert not hub.repos["datasets/ada/little"].tags
@@ -250,17 +234,14 @@ def test_wrong_usage(flags, message, release, hub):
     assert hub.requests == []
 
 
-def test_without_a_token_or_the_extra(release, hub, monkeypatch, capsys):
+def test_without_a_token_or_the_extra(release, hub, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
-    assert push(release) == 2
-    assert "set HF_TOKEN to one that can write, or run: hf auth login" in capsys.readouterr().err
-    place = Path(constants.HF_TOKEN_PATH)
-    write(place, TOKEN)
-    assert push(release, "--dry_run") == 0
+    assert "set HF_TOKEN to one that can write, or run: hf auth login" in push(release, status=2).errors
+    write(Path(constants.HF_TOKEN_PATH), TOKEN)
+    push(release, "--dry_run")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    capsys.readouterr()
-    assert push(release) == 2
-    assert capsys.readouterr().err == f"error: huggingface_hub is not installed: {install_line('hub')}\n"
+    said = push(release, status=2).errors
+    assert said == f"error: huggingface_hub is not installed: {install_line('hub')}\n"
 
 
 READS = """
@@ -272,27 +253,19 @@ print(json.dumps([list(rows["dialogue_id"]), [row["dialogue_id"] for row in stre
 
 
 @pytest.mark.thorough
-def test_it_is_loaded_from_there_as_its_card_shows(suite_release, hub, capsys):
+def test_it_is_loaded_from_there_as_its_card_shows(suite_release, hub):
     root = suite_release.root
-    assert main(["release", "push", str(root), "--private"]) == 0  # to the repository that release.toml names
+    run("release", "push", root, "--private")  # to the repository that release.toml names
     assert pushed(hub, "ada/sets") == files_of(root)
-    (snippet,) = [
-        code
-        for code in re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
-        if "ada/sets" in code
-    ]
-    told = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", READS.format(snippet=snippet)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    codes = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
+    (snippet,) = [code for code in codes if "ada/sets" in code]
+    command = [sys.executable, "-W", "ignore", "-c", READS.format(snippet=snippet)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     loaded, streamed, default = json.loads(told.stdout)
     ids = {config: folder.rows_in(root / "data" / config / "test-00000-of-00001.parquet") for config in ("v1", "typos")}
     assert loaded == [row["dialogue_id"] for row in ids["v1"]]
     assert streamed == [row["dialogue_id"] for row in ids["typos"]]
     assert default == ["train", "dev", "test"]
-    capsys.readouterr()
-    assert push(root, "--dry_run", repo="ada/other") == 0
-    assert "the card shows how to load it from ada/sets, not from ada/other" in capsys.readouterr().err
+    said = push(root, "--dry_run", repo="ada/other").errors
+    assert "the card shows how to load it from ada/sets, not from ada/other" in said

@@ -10,9 +10,8 @@ import pytest
 import release_folder as folder
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from kit import refused
+from kit import refused, run
 
-from parapet.pipelines.main import main
 from parapet.schemas.release import Signing
 from parapet.transforms.release.signing import Trust, fingerprint, problems, sign
 
@@ -63,78 +62,75 @@ def vars_of(signing):
     return {name: getattr(signing, name) for name in ("key", "identity", "issuer")}
 
 
-def test_a_signed_release_is_verified_and_whatever_happens_to_it_is_found(root, tmp_path, capsys):
+def test_a_signed_release_is_verified_and_whatever_happens_to_it_is_found(root, tmp_path):
     own, foreign = tmp_path / "own.key", tmp_path / "foreign.key"
-    assert main(["release", "verify", str(root)]) == 1
-    assert f"{SIGNATURE}: is missing: MANIFEST.json says that the release is signed by the key sha256:" in (
-        capsys.readouterr().out
-    )
-    assert main(["release", "sign", str(root), "--key", str(foreign)]) == 2
+
+    def release(action, **flags):
+        return run("release", action, root, **flags)
+
+    missing = f"{SIGNATURE}: is missing: MANIFEST.json says that the release is signed by the key sha256:"
+    assert missing in release("verify", status=1).output
+    release("sign", key=foreign, status=2)
     assert not (root / SIGNATURE).exists()
-    assert main(["release", "sign", str(root), "--key", str(own)]) == 0
+    said = release("sign", key=own)
     signature = (root / SIGNATURE).read_bytes()
-    assert main(["release", "sign", str(root), "--key", str(own)]) == 0
+    again = release("sign", key=own)
     assert (root / SIGNATURE).read_bytes() == signature  # the same bytes again
-    text = capsys.readouterr()
-    assert "PRIVATE" not in text.out + text.err
-    assert main(["release", "verify", str(root)]) == 0
-    assert "nobody asked by whom it is" in capsys.readouterr().out
-    assert main(["release", "verify", str(root), "--key", str(own.with_suffix(".pub"))]) == 0
-    assert main(["release", "verify", str(root), "--key", str(foreign.with_suffix(".pub"))]) == 1
-    assert f"{SIGNATURE}: is not by the key sha256:" in capsys.readouterr().out
+    assert "PRIVATE" not in said.output + said.errors + again.output + again.errors
+    assert "nobody asked by whom it is" in release("verify").output
+    release("verify", key=own.with_suffix(".pub"))
+    said = release("verify", key=foreign.with_suffix(".pub"), status=1).output
+    assert f"{SIGNATURE}: is not by the key sha256:" in said
 
     # Somebody rewrites the release as a whole, all checksums with it, and signs it with a key of theirs.
     folder.edit_manifest(root, lambda manifest: manifest.code.update(sha256="0" * 64))
-    assert main(["release", "verify", str(root), "--key", str(own.with_suffix(".pub"))]) == 1
-    assert f"{SIGNATURE}: is of another MANIFEST.json" in capsys.readouterr().out
+    said = release("verify", key=own.with_suffix(".pub"), status=1).output
+    assert f"{SIGNATURE}: is of another MANIFEST.json" in said
     forged = serialization.load_pem_private_key(foreign.read_bytes(), None)
     assert isinstance(forged, ec.EllipticCurvePrivateKey)
     (root / SIGNATURE).write_bytes(sign((root / "MANIFEST.json").read_bytes(), forged))
-    assert main(["release", "verify", str(root), "--key", str(own.with_suffix(".pub"))]) == 1
-    assert main(["release", "verify", str(root), "--key", str(foreign.with_suffix(".pub"))]) == 1
-    assert "but MANIFEST.json names the key sha256:" in capsys.readouterr().out
+    release("verify", key=own.with_suffix(".pub"), status=1)
+    said = release("verify", key=foreign.with_suffix(".pub"), status=1).output
+    assert "but MANIFEST.json names the key sha256:" in said
     # Or takes the signature away, and the manifest's word for it.
     (root / SIGNATURE).unlink()
-    assert main(["release", "verify", str(root)]) == 1
+    release("verify", status=1)
     shutil.rmtree(root.parent)
 
 
-def test_an_unsigned_release_is_not_taken_where_a_signature_is_asked_for(pristine, root, tmp_path, capsys):
-    assert main(["release", "verify", str(pristine), "--key", str(tmp_path / "own.pub")]) == 1
-    assert f"{SIGNATURE}: is missing: the release is not signed" in capsys.readouterr().out
-    argv = ["release", "verify", str(pristine), "--identity", "ada@example.org", "--issuer", "https://example.org"]
-    assert main(argv) == 1
+def test_an_unsigned_release_is_not_taken_where_a_signature_is_asked_for(pristine, root, tmp_path):
+    said = run("release", "verify", pristine, key=tmp_path / "own.pub", status=1).output
+    assert f"{SIGNATURE}: is missing: the release is not signed" in said
+    run("release", "verify", pristine, identity="ada@example.org", issuer="https://example.org", status=1)
 
 
-def test_keys_that_are_not_taken(root, tmp_path, capsys, monkeypatch):
+def test_keys_that_are_not_taken(root, tmp_path, monkeypatch):
     own = tmp_path / "own.key"
 
-    def refused(action, path):
-        assert main(["release", action, str(root), "--key", str(path)]) == 2
-        return capsys.readouterr().err
+    def told(action, path):
+        return refused("release", action, root, key=path)
 
-    assert "there is no such file" in refused("sign", tmp_path / "none")
+    assert "there is no such file" in told("sign", tmp_path / "none")
     write_key(tmp_path / "x.key", ed25519.Ed25519PrivateKey.generate()).with_suffix(".pub").chmod(0o600)
-    assert "is no private key" in refused("sign", tmp_path / "x.pub")
-    assert "is a key of another kind" in refused("sign", tmp_path / "x.key")
-    assert "is a key of another kind" in refused(
-        "sign", write_key(tmp_path / "p384.key", ec.generate_private_key(ec.SECP384R1()))
-    )
-    assert "is a private key: give the public one" in refused("verify", own)
-    assert "is a key of another kind" in refused("verify", tmp_path / "p384.pub")
+    assert "is no private key" in told("sign", tmp_path / "x.pub")
+    assert "is a key of another kind" in told("sign", tmp_path / "x.key")
+    p384 = write_key(tmp_path / "p384.key", ec.generate_private_key(ec.SECP384R1()))
+    assert "is a key of another kind" in told("sign", p384)
+    assert "is a private key: give the public one" in told("verify", own)
+    assert "is a key of another kind" in told("verify", tmp_path / "p384.pub")
     (tmp_path / "junk").touch(0o600)
-    assert "is no private key" in refused("sign", tmp_path / "junk")
-    assert "is no public key" in refused("verify", tmp_path / "junk")
+    assert "is no private key" in told("sign", tmp_path / "junk")
+    assert "is no public key" in told("verify", tmp_path / "junk")
     own.chmod(0o640)
-    assert "others may read this private key" in refused("sign", own)
+    assert "others may read this private key" in told("sign", own)
     secret = write_key(tmp_path / "secret.key", ec.generate_private_key(ec.SECP256R1()), b"open sesame")
-    assert "is encrypted: set PARAPET_SIGNING_PASSWORD" in refused("sign", secret)
+    assert "is encrypted: set PARAPET_SIGNING_PASSWORD" in told("sign", secret)
     monkeypatch.setenv("PARAPET_SIGNING_PASSWORD", "wrong horse")
-    text = refused("sign", secret)
+    text = told("sign", secret)
     assert "its password is another one" in text
     assert "horse" not in text
     monkeypatch.setenv("PARAPET_SIGNING_PASSWORD", "open sesame")
-    assert "but the release is to be signed by the key sha256:" in refused("sign", secret)
+    assert "but the release is to be signed by the key sha256:" in told("sign", secret)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +140,8 @@ def test_keys_that_are_not_taken(root, tmp_path, capsys, monkeypatch):
 )
 def test_a_signature_that_is_none(pristine, bundle):
     data = (pristine / "MANIFEST.json").read_bytes()
-    assert list(problems(data, bundle, folder.manifest_of(pristine), Trust())) == [
-        "is no signature in Sigstore's bundle format"
-    ]
+    found = list(problems(data, bundle, folder.manifest_of(pristine), Trust()))
+    assert found == ["is no signature in Sigstore's bundle format"]
 
 
 def test_a_damaged_signature(pristine, key):

@@ -1,6 +1,5 @@
 """No worker id leaves: not from answers, not from what could not be read, in no form and no encoding."""
 
-import csv
 import io
 import json
 import logging
@@ -8,10 +7,10 @@ import re
 import unicodedata
 import urllib.parse
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kit import quoted, rows_of
 
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.worker_ids import MASK, redact, withheld
@@ -123,24 +122,12 @@ def test_what_is_withheld_says_how_long_it_was_and_nothing_else():
 # --- the command ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def table(sample):
-    with (sample / "crowd/names.csv").open(newline="", encoding="utf-8") as handle:
-        return list(csv.reader(handle))
-
-
-def as_csv(rows):
-    out = io.StringIO(newline="")
-    csv.writer(out, quoting=csv.QUOTE_ALL).writerows(rows)
-    return out.getvalue()
-
-
 def everything(folder):
     """Name to all that can be read in each file, of Parquet the values."""
     found = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.suffix == ".parquet":
-            found[path.name] = json.dumps(pq.read_table(path).to_pylist(), default=str, ensure_ascii=False)
+            found[path.name] = json.dumps(rows_of(path), default=str, ensure_ascii=False)
         found[str(path.relative_to(folder))] = path.read_bytes().decode("latin-1")
     return found
 
@@ -166,8 +153,8 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog)
         if form in FORMS and n % 2:  # and that of somebody else
             row[answers[-1]] = FORMS[form](rows[0][worker])
     ids = {row[worker] for row in rows}
-    good, bad = as_csv([head, *rows]), as_csv(rows[:19])
-    one_more = as_csv([[*row, row[worker]] for row in rows[:3]]).replace('"', "")
+    good, bad = quoted([head, *rows]), quoted(rows[:19])
+    one_more = quoted([[*row, row[worker]] for row in rows[:3]]).replace('"', "")
     (tmp_path / "mixed.csv").write_bytes(
         good.encode()
         + bad.encode("utf-16")  # an export appended to another
@@ -189,15 +176,15 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog)
     for row in swapped:
         at = head.index("AssignmentId")
         row[at], row[worker] = row[worker], row[at]
-    (tmp_path / "swapped.csv").write_text(as_csv([head, *swapped]))
+    (tmp_path / "swapped.csv").write_text(quoted([head, *swapped]))
     out = tmp_path / "out"
     files = [str(tmp_path / name) for name in ("mixed.csv", "lines.jsonl", "swapped.csv")]
     main(["compose", "--schemas", str(sample), "--responses", *files, "--output", str(out)])
-    assert len((out / "dead_letters.jsonl").read_text().splitlines()) >= 25
+    assert len(rows_of(out / "dead_letters.jsonl")) >= 25
     printed = capsys.readouterr()
     found = everything(out) | {"printed": printed.out + printed.err + caplog.text}
     assert ids_of(found, ids) == set()
-    texts = pq.read_table(out / "responses.parquet").to_pylist()
+    texts = rows_of(out / "responses.parquet")
     assert sum(MASK in row["text"] for row in texts) >= 20
     assert {row["reason"] for row in texts if MASK in row["text"]} <= {"worker_id", "same_answer", "too_fast"}
     for row in texts:
