@@ -209,21 +209,10 @@ def wordings_of(dialogue, fields):
 
 def test_more_dialogues_another_seed_another_domain(output, tmp_path):
     """What is there stays as the sets grow; a seed changes it; hotels are simulated as restaurants are."""
-    (tmp_path / "hotels.toml").write_text(HOTELS)
-    out = tmp_path / "out"
-    flags = [
-        "--ontology",
-        str(tmp_path / "hotels.toml"),
-        "--tasks",
-        "5",
-        "--sizes",
-        "30",
-        "--formats",
-        "babi",
-        "--seed",
-        "x",
-    ]
-    assert run(out, *flags, "--quiet") == 0
+    hotels = write(tmp_path / "hotels.toml", HOTELS)
+    out = run(
+        "restaurants", ontology=hotels, tasks=5, sizes=30, formats="babi", seed="x", output=tmp_path / "out"
+    ).folder
     assert sorted(path.name for path in out.glob("*.txt")) == sorted(
         [*(dialogues_name(5, split) for split in SPLITS), "dialog-babi-candidates.txt", "dialog-babi-kb-all.txt"]
     )
