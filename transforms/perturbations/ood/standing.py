@@ -19,10 +19,10 @@ _CONTINUES = _rule(
     r"|(?:leaving|departing|going|returning|arriving|sent|for|on|in|at|to|from|with|by|around|after|before|until)\b(?!\s+that))\b"
 )
 _ALTERNATIVE = _rule(
-    r"\b(?:other|others|another|else|different|instead|again|similar|rather|same|more|both|either|also|too|correct|these|those|keep)\b"
+    r"\b(?:other|others|another|else|different|instead|again|similar|rather|same|more|both|either|also|too|correct|these|those)\b"
     r"|\bthis\b(?!\s+(?:month|week|weekend|morning|afternoon|evening|night|year|summer|winter|spring|fall|coming|time"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b)"
-    r"|\b(?:as\s+well|of\s+it|what\s+about|(?:fine|okay|ok|happy)\s+with)\b|\b(?:is|are|seems?|sounds?|looks?|will\s+be|would\s+be)\s+(?:good|great|perfect|interesting|nice|fine)\b"
+    r"|\b(?:as\s+well|of\s+it|what\s+about|keep\s+(?:looking|searching)|(?:fine|okay|ok|happy)\s+with)\b|\b(?:is|are|seems?|sounds?|looks?|will\s+be|would\s+be)\s+(?:good|great|perfect|interesting|nice|fine)\b"
     r"|(?:^|[.!?,;]\s*)that\b"
     r"|\b(?:in|at|on|of|to|for|with|about|from|like|do|does|did|if|is|are|was|will|can|and|around|near|by|after|before"
     r"|book|reserve|rent|play|watch|want|need|prefer|see|know|check|buy|have|take|make|use|get|hear|find|all)\s+that\b"
