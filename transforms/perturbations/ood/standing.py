@@ -13,38 +13,58 @@ def _rule(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace("'", "['’]?"), re.IGNORECASE)
 
 
+def _either(words: str) -> str:
+    """One of some words, or of phrases with an underscore for each space."""
+    return rf"\b(?:{'|'.join(words.split())})\b".replace("_", r"\s+")
+
+
 # Continues what was said, whatever comes behind it.
 _CONTINUES = _rule(
-    r"(?:and|but|or|so|actually|also|plus|maybe|then|instead|because|what\s+about|how\s+about|ugh|okay|ok|what\s+else|why\s+not|cool|nice|good|great|awesome|perfect|wonderful|fine|alright|both"
-    r"|(?:leaving|departing|going|returning|arriving|sent|for|on|in|at|to|from|with|by|around|after|before|until)\b(?!\s+that))\b"
+    _either(
+        "and but or so actually also plus maybe then instead because what_about how_about what_else why_not both cool"
+        " nice good great awesome perfect wonderful fine alright ugh okay ok leaving staying departing going returning"
+        " arriving sent for on in at to from with by around after before until"
+    )
+)
+_DAY = _either(
+    "month week weekend morning afternoon evening night year summer winter spring fall coming time monday tuesday"
+    " wednesday thursday friday saturday sunday"
+)
+_BEFORE_THAT = _either(
+    "in at on of to for with about from like do does did if is are was will can and around near by after before book"
+    " reserve rent play watch want need prefer see know check buy have take make use get hear find all"
 )
 _ALTERNATIVE = _rule(
-    r"\b(?:other|others|another|else|different|instead|again|similar|rather|same|more|both|either|also|too|correct|these|those)\b"
-    r"|\bthis\b(?!\s+(?:month|week|weekend|morning|afternoon|evening|night|year|summer|winter|spring|fall|coming|time"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b)"
-    r"|\b(?:as\s+well|of\s+it|what\s+about|keep\s+(?:looking|searching)|(?:fine|okay|ok|happy)\s+with)\b|\b(?:is|are|seems?|sounds?|looks?|will\s+be|would\s+be)\s+(?:good|great|perfect|interesting|nice|fine)\b"
-    r"|(?:^|[.!?,;]\s*)that\b"
-    r"|\b(?:in|at|on|of|to|for|with|about|from|like|do|does|did|if|is|are|was|will|can|and|around|near|by|after|before"
-    r"|book|reserve|rent|play|watch|want|need|prefer|see|know|check|buy|have|take|make|use|get|hear|find|all)\s+that\b"
+    _either(
+        "other others another else different instead again similar rather same more both either also too correct these"
+        " those as_well of_it what_about keep_looking keep_searching"
+    )
+    + rf"|\bthis\b(?!\s+{_DAY})|(?:^|[.!?,;]\s*)that\b|{_BEFORE_THAT}\s+that\b|\bthat\s+(?:day|date|time|place|area)\b"
+    r"|\b(?:fine|okay|ok|happy)\s+with\b"
+    r"|\b(?:is|are|seems?|sounds?|looks?|(?:will|would)\s+be)\s+(?:good|great|perfect|interesting|nice|fine)\b"
+    r"|\b(?:need|want|like|take)\s+(?:two|three|four|five|\d)(?:\s+please)?\s*(?:[.,!]|$)"
     r"|(?<!hi )(?<!hello )(?<!hey )(?<!is )(?<!are )(?<!was )(?<!if )(?<!whether )(?<!will )(?<!were )\bthere\b"
     r"(?!'s\b|\s+(?:is|are|was|were|will|any|be|a|an|some)\b)"
 )
 # These are understood where the utterance itself has brought up what they stand for.
 _THING = _rule(
-    r"\b(?:it|its|itself|ones?(?=\s*(?:[.,!?;]|$|\s(?:in|at|on|for|that|which|with|please|from|by|near|to|is)\b))"
-    r")\b"
+    r"\b(?:it|its|itself|ones?(?=\s*(?:[.,!?;]|$|\s(?:in|at|on|for|that|which|with|please|from|by|near|to|is|until|till)\b)))\b"
 )
-_A_THING = _rule(r"\b(?:an?|my|our|any|some|one(?=\s+\w))\s+\w")
+_A_THING = _rule(r"\b(?:an?|my|our|any|some)\s+\w")
 _PEOPLE = _rule(r"\b(?:they|them|their|theirs|he|him|his|she|her|hers)\b")
 _SOME_PEOPLE = _rule(
     r"\b(?:some|two|three|four|friends?|people|everyone|someone|mom|dad|wife|husband|brother|sister|son)\b"
 )
 # "the 8th", "the weather", "the best", "the album Mercury Lane", "the address of …" need nothing before them.
 _KNOWN = _rule(
-    r"the\s+(?:\d|[a-z]+(?:est|most)\b|first|second|third|(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|thirteen)th"
-    r"|weather|forecast|temperature|movies?\s+theat|morning|afternoon|evening|night|weekend|day|days|week|month|year"
-    r"|moment|next|last|coming|mood|best|most|news|way|internet|usa?\b|uk\b|city\s+of|number\s+of|name\s+of|area\s+of"
-    r"|bay\s+area|(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:end|middle|beginning|start)\s+of)"
+    r"the\s+(?:\d|[a-z]+(?:est|most)\b|"
+    + _either(
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth"
+        " weather forecast temperature movie_theaters? morning afternoon evening night weekend days? week month year"
+        " moment next last coming mood best most news way internet usa? uk bay_area monday tuesday wednesday thursday friday"
+        " saturday sunday (?:city|number|name|area|end|middle|beginning|start)_of"
+    )
+    + ")"
 )
 _NAMED = re.compile(r"[Tt]he(?:\s+[a-z]+)?\s+[\"'“‘]?[A-Z]")
 
@@ -69,6 +89,6 @@ def _is_known(text: str, at: int) -> bool:
     """Whether what a "the" announces is known to everybody, named, or was brought up before it."""
     if _KNOWN.match(text, at) or _NAMED.match(text, at):
         return True
-    nouns = [word.casefold() for word in re.findall(r"[^\W\d_]+", text[at + 3 :])[:2]]
+    nouns = [word.casefold() for word in re.findall(r"[^\W\d_]+", text[at + 3 :])[:2] if len(word) > 3]
     before = {word.casefold() for word in re.findall(r"[^\W\d_]+", text[:at])}
     return bool(nouns) and not before.isdisjoint(nouns)
