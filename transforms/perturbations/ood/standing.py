@@ -61,8 +61,8 @@ _KNOWN = _rule(
     + _either(
         "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth"
         " weather forecast temperature movie_theaters? morning afternoon evening night weekend days? week month year"
-        " moment next last coming mood best most news way internet usa? uk bay_area monday tuesday wednesday thursday friday"
-        " saturday sunday (?:city|number|name|area|end|middle|beginning|start)_of"
+        " moment next last coming mood best most news way internet usa? uk bay_area monday tuesday wednesday thursday"
+        " friday saturday sunday (?:city|number|name|area|end|middle|beginning|start)_of"
     )
     + ")"
 )
