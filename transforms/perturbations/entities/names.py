@@ -45,7 +45,7 @@ _TITLE = re.compile(r"(?:mr|mrs|ms)\.? ", re.IGNORECASE)
 _DOCTOR = re.compile(r"(?:dr|prof)\.? ", re.IGNORECASE)
 _DEGREE = re.compile(r",? (?:M\.?D|D\.?D\.?S|D\.?M\.?D|D\.?O|Ph\.?D)\.?$", re.IGNORECASE)
 _MATCH = re.compile(r" vs\.? ", re.IGNORECASE)  # "Mets Vs Phillies"
-_STATE = re.compile(r", [A-Z]{2}$")
+_STATE = re.compile(r", [A-Z]{2}$", re.IGNORECASE)
 _AIRPORT_CODE = re.compile(r"[A-Z]{3}\b")
 _NUMBER = re.compile(r"(\d+)(st|nd|rd|th)?")
 _UNIT = re.compile(r",? (?:#|(?:suite|ste|unit|apt|floor|level) |\d+(?:st|nd|rd|th) floor)", re.IGNORECASE)
@@ -207,10 +207,7 @@ class Namer:
         lines = {"song": "song_lines", "music": "song_lines", "album": "album_lines"}.get(self.about, "movie_lines")
         if self.rng.below(4) == 0:
             return f"{self.pick('bands_adjectives')} {self.pick('bands_nouns')}"
-        line = self.pick(lines)
-        return (
-            line.format(city=self.city(), first=self.pick("first"), family=self.pick("family")) if "{" in line else line
-        )
+        return self._filled(self.pick(lines))
 
     def _teams(self, *like: str) -> list[str]:
         """Towns, teams, or teams of towns, as the old ones are."""
@@ -291,7 +288,9 @@ def _is_generic(word: str) -> bool:
 
 
 def short_form(like: str, canonical: str, name: str) -> str | None:
-    """A part of a new name, where the old form is such a part of the old name: "Sky Harbor", "Paige", "Fresno, CA".
+    """How a new name is written where the old one is written otherwise: "Sky Harbor" without "Airport", "Fresno, CA".
+
+    None where it is written as it is.
 
     Args:
       like: how the old value is written here.
@@ -300,14 +299,9 @@ def short_form(like: str, canonical: str, name: str) -> str | None:
     """
     if _STATE.search(like) and name in _STATES:
         return f"{name}, {_STATES[name]}"
-    old, part = canonical.casefold(), like.casefold()
-    if part == old or not part:
-        return None
-    if old.startswith(f"{part} "):
-        end = generic_end(name)
-        is_head = bool(end) and generic_end(canonical) == canonical[len(like) :].strip()
-        return name.removesuffix(end).rstrip() if is_head else None
-    return None
+    end = generic_end(name)
+    is_head = end and canonical.casefold() == f"{like} {generic_end(canonical)}".casefold()
+    return name.removesuffix(end).rstrip() if is_head else None
 
 
 @cache
