@@ -51,6 +51,14 @@ def test_card_and_page(made):
     assert json.loads((made / "statistics.json").read_bytes())["overlapping"] == 0
 
 
+def test_small_talk(tmp_path):
+    """Used again as the corpus's own are, and never twice in a dialogue."""
+    out = ood(tmp_path / "out", split="test", source="chat", rates="0.1,0.8").folder
+    rows = [row for row in turns_of(out, "ood-80", "test") if row["label"] == "ood"]
+    assert {row["source"].partition(":")[0] for row in rows} == {"chat"}
+    check_uses(out, "ood-80", "test", rows, 2)
+
+
 def check_uses(out, name, split, rows, most):
     """Numbers, page and card say how often utterances are used; none is twice in a dialogue, or too often."""
     uses = Counter(key_of(row["utterance"]) for row in rows)

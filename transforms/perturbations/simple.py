@@ -1,8 +1,9 @@
 """A simpler turn: what its dialogue acts and spans say is kept, fillers and politeness go (RADDLE, section 4).
 
 Two ways. Where acts alone say all that a turn says (a yes, a no, thanks), it becomes one word or two. Else sentences
-lose what they may begin with and need not, and what is polite inside. Only where a rule is sure: words that carry a
-value are never touched, and a turn to which no rule applies stays as it is.
+lose what they may begin with and need not, and what is polite inside; they stay sentences: "I am looking for a bus" is
+"I want a bus", and never "A bus". Only where a rule is sure: words that carry a value are never touched, and a turn to
+which no rule applies, or nothing but a contraction, stays as it is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ def simple_operations(user_turn: UserTurn) -> tuple[list[Operation], str]:
     operations = _by_acts(user_turn) or _by_sentences(user_turn)
     if not operations:
         return [], "no_rule"
+    if all(operation.kind == "contraction" for operation in operations):
+        return [], "only_contraction"
     new = edited(user_turn.utterance, operations)
     if len(new) >= len(user_turn.utterance) or not any(map(str.isalnum, new)):
         return [], "not_shorter"
@@ -132,37 +135,41 @@ def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> Ite
         if yes and PLEASANT.match(rest) and not OBJECTING.search(rest) and not NEGATED.search(rest):
             yield Operation(yes.end(), end, ".", "by_acts", text[yes.end() : end])
             return
-    first, asked, kind = _led(text, start, end, kept)
-    if first > start:
-        yield Operation(start, first, "", kind, text[start:first])
-        if text[start].isupper() and "a" <= text[first] <= "z" and not kept.touch(first, first + 1):
-            yield Operation(first, first + 1, text[first].upper(), "capital", text[first])
-    else:
-        first = start
-    taken = _inner(text, first + 1, end, kept)
-    yield from taken
-    if asked and text[end - 1] == "?" and all(one.end < end for one in taken):
-        yield Operation(end - 1, end, ".", "full_stop", "?")
-
-
-def _led(text: str, start: int, end: int, kept: Ranges) -> tuple[int, bool, str]:
-    """Where a sentence can begin; whether a question is none then; the kind of the last rule that was applied."""
-    at, asked, last = start, False, ""
+    first, new, mark = start, "", ""
     for kind, pattern in LEADING:
-        match = pattern.match(text, at, end)
+        match = pattern.match(text, first, end)
         if match is None or kept.overlap(*match.span()):
             continue
         rest = text[match.end() : end]
-        if kind == "name" and not (PHRASE.match(f" {rest}") and not LOOSE_END.search(rest)):
-            continue
-        if kind == "ask":
-            if rest.count("?") + rest.count(" and ") > 1:
+        if kind == "question":
+            if not PHRASE.match(f" {rest}") or LOOSE_END.search(rest):
                 continue
-            asked = True
-        at, last = match.end(), kind
-        if kind in ("name", "ask", "wish"):
+            new, mark = ("What are " if _is_plural(rest) else "What's "), "?"
+        elif kind == "want":
+            new = "I want to " if match[0].rstrip().endswith("to") else "I want "
+            mark = "" if "," in rest else "."
+        elif kind in ("ask", "wish"):
+            if rest.count("?") + rest.count(" and ") > 1 or GOES_ON.search(rest):
+                continue
+            mark = "" if kind == "wish" and "," in rest else "."  # ", any suggestions?"
+        first, last = match.end(), kind
+        if kind in ("question", "want", "ask", "wish"):
             break
-    return at, asked, last
+    if first > start:
+        yield Operation(start, first, new, last, text[start:first])
+        if not new and text[start].isupper() and "a" <= text[first] <= "z" and not kept.touch(first, first + 1):
+            yield Operation(first, first + 1, text[first].upper(), "capital", text[first])
+    taken = _inner(text, first + 1 if first > start else start + 1, end, kept)
+    yield from taken
+    old = text[end - 1]
+    if {old, mark} == {".", "?"} and not kept.overlap(end - 1, end) and all(one.end < end for one in taken):
+        yield Operation(end - 1, end, mark, "mark", old)
+
+
+def _is_plural(phrase: str) -> bool:
+    """Whether the first noun of a phrase is a plural, or there are two of them."""
+    head = re.split(r"\s+(?:of|for|at|in|to|with|from|on|by|near)\b|\W*$", phrase, maxsplit=1)[0]
+    return " and " in phrase or (head.endswith("s") and not head.endswith(("ss", "us", "is")))
 
 
 def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
@@ -195,45 +202,48 @@ def _rule(pattern: str) -> re.Pattern[str]:
 _DO = (
     r"(?=(?:find|show|tell|give|get|search|look|check|book|reserve|make|suggest|recommend|play|buy|purchase|rent|"
     r"schedule|add|transfer|send|set|locate|provide|put|change|confirm|pull|see|list|order|share|repeat|arrange|hire|"
-    r"watch|hear|cancel|start|stream|visit|inquire|explore|try|plan|create|move|pay)\b)"
+    r"watch|hear|contact|grab|cancel|start|stream|visit|inquire|explore|try|plan|create|move|pay)\b)"
 )
 _WISHED = (
-    r"(?=(?:find|search|get|check|book|reserve|buy|purchase|rent|schedule|make|transfer|set|order|add|send|hire)\b)"
+    r"(?=(?:find|search|book|reserve|buy|purchase|rent|schedule|make|transfer|order|add|send|hire|set(?!\s+off)"
+    r"|get(?!\s+(?:to|back|there|home|from|off|out|in|into|on|away|around|together|rid|over)\b)|check(?!\s+(?:in|out)\b))\b)"
 )
 _SOFT = r"(?:(?:please|kindly|maybe|possibly|perhaps|just|also)\s+)*"
 _YOU = r"(?:can|could|would|will)\s+you\s+" + _SOFT
 _ID = r"i(?:'d|\s+would)\s+(?:also\s+|really\s+)?"
-_NOUN = r"(?=(?:an|a|some)\s+(?!help\b|hand\b|favou?r\b|lot\b|little\b|bit\b))"
+_WHAT = r"(?=(?!to\b|for\b|it\b|if\b|that\b|not\b|you\b)[\w$])"
 _POSSESSED = r"(?=(?:the|their|its|your)\b)"
 
-# What a sentence may begin with and need not. ``ask`` makes an order of a question: it then ends with a full stop.
-# ``name`` leaves a question of its subject alone, and needs a sentence that is one phrase.
+# What a sentence may begin with and need not. ``ask`` and ``wish`` make an order of it, which ends with a full stop;
+# ``question`` asks for one phrase with "What's"; ``want`` says "I want".
 LEADING = (
     ("greeting", _rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\b[,.!]*\s+")),
     ("filler", _rule(r"(?:well|so|oh|hmm+|um+|uh+|actually|also|anyway|basically|and|plus)\b,\s+")),
     ("filler", _rule(r"(?:and|also)\s+(?=(?:can|could|what|is|are|do|does|where|when|how|will)\b)")),
     ("filler", _rule(r"so\s+(?=(?:can|could|what|is|are|do|does|where|when|I)\b)")),
-    ("politeness", _rule(r"(?:please|kindly)\b,?\s+(?=[a-z])")),
-    ("name", _rule(_YOU + r"(?:tell|give)\s+me\s+" + _POSSESSED)),
-    ("name", _rule(r"(?:can|could|may|might)\s+i\s+" + _SOFT + r"(?:have|get|know)\s+" + _POSSESSED)),
-    ("name", _rule(r"(?:what's|what\s+is|what\s+are|what\s+will\s+be)\s+" + _POSSESSED)),
-    ("name", _rule(r"i(?:'d|\s+would)\s+(?:also\s+)?like\s+to\s+know\s+" + _POSSESSED)),
+    ("politeness", _rule(r"(?:please|kindly)\b,?\s+(?=[a-z])(?!do\b\W*$)")),
+    ("politeness", _rule(r"(?:go\s+ahead\s+and|help\s+me(?:\s+to)?)\s+" + _DO)),
+    ("question", _rule(_YOU + r"(?:tell|give)\s+me\s+" + _POSSESSED)),
+    ("question", _rule(r"(?:can|could|may|might)\s+i\s+" + _SOFT + r"(?:have|get|know)\s+" + _POSSESSED)),
+    ("question", _rule(r"i(?:'d|\s+would)\s+(?:also\s+)?like\s+to\s+know\s+" + _POSSESSED)),
     ("ask", _rule(_YOU + r"(?:help\s+me\s+(?:to\s+)?)?" + _DO)),
+    ("ask", _rule(r"i(?:'m|\s+am|\s+was)?\s+(?:just\s+)?wonder(?:ing)?\s+(?:if|whether)\s+you\s+could\s+" + _DO)),
     ("ask", _rule(r"(?:can|could)\s+i\s+" + _SOFT + r"(?=(?:book|reserve|buy|purchase|rent|schedule)\b)")),
     ("wish", _rule(_ID + r"(?:like|love|prefer)\s+(?:for\s+)?(?:you\s+)?to\s+" + _WISHED)),
     ("wish", _rule(r"i\s+(?:also\s+|really\s+)?(?:want|need|wish)\s+(?:you\s+)?to\s+" + _WISHED)),
     ("wish", _rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|hoping|trying|wanting)\s+to\s+" + _WISHED)),
-    ("wish", _rule(r"i(?:'m|\s+am)\s+(?:also\s+)?(?:looking|searching)\s+for\s+" + _NOUN)),
-    ("wish", _rule(_ID + r"(?:like|love|prefer)\s+" + _NOUN)),
-    ("wish", _rule(r"i\s+(?:also\s+|really\s+)?(?:want|need)\s+" + _NOUN)),
+    ("want", _rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|searching)\s+for\s+" + _WHAT)),
+    ("want", _rule(_ID + r"(?:like|love|prefer)\s+" + _WHAT)),
+    ("want", _rule(_ID + r"(?:like|love|prefer)\s+to\s+(?=(?!know\b|say\b|thank\b)[a-z])")),
+    ("want", _rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|hoping|wanting)\s+to\s+(?=[a-z])")),
 )  # fmt: skip
 
 # What may go inside a sentence, with the comma before it.
 INNER = (
     ("politeness", _rule(r",?(?<!\s)\s+please(?=[.!?]|$)")),
-    ("politeness", _rule(r"(?<!\s)\s+please\b,?(?=\s)")),
+    ("politeness", _rule(r"(?:(?<=,)\s+please\b,?(?=\s)|(?<![\s,])\s+please\b(?=[\s,]))")),
     ("politeness", _rule(r",?(?<!\s)\s*\b(?:if\s+possible|if\s+you\s+(?:can|could|don't\s+mind)|kindly)"
-                         r"\b(?=[.,!?\s]|$)")),
+                         r"\b(?=[.,!?]|$)")),
     ("filler", _rule(r"(?<=[a-z])\s+(?:really|actually|basically)\b(?=\s)")),
     ("filler", _rule(r",\s+" + _YOU + r"(?:help|assist)(?:\s+me)?(?:\s+with\s+(?:that|this))?(?:\s+please)?\?$")),
 )  # fmt: skip
@@ -256,7 +266,7 @@ CONTRACTED = tuple(
         (r"\bI would(?= (?:like|love|prefer|rather)\b)", "I'd"),
         (r"\bI will(?= [a-z])", "I'll"),
         (r"\bI have(?= (?:been|a\s+meeting|got)\b)", "I've"),
-        (r"\b(?:that|it) is(?= [a-z])", ""),
+        (r"\b(?:that|it) is(?= [a-z])(?! (?:then|and|but|or|if|now)\b)", ""),
         (r"\bwhat is(?= [a-z])", "what's"),
         (r"\bdo not(?= [a-z])", "don't"),
         (r"\bcannot(?= [a-z])", "can't"),
@@ -267,6 +277,11 @@ CONTRACTED = tuple(
 # A noun phrase up to the question mark, two at most: after such a "what is" may go.
 _PHRASE = r"(?:\s+(?!and\b|or\b|is\b|are\b|do\b|does\b|can\b|will\b|if\b)[\w'’-]+){1,7}"
 PHRASE = re.compile(rf"{_PHRASE}(?:\s+and{_PHRASE})?\s*[?.]?$", re.IGNORECASE)
+# An order cannot go on so: "I need a cab and am fine with a shared one".
+GOES_ON = re.compile(
+    r"\bmyself\b|(?:\band|\bbut|,)\s+(?:am|was|would|will|have|need|want|can|could|don['’]?t|do\s+not|prefer|like)\b",
+    re.IGNORECASE,
+)
 LOOSE_END = re.compile(
     r"\b(?:about|like|for|at|in|from|to|on|of|with|by|called|named|doing|playing|again|located|situated)\W*$",
     re.IGNORECASE,

@@ -74,7 +74,7 @@ def test_json_lines(tmp_path):
         "{",
         "[1]",
         '{"text": 5}',
-        '{"text": "\\ud800"}',
+        r'{"text": "\ud800"}',
     ]
     path.write_text("\n".join(lines))
     assert kind_of(path) == JSON_LINES

@@ -22,29 +22,25 @@ def said(text, acts="", *values, position=0, wrong=()):
 @pytest.mark.parametrize(
     ("text", "acts", "values", "simple"),
     [
-        ("Can you please find me a flight?", "INFORM_INTENT", (), "Find me a flight."),
         ("Hi, could you help me find a bus to Fresno?", "INFORM", ("Fresno",), "Find a bus to Fresno."),
-        ("I'd like to book a table at Cala.", "INFORM", ("Cala",), "Book a table at Cala."),
-        ("I am looking for a hotel in Paris.", "INFORM", ("Paris",), "A hotel in Paris."),
-        ("What's their phone number?", "REQUEST", (), "Their phone number?"),
-        ("What is their address and phone number?", "REQUEST", (), "Their address and phone number?"),
-        ("May I also have their phone number please?", "REQUEST", (), "Their phone number?"),
+        ("I am looking for a hotel in Paris.", "INFORM", ("Paris",), "I want a hotel in Paris."),
+        ("I would prefer to see the show, if possible.", "INFORM", (), "I want to see the show."),
+        ("I'm looking for a Thai place?", "INFORM", ("Thai",), "I want a Thai place."),
+        ("Could you tell me their rules and fees?", "REQUEST", (), "What are their rules and fees?"),
+        ("May I also have their phone number please?", "REQUEST", (), "What's their phone number?"),
+        ("I was wondering if you could find one. Please go ahead and book it.", "INFORM", (), "Find one. Book it."),
+        ("Yes please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
         ("Yes, please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
-        ("Yes, that sounds great.", "AFFIRM", (), "Yes."),
         ("That one sounds perfect.", "SELECT", (), "Perfect."),
         ("Cool. That will be it. Thanks. Bye!", "GOODBYE SELECT", (), "Cool, thanks, bye."),
         ("No, that is all.", "NEGATE THANK_YOU", (), "No, thanks."),
         ("That's good. That's all I need for now.", "GOODBYE SELECT", (), "Good, that's all."),
-        ("Nope, that was everything. Bye!", "GOODBYE NEGATE", (), "Nope, bye."),
-        ("Thank you so much for your help. Goodbye!", "GOODBYE THANK_YOU", (), "Thanks, bye."),
-        ("Thank you, that is all I needed.", "GOODBYE THANK_YOU", (), "Thanks, that's all."),
         ("Thanks a lot, I'm all set for today.", "GOODBYE THANK_YOU", (), "Thanks, that's all."),
-        ("Thanks for that, have a good one!", "GOODBYE THANK_YOU", (), "Thanks, bye."),
         ("Thank you very much.", "GOODBYE THANK_YOU", (), "Thanks."),
         ("Yes, that is right. How much is it?", "AFFIRM REQUEST", (), "Yes. How much is it?"),
         ("Hello there! I want fish.", "INFORM", (), "I want fish."),
         ("Thanks! Book it at 7 p.m. Can you help me?", "INFORM", ("7 p.m.",), "Book it at 7 p.m."),
-        ("I will be leaving on Monday.", "INFORM", ("Monday",), "I'll be leaving on Monday."),
+        ("Please wait, I will be leaving on Monday.", "INFORM", ("Monday",), "Wait, I'll be leaving on Monday."),
     ],
 )
 def test_simple(text, acts, values, simple):
@@ -57,23 +53,25 @@ def test_simple(text, acts, values, simple):
         ("Yes, but make it Monday.", "AFFIRM", ()),
         ("Yes, that is fine if it is free.", "AFFIRM", ()),
         ("Great, the second one.", "SELECT", ()),
-        ("That's not good.", "SELECT", ()),
         ("Okay. I will look into it.", "GOODBYE SELECT", ()),
         ("Thank you, and off I go.", "GOODBYE THANK_YOU", ()),
         ("What is the movie about?", "REQUEST", ()),
+        ("What's their phone number?", "REQUEST", ()),
+        ("I need a cab.", "INFORM", ()),
+        ("I want to get a cab and am fine with sharing.", "INFORM", ()),
+        ("I would like to know if it is far.", "REQUEST", ()),
+        ("I will be leaving on Monday.", "INFORM", ("Monday",)),
         ("What is the address and do they serve wine?", "REQUEST", ()),
         ("Please Please Me", "INFORM", ("Please Please Me",)),
         ("I want to Believe", "INFORM", ("I want to Believe",)),
-        ("Palo Alto.", "INFORM", ("Palo Alto",)),
         ("?!", "INFORM", ()),
         ("", "INFORM", ()),
     ],
 )
 def test_not_sure(text, acts, values):
     operations, reason = simple_operations(said(text, acts, *values))
-    # A shorter form of "that is" is sure everywhere.
-    assert {one.kind for one in operations} <= {"contraction"}
-    assert operations or reason in ("no_rule", "no_word", "not_shorter")
+    assert operations == []
+    assert reason in ("no_rule", "no_word", "not_shorter", "only_contraction")
 
 
 def test_a_phrase_never_has_a_value():

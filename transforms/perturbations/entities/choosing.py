@@ -39,7 +39,8 @@ from parapet.transforms.perturbations.entities.kinds import (
     said_time,
 )
 from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds
-from parapet.transforms.perturbations.entities.words import WORD, Training, made_up_name, words_of
+from parapet.transforms.perturbations.entities.names import US, in_case_of, made_up_name, short_form, subject
+from parapet.transforms.perturbations.entities.words import WORD, Training, words_of
 from parapet.transforms.running.counts import percent
 from parapet.transforms.running.seeding import stable_hash
 
@@ -58,11 +59,13 @@ class Sources(msgspec.Struct, frozen=True, dict=True):
       mode: ``generated``, ``corpus`` or ``file``.
       seed: of all choices.
       pools: kind, slot or ``Service.slot`` to values that training does not have, sorted; none where they are made.
+      country: whose towns, streets and airports are in made-up names.
     """
 
     mode: str
     seed: str
     pools: dict[str, list[str]] = {}
+    country: str = US
 
     def pool_of(self, group: Group) -> str | None:
         """Which pool a group's value comes from; None where it is made, or where there is none."""
@@ -86,9 +89,11 @@ class Sources(msgspec.Struct, frozen=True, dict=True):
     def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
         """Candidates for a group's value, in the order in which they are tried."""
         if self.makes(group):
+            about = subject(group.slots)
             for attempt, number in enumerate(self.numbers(dialogue_id, group)):
                 # "Sushi" may be a value of its own: then no new name can end with it as the old one does.
-                yield made_up_name(group.kind, group.canonical if attempt < ATTEMPTS // 2 else "", number)
+                like = group.canonical if attempt < ATTEMPTS // 2 else ""
+                yield made_up_name(group.kind, like, number, about, self.country)
             return
         pool = self.pools.get(self.pool_of(group) or "", [])
         start = stable_hash(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0
@@ -421,16 +426,9 @@ def _name_like(group: Group, name: str) -> Renderer:
     def said(like: str) -> str:
         if group.kind == "cuisine" and like.casefold() != group.canonical.casefold():
             return name
-        return in_case_of(name, like)
+        return in_case_of(short_form(like, group.canonical, name) or name, like)
 
     return said
-
-
-def in_case_of(text: str, like: str) -> str:
-    """A text in the case of another; three or four capital letters are an abbreviation, "SFO"."""
-    if like == like.lower():
-        return text.lower()
-    return text.upper() if like == like.upper() and sum(map(str.isalpha, like)) > 4 else text
 
 
 def leaks(training: Training, kind: str, text: str) -> bool:

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import msgspec
 
-from parapet.transforms.perturbations.entities.words import KNOWN_SIGHTS
+from parapet.transforms.perturbations.entities.names import HOUSES
 
 
 def _set(words: str) -> frozenset[str]:
@@ -260,7 +260,7 @@ def _kind_of_places(values: Sequence[str], described: Sequence[str], cities: Col
 
 
 def _is_house(value: str) -> bool:
-    return any(char.isdigit() for char in value) or any(word.title() in KNOWN_SIGHTS for word in value.split()[-1:])
+    return any(char.isdigit() for char in value) or any(word.casefold() in HOUSES for word in value.split()[-1:])
 
 
 def _are_names(values: Sequence[str]) -> bool:

@@ -25,7 +25,8 @@ from parapet.transforms.perturbations.entities.kinds import (
     kind_of_value,
     minutes_of,
 )
-from parapet.transforms.perturbations.entities.words import COMMON, WORD, folded, is_number, plain, words
+from parapet.transforms.perturbations.entities.names import COMMON
+from parapet.transforms.perturbations.entities.words import WORD, folded, is_number, plain, words
 from parapet.transforms.perturbations.speech.spoken import Normalisation, load_normalisation, spoken_words
 
 Slot = tuple[str, str]  # service, slot

@@ -12,7 +12,7 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.user_turns import Edit, move_spans
-from parapet.transforms.perturbations.entities.choosing import Chooser, Sources, in_case_of, leaks
+from parapet.transforms.perturbations.entities.choosing import Chooser, Sources, leaks
 from parapet.transforms.perturbations.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind, is_none, is_relative
 from parapet.transforms.perturbations.entities.mentions import (
     DialogueValues,
@@ -26,7 +26,8 @@ from parapet.transforms.perturbations.entities.mentions import (
     keep_unclear,
     reason_of,
 )
-from parapet.transforms.perturbations.entities.words import BEFORE_DATE, Training, folded, is_number, words
+from parapet.transforms.perturbations.entities.names import BEFORE_DATE, in_case_of
+from parapet.transforms.perturbations.entities.words import Training, folded, is_number, words
 
 _ARTICLE = re.compile(r"\b(an?)(?=\s+[\"'“‘(]?$)", re.IGNORECASE)
 _OPENING, _LAST = " \t\"'“‘(", ("a", "n", "A", "N")

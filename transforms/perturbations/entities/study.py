@@ -43,6 +43,7 @@ from parapet.transforms.perturbations.entities.kinds import (
     step_of,
 )
 from parapet.transforms.perturbations.entities.mentions import Group, Kinds, Slot, find_values, values_of
+from parapet.transforms.perturbations.entities.names import country_of
 from parapet.transforms.perturbations.entities.replacing import Replacer
 from parapet.transforms.perturbations.entities.words import Hashes, Training, grams_in, hashes_of, strings_of
 from parapet.transforms.running.fence import Fault, bad_record, fatal, needed
@@ -295,9 +296,14 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
     kinds = kinds_of(perturbed, inputs.schemas, config.replace_choices)
     if config.values in (GENERATED, CORPUS):
         source_kinds = kinds_of(source, inputs.source_schemas, replace_choices=False)
-        return Study(Replacer(kinds, Sources(config.values, config.seed), training), source_kinds)
+        country = country_of(*(_said_of(perturbed, kinds, kind) for kind in ("phone", "postcode")))
+        return Study(Replacer(kinds, Sources(config.values, config.seed, country=country), training), source_kinds)
     pools, leaking = pools_of(inputs.gazetteer, config.values, open_slots(kinds), training)
     return Study(Replacer(kinds, Sources("file", config.seed, pools), training), leaking=leaking)
+
+
+def _said_of(values: Values, kinds: Kinds, kind: str) -> list[str]:
+    return [value for slot, (said, _) in values.items() if kinds[slot].kind == kind for value in said]
 
 
 def _distinct(hashes: Sequence[Hashes]) -> Hashes:

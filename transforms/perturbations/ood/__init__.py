@@ -3,6 +3,7 @@
 from parapet.transforms.perturbation import Command, Option
 
 OWN = "own"  # the source where foreign utterances are the corpus's own
+CHAT = "chat"  # the source of open-domain chat that Parapet brings along
 PLACES = ("append", "between")
 
 _TURNS = "out-of-domain turns"
@@ -12,14 +13,15 @@ COMMAND = Command(
     "OUT/ood-10/train/dialogues_001.json, and a row for every user turn in OUT/ood-10/turns.",
     """\
   parapet ood --output my_ood                                # the sample, with turns of its own other domains
+  parapet ood --source chat --rates 0.1 --output my_ood
   parapet ood --sgd sgd --split train,test --rates 0.1,0.5 --place append --output my_ood
   parapet ood --sgd sgd --source kvret_train_public.json --output my_ood""",
     {
         _TURNS: (
             Option(
                 "source",
-                "utterances: own (turns of the corpus in other domains), a file or folder (text, JSON lines, DSTC2, "
-                "Stanford key-value, SGD), or a plug-in",
+                "utterances: own (turns of the corpus in other domains), chat (small talk about anything), a file or "
+                "folder (text, JSON lines, DSTC2, Stanford key-value, SGD), or a plug-in",
                 "SOURCE",
                 default=OWN,
                 apart=True,

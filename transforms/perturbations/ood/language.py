@@ -14,6 +14,7 @@ from parapet.schemas.errors import storable
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.perturbation.user_turns import DECISIVE, UserTurn, value_ranges
+from parapet.transforms.perturbations.ood.standing import stands_alone
 from parapet.transforms.reports.text import words
 from parapet.transforms.variants.distance import lemma
 
@@ -164,12 +165,19 @@ class TurnContent(msgspec.Struct, frozen=True, order=True, array_like=True):
       slots: of its actions.
       answers: it, or a sentence of it, would be understood in any dialogue: yes, no, thanks, "that sounds good". An
         action without a slot says that; where there are no actions, a sentence without content.
+      refers_back: it is understood only behind what was said before it, by its actions or its words.
     """
 
     domains: Domains
     words: tuple[str, ...]
     slots: tuple[str, ...]
     answers: bool
+    refers_back: bool = False
+
+
+# A turn that selects, rejects or only asks for slots is about what the system has offered.
+_REFERRING = frozenset({"SELECT", "REQUEST_ALTS"})
+_ASKING = frozenset({"REQUEST"})
 
 
 def content_of_turn(turn: UserTurn) -> TurnContent:
@@ -191,6 +199,7 @@ def content_of_turn(turn: UserTurn) -> TurnContent:
         tuple(sorted(content)),
         tuple(sorted(map(storable, slots))),
         answers,
+        not _REFERRING.isdisjoint(turn.acts) or turn.acts == _ASKING or not stands_alone(turn.utterance),
     )
 
 

@@ -43,7 +43,7 @@ from parapet.transforms.perturbations.ood.plan import (
 )
 from parapet.transforms.perturbations.ood.planning import plan_injections, tallies_of_sources
 from parapet.transforms.perturbations.ood.pool import STATUSES, pool_numbers
-from parapet.transforms.perturbations.ood.sources import kinds_of, list_sources, plugin_of
+from parapet.transforms.perturbations.ood.sources import is_chat, kinds_of, list_sources, plugin_of
 from parapet.transforms.reports.report import Example, Line, Part
 from parapet.transforms.running import plugins
 from parapet.transforms.running.counts import FAULTS, Balance, Counted, CountKey, Counts, Exact, Invariant, Tally, Zero
@@ -58,7 +58,8 @@ class OutOfDomain(Perturbation):
     Args:
       seed: of everything that is drawn.
       rates: injected turns per user turn, a set each: ``ood-10``, ``ood-20``. A set has all that lower rates have.
-      source: foreign utterances: ``own``, the corpus's user turns where they are foreign to a dialogue; a file or
+      source: foreign utterances: ``own``, the corpus's user turns where they are foreign to a dialogue; ``chat``, small
+        talk about anything; a file or
         folder of them, as ``parapet ood --source`` takes it; or the name of a plug-in.
       place: ``append`` them at the end, or ``between``: they interrupt after an answer of the system.
       max_bad: the share of the source's rows that may be unusable; they are left out.
@@ -110,11 +111,12 @@ class OutOfDomain(Perturbation):
         self.rates, self.place, self.source = parse_rates(comma_separated(rates)), place, str(source)
         self.own = self.source == OWN
         self.sources = [] if self.own else list_sources(self.source)
+        self.chat = is_chat(self.source)
 
     @property
     def config(self) -> Config:
         """What the sets are made by."""
-        return Config(self.rates, self.place, self.seed, tuple(sorted(self.splits)), self.own)
+        return Config(self.rates, self.place, self.seed, tuple(sorted(self.splits)), self.own, self.chat)
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -123,13 +125,13 @@ class OutOfDomain(Perturbation):
 
     def recorded_options(self) -> dict[str, object]:
         """What the source is, and how often an utterance may be used."""
-        own = {"at_most": MOST_USES, "user_turns_each": TURNS_A_USE}
+        again = {"at_most": MOST_USES, "user_turns_each": TURNS_A_USE}
         return {
             "source": self.source_description(),
             "rates": list(self.rates),
             "place": self.place,
             "seed": self.seed,
-            "uses": own if self.own else {"at_most": 1},
+            "uses": again if self.own or self.chat else {"at_most": 1},
         }
 
     def plugins_used(self) -> Sequence[plugins.Chosen | None]:
@@ -138,12 +140,14 @@ class OutOfDomain(Perturbation):
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """The source, where it is a file or a folder."""
-        return [] if self.own or plugin_of(self.source) else [("--source", self.source)]
+        return [] if self.own or self.chat or plugin_of(self.source) else [("--source", self.source)]
 
     def source_description(self) -> str:
         """What the card and the page say of the source."""
         if self.own:
             return "the corpus's own user turns, of dialogues that share no domain, foreign to those they are in"
+        if self.chat:
+            return "small talk about anything, a list of Parapet's own"
         plugin = plugin_of(self.source)
         return f"{plugin.plugin.name if plugin else PurePath(self.source).name} ({', '.join(kinds_of(self.sources))})"
 
@@ -217,7 +221,7 @@ class OutOfDomain(Perturbation):
             rates += [
                 Exact("ood_turns", "user_turns", name, partial(size_of, rate), name),
                 Exact("in_domain_turns", "user_turns", name, int, name),
-                MostUses(name, self.own),
+                MostUses(name, self.config.again),
             ]
         return (
             *super().invariants(),
@@ -258,17 +262,17 @@ class OutOfDomain(Perturbation):
 
 
 class MostUses(msgspec.Struct, frozen=True):
-    """No utterance is used more often than it may be: one of the corpus's own, see ``most_uses``; others once."""
+    """No utterance is used more often than it may be: see ``most_uses`` where it may be used again; else once."""
 
     set: str
-    own: bool
+    again: bool
 
     def __call__(self, counts: Counts) -> Iterator[str]:
         """The splits in which one is."""
         if counts.sum(FAULTS):  # the plan counted on more turns
             return
         for split, turns in counts.by("split", "user_turns", set=self.set).items():
-            most = most_uses(turns) if self.own else 1
+            most = most_uses(turns) if self.again else 1
             if any(times > most for times in uses_in(self.set, split, counts)):
                 yield f"uses in {self.set} of {split or 'all'}"
 

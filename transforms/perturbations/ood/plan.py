@@ -180,7 +180,7 @@ def set_name(rate: str) -> str:
     return f"ood-{float(100 * Fraction(rate)):g}"
 
 
-# How often one of the corpus's own utterances may be used, see ``most_uses``.
+# How often an utterance of the corpus's own, or of our small talk, may be used, see ``most_uses``.
 MOST_USES = 10
 TURNS_A_USE = 25
 
@@ -196,6 +196,7 @@ class Config(msgspec.Struct, frozen=True):
       seed: the random seed.
       splits: the splits that are written; none: all.
       own: the foreign utterances are the corpus's own.
+      chat: they are our own small talk.
     """
 
     rates: tuple[str, ...]
@@ -203,6 +204,12 @@ class Config(msgspec.Struct, frozen=True):
     seed: str
     splits: tuple[str, ...]
     own: bool
+    chat: bool = False
+
+    @property
+    def again(self) -> bool:
+        """Whether an utterance may be used more than once, see :func:`most_uses`."""
+        return self.own or self.chat
 
     @property
     def sets(self) -> list[str]:
@@ -249,7 +256,7 @@ def parse_rates(given: str) -> tuple[str, ...]:
 
 
 def most_uses(turns: int) -> int:
-    """How often one of the corpus's own utterances may be injected into a split with so many in-domain user turns.
+    """How often an utterance of ``own`` or ``chat`` may be injected into a split with so many in-domain user turns.
 
     Once for each 25 of them, rounded; ten times at most, and always once.
     """
@@ -263,7 +270,7 @@ def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], tur
     """Takes the first places of each split in drawn order that something fits, and gives each an utterance.
 
     The places of a lower rate are the first of those of a higher one, with the same utterances: sets are nested. An
-    utterance of another source is used once. One of the corpus's own is used again, see :func:`most_uses`, where it
+    utterance of a file or plug-in is used once. Another is used again, see :func:`most_uses`, where it
     belongs to one split, all that fit have been used as often, and the dialogue has it not yet.
 
     Args:
@@ -329,7 +336,7 @@ def _copies(config: Config, pool: Iterable[Utterance], turns: Mapping[str, int])
     """The utterances in drawn order, as often as each may be used: all once, then those that may be used again."""
     drawn = sorted(pool, key=lambda one: (stable_hash(config.seed, "foreign", one.key), one))
     uses = [1] * len(drawn)
-    if config.own:
+    if config.again:
         for i, one in enumerate(drawn):
             splits = one.splits or config.splits
             if len(splits) == 1:  # else it might get into two
@@ -391,7 +398,7 @@ def _too_few(config: Config, missing: Mapping[str, int], needed: int, texts: int
       reached: the lowest share of user turns that was served.
     """
     splits = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in missing.items())
-    if config.own:
+    if config.again:
         rule = (
             f"each is used once for each {TURNS_A_USE} user turns of its split, {MOST_USES} times at most, and not in "
             "dialogues of domains that it is of, or that would understand it"

@@ -22,6 +22,7 @@ STATUSES = {
     "near_duplicate": "has the words of an in-domain turn, but for one in five (Jaccard index 0.8 or more)",
     "generic": "could be said in any dialogue: it has fewer than three content words, and in-domain turns have those",
     "answer": "answers the system, with yes, no, thanks or the like",
+    "refers_back": 'refers to something said before it, as in "is it furnished?"',
     "understood": "has no word that is foreign to other domains, which may understand it",
     "too_long": f"over {LONGEST} characters",
     "empty": "without words",
@@ -81,6 +82,7 @@ def merged(same: Iterable[Utterance]) -> Utterance:
             tuple(sorted(set.intersection(*({*turn.words} for turn in contents)))),
             contents[0].slots,
             any(turn.answers for turn in contents),
+            any(turn.refers_back for turn in contents),
         )
     return msgspec.structs.replace(
         every[0], domains=tuple(sorted(domains)), splits=tuple(sorted(splits)), content=content
@@ -124,6 +126,8 @@ def judged(utterance: Utterance, vocabulary: Vocabulary, languages: Languages | 
         return Judgement("answer", utterance)
     if not utterance.content.words:
         return Judgement("generic", utterance)
+    if utterance.content.refers_back:
+        return Judgement("refers_back", utterance)
     foreign_to = languages.foreign_to(utterance.content)
     if not foreign_to:
         return Judgement("understood", utterance)

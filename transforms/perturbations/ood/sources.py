@@ -1,10 +1,12 @@
-"""Sources of foreign utterances: plain text, JSON lines, DSTC2, Stanford key-value, SGD; recognised by content."""
+"""Sources of foreign utterances: our own small talk, or files, whose kind is recognised by their content."""
 
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from parapet.schemas.errors import InputError, is_unicode
 from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, check_size, open_path
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
+from parapet.transforms.perturbations.ood import CHAT
 from parapet.transforms.perturbations.ood.plan import user_turns_of
 from parapet.transforms.perturbations.ood.pool import Utterance, utterance_of
 from parapet.transforms.reports.text import check_plain_text
@@ -23,7 +26,8 @@ from parapet.transforms.storage.files import read_bytes
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
 PLUG_IN = "plug-in"
-KINDS = (TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD, PLUG_IN)
+SMALL_TALK = "small talk"
+KINDS = (SMALL_TALK, TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD, PLUG_IN)
 _FIELDS = ("text", "utterance")
 _SUFFIXES = (".txt", ".json", ".jsonl", ".text", ".lst")
 _SILENCE = frozenset({"noise", "unintelligible", "sil", "unk", "inaudible"})  # what DSTC2 writes for silence and noise
@@ -46,12 +50,14 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 def list_sources(given: str) -> list[SourceFile]:
     """The files of ``--source``, sorted. Raises InputError where there are none, or one is of no kind we know."""
+    if is_chat(given):
+        return [SourceFile(SMALL_TALK, CHAT, "")]
     if chosen := plugin_of(given):
         plugins.make(chosen, ["__iter__"])  # an incomplete plug-in is reported before anything runs
         return [SourceFile(PLUG_IN, chosen.plugin.name, given)]
     if not is_there(given):
         other = f"or the name of a plug-in; {plugins.told(plugins.OOD_SOURCES)}"
-        raise InputError(f"there is no such file or folder; give one, or own, {other}", given, "--source")
+        raise InputError(f"there is no such file or folder; give one, or own, or chat, {other}", given, "--source")
     place = as_path(given)
     if place.is_file():
         return [SourceFile(kind_of(place), place.name, str(place))]
@@ -70,9 +76,14 @@ def list_sources(given: str) -> list[SourceFile]:
     return sorted(found, key=lambda file: file.name)
 
 
+def is_chat(given: str) -> bool:
+    """Whether ``--source`` names the small talk that Parapet brings along. A file or folder of that name goes first."""
+    return given == CHAT and not is_there(given)
+
+
 def plugin_of(given: str) -> plugins.Chosen | None:
     """The plug-in that ``--source`` names. A file or folder of that name goes first."""
-    return None if is_there(given) else plugins.find(plugins.OOD_SOURCES, given, "--source")
+    return None if is_there(given) or is_chat(given) else plugins.find(plugins.OOD_SOURCES, given, "--source")
 
 
 def _walk(folder: Path) -> list[Path]:
@@ -248,6 +259,12 @@ def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
             yield utterance_of(text, source_id(file.name, dialogue.dialogue_id, turn), domains)
 
 
+def _small_talk(file: SourceFile) -> Iterator[Utterance | InputError]:
+    text = (resources.files("parapet.transforms.perturbations.ood") / "chat.toml").read_text(encoding="utf-8")
+    for number, line in enumerate(tomllib.loads(text)["lines"], 1):
+        yield utterance_of(line, f"{file.name}:{number}")
+
+
 def _plugged(file: SourceFile) -> Iterator[Utterance | InputError]:
     """The texts of a plug-in, numbered from 1."""
     chosen = plugins.choose(plugins.OOD_SOURCES, file.path, "--source")
@@ -266,6 +283,7 @@ _READERS: dict[str, Callable[[SourceFile], Iterator[Utterance | InputError]]] = 
     DSTC2: partial(_read, _dstc2),
     KEY_VALUE: partial(_read, _key_value),
     SGD: _sgd,
+    SMALL_TALK: _small_talk,
     PLUG_IN: _plugged,
 }
 

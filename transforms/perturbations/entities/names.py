@@ -1,0 +1,324 @@
+"""Names that fit a slot: real places, people, cuisines and genres; houses and titles put together from words.
+
+The end of a name says what it is ("Italian Restaurant", "International Airport"), so a new one keeps it, and replaces
+what comes before. Where the old name does not tell, the slot does: a ``theater_name`` becomes a cinema's.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
+from importlib import resources
+
+from parapet.transforms.running.seeding import NumberRng
+
+US, GB = "us", "gb"
+
+# What a slot is about, by words of its name, or of its service's; the first that is found counts.
+_ABOUT = {
+    word: about
+    for about, words in (
+        ("cinema", "theater theatre cinema"),
+        ("salon", "salon stylist barber"),
+        ("dentist", "dentist"),
+        ("doctor", "doctor physician therapist clinic"),
+        ("apartments", "property apartment"),
+        ("song", "song track"),
+        ("album", "album"),
+        ("artist", "artist singer band musician"),
+        ("event", "event concert"),
+        ("venue", "venue"),
+        ("restaurant", "restaurant cafe"),
+        ("hotel", "hotel hostel accommodation guesthouse"),
+        ("movie", "movie film media"),
+        ("music", "music"),
+        ("sight", "attraction travel"),
+    )
+    for word in words.split()
+}
+_PLACES = {"event": "venue", "venue": "venue", "sight": "sight"}
+_ARTS = ("artist", "song", "album", "music", "movie")
+_FAMILY = re.compile(r"(?:aunt|auntie|uncle|grandma|grandpa)\b(?= )", re.IGNORECASE)
+_TITLE = re.compile(r"(?:mr|mrs|ms)\.? ", re.IGNORECASE)
+_DOCTOR = re.compile(r"(?:dr|prof)\.? ", re.IGNORECASE)
+_DEGREE = re.compile(r",? (?:M\.?D|D\.?D\.?S|D\.?M\.?D|D\.?O|Ph\.?D)\.?$", re.IGNORECASE)
+_MATCH = re.compile(r" vs\.? ", re.IGNORECASE)  # "Mets Vs Phillies"
+_STATE = re.compile(r", [A-Z]{2}$", re.IGNORECASE)
+_AIRPORT_CODE = re.compile(r"[A-Z]{3}\b")
+_NUMBER = re.compile(r"(\d+)(st|nd|rd|th)?")
+_UNIT = re.compile(r",? (?:#|(?:suite|ste|unit|apt|floor|level) |\d+(?:st|nd|rd|th) floor)", re.IGNORECASE)
+
+
+def _load() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    text = (resources.files("parapet.transforms.perturbations.entities") / "names.toml").read_text(encoding="utf-8")
+    tables = tomllib.loads(text)
+    lists = {name: [entry.strip() for entry in entries.split(",")] for name, entries in tables["lists"].items()}
+    return lists, {name: words.split() for name, words in tables["words"].items()}
+
+
+_lists, _words = _load()
+
+COMMON = frozenset(_words["common"])
+BEFORE_DATE = frozenset(_words["before_date"])
+HOUSES = frozenset(_words["houses"])
+GENERIC = HOUSES | frozenset(_words["generic"])
+# "Brooklyn, NY" where a value has the state.
+_STATES = {city: state for city, _, state in (entry.rpartition(" ") for entry in _lists["cities_us"])}
+_CITIES = {US: list(_STATES), GB: _lists["cities_gb"]}
+_AIRPORTS = {US: _lists["airports_us"], GB: _lists["airports_gb"]}
+
+
+def subject(slots: Iterable[tuple[str, str]]) -> str:
+    """What the values of slots are about, such as ``cinema`` or ``song``; empty where nothing says it.
+
+    Args:
+      slots: (service, slot) of all slots that have the value.
+    """
+    for texts in zip(*((slot, service) for service, slot in slots), strict=True):
+        for text in texts:
+            for word in re.findall(r"[a-z]+", text.casefold()):
+                if about := _ABOUT.get(word) or _ABOUT.get(word.removesuffix("s")):
+                    return about
+    return ""
+
+
+class Namer:
+    """Makes one name.
+
+    Args:
+      number: 64 bits that look drawn.
+      like: the value that the name stands for; empty where its form does not matter.
+      about: what it is a name of, see :func:`subject`.
+      country: whose towns, streets and airports are used: ``us`` or ``gb``.
+    """
+
+    def __init__(self, number: int, like: str, about: str = "", country: str = US) -> None:
+        self.rng, self.like, self.about, self.country = NumberRng(number), like, about, country
+
+    def pick(self, name: str) -> str:
+        """An entry of a list."""
+        return self.rng.choice(_lists[name])
+
+    def city(self) -> str:
+        """A town of the country."""
+        return self.rng.choice(_CITIES[self.country])
+
+    def person(self) -> str:
+        """First name and surname, between the title and the degree of the old name; a single name stays single."""
+        if self.about in ("artist", "music") and self.rng.below(2):
+            return self.band()
+        if family := _FAMILY.match(self.like):  # whether it fits another first name nobody knows
+            return f"{in_case_of('Cousin', family[0])} {self.pick('first')}"
+        if title := _TITLE.match(self.like):
+            return f"{title[0]}{self.pick('family')}"
+        doctor, degree = _DOCTOR.match(self.like), _DEGREE.search(self.like)
+        bare = self.like[doctor.end() if doctor else 0 : degree.start() if degree else None]
+        name = self.pick("first")
+        if " " in bare.strip() or not bare or self.about in _ARTS:
+            name = f"{name} {self.pick('family')}"
+        return f"{doctor[0] if doctor else ''}{name}{degree[0] if degree else ''}"
+
+    def band(self) -> str:
+        """Two words, the second often in plural behind an article."""
+        adjective, noun = self.pick("bands_adjectives"), self.pick("bands_nouns")
+        if adjective == noun:
+            noun = "Choir"
+        return f"The {adjective} {_plural(noun)}" if self.rng.below(3) == 0 else f"{adjective} {noun}"
+
+    def street_address(self) -> str:
+        """Number, street and unit as in the old one; the unit has another number."""
+        unit = _UNIT.search(self.like)
+        tail = _NUMBER.sub(self._number, self.like[unit.start() :]) if unit else ""
+        head = self.like[: unit.start()] if unit else self.like.partition(",")[0]
+        number, *tokens = head.split() if head[:1].isdigit() else ("" if head else "100", *head.split())
+        ends = [token.rstrip(".,") for token in tokens if token.rstrip(".,").title() in _street_ends()]
+        street = [self.pick("streets"), ends[-1] if ends else self.pick("street_ends")]
+        if tokens and tokens[0].casefold() in _words["directions"]:
+            street.insert(0, tokens[0])
+        elif tokens and tokens[-1].casefold() in _words["directions"]:
+            street.append(tokens[-1])
+        return " ".join([self._digits(re.sub(r"\D.*", "", number)), *street] if number else street) + tail
+
+    def _number(self, like: re.Match[str]) -> str:
+        """Another number, or ordinal."""
+        return self.rng.choice(("2nd", "3rd", "4th", "5th")) if like[2] else self._digits(like[1])
+
+    def _digits(self, like: str) -> str:
+        return str(1 + self.rng.below(9)) + "".join(str(self.rng.below(10)) for _ in like[1:])
+
+    def airport(self) -> str:
+        """A real airport of the country; with its code where the old one has that."""
+        code, _, name = self.rng.choice(_AIRPORTS[self.country]).partition(" ")
+        if not _AIRPORT_CODE.match(self.like):
+            return name
+        return f"{code} {generic_end(self.like)}".rstrip()
+
+    def station(self) -> str:
+        """A town, and what the old one ends with."""
+        end = generic_end(self.like)
+        if self.like and not end:
+            end = " ".join(word for word in self.like.split() if word.casefold() in GENERIC)
+        return f"{self.city()} {end or 'Station'}"
+
+    def business(self) -> str:
+        """A cinema, a restaurant and so on."""
+        if self.about == "cinema":
+            return self._cinema()
+        if self.about in _ARTS:
+            return self.person()  # "Linkin Park" is no park
+        start = self.pick("houses")
+        if self.about in ("dentist", "doctor", "") and self.rng.below(2):
+            start = self.pick("family")
+        elif self.about in ("restaurant", "salon") and self.rng.below(4) == 0:
+            owner = self.pick("family")
+            start = f"{owner}'" if owner.endswith("s") else f"{owner}'s"
+        end = generic_end(self.like)
+        if not end or end.rpartition(" ")[2].casefold() in _words["spots"]:
+            ends = f"ends_{self.about}"
+            end = self.pick(ends if ends in _lists else "ends_house")
+        return f"{start} {end}"
+
+    def _cinema(self) -> str:
+        start = self.pick("cinemas")
+        last = self.like.rpartition(" ")[2]
+        number = f" {2 * self.rng.below(6) + 6}" if last.isdecimal() else ""
+        end = generic_end(self.like.removesuffix(last).rstrip() if number else self.like)
+        if number and not end and self.rng.below(2):
+            return f"{self.city()} {start}{number}"
+        return f"{start} {end or self.pick('ends_cinema')}{number}"
+
+    def place(self) -> str:
+        """A sight, or where events are: a park stays a park."""
+        end = generic_end(self.like) or self.pick(f"ends_{_PLACES.get(self.about, 'place')}")
+        of_town = end.rpartition(" ")[2].casefold() in _words["of_towns"] or self.rng.below(2)
+        return f"{self.city() if of_town else self.pick('family')} {end}"
+
+    def title(self) -> str:
+        """A movie, a song, an album, a concert or a match."""
+        if match := _MATCH.search(self.like):
+            return match[0].join(self._teams(self.like[: match.start()], self.like[match.end() :]))
+        if self.about == "event":
+            if end := generic_end(self.like):
+                return f"{self.city()} {end}"
+            self.about, self.like = "artist", ""
+            return self.person()
+        lines = {"song": "song_lines", "music": "song_lines", "album": "album_lines"}.get(self.about, "movie_lines")
+        if self.rng.below(4) == 0:
+            return f"{self.pick('bands_adjectives')} {self.pick('bands_nouns')}"
+        return self._filled(self.pick(lines))
+
+    def _teams(self, *like: str) -> list[str]:
+        """Towns, teams, or teams of towns, as the old ones are."""
+        if not any(side.endswith("s") for side in like):
+            return [self.city() for _ in like]
+        towns = any(" " in side for side in like)
+        return [f"{self.city()} {self.pick('teams')}" if towns else self.pick("teams") for _ in like]
+
+    def task(self) -> str:
+        """A reminder."""
+        return self._filled(self.pick("tasks"))
+
+    def _filled(self, line: str) -> str:
+        if "{" not in line:
+            return line
+        return line.format(city=self.city(), first=self.pick("first"), family=self.pick("family"))
+
+    def car(self) -> str:
+        """A model, with its make where the old one has two words."""
+        make_and_model = self.pick("cars")
+        return make_and_model if " " in self.like or not self.like else make_and_model.partition(" ")[2]
+
+
+def in_case_of(text: str, like: str) -> str:
+    """A text in the case of another; three or four capital letters are an abbreviation, "SFO"."""
+    if like == like.lower():
+        return text.lower()
+    return text.upper() if like == like.upper() and sum(map(str.isalpha, like)) > 4 else text
+
+
+def made_up_name(kind: str, like: str, number: int, about: str = "", country: str = US) -> str:
+    """A name of a kind.
+
+    Args:
+      kind: one of ``kinds.NAMES``.
+      like: the value it stands for: a person of one name stays one, a park a park.
+      number: 64 bits that look drawn.
+      about: what it is a name of, see :func:`subject`.
+      country: whose towns, streets and airports are used.
+    """
+    return _MAKERS[kind](Namer(number, like, about, country))
+
+
+_MAKERS: dict[str, Callable[[Namer], str]] = {
+    "address": Namer.street_address,
+    "airport": Namer.airport,
+    "business": Namer.business,
+    "car": Namer.car,
+    "city": Namer.city,
+    "cuisine": lambda namer: namer.pick("cuisines"),
+    "genre": lambda namer: namer.pick("genres"),
+    "music": lambda namer: namer.pick("music"),
+    "person": Namer.person,
+    "place": Namer.place,
+    "station": Namer.station,
+    "task": Namer.task,
+    "title": Namer.title,
+}
+
+
+@lru_cache(10_000)
+def generic_end(name: str) -> str:
+    """The words at the end of a name that say what it is: "Kitchen & Bar"; empty where they are all of it."""
+    tokens = name.split()
+    start = len(tokens)
+    while start > 0 and _is_generic(tokens[start - 1]):
+        start -= 1
+    while start < len(tokens) and tokens[start].casefold() in _LINKS:
+        start += 1
+    return " ".join(tokens[start:]) if start else ""
+
+
+_LINKS = frozenset({"&", "and", "of", "at", "in", "the"})
+
+
+def _is_generic(word: str) -> bool:
+    return word == "&" or word.casefold() in GENERIC
+
+
+def short_form(like: str, canonical: str, name: str) -> str | None:
+    """How a new name is written where the old one is written otherwise: "Sky Harbor" without "Airport", "Fresno, CA".
+
+    None where it is written as it is.
+
+    Args:
+      like: how the old value is written here.
+      canonical: its canonical form.
+      name: the new canonical form.
+    """
+    if _STATE.search(like) and name in _STATES:
+        return f"{name}, {_STATES[name]}"
+    end = generic_end(name)
+    is_head = end and canonical.casefold() == f"{like} {generic_end(canonical)}".casefold()
+    return name.removesuffix(end).rstrip() if is_head else None
+
+
+@cache
+def _street_ends() -> frozenset[str]:
+    more = ("St", "Ave", "Rd", "Dr", "Ln", "Blvd", "Ct", "Pl", "Way", "Parkway", "Circle", "Terrace", "Square")
+    return frozenset((*_lists["street_ends"], *more))
+
+
+def _plural(noun: str) -> str:
+    if noun == "Wolf":
+        return "Wolves"
+    if noun.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeou" else f"{noun}s"
+
+
+def country_of(phones: Sequence[str], postcodes: Sequence[str]) -> str:
+    """``gb`` where most telephone numbers or postcodes of a corpus are British, else ``us``."""
+    british = sum(phone.startswith(("0", "+44", "(0")) for phone in phones) + sum(not p.isdecimal() for p in postcodes)
+    return GB if 2 * british > len(phones) + len(postcodes) else US
