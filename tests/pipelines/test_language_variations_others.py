@@ -69,10 +69,15 @@ def check_set(before, out, kind):
 
 def lines_of():
     """The sample's turns made verbose by our rules, as somebody else would send them."""
-    turns = [(said, Verbose().vary(said)) for one in dialogues() for said in user_turns(one)]
+    turns = [
+        pair
+        for turns in (list(user_turns(one)) for one in dialogues())
+        for pair in zip(turns, Verbose().vary_all(turns), strict=True)
+    ]
     return [
         {"dialogue_id": said.dialogue_id, "turn": said.position, "kind": "verbose", "utterance": variation.utterance}
         for said, variation in turns
+        if variation.operations
     ]
 
 
@@ -88,19 +93,20 @@ def test_rewritten_turns(tmp_path, capsys):
         {**first, "kind": "para"},
     ]
     lines[1] = {**lines[1], "source": "<b>crowd</b>"}
-    lines[8] = {**lines[8], "utterance": "In a town"}
+    cut = next(line for line in lines if "Wexcombe" in line["utterance"])
+    cut["utterance"] = "In a town"
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     files[0].write_text("".join(f"{json.dumps(line)}\n" for line in reversed(lines)))
     files[1].write_text("".join(f"{json.dumps(line)}\n" for line in more) + "{")
     flags = ["--rewritten", *map(str, files), "--env", "0.5", "--kinds", "verbose"]
     assert run(tmp_path / "out", *flags) == 2
     said = capsys.readouterr().err
-    assert "3 of 54 lines of --rewritten could not be used, over --max_bad 1%" in said
-    assert ": line 4: duplicate: a.jsonl line 48" in said
+    assert "3 of 52 lines of --rewritten could not be used, over --max_bad 1%" in said
+    assert ": line 4: duplicate: a.jsonl line 46" in said
     assert "b.jsonl: line 5: unknown_kind: 'para': there are paraphrase, typos" in said
     assert not (tmp_path / "out").exists()
     assert run(tmp_path / "out", *flags, "--max_bad", "100%", *TWO_WORKERS) == 0
-    assert "left out, or turns unchanged: 5 of 54 lines of --rewritten" in capsys.readouterr().err
+    assert "left out, or turns unchanged: 5 of 52 lines of --rewritten" in capsys.readouterr().err
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert [(one["where"], one["reason"].partition(":")[0]) for one in letters] == [
         ("line 4", "duplicate"),
@@ -110,14 +116,14 @@ def test_rewritten_turns(tmp_path, capsys):
         ("line 3", "no_user_turn"),
     ]
     rows = check_set(originals(), tmp_path / "out", "verbose")
-    kept = {(one["dialogue_id"], one["turn"]): one["utterance"] for one in lines if one is not lines[8]}
-    lost, never = (lines[8]["dialogue_id"], lines[8]["turn"]), (last["dialogue_id"], last["turn"])
+    kept = {(one["dialogue_id"], one["turn"]): one["utterance"] for one in lines if one is not cut}
+    lost, never = (cut["dialogue_id"], cut["turn"]), (last["dialogue_id"], last["turn"])
     assert {place: row["utterance"] for place, row in rows.items() if row["status"] == "varied"} == kept
     assert (rows[lost]["reason"], rows[never]["reason"]) == ("value_lost: city", "not_rewritten")
     sources = Counter(row["source"] for row in rows.values())
-    assert sources == {"rewritten": len(kept) - 1, "<b>crowd</b>": 1, "": 2}
+    assert sources == {"rewritten": len(kept) - 1, "<b>crowd</b>": 1, "": 4}
     numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["rewritten"]
-    assert numbers == {"lines": 54, "bad": 3, "kind_not_asked": 1, "no_user_turn": 2, "with_a_turn": {"verbose": 48}}
+    assert numbers == {"lines": 52, "bad": 3, "kind_not_asked": 1, "no_user_turn": 2, "with_a_turn": {"verbose": 46}}
     assert "<b>crowd" not in (tmp_path / "out" / "report.html").read_text()
     assert sum(row["env"] > 0 for row in rows.values()) == (len(rows) + 1) // 2
     run_json = (tmp_path / "out" / "run.json").read_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
@@ -405,7 +405,10 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
 def forms_of(clause: str, asked: bool, free: bool, draw: Draw) -> list[Form]:
     """The other forms that the rules have for a clause; see :func:`_clause`."""
     found = _match(clause, asked, _NO_ACTS) if 0 < len(clause) <= _LONGEST else None
-    return _allowed(_filled(found[0].forms, found[1], draw), clause, asked, free) if found else []
+    forms = _filled(found[0].forms, found[1], draw) if found else ()
+    return [
+        form for form in forms if (free or form.asks is None or form.asks == asked) and says_the_same(clause, form.text)
+    ]
 
 
 @lru_cache(4096)  # people say the same again and again, and longer forms are tried several times
@@ -417,20 +420,16 @@ def longer_forms(clause: str, asked: bool, free: bool, acts: frozenset[str]) -> 
       asked: whether it asks.
       free: whether another form may state what the clause asks, or ask what it states.
       acts: of the turn, for frames that need some.
+
+    Returns:
+      The forms; whether one denies and affirms as the clause does :func:`says_the_same` tells.
     """
     found = _match(clause, asked, acts) if 0 < len(clause) <= _LONGEST else None
-    return _allowed(_filled(found[0].longer, found[1], None), clause, asked, free) if found else []
+    forms = _filled(found[0].longer, found[1], None) if found else ()
+    return [form for form in forms if free or form.asks is None or form.asks == asked]
 
 
-def _allowed(forms: Iterable[Form], clause: str, asked: bool, free: bool) -> list[Form]:
-    return [
-        form
-        for form in forms
-        if (free or form.asks is None or form.asks == asked) and _says_the_same(clause, form.text)
-    ]
-
-
-def _says_the_same(clause: str, new: str) -> bool:
+def says_the_same(clause: str, new: str) -> bool:
     """Whether another form denies and affirms as the clause does, and has its values; a copy says nothing new."""
     return (
         denies(clause) == denies(new)

@@ -24,6 +24,7 @@ from parapet.transforms.perturbations.paraphrase import (
     affirms,
     denies,
     longer_forms,
+    says_the_same,
     sentence_with,
     with_values,
     without_values,
@@ -258,7 +259,7 @@ class Speaker:
             if 0 < len(form.text) - len(clause) <= self.room and not (self.thing and _HAS_DETOUR.search(form.template))
         }
         template = self._drawn([*forms])
-        if not template:
+        if not template or not says_the_same(clause, forms[template].text):
             return clause, None
         self.room -= len(forms[template].text) - len(clause)
         return forms[template].text, forms[template].asks
