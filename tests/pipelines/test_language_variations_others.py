@@ -67,10 +67,15 @@ def check_set(before, out, kind):
 
 def lines_of():
     """The sample's turns made verbose by our rules, as somebody else would send them."""
-    turns = [(said, Verbose().vary(said)) for one in dialogues() for said in user_turns(one)]
+    turns = [
+        pair
+        for turns in (list(user_turns(one)) for one in dialogues())
+        for pair in zip(turns, Verbose().vary_all(turns), strict=True)
+    ]
     return [
         {"dialogue_id": said.dialogue_id, "turn": said.position, "kind": "verbose", "utterance": variation.utterance}
         for said, variation in turns
+        if variation.operations
     ]
 
 
@@ -86,17 +91,18 @@ def test_rewritten_turns(tmp_path):
         {**first, "kind": "para"},
     ]
     lines[1] = {**lines[1], "source": "<b>crowd</b>"}
-    lines[8] = {**lines[8], "utterance": "In a town"}
+    cut = next(line for line in lines if "Wexcombe" in line["utterance"])
+    cut["utterance"] = "In a town"
     files = [write(tmp_path / "a.jsonl", lines[::-1]), write(tmp_path / "b.jsonl", more)]
     write(files[1], files[1].read_text() + "{")
     flags = {"rewritten": files, "env": 0.5, "kinds": "verbose"}
     said = refused("language_variations", **flags, output=tmp_path / "out")
-    assert "3 of 54 lines of --rewritten could not be used, over --max_bad 1%" in said
-    assert ": line 4: duplicate: a.jsonl line 48" in said
+    assert "3 of 52 lines of --rewritten could not be used, over --max_bad 1%" in said
+    assert ": line 4: duplicate: a.jsonl line 46" in said
     assert "b.jsonl: line 5: unknown_kind: 'para': there are paraphrase, typos" in said
     assert not (tmp_path / "out").exists()
     made = vary(tmp_path / "out", *TWO_WORKERS, **flags, max_bad="100%")
-    assert "left out, or turns unchanged: 5 of 54 lines of --rewritten" in made.errors
+    assert "left out, or turns unchanged: 5 of 52 lines of --rewritten" in made.errors
     assert [(one["where"], one["reason"].partition(":")[0]) for one in made.dead_letters] == [
         ("line 4", "duplicate"),
         ("line 5", "unknown_kind"),
@@ -105,14 +111,14 @@ def test_rewritten_turns(tmp_path):
         ("line 3", "no_user_turn"),
     ]
     rows = check_set(originals(), tmp_path / "out", "verbose")
-    kept = {(one["dialogue_id"], one["turn"]): one["utterance"] for one in lines if one is not lines[8]}
-    lost, never = (lines[8]["dialogue_id"], lines[8]["turn"]), (last["dialogue_id"], last["turn"])
+    kept = {(one["dialogue_id"], one["turn"]): one["utterance"] for one in lines if one is not cut}
+    lost, never = (cut["dialogue_id"], cut["turn"]), (last["dialogue_id"], last["turn"])
     assert {place: row["utterance"] for place, row in rows.items() if row["status"] == "varied"} == kept
     assert (rows[lost]["reason"], rows[never]["reason"]) == ("value_lost: city", "not_rewritten")
     sources = Counter(row["source"] for row in rows.values())
-    assert sources == {"rewritten": len(kept) - 1, "<b>crowd</b>": 1, "": 2}
+    assert sources == {"rewritten": len(kept) - 1, "<b>crowd</b>": 1, "": 4}
     numbers = made.json("statistics.json")["rewritten"]
-    assert numbers == {"lines": 54, "bad": 3, "kind_not_asked": 1, "no_user_turn": 2, "with_a_turn": {"verbose": 48}}
+    assert numbers == {"lines": 52, "bad": 3, "kind_not_asked": 1, "no_user_turn": 2, "with_a_turn": {"verbose": 46}}
     assert "<b>crowd" not in made.text("report.html")
     assert sum(row["env"] > 0 for row in rows.values()) == (len(rows) + 1) // 2
     assert str(tmp_path) not in made.text("run.json")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from importlib import resources
+from typing import NamedTuple
 
 import msgspec
 
@@ -146,6 +147,8 @@ def _lost(made: Made) -> bool:
 
 KIND = "rephrased"  # of the operations
 
+_NO_ACTS: frozenset[str] = frozenset()
+_ENDING = frozenset({"THANK_YOU", "GOODBYE"})
 _LONGEST = 300  # characters of a clause that has another form
 _FIRST_VALUE = 0xE000
 _MOST_VALUES = 6_400  # characters of private use
@@ -157,9 +160,22 @@ _MACRO = re.compile(r"<([A-Z]+)>")
 _SECOND_VERB = re.compile(r"(?:\band|\bbut|,) (?:would|will|am|['’]d|want|need|was|wanted|have|can)\b", re.IGNORECASE)
 _DOUBLED = re.compile(r"\b([a-z]+) \1\b", re.IGNORECASE)
 _JOINED = re.compile(r"\b(?:and|but|then)\b|,", re.IGNORECASE)
+_GOES_ON = re.compile(r"and|also|so|but|then", re.IGNORECASE)
 _SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms whose subject is the speaker
 
-Form = tuple[str, bool | None]  # a clause in another form; whether it asks, None for what does neither
+
+class Form(NamedTuple):
+    """A clause in another form.
+
+    Attributes:
+      text: without its final mark.
+      asks: whether it asks; None for what does neither.
+      template: what it was made of.
+    """
+
+    text: str
+    asks: bool | None
+    template: str
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -168,10 +184,15 @@ class Frame(msgspec.Struct, frozen=True):
     Attributes:
       patterns: of a whole clause.
       forms: with slots; one that ends in a question mark asks, one that ends in a full stop does not.
+      longer: forms in more words.
+      acts: where there are some, the frame is for turns that have one of them and, but for thanks and goodbye, no
+        other.
     """
 
     patterns: tuple[re.Pattern[str], ...]
     forms: tuple[str, ...]
+    longer: tuple[str, ...]
+    acts: frozenset[str]
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -190,8 +211,8 @@ class Rules(msgspec.Struct, frozen=True):
     """
 
     frames: tuple[Frame, ...]
-    wh: tuple[str, ...]
-    whether: tuple[str, ...]
+    wh: Frame
+    whether: Frame
     words: re.Pattern[str]
     synonyms: Mapping[str, tuple[str, ...]]
     verbs: Mapping[str, str]
@@ -216,18 +237,24 @@ def load_rules() -> Rules:
     synonyms = [*table["nouns"].items(), *table["verb_forms"].items(), *table["other_words"].items()]
     words = "|".join(f"(?P<w{i}>{word})" for i, (word, _) in enumerate(synonyms))
     return Rules(
-        frames=tuple(
-            Frame(tuple(_pattern(pattern, macros) for pattern in frame["from"]), tuple(frame["to"]))
-            for frame in table["frames"]
-        ),
-        wh=tuple(table["embedding"]["wh"]),
-        whether=tuple(table["embedding"]["whether"]),
+        frames=tuple(_frame(frame, macros) for frame in table["frames"]),
+        wh=_frame(table["embedding"]["wh"], macros),
+        whether=_frame(table["embedding"]["whether"], macros),
         words=re.compile(rf"(?<![\w'’-])(?:{words})(?![\w'’-])"),
         synonyms={f"w{i}": tuple(others) for i, (_, others) in enumerate(synonyms)},
         verbs=verbs,
         bases={ing_form: verb for verb, ing_form in verbs.items()},
         second_verb=re.compile(rf" (?:and|or|then) (?:{'|'.join(verbs)})\b"),
         events=frozenset(kinds["events"]),
+    )
+
+
+def _frame(table: Mapping[str, Sequence[str]], macros: Mapping[str, str]) -> Frame:
+    return Frame(
+        tuple(_pattern(pattern, macros) for pattern in table.get("from", ())),
+        tuple(table.get("to", ())),
+        tuple(table.get("longer", ())),
+        frozenset(table.get("acts", ())),
     )
 
 
@@ -251,16 +278,24 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
     if not any(map(str.isalpha, text)):
         return Made(reason="no_word")
     draw = draws(key).__next__
+
+    def say(clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:
+        return _clause(clause, asked, free, draw)
+
     new = "".join(
-        f"{_sentence(body, marks, draw)}{gap}" if body else f"{marks}{gap}"
+        f"{sentence_with(body, marks, say)}{gap}" if body else f"{marks}{gap}"
         for body, marks, gap in language.sentences(text)
     )
     if language.plain_words(new) == language.plain_words(text):
         return Made(reason="no_rule")
     if denies(new) != denies(text) or affirms(new) != affirms(text):
         return Made(reason=MEANING)
-    new = _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], new)
-    return reworded(user_turn, new, KIND, RULES)
+    return reworded(user_turn, with_values(new, values), KIND, RULES)
+
+
+def with_values(text: str, values: Sequence[str]) -> str:
+    """A text with the values that its characters of private use stand for."""
+    return _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], text)
 
 
 def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
@@ -293,16 +328,26 @@ def _joined(ranges: Sequence[Range]) -> list[Range]:
     return found
 
 
-def _sentence(body: str, marks: str, draw: Draw) -> str:
-    """A sentence in other words, with its final marks."""
+Say = Callable[[str, bool, bool], tuple[str, bool | None]]
+
+
+def sentence_with(body: str, marks: str, say: Say) -> str:
+    """A sentence whose clauses are said in another way, with its final marks.
+
+    Args:
+      body: the sentence.
+      marks: behind it.
+      say: makes of a clause, of whether it asks, and of whether it may state what it asks or the other way round,
+        another clause and whether that asks; None where it stays.
+    """
     clauses, final = language.clauses(body), marks
     pieces: list[str] = []
     alone = True  # no clause before it has a verb: it may ask as well as state
     for i, clause in enumerate(clauses):
         last = i + 1 == len(clauses)
         asked = language.asks(clause.text) or (last and "?" in marks)
-        new, asks = _clause(clause.text, asked, last and alone, draw)
-        if new != clause.text:
+        new, asks = say(clause.text, asked, last and alone)
+        if new != clause.text and clause.text:
             first = clause.text[0]
             capital = _begins(first) if i == 0 else first.isupper() and not _is_i(clause.text)
             new = _capital(new) if capital else _lower(new)
@@ -312,8 +357,10 @@ def _sentence(body: str, marks: str, draw: Draw) -> str:
             elif "?" not in marks and (marks or not asked):
                 marks = re.sub(r"[.!]", "?", marks) or "?"
         alone = alone and clause.text.count(" ") < 3
-        # "Yes I want" has another form of both: they need the comma that they lacked.
-        pieces += [new, ", " if i == 0 and clause.gap == " " and new != clause.text else clause.gap]
+        # "Yes I want" has another form: it needs the comma that it lacked.
+        if i == 1 and clauses[0].gap == " " and not _GOES_ON.fullmatch(clauses[0].text):
+            pieces[1] = ", " if [new, pieces[0]] != [clause.text, clauses[0].text] else " "
+        pieces += [new, clause.gap]
     new = "".join([*pieces, marks])
     return body + final if _DOUBLED.search(new) and not _DOUBLED.search(body) else new
 
@@ -346,19 +393,43 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
       draw: gives the numbers.
     """
     number = draw()
-    forms = [
-        form
-        for form in (_forms(clause, asked, draw) if 0 < len(clause) <= _LONGEST else ())
-        if (free or form[1] is None or form[1] == asked) and _says_the_same(clause, form[0])
-    ]
+    forms = forms_of(clause, asked, free, draw)
     if not forms:
         return _with_synonyms(clause, draw, 1), None
     before = set(language.plain_words(clause))
-    far = [form for form in forms if len(set(language.plain_words(form[0])) - before) > 1]
-    return (far or forms)[number * len(far or forms) // DRAW_LIMIT]
+    far = [form for form in forms if len(set(language.plain_words(form.text)) - before) > 1]
+    chosen = (far or forms)[number * len(far or forms) // DRAW_LIMIT]
+    return chosen.text, chosen.asks
 
 
-def _says_the_same(clause: str, new: str) -> bool:
+def forms_of(clause: str, asked: bool, free: bool, draw: Draw) -> list[Form]:
+    """The other forms that the rules have for a clause; see :func:`_clause`."""
+    found = _match(clause, asked, _NO_ACTS) if 0 < len(clause) <= _LONGEST else None
+    forms = _filled(found[0].forms, found[1], draw) if found else ()
+    return [
+        form for form in forms if (free or form.asks is None or form.asks == asked) and says_the_same(clause, form.text)
+    ]
+
+
+@lru_cache(4096)  # people say the same again and again, and longer forms are tried several times
+def longer_forms(clause: str, asked: bool, free: bool, acts: frozenset[str]) -> list[Form]:
+    """The forms in more words that the rules have for a clause.
+
+    Args:
+      clause: the clause.
+      asked: whether it asks.
+      free: whether another form may state what the clause asks, or ask what it states.
+      acts: of the turn, for frames that need some.
+
+    Returns:
+      The forms; whether one denies and affirms as the clause does :func:`says_the_same` tells.
+    """
+    found = _match(clause, asked, acts) if 0 < len(clause) <= _LONGEST else None
+    forms = _filled(found[0].longer, found[1], None) if found else ()
+    return [form for form in forms if free or form.asks is None or form.asks == asked]
+
+
+def says_the_same(clause: str, new: str) -> bool:
     """Whether another form denies and affirms as the clause does, and has its values; a copy says nothing new."""
     return (
         denies(clause) == denies(new)
@@ -368,30 +439,33 @@ def _says_the_same(clause: str, new: str) -> bool:
     )
 
 
-def _forms(clause: str, asked: bool, draw: Draw) -> Iterator[Form]:
-    """All forms that the rules have for a clause."""
+def _match(clause: str, asked: bool, acts: frozenset[str]) -> tuple[Frame, re.Match[str] | str] | None:
+    """The frame of a clause, and its match or the question that stands in another sentence."""
     rules = load_rules()
     for frame in rules.frames:
+        if frame.acts and not (frame.acts & acts and acts <= frame.acts | _ENDING):
+            continue
         for pattern in frame.patterns:
             if match := pattern.fullmatch(clause):
-                yield from _filled(frame.forms, match, draw)
-                return
+                return frame, match
     if (question := language.embedded(clause, rules.events)) is not None:
-        yield from _filled(rules.wh, _lower(question), draw)
-    elif asked and (question := language.embedded_choice(clause, rules.events)) is not None:
-        yield from _filled(rules.whether, _lower(question), draw)
+        return rules.wh, _lower(question)
+    if asked and (question := language.embedded_choice(clause, rules.events)) is not None:
+        return rules.whether, _lower(question)
+    return None
 
 
-def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw) -> Iterator[Form]:
+def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw | None) -> Iterator[Form]:
     """Forms with the texts of their slots.
 
     Args:
       forms: the forms.
       found: the match of a pattern; or the text of the slot ``q``.
-      draw: gives the numbers for synonyms.
+      draw: gives the numbers for synonyms; None: the texts stay as they are.
     """
     texts = {"q": found} if isinstance(found, str) else _texts(found)
-    texts = {name: _with_synonyms(text, draw, 2) for name, text in texts.items()}
+    if draw is not None:
+        texts = {name: _with_synonyms(text, draw, 2) for name, text in texts.items()}
     # A second verb has the subject of the clause, which other forms would lose.
     joined = any(map(_SECOND_VERB.search, texts.values()))
     for form in forms:
@@ -403,7 +477,7 @@ def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw) -> Ite
             continue
         words = _SLOT.split(form)[::3]  # of a slot the pattern has two groups
         new = words[0] + "".join(f"{text}{after}" for text, after in zip(inflected, words[1:], strict=True))
-        yield new.rstrip("?."), {"?": True, ".": False}.get(form[-1])
+        yield Form(new.rstrip("?."), {"?": True, ".": False}.get(form[-1]), form)
 
 
 def _texts(found: re.Match[str]) -> dict[str, str]:

@@ -57,7 +57,7 @@ from parapet.transforms.perturbations.rewording import Made, reworded
 from parapet.transforms.perturbations.rewritten import REWRITTEN, Rewritten
 from parapet.transforms.perturbations.simple import simple_operations
 from parapet.transforms.perturbations.typos import MIX, Rates, typo_operations
-from parapet.transforms.perturbations.verbose import verbose_operations
+from parapet.transforms.perturbations.verbose import verbose
 from parapet.transforms.reports.report import Example, Line, edited
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Balance, Counts, Exact, Invariant, Least
@@ -139,24 +139,30 @@ class LanguageVariation(Perturbation):
             self.rewritten.check(Fraction(0))
             kinds_of(self.name, self.rewritten)
 
-    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
         """What the rules of the kind do to a turn.
 
         Args:
           user_turn: the turn.
           key: of the draws.
           answers: translations.
+          said: what makes turns of a dialogue alike; a kind that avoids it adds what it used.
         """
         raise NotImplementedError
 
-    def vary(self, user_turn: UserTurn, answers: Answers = _NONE) -> Variation:
+    def vary_all(self, turns: Sequence[UserTurn], answers: Answers = _NONE) -> list[Variation]:
+        """The turns of a dialogue, in order, as the kind has them."""
+        said: set[str] = set()
+        return [self.vary(turn, answers, said) for turn in turns]
+
+    def vary(self, user_turn: UserTurn, answers: Answers = _NONE, said: set[str] | None = None) -> Variation:
         """A turn as the kind has it: varied, or as it was with the reason."""
         if user_turn.wrong:
             reason = f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance"
             return Variation(user_turn.utterance, user_turn.ranges, reason=reason)
         if self.rewritten is None:
             key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
-            made = self.make(user_turn, key, answers)
+            made = self.make(user_turn, key, answers, set() if said is None else said)
         elif line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name)):
             in_words = self.name == Paraphrase.name
             made = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
@@ -229,9 +235,9 @@ class LanguageVariation(Perturbation):
                     in_order = self._places(of_dialogue, among_namesakes(file.relative, position))
                     can_be_varied = [
                         (part.name, in_order[turn.position])
-                        for turn in of_dialogue
                         for part in self.parts
-                        if part.vary(turn, answers).operations
+                        for turn, variation in zip(of_dialogue, part.vary_all(of_dialogue, answers), strict=True)
+                        if variation.operations
                     ]
                 except Exception as error:
                     refused[file.relative, position] = bad_record(error)
@@ -275,7 +281,7 @@ class LanguageVariation(Perturbation):
         """A dialogue as one kind has it, then as its mixes have it."""
         state = state or State({}, b"", self.answers)
         part = next(part for part in self.parts if part.name == kind)
-        variations = [part.vary(turn, state.answers) for turn in turns]
+        variations = part.vary_all(turns, state.answers)
         places = self._places(turns, state.among) if state.thresholds.get(kind) else {}
         new: dict[int, dict[str, Any]] = {}
         levels: dict[int, int] = {}
@@ -419,7 +425,7 @@ class Typos(LanguageVariation):
         self.rates, self.perturb_values = parse_rates(comma_separated(rates), at_least), perturb_values
         super().__init__(seed=seed, env=env, rewritten=rewritten)
 
-    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
         """Typos in words that may have them."""
         operations = typo_operations(
             user_turn.utterance, user_turn.ranges, user_turn.values, self.rates, key, self.perturb_values
@@ -428,13 +434,13 @@ class Typos(LanguageVariation):
 
 
 class Verbose(LanguageVariation):
-    """Longer user turns: openers, politeness, hesitation."""
+    """The same turns in more words: polite and indirect requests, whole sentences for fragments, reasons, detours."""
 
     name = "verbose"
 
-    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
-        """Fillers, and full forms."""
-        return Made(*verbose_operations(user_turn, key))
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
+        """Longer forms that the dialogue does not have yet."""
+        return verbose(user_turn, key, said)
 
 
 class Simple(LanguageVariation):
@@ -443,7 +449,7 @@ class Simple(LanguageVariation):
     name = "simple"
     usual_least = 0.1  # a corpus of short turns has little to simplify
 
-    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
         """What its acts say, or its sentences without what they need not have."""
         return Made(*simple_operations(user_turn))
 
@@ -478,7 +484,7 @@ class Paraphrase(LanguageVariation):
             self.pivots = listed(comma_separated(pivots))
             self.answers = _answers(_paths(memory), self.pivots)
 
-    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
         """Clauses in another form and synonyms; or what came back from another language."""
         if not self.pivots:
             return rephrased(user_turn, key)

@@ -1,176 +1,308 @@
-"""A longer turn: a filler before it, one after it, full forms inside (verbosity of RADDLE, section 4).
+"""The same turn in more words (verbosity of RADDLE, section 4).
 
-A filler says nothing, and its words are drawn from a hash of seed, dialogue and turn alone: neither what the turn says
-nor how it is annotated has a part in it, so that nobody can tell an act or a label by it. The turn's own words stay in
-their order.
+Each clause is said in a longer form, where ``paraphrases.toml`` has one (``longer``): a request in a polite and
+indirect frame, an answer as a whole sentence. Around it stands what ``verbose.toml`` has for turns that ask, want,
+agree, decline or end: detours, reasons without a new value, and what the dialogue state holds already. Values keep
+their text; what the turn affirms and denies is checked as for paraphrases. No two turns of a dialogue have a form in
+common.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import resources
+from itertools import count
+from typing import Any
 
-import msgspec
-
-from parapet.transforms.perturbation.user_turns import Ranges, UserTurn, value_ranges
-from parapet.transforms.perturbations.typos import Draw, Operation
+from parapet.transforms.perturbation.user_turns import UserTurn
+from parapet.transforms.perturbations import language
+from parapet.transforms.perturbations.paraphrase import (
+    MEANING,
+    affirms,
+    denies,
+    longer_forms,
+    says_the_same,
+    sentence_with,
+    with_values,
+    without_values,
+)
+from parapet.transforms.perturbations.rewording import RULES, Made, reworded
+from parapet.transforms.perturbations.typos import Draw
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 
-_GREETING = re.compile(
-    r"\W*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))(?: there)?\b(?P<stop>[.!]*)(?P<gap>,?\s*)",
+KIND = "more_words"  # of the operations
+
+LEAST, MOST = 1.3, 3.0  # times the characters of the turn
+SHORT = 50  # characters that a turn of a word or two may have
+
+_TRIES = 12
+_STATEMENT = re.compile(
+    r"(?:I|there|the|my|we|they|he|she)\b(?:['’]|\s\S+\s)(?!(?:see|understand|guess|think)\b)[^,]*", re.IGNORECASE
+)
+_COMMENT = re.compile(r"(?:it|that|this)(?:['’]s| \S+)(?: [^,]*)?", re.IGNORECASE)
+_LONGEST, _SHORTEST = 14, 7  # words of a statement that stands inside another sentence, and of a piece of one
+_QUESTION = re.compile(
+    r"(?:(?:to|from|at|in|on|for|by) )?(?:what|where|when|which|who|whose|why|how)\b"
+    r"|(?:is|are|do|does|did|can|could|will|would|should|may|was|has|have) "
+    r"(?:i|you|they|it|there|that|this|these|the|we|he|she|your|their)\b",
     re.IGNORECASE,
 )
-# A sentence that asks, where no mark says so.
-_ASKS = re.compile(
-    r"(?:(?:and|also|so|but|okay|ok|yes|no)\b,? )?"
-    r"(?:what|where|when|which|who|whose|why|how|is|are|was|does|do|did|can|could|may|might|will|would|should|has|have)"
-    r"(?:['’]s)?\b",
+_STATES = re.compile(r"\b(?:I|we|you|they|it|is|are|will|would)\b", re.IGNORECASE)
+_PLACE = re.compile(
+    r"(?:in|on|at|for|from|to|by|with|around|after|before|near|between|until|till|under)\s", re.IGNORECASE
+)
+_PIECE = re.compile(
+    rf"(?:(?:an?|the|some|any|just|only|about)\s+)?(?:{language.VALUE}|one\b|two\b|three\b|four\b|five\b)",
     re.IGNORECASE,
 )
-_ENDS = ".!?…"
-_OPEN_ENDS = ",;:-–—("  # a turn that ends so goes on: nothing can stand behind it
-_TRIES = 8  # for a filler without a value of the dialogue
+_ENDS = re.compile(r"[.!?…]*\s*\Z")
 
-_S = r"(?:^|(?<=[.,!?] ))"  # where a sentence or clause begins
-# (what, by what): the first letter keeps its case.
-_FULL_FORMS = tuple(
-    (re.compile(pattern, re.IGNORECASE), text)
-    for pattern, text in (
-        (r"\bI['’]m\b", "I am"),
-        (r"\bI['’]d(?= (?:like|love|prefer|rather|also like)\b)", "I would"),
-        (r"\bI['’]ll\b", "I will"),
-        (r"\bI['’]ve\b", "I have"),
-        (r"\b(?:we|you|they)(['’])re\b", ""),
-        (r"\bwhat['’]s(?= (?:the|their|its|your|my)\b)", "what is"),
-        (r"\bthat['’]s(?! (?:been|got)\b)", "that is"),
-        (r"\bit['’]s(?= (?:an?|the|not|in|for|fine|good|great|perfect|okay|correct|right)\b)", "it is"),
-        (r"(?<=\bI )don['’]t\b", "do not"),
-        (r"(?<=\bI )can['’]t\b", "cannot"),
-        (r"\bgonna\b", "going to"),
-        (r"\bwanna(?= [a-z])", "want to"),
-        (_S + r"thanks(?= for\b|[.,!]|$)", "thank you"),
-    )
-)  # fmt: skip
+# A sentence that may have a phrase in front of it; and one that has something of the kind already.
+_OPEN = re.compile(
+    r"(?:I|could|would|can|do(?! you think)|does|is|are|what|where|when|how|which|who|it|that|there|please)\b",
+    re.IGNORECASE,
+)
+_WISHES = re.compile(
+    r"(?:I (?:would|was hoping|was wondering|want|need)|I['’]d|could|would|can|do you|does|is|are|what|where|when|how"
+    r"|which)\b",
+    re.IGNORECASE,
+)
+_AGREES = re.compile(r"(?:I|that|it|this|sounds|looks)\b", re.IGNORECASE)
+_HAS_DETOUR = re.compile(
+    r"\b(?:if|before|because|when|whenever|since|as far as|please|from what)\b|[:;]", re.IGNORECASE
+)
 
-
-class Grammar(msgspec.Struct, frozen=True):
-    """What fillers of one side, before or behind a turn, are made of; see ``phrases.toml``."""
-
-    starts: tuple[str, ...]
-    sentences: tuple[str, ...]
-    adverbs: tuple[str, ...]
-    tails: tuple[str, ...]
-
-    def filler(self, draw: Draw) -> str:
-        """A sentence with a start, a tail or both; in two of three that have a place for an adverb, with one."""
-        sentence = _drawn(self.sentences, draw)
-        adverb = _drawn(self.adverbs, draw) if draw() * 3 // DRAW_LIMIT else ""
-        sentence = " ".join(sentence.replace("{}", adverb).split())
-        start, tail = _drawn(self.starts, draw), _drawn(self.tails, draw)
-        sides = draw() * 3 // DRAW_LIMIT
-        start, tail = "" if sides == 1 else start, "" if sides == 0 else tail
-        text = ", ".join(filter(None, (start, sentence, tail)))
-        return f"{text[0].upper()}{text[1:]}."
+_AGREE = frozenset({"AFFIRM", "AFFIRM_INTENT", "SELECT"})
+_DECLINE = frozenset({"NEGATE_INTENT"})
+_END = frozenset({"THANK_YOU", "GOODBYE", "NEGATE"})
+_ASK = frozenset({"REQUEST", "REQUEST_ALTS"})
+_WANT = frozenset({"INFORM", "INFORM_INTENT"})
+_THANKS = re.compile(r"\b(?:thanks|thank|bye|goodbye)\b", re.IGNORECASE)
 
 
 @cache
-def grammar(side: str) -> Grammar:
-    """Of ``opener`` or ``closer``."""
-    text = resources.files("parapet.transforms.perturbations").joinpath("phrases.toml").read_text(encoding="utf-8")
-    parts = tomllib.loads(text)
-    own = parts[side]
-    sentences = (*parts["sentences"], *own["sentences"])
-    return Grammar(tuple(own["starts"]), sentences, tuple(parts["adverbs"]), tuple(parts["tails"]))
+def _phrases() -> Mapping[str, Any]:
+    text = resources.files("parapet.transforms.perturbations").joinpath("verbose.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
-def _drawn(parts: Sequence[str], draw: Draw) -> str:
-    return parts[draw() * len(parts) // DRAW_LIMIT]
+def mood_of(acts: Collection[str], text: str) -> str:
+    """What a turn does as a whole, by its acts: a table of ``verbose.toml``."""
+    held = frozenset(acts)
+    if held & _ASK or (not held and "?" in text):
+        return "ask"
+    if held & _WANT:
+        return "want" if "INFORM_INTENT" in held else "tell"
+    if held & _DECLINE:
+        return "decline"
+    if held & _AGREE:
+        return "agree"
+    return "end" if held & _END or _THANKS.search(text) else "tell"
 
 
-def verbose_operations(user_turn: UserTurn, key: bytes) -> tuple[list[Operation], str]:
-    """What makes a turn longer, in order; where there is nothing, the reason.
-
-    Which sides have a filler, and which filler, is drawn from the key alone. Of what the turn says only its outer form
-    counts: where a filler can stand.
-    """
-    utterance = user_turn.utterance
-    if not any(map(str.isalpha, utterance)):
-        return [], "no_word"
-    draw = draws(key).__next__
-    sides = draw() * 4 // DRAW_LIMIT  # both of two turns in four, else one of them
-    kept = Ranges(user_turn.protected())
-    before, after = (
-        _opener(user_turn, _filler("opener", user_turn, draw), kept),
-        _closer(user_turn, _filler("closer", user_turn, draw), kept),
-    )
-    if before and after:
-        before, after = (None if sides == 1 else before), (None if sides == 0 else after)
-    inside = _inside(user_turn, kept, before)
-    operations = [one for one in (before, *inside, after) if one is not None]
-    return sorted(operations), "" if operations else "no_rule"
+def kind_of(sentence: str, asked: bool) -> str:
+    """What a sentence is that has no other form; nothing where nobody can say."""
+    if asked or language.asks(sentence):
+        return "question" if _QUESTION.match(sentence) else ""
+    if sentence.count(" ") < _SHORTEST and _PLACE.match(sentence) and not _STATES.search(sentence):
+        return "place"
+    if sentence.count(" ") < _LONGEST:
+        if _COMMENT.fullmatch(sentence):
+            return "comment"
+        if _STATEMENT.fullmatch(sentence):
+            return "statement"
+    return "piece" if _PIECE.match(sentence) else ""
 
 
-def _filler(side: str, user_turn: UserTurn, draw: Draw) -> str:
-    """A drawn filler that has no value of the dialogue in it, and is no part of the turn."""
-    for _ in range(_TRIES):
-        text = grammar(side).filler(draw)
-        if not value_ranges(text, user_turn.values) and text not in user_turn.utterance:
-            return text
+@cache
+def opening(template: str) -> str:
+    """By what a reader knows a form again: how it begins."""
+    return " ".join(re.findall(r"[a-z']+", template.replace("{also}", "").partition("{")[0].lower())[:4])
+
+
+def lowered_first(text: str) -> str:
+    """With a small first letter, except of *I*, of names in the middle of capitals and of values."""
+    return text if re.match(r"I\b|[A-Z]{2}", text) else text[:1].lower() + text[1:]
+
+
+def known_thing(user_turn: UserTurn) -> str:
+    """What a turn asks about without saying it, as the state before it has it: "the hotel in Paris"; else nothing."""
+    if user_turn.before is None or user_turn.turn is None:
+        return ""
+    states = {frame.service: frame.state for frame in user_turn.before.frames if frame.state}
+    tables, said = _phrases(), user_turn.utterance.lower()
+    for frame in user_turn.turn.frames:
+        before, now = states.get(frame.service), frame.state
+        name = next((one for one in tables["things"] if frame.service.lower().startswith(one)), "")
+        if not name or not before or not now or not any(action.act == "REQUEST" for action in frame.actions or ()):
+            continue
+        noun, preposition = tables["things"][name]
+        places = [
+            before.slot_values[slot][0]
+            for slot in tables["places"].get(preposition, ())
+            if before.slot_values.get(slot) and before.slot_values[slot] == now.slot_values.get(slot)
+        ]
+        if noun in said or " of " in said or any(place.lower() in said for place in places):
+            return ""
+        where = f" {preposition} {places[0]}" if places and places[0] != "dontcare" else ""
+        return f"the {noun}{where}"
     return ""
 
 
-def _opener(user_turn: UserTurn, text: str, kept: Ranges) -> Operation | None:
-    """Before the turn, or between its greeting and what follows."""
-    utterance = user_turn.utterance
-    # An accent of its own, or what joins emoji, would fasten on to the sentence before it.
-    if not text or utterance[0].isspace() or not (utterance[0].isascii() or utterance[0].isalnum()):
-        return None
-    greeting = _GREETING.match(utterance)
-    if greeting is None or kept.touch(*greeting.span()):
-        return Operation(0, 0, f"{text} ", "opener", "")
-    at = greeting.end()
-    rest = utterance[at : at + 1]
-    if not (greeting["gap"] and rest.isascii() and rest.isalnum()):
-        return None  # it is all that the turn says, or nobody can say where it ends
-    if greeting["stop"]:
-        return Operation(at, at, f"{text} ", "opener", "")
-    start, end = greeting.start("gap"), at + rest.islower()
-    return Operation(start, end, f". {text} {rest.upper() * rest.islower()}", "opener", utterance[start:end])
+def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
+    """A turn in more words, or why it stays as it is.
+
+    Args:
+      user_turn: the turn.
+      key: of the draws.
+      said: forms that the dialogue has already; those of the turn are added.
+    """
+    text, values = without_values(user_turn)
+    if not text or not any(map(str.isalpha, user_turn.utterance)):
+        return Made(reason="no_word")
+    draw = draws(key).__next__
+    made = Made(reason="no_rule")
+    for _ in range(_TRIES):
+        speaker = Speaker(user_turn, values, draw, said)
+        made = _checked(user_turn, with_values(text, values), with_values(speaker.say(text), values))
+        if made.operations:
+            said |= speaker.used
+            break
+    return made
 
 
-def _closer(user_turn: UserTurn, text: str, kept: Ranges) -> Operation | None:
-    end = len(user_turn.utterance.rstrip())
-    if end < len(user_turn.utterance) and kept.touch(end, len(user_turn.utterance)):
-        return None  # a value ends in the space behind the sentence
-    last = user_turn.utterance[end - 1]
-    # Behind an emoji or a quotation mark nobody can say whether the sentence has ended.
-    if not text or last in _OPEN_ENDS or not (last in _ENDS or last.isalnum()):
-        return None
-    sentence = re.split(r"[.!?…]\s+", user_turn.utterance)[-1]
-    stop = "" if last in _ENDS else "?" if _ASKS.match(sentence) else "."
-    return Operation(end, end, f"{stop} {text}", "closer", "")
+def _checked(user_turn: UserTurn, text: str, new: str) -> Made:
+    """What must be done for the new text, where it is long enough, not too long, and means the same."""
+    before, after = len(text), len(new)
+    if not LEAST * before <= after <= max(MOST * before, SHORT):
+        return Made(reason="no_rule")
+    if denies(new) != denies(text) or affirms(new) != affirms(text):
+        return Made(reason=MEANING)
+    return reworded(user_turn, new, KIND, RULES)
 
 
-def _inside(user_turn: UserTurn, kept: Ranges, opener: Operation | None) -> list[Operation]:
-    taken = kept
-    if opener and opener.end:
-        taken.add(opener.start, opener.end)
-    operations: list[Operation] = []
-    for pattern, text in _FULL_FORMS:
-        for match in pattern.finditer(user_turn.utterance):
-            start, end = match.span()
-            if start == end or taken.touch(start, end):
-                continue
-            before = match[0]
-            after = text or f"{before[: match.start(1) - start]} are"
-            operations.append(Operation(start, end, _cased(before, after), "full_form", before))
-            taken.add(start, end)
-    return operations
+class Speaker:
+    """Says one turn in more words.
 
+    Args:
+      user_turn: the turn.
+      values: that its text has characters of private use for.
+      draw: gives the numbers.
+      said: forms that turns before it have: they are not taken while there are others.
 
-def _cased(before: str, after: str) -> str:
-    """``after`` with a capital where ``before`` has one."""
-    return after[0].upper() + after[1:] if before[0].isupper() else after
+    Attributes:
+      used: the forms that it took.
+    """
+
+    def __init__(self, user_turn: UserTurn, values: Sequence[str], draw: Draw, said: Collection[str]) -> None:
+        self.user_turn, self.values, self.draw, self.said = user_turn, values, draw, said
+        self.used: set[str] = set()
+        self.thing = known_thing(user_turn) if draw() * 3 // DRAW_LIMIT else ""
+        length = len(user_turn.utterance)
+        self.room = max(int(MOST * length), SHORT) - length  # characters that may come
+
+    def say(self, text: str) -> str:
+        """The text in more words: its clauses, then what is drawn around them until it is long enough."""
+        sentences = [
+            (self._sentence(body, marks) if body else (body, marks), gap)
+            for body, marks, gap in language.sentences(text)
+        ]
+        wanted = self._length(text) * (1.4 + 0.8 * self.draw() / DRAW_LIMIT)
+        mood = mood_of(self.user_turn.acts, text)
+        ways = [self._before, self._behind] if self.draw() * 2 // DRAW_LIMIT else [self._behind, self._before]
+        if self.thing:
+            self._restate(sentences)
+        ways = [self._after, *ways] if self.draw() * 2 // DRAW_LIMIT else [*ways, self._after]
+        for way in ways:
+            new = "".join(f"{body}{marks}{gap}" for (body, marks), gap in sentences)
+            if self._length(new) >= wanted:
+                break
+            way(sentences, mood)
+        return "".join(f"{body}{marks}{gap}" for (body, marks), gap in sentences)
+
+    def _length(self, text: str) -> int:
+        return len(with_values(text, self.values))
+
+    def _drawn(self, templates: Sequence[str]) -> str:
+        """One of them that the dialogue does not have yet; nothing where it has all of them."""
+        taken = self.used.union(self.said)
+        free = [one for one in templates if opening(one) not in taken]
+        if not free:
+            return ""
+        chosen = free[self.draw() * len(free) // DRAW_LIMIT]
+        self.used.add(opening(chosen))
+        return chosen
+
+    def _sentence(self, body: str, marks: str) -> tuple[str, str]:
+        """A sentence in more words, and its final marks. What leads to another clause, as *yes* does, stays."""
+        clauses = language.clauses(body)
+        kept = {i for i, one in enumerate(clauses[:-1]) if one.text.count(" ") < 2 and one.text.isascii()}
+        numbers = count()
+
+        def say(clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:
+            return (clause, None) if next(numbers) in kept else self._clause(clause, asked, free)
+
+        new = sentence_with(body, marks, say)
+        if new == body + marks and len(clauses) == 1:
+            new = self._around(body, "?" in marks) + marks
+        end = _ENDS.search(new)
+        assert end is not None
+        return new[: end.start()], end[0]
+
+    def _clause(self, clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:
+        forms = {
+            form.template: form
+            for form in longer_forms(clause, asked, free, self.user_turn.acts)
+            if 0 < len(form.text) - len(clause) <= self.room and not (self.thing and _HAS_DETOUR.search(form.template))
+        }
+        template = self._drawn([*forms])
+        if not template or not says_the_same(clause, forms[template].text):
+            return clause, None
+        self.room -= len(forms[template].text) - len(clause)
+        return forms[template].text, forms[template].asks
+
+    def _around(self, body: str, asked: bool) -> str:
+        """A sentence without another form, inside of a longer one."""
+        kind = kind_of(body, asked)
+        template = self._drawn(_phrases()["around"][kind]) if kind else ""
+        if not template:
+            return body
+        return template.replace("{s}", lowered_first(body))
+
+    def _before(self, sentences: list[Any], mood: str) -> None:
+        """A phrase in front of the last sentence."""
+        (body, marks), gap = sentences[-1]
+        if not _OPEN.match(body) or _HAS_DETOUR.search(body):
+            return
+        if phrase := self._drawn(_phrases()[mood]["before"]):
+            sentences[-1] = (f"{phrase} {lowered_first(body)}", marks), gap
+
+    def _restate(self, sentences: list[Any]) -> None:
+        """What the last sentence asks about, in front of it: the state before the turn holds it already."""
+        (body, marks), gap = sentences[-1]
+        if not _WISHES.match(body) or _HAS_DETOUR.search(body):
+            return
+        link, phrase = self._drawn(_phrases()["links"]["all"]), self._drawn(_phrases()["ask"]["known"])
+        if link and phrase:
+            sentences[-1] = (f"{phrase.replace('{it}', f'{self.thing} {link}')} {lowered_first(body)}", marks), gap
+
+    def _behind(self, sentences: list[Any], mood: str) -> None:
+        """A phrase behind the last sentence."""
+        (body, marks), gap = sentences[-1]
+        if (
+            len(body.split()) > 3
+            and not _HAS_DETOUR.search(body)
+            and (_AGREES if mood == "agree" else _WISHES).match(body)
+        ):
+            phrase = self._drawn(_phrases()[mood]["behind"])
+            sentences[-1] = (f"{body}, {phrase}" if phrase else body, marks), gap
+
+    def _after(self, sentences: list[Any], mood: str) -> None:
+        """A sentence behind the turn."""
+        (body, marks), gap = sentences[-1]
+        if phrase := self._drawn(_phrases()[mood]["after"]):
+            marks = marks.rstrip() or ("?" if language.asks(body) else ".")
+            sentences[-1] = (body, f"{marks} {phrase}"), gap

@@ -1,14 +1,13 @@
-"""The rules of the verbose and the simple form, on turns that show one each, and on any text."""
+"""The rules of the simple form, on turns that show one each; and every kind on any text."""
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited, moved, value_ranges
+from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited
 from parapet.transforms.perturbations.results import write_into
 from parapet.transforms.perturbations.simple import simple_operations
 from parapet.transforms.perturbations.variations import KINDS, Typos
-from parapet.transforms.perturbations.verbose import verbose_operations
 
 ACTS = ["INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS", "AFFIRM", "NEGATE", "SELECT", "THANK_YOU", "GOODBYE"]
 
@@ -74,31 +73,6 @@ def test_not_sure(text, acts, values):
     assert reason in ("no_rule", "no_word", "not_shorter", "only_contraction")
 
 
-def test_a_phrase_never_has_a_value():
-    """A corpus whose values are words of our phrases: they are passed over, or nothing is said."""
-    words = ("talk", "words", "well", "i")
-    turn = UserTurn("1", 0, "Go on.", (), words, frozenset({"INFORM"}), ("S_1",), (), ())
-    for n in range(30):
-        for one in verbose_operations(turn, b"%d" % n)[0]:
-            assert value_ranges(one.text, words) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"), [("Hi.", "closer"), ("Hi!", "closer"), ("A table 🙂", "opener"), ("A table,", "opener")]
-)
-def test_where_only_one_filler_can_stand(text, kind):
-    turn = said(text)
-    for n in range(20):
-        assert [one.kind for one in verbose_operations(turn, b"%d" % n)[0]] == [kind]
-
-
-def test_a_turn_without_its_last_mark_gets_the_one_that_fits():
-    for text, mark in (("What's their address", "?"), ("Okay, do they deliver", "?"), ("A table", "."), ("Go!", "")):
-        made = [one for n in range(9) for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "closer"]
-        assert made
-        assert {one.text.partition(" ")[0] for one in made} == {mark}
-
-
 SAID = """Yes No Thanks please Please can could you I'd I am want would like to find book a the what's their address
 and Hi, Okay . ? ! , that is all good I'm Fresno 7 p.m. é 👍🏽 \ud83d \u0301 ｗ"""
 WORDS = st.one_of(st.sampled_from(SAID.split()), st.text(max_size=4))
@@ -129,13 +103,10 @@ def test_any_turn_keeps_its_spans(words, acts, drawn, kind, perturb_values):
         found = new["utterance"][place["start"] : place["exclusive_end"]]
         if kind != "typos" or not perturb_values:
             assert found == text[span.start : span.end]
-        assert (place["start"], place["exclusive_end"]) == (
-            moved(span.start, span.end, made.operations) or (None, None)
-        )
     assert not made.reason.startswith("torn")
     assert bool(made.reason) != bool(made.operations)
     if made.operations and kind == "verbose":
-        assert len(new["utterance"]) > len(text)
+        assert len(new["utterance"].split()) > len(text.split())
     if made.operations and kind == "simple":
         assert len(new["utterance"]) < len(text)
 
@@ -144,20 +115,3 @@ def test_a_span_outside_the_utterance():
     made = Typos().vary(said("something nice", wrong=("city",)))
     assert made.utterance == "something nice"
     assert made.reason == "bad_span: city: not inside the utterance"
-
-
-@pytest.mark.parametrize(
-    ("text", "inside"),
-    [
-        ("What's the fee? I'm new.", "What is the fee? I am new."),
-        ("I'd like that, they're nice.", "I would like that, they are nice."),
-        ("I don't care, thanks.", "I do not care, thank you."),
-        ("Don't they serve it?", "Don't they serve it?"),
-        ("Many thanks.", "Many thanks."),
-        ("Isn't it nice", "Isn't it nice"),
-    ],
-)
-def test_full_forms(text, inside):
-    for n in range(10):
-        made = [one for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "full_form"]
-        assert edited(text, made) == inside
