@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.evaluation.models.training import Measurement, TrainedModel, page_of
+from parapet.evaluation.models.training import Measurement, TrainedModel, losses_of, page_of
 
 
 def measured(step, dev, best, losses, epoch=1):
@@ -42,3 +42,10 @@ def test_small_shares_have_labels_of_their_own():
 def test_a_training_by_epochs_names_its_epoch():
     page = page_of("tiny_dst", {"epochs": 3, "steps": None}, trained([measured(7, 0.5, True, [1.0], epoch=2)]))
     assert "on dev 50.0% after epoch 2" in page
+
+
+LOG = [measured(4, 0.25, True, [8.0, 6.0]), measured(8, 0.75, True, [4.0, 2.0]), measured(10, 0.5, False, [1.0])]
+
+
+def test_the_loss_is_where_its_steps_are():
+    assert losses_of(LOG) == [(1, 8.0), (3, 6.0), (5, 4.0), (7, 2.0), (9, 1.0)]
