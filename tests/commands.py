@@ -116,7 +116,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "perturb": ["simple", "--sgd", sgd],
         "speech_errors": ["--sgd", sgd, *SPEECH],
         "speech_errors again": [
-            *("--sgd", sgd, *SPEECH[:6], "--calibration", f"{out}/speech_errors/calibration.json"),
+            *("--sgd", sgd, *SPEECH[:4], "--calibration", f"{out}/speech_errors/calibration.json"),
             *("--normalisation", f"{place}/normalisation.toml"),
         ],
         "unseen_entities": ["--sgd", sgd, "--training", sgd],

@@ -9,7 +9,7 @@ pytest.importorskip("num2words")
 
 from parapet.transforms.perturbations.speech.alignment import align
 from parapet.transforms.perturbations.speech.spelling import respelled
-from parapet.transforms.perturbations.speech.spoken import load_normalisation
+from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
 RULES = load_normalisation()
 PAIRS = [("okay", "ok"), ("that'll", "that will"), ("a m", "am"), ("i do not", "i don't"), ("round trip", "roundtrip")]
@@ -47,3 +47,8 @@ def test_never_more_errors_and_nothing_invented(reference, hypothesis):
 )
 def test_other_words_stay(reference, hypothesis, found):
     assert respelled(reference.split(), hypothesis.split(), RULES) == found.split()
+
+
+def test_initials_are_said_letter_by_letter_in_capitals_only():
+    said = " ".join(word.text for word in spoken_words("LA, CA or la la land: a TV, NYC", RULES))
+    assert said == "l a c a or la la land a t v n y c"

@@ -79,8 +79,9 @@ class Hibari:
         name, speed, pitch = parse_voice(voice)
         if name not in self._models:
             from hibari import Hibari as Model
+            from hibari.voices import voice_path
 
-            self._models[name] = Model(voice=name)
+            self._models[name] = Model(voice=name, model=voice_path(name, download_missing=False))
         model, words = self._models[name], text.split()
         # Its voice has a component of noise: without a seed no two runs would agree.
         seed = stable_hash("hibari", voice, text)
