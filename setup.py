@@ -35,14 +35,12 @@ GOOGLE = ["google-cloud-translate>=3.28,<4"]
 # Below 2.14: the newest torch of which a CPU build is at hand where the tests run.
 MODELS = ["safetensors>=0.5,<1", "torch>=2.6,<2.14"]
 LOCAL = [*MODELS, "ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "transformers>=5,<6"]
-# eSpeak NG is under the GPL, version 3: nothing of it is in what Parapet publishes but sound.
 # 1.31 is the first that datasets 5 and transformers 5 take.
 HUB = ["huggingface_hub>=1.31,<3"]
 HEARING = ["jiwer>=4,<5", "num2words>=0.5.13,<0.6", "numpy>=1.26,<3", "scipy>=1.13,<2", "soundfile>=0.13,<0.15"]
-SPEECH = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "pocketsphinx>=5.0.4,<5.2"]
+# Hibari is young, and another version may speak otherwise; Moonshine's later wheels come without their model.
+SPEECH = [*HEARING, "hibari-tts==0.2.1", "moonshine-voice==0.1.0"]
 AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
-# Versions after 0.1.0 fetch their model while they run; the library is used without what the package imports.
-MOONSHINE = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "moonshine-voice>=0.0.59,<0.1"]
 MTURK = ["boto3>=1.35,<2"]
 SIGN = ["cryptography>=44", "sigstore>=4,<5"]  # the first with deterministic ECDSA
 PANDAS = ["pandas>=2.2,<2.4"]  # in a notebook Beam 2.77 imports its data frames, which do not know pandas 3
@@ -141,7 +139,6 @@ setup(
         "lint": LINT,
         "local": LOCAL,
         "models": MODELS,
-        "moonshine": MOONSHINE,
         "mturk": MTURK,
         "notebooks": NOTEBOOKS,
         "pandas": PANDAS,
@@ -159,8 +156,6 @@ setup(
         "parapet.speech_engines": [
             "azure=parapet.transforms.perturbations.speech.azure [azure]",
             "embedded=parapet.transforms.perturbations.speech.embedded [speech]",
-            "flite=parapet.transforms.perturbations.speech.flite [speech]",
-            "moonshine=parapet.transforms.perturbations.speech.moonshine [moonshine]",
         ],
         "parapet.models": ["keywords=parapet.evaluation.dst.baseline:Keywords"],
         "parapet.distances": [

@@ -50,7 +50,6 @@ ENABLES = {
     "lint": "make lint (for developers)",
     "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train: checkpoints",
     "models": "train and predict, without checkpoints",
-    "moonshine": "speech_errors --listener moonshine",
     "mturk": "mturk",
     "notebooks": "the notebooks of docs/notebooks; Beam in any notebook",
     "pandas": "parapet.to_pandas",
@@ -168,8 +167,8 @@ def models() -> Iterator[Finding]:
     if not name:
         how = "python -m spacy download en_core_web_sm"
         yield Finding("spaCy models", "missing", enables, "none is installed", how)
-    yield data_of("PocketSphinx model", "pocketsphinx", "model/en-us/en-us", "speech_errors: the listener")
-    yield data_of("eSpeak NG voices", "espeakng_loader", "espeak-ng-data", "speech_errors: the speaker")
+    yield data_of("Hibari model", "hibari", "assets", "speech_errors: the speaker")
+    yield data_of("Moonshine model", "moonshine_voice", "assets/tiny-en", "speech_errors: the listener")
 
 
 def data_of(name: str, module: str, folder: str, enables: str) -> Finding:

@@ -17,7 +17,7 @@ from parapet.transforms.simulators.restaurants import ontology
 ONE_PROCESS = ("evaluate", "train", "compare", "leaderboard", "suite")  # have no workers of their own
 KEYWORDS = ["--model", "parapet.evaluation.dst.baseline:Keywords"]
 # All but a few short turns count as too long: this is about files.
-SPEECH = ["--language_model", "own", "--longest", "14", "--wer", "0.4", "--snr", "25,-15"]
+SPEECH = ["--longest", "14", "--wer", "0.4", "--snr", "25,-15"]
 
 RELEASE = """
 name = "sample"
@@ -116,7 +116,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "perturb": ["simple", "--sgd", sgd],
         "speech_errors": ["--sgd", sgd, *SPEECH],
         "speech_errors again": [
-            *("--sgd", sgd, *SPEECH[:6], "--calibration", f"{out}/speech_errors/calibration.json"),
+            *("--sgd", sgd, *SPEECH[:4], "--calibration", f"{out}/speech_errors/calibration.json"),
             *("--normalisation", f"{place}/normalisation.toml"),
         ],
         "unseen_entities": ["--sgd", sgd, "--training", sgd],

@@ -54,7 +54,7 @@ FOLDER = ".suite"  # below the output: state, logs, locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"
 _PACKAGES = (
     *("apache-beam", "pyarrow", "numpy", "nltk", "rapidfuzz", "simplemma", "spacy", "torch", "transformers"),
-    "pocketsphinx",
+    *("hibari-tts", "moonshine-voice"),
 )
 
 

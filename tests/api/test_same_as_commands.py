@@ -24,7 +24,7 @@ WHO, DID, WHAT = (
 FOREIGN = [f"The {who} {did} his {what} twice" for who, did, what in product(WHO, DID, WHAT)]
 ONE_ENV = {"env": "none"}
 FEW = {"least_changed": 0}
-HEARD = {"language_model": "own", "snr": (14, 9, 6, 3), "sample": 4}
+HEARD = {"snr": (6, 2, -1, -4), "sample": 4}
 
 
 def data_of(folder):
@@ -84,8 +84,7 @@ def test_the_sets_of_a_command(name, roots, tmp_path, monkeypatch):
     kind, root, both, flags, options = CASES[name]
     command = kind if kind in ("ood", "unseen_entities", "speech_errors") else "language_variations"
     if command == "speech_errors":
-        pytest.importorskip("espeakng_loader")
-        pytest.importorskip("pocketsphinx")
+        pytest.importorskip("hibari")
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # other tests have caches of their own meanwhile
     both = {key: value.format(**roots) if isinstance(value, str) else value for key, value in both.items()}
     given = {key: ",".join(map(str, value)) if isinstance(value, tuple) else value for key, value in both.items()}
@@ -154,7 +153,7 @@ def test_a_set_of_a_variant(variants, tmp_path):
 def test_what_the_command_heard_is_not_heard_again(roots, tmp_path_factory, form, noise, seed, longest):
     """The transcripts of the command are found in its cache."""
     out = tmp_path_factory.mktemp("options")
-    both = {"form": form, "noise": noise, "seed": seed, "longest": longest, "wer": 0.2, "language_model": "own"}
+    both = {"form": form, "noise": noise, "seed": seed, "longest": longest, "wer": 0.2}
     run("speech_errors", sgd=roots["some"], split="test", snr="14,3", sample=2, output=out / "c", **both)
     cache = shutil.copytree(out / "c" / ".heard", out / "cache")
     kept = files_of(cache)
@@ -166,8 +165,7 @@ def test_what_the_command_heard_is_not_heard_again(roots, tmp_path_factory, form
 
 @pytest.mark.thorough
 def test_caches_of_speech_end_with_their_sets(roots, tmp_path, monkeypatch):
-    pytest.importorskip("espeakng_loader")
-    pytest.importorskip("pocketsphinx")
+    pytest.importorskip("hibari")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     sets = parapet.perturb_sets(roots["some"], "speech_errors", wer=0.2, **{**HEARD, "snr": (14, 3), "sample": 2})
     assert len(list(tmp_path.glob("parapet-speech-*"))) == 1
@@ -206,7 +204,6 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
         ("speech_errors", {"wer": 0.2, "noise": "nowhere"}, r"^nowhere: noise: "),
         ("speech_errors", {"wer": 0.2, "engine": "parrot"}, r"^speaker: there is no speech engine 'parrot'"),
         ("speech_errors", {"wer": 0.2, "voices": []}, r"^voices: give one or more voices"),
-        ("speech_errors", {"wer": 0.2, "language_model": "train"}, r"^the language model needs a split train"),
         ("speech_errors", {"wer": 0.2, "calibration": "nowhere"}, r"^nowhere: calibration: cannot be read"),
         ("speech_errors", {"wer": 0.2, "calibration": "x", "snr": "9,5"}, r"^calibration: has its own ratios"),
         ("speech_errors", {"wer": 0.2, "max_bad": 7}, r"^max_bad: 7 is no share"),

@@ -252,7 +252,7 @@ FAULTS = {
     "studied": (["unseen_entities", "--sgd", "{corpus}"], "parapet.transforms.perturbations.entities.study.values_of"),
     "spoken": (
         [
-            *("speech_errors", "--wer", "0.8", "--snr", "0,30", "--language_model", "own", "--longest", "25"),
+            *("speech_errors", "--wer", "0.8", "--snr=-12,30", "--longest", "25"),
             *("--sgd", "{corpus}", "--split", "test"),
         ],
         "parapet.transforms.perturbations.speech.spoken.voice_of",

@@ -6,7 +6,7 @@ import zlib
 import kit
 import pytest
 
-pytest.importorskip("espeakng_loader")
+pytest.importorskip("hibari")
 pytest.importorskip("azure.cognitiveservices.speech")
 
 from azure_speech_server import KEY, AzureSpeechServer

@@ -188,7 +188,7 @@ def on(bucket, variants):
         "reminders": ["--dialogues", "4,0,4"],
         "restaurants": ["--sizes", "4"],
         "anonymise": ["--chats", f"{corpus}/chats.jsonl"],
-        "speech_errors": ["--sgd", corpus, "--language_model", "own", "--cache", f"{bucket.url}/heard"],
+        "speech_errors": ["--sgd", corpus, "--cache", f"{bucket.url}/heard"],
     }
 
 

@@ -69,10 +69,10 @@ def searched(errors, words, *draws, plan=SETS):
     return heard
 
 
-def plain_choice(heard, words, draw, level, start):
-    """The ratio whose errors are nearest to the turn's share: the fewest of equals, then the nearest to the start."""
+def plain_choice(heard, words, draw, level):
+    """The ratio whose errors are nearest to the turn's share: the fewest of equals, then the highest."""
     wanted = share(draw, level) * words
-    return min((abs(errors - wanted), errors, abs(snr - start), -snr, snr) for snr, errors in heard.items())[-1]
+    return min((abs(errors - wanted), errors, -snr, snr) for snr, errors in heard.items())[-1]
 
 
 @settings(deadline=None)
@@ -80,7 +80,7 @@ def plain_choice(heard, words, draw, level, start):
 def test_the_choice_is_that_of_a_plain_search(heard, draw, level):
     words, errors = heard
     known = dict(zip(RATIOS, errors, strict=True))
-    assert SETS.chosen(Setting(0.2, level), known, words, draw) == plain_choice(known, words, draw, level, 11.0)
+    assert SETS.chosen(Setting(0.2, level), known, words, draw) == plain_choice(known, words, draw, level)
 
 
 @settings(deadline=None)
@@ -124,7 +124,7 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     # A level only matters where some turn changes, which all bins name: those are all that a plain search need try.
     totals = {}
     for level in sorted({0, *bins, *(level - 1 for level in bins if level)}):
-        totals[level] = sum(errors[plain_choice(errors, words, draw, level, 11.0)] for errors, words, draw in known)
+        totals[level] = sum(errors[plain_choice(errors, words, draw, level)] for errors, words, draw in known)
     assert list(totals.values()) == sorted(totals.values())
     wanted = target * sum(words for _, words, _ in known)
     best = min(abs(errors - wanted) for errors in totals.values())
@@ -137,7 +137,7 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     found, carried = with_levels(plan, given).settings
     assert carried == Setting(0.95, 17), "a level that is carried over stays"
     assert found.target == target
-    reached = sum(errors[plain_choice(errors, words, draw, found.level, 11.0)] for errors, words, draw in known)
+    reached = sum(errors[plain_choice(errors, words, draw, found.level)] for errors, words, draw in known)
     assert abs(reached - wanted) == pytest.approx(best, abs=1e-9)
 
 
@@ -147,7 +147,7 @@ def test_what_a_sample_is_far_from_is_not_tried(target, hint):
     message = f"{set_name(target)}: {RATE} 10.0% to 30.0%, and the target is {target:.1%}; "
     with pytest.raises(InputError, match=re.escape(message) + hint):
         check_within_reach([0.2, target], 0.1, 0.3)
-    assert ("--language_model mixed" in unreachable(target, 0.1, 0.3)) == (target < 0.1)
+    assert ("a higher --snr" in unreachable(target, 0.1, 0.3)) == (target < 0.1)
 
 
 @given(st.integers(1, 9999))

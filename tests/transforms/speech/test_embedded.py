@@ -1,163 +1,124 @@
-"""PocketSphinx: the same sound gives the same words whatever came before; models of sentences and of users."""
+"""The engine of wheels: the same sound and the same words whatever came before, and who is there to speak."""
 
 import pickle
-import random
 import re
-import sys
-from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
-pytest.importorskip("espeakng_loader")
-pytest.importorskip("pocketsphinx")
+pytest.importorskip("hibari")
 pytest.importorskip("scipy")
+if find_spec("moonshine_voice") is None:
+    pytest.skip("moonshine-voice is not installed", allow_module_level=True)
 
-from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.speech import language_model
-from parapet.transforms.perturbations.speech.embedded import Espeak, Sphinx, acoustic_model, library
-from parapet.transforms.perturbations.speech.language_model import (
-    PHONES,
-    arpabet,
-    given_model,
-    read_dictionary,
-    trained_model,
-)
-from parapet.transforms.perturbations.speech.sound import plain, through_noise
+from kit import write
 
-SENTENCES = ["a table for two", "in san jose please", "yes that sounds good", "no thank you", "a flight to seattle"]
-SENTENCES += ["when does it start", "zorbleflax at seven"]
-SMALL = "\\data\\\nngram 1=4\n\n\\1-grams:\n-0.6 </s>\n-99 <s>\n-0.6 hello\n-0.6 zorbleflax\n\n\\end\\\n"
+from parapet.schemas.errors import InputError, install_line
+from parapet.transforms.perturbations.speech import embedded
+from parapet.transforms.perturbations.speech.alignment import align
+from parapet.transforms.perturbations.speech.embedded import SPEAKERS, Hibari, Moonshine
+from parapet.transforms.perturbations.speech.engine import RATE
+from parapet.transforms.perturbations.speech.sound import active_power, plain, through_noise
+from parapet.transforms.perturbations.speech.spelling import respelled
+from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _read_once():
-    """The CMU dictionary takes a while."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(language_model, "read_dictionary", cache(read_dictionary))
-        yield
-
-
-def split(sentences):
-    return [one.split() for one in sentences]
+TEXTS = [
+    "i want a table for two at ten a m",
+    "no thank you",
+    "book a cab to the airport please",
+    "yes that sounds good",
+]
+VOICES = SPEAKERS.split(",")
 
 
 @pytest.fixture(scope="module")
-def model():
-    return trained_model(split(SENTENCES), general=False)
-
-
-def opened(model, folder):
+def speaker():
     """As it comes to a worker, pickled."""
-    for name, data in model.files().items():
-        (folder / name).write_bytes(data)
-    engine = pickle.loads(pickle.dumps(Sphinx(str(folder), model.id)))
-    engine.open()
-    return engine
+    speaker = pickle.loads(pickle.dumps(Hibari()))
+    speaker.check(VOICES)
+    return speaker
 
 
 @pytest.fixture(scope="module")
-def sounds():
-    """Twenty, most of them not easily heard, and two in which nobody says a word."""
-    speaker = Espeak()
-    speaker.open()
-    voices = [("klatt4", 15.0), ("adam", 6.0), ("f1", 2.0)]
-    every = [(text, voice, snr) for text in SENTENCES for voice, snr in voices][:18]
-    spoken = [through_noise(speaker.speak(text, voice), plain("pink"), snr, text) for text, voice, snr in every]
-    return [*spoken, *(through_noise(np.zeros(900, np.int16), plain("pink"), snr, "") for snr in (40.0, 5.0))]
+def listener():
+    listener = pickle.loads(pickle.dumps(Moonshine()))
+    listener.open()
+    yield listener
+    listener.close()
+    listener.close()
 
 
-def test_what_has_no_words_in_it(model, sounds, tmp_path):
-    engine = opened(model, tmp_path)
-    before = engine.hear(sounds[0])
-    for n in (0, 1, 100, 160, 1000, 16000):
-        assert len(engine.hear(np.zeros(n, np.int16)).split()) <= n // 8000
-    for loud in (np.full(4000, 32767, np.int16), np.full(4000, -32768, np.int16), sounds[0][:500]):
-        assert isinstance(engine.hear(loud), str)
-    assert engine.hear(sounds[0].astype(">i2")) == before
-    engine.close()
-    engine.close()
-    engine.open()
-    assert engine.hear(sounds[0]) == before
-    assert engine.dollars_per_hour == 0
+def test_the_same_text_has_the_same_sound_whatever_was_said_before(speaker):
+    order = [(text, voice) for text in TEXTS[1:3] for voice in VOICES]
+    first = {asked: speaker.speak(*asked) for asked in order}
+    assert all(np.array_equal(Hibari().speak(*asked), first[asked]) for asked in order[::-5])
+    assert len({sound.tobytes() for sound in first.values()}) == len(order)
+    assert all(sound.dtype == np.int16 and active_power(sound) > 100 for sound in first.values())
 
 
-def test_a_model_of_the_users(tmp_path, sounds, model):
-    path = tmp_path / "my.arpa"
-    path.write_text(SMALL)
-    found = given_model(str(path))
-    assert found.arpa == SMALL
-    assert found.unknown == ["zorbleflax"]
-    known = read_dictionary(acoustic_model().with_name("cmudict-en-us.dict"))
-    assert [line.split(" ", 1)[1] for line in found.words.splitlines()[:-1]] == known["hello"]
-    heard = opened(found, tmp_path).hear(sounds[0])
-    assert set(heard.split()) <= {"hello", "zorbleflax"}
-    (tmp_path / "ours.arpa").write_text(model.arpa)
-    assert given_model(str(tmp_path / "ours.arpa")) == model
+@pytest.mark.parametrize(("voice", "longer", "higher"), [("heart:0.8", 1.25, 1), ("heart:1.25:1.2", 0.8, 1.2)])
+def test_speed_and_pitch(voice, longer, higher, speaker):
+    """Pitch is the distance between the peaks of the autocorrelation of a vowel."""
+
+    def pitch(sound):
+        middle = sound[len(sound) // 3 :][: RATE // 5].astype(float)
+        lags = np.correlate(middle, middle, "full")[len(middle) - 1 :][RATE // 400 : RATE // 100]
+        return RATE / (RATE // 400 + int(lags.argmax()))
+
+    own, other = speaker.speak("no no no", "heart"), speaker.speak("no no no", voice)
+    assert len(other) / len(own) == pytest.approx(longer, rel=0.15)
+    assert pitch(other) / pitch(own) == pytest.approx(higher, rel=0.15)
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("voice", "told"),
     [
-        (b"", "is no language model in the ARPA format: there are no 1-grams"),
-        (SMALL.encode()[:60], "is no language model in the ARPA format: '-0.' is no 1-gram"),
-        (SMALL.encode().replace(b"hello", b"h\xe9llo"), "not UTF-8 at byte"),
-        (SMALL.replace("1=4", "1=40").encode(), ""),
-        (SMALL.replace("ngram 1=4\n", "").encode(), ""),
-        (None, "cannot be read: No such file or directory"),
+        ("klatt4", "'klatt4' is not a voice: give a name, a speed"),
+        ("heart:3", "'heart:3' is not a voice"),
+        ("heart:1:0.5", "'heart:1:0.5' is not a voice"),
+        ("nobody", "'nobody' is not a voice of Hibari; there are heart, "),
+        ("fenrir", "the voice 'fenrir' is not installed (no file "),
     ],
 )
-def test_what_is_no_model_is_told_with_its_path(data, said, tmp_path):
-    path = tmp_path / "my.arpa"
-    if data is not None:
-        path.write_bytes(data)
-    with pytest.raises(InputError, match=re.escape(f"{path}: --language_model: {said}")):
-        given_model(str(path))
+def test_voices_that_cannot_be_used(voice, told, speaker, tmp_path, monkeypatch):
+    monkeypatch.setenv("HIBARI_HOME", str(tmp_path))
+    with pytest.raises(InputError, match=re.escape(f"--voices: {told}")):
+        speaker.check(["heart", voice])
 
 
-def test_the_package_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pocketsphinx", None)
-    for ask in (acoustic_model, lambda: given_model("x"), Sphinx("x", "y").open, lambda: trained_model([["a"]], False)):
-        with pytest.raises(InputError, match="pocketsphinx is not installed: pip install"):
-            ask()
+def words_of(listener, text, sound):
+    reference = text.split()
+    heard = [word.text for word in spoken_words(listener.hear(sound), load_normalisation())]
+    return align(reference, respelled(reference, heard, load_normalisation()))
 
 
-CMU = acoustic_model().with_name("cmudict-en-us.dict")
+def test_whole_turns_are_heard_and_the_same_in_any_order(listener, speaker):
+    sounds = [through_noise(speaker.speak(text, VOICES[i]), plain("pink"), 30, text) for i, text in enumerate(TEXTS)]
+    first = [listener.hear(sound) for sound in sounds]
+    assert [listener.hear(sound) for sound in sounds[::-1]] == first[::-1]
+    assert sum(words_of(listener, *pair).hits for pair in zip(TEXTS, sounds, strict=True)) >= 23, first
+    for n in (0, 1, 100, 16000):
+        assert listener.hear(np.zeros(n, np.int16)) == ""
+    for loud in (np.full(4000, 32767, np.int16), sounds[0][:500]):
+        assert isinstance(listener.hear(loud), str)
 
 
-@pytest.fixture(scope="module")
-def known():
-    return read_dictionary(CMU)
+def test_a_long_turn_is_heard_to_its_end(listener, speaker):
+    """In one piece, the model repeats the first words."""
+    text = " ".join(TEXTS * 7)
+    sound = speaker.speak(text, "heart:0.9")
+    assert len(sound) > 40 * RATE
+    assert words_of(listener, text, through_noise(sound, plain("pink"), 30, "")).hits > 0.9 * len(text.split())
 
 
-def test_only_phones_that_the_recogniser_knows(known):
-    phones = {phone for line in CMU.read_text().splitlines() for phone in line.split()[1:]}
-    assert {phone for said in PHONES.values() for phone in said.split()} == phones
-    made_up = ["zorbleflax", "sushi", "coachella", "o'clock", "x", "qwxyz"]
-    for word in [*made_up, *random.Random(0).sample(sorted(known), 300)]:
-        ipa = library().phonemes(word)
-        assert set(arpabet(ipa).split()) <= phones
-        assert arpabet(ipa), word
-        # Nothing but stress, length, blanks and the mark of a syllable is left out.
-        left = ipa
-        for phone in sorted(PHONES, key=len, reverse=True):
-            left = left.replace(phone, "")
-        assert not set(left) - set("ˈˌː \u0329"), (word, ipa)
-
-
-@pytest.mark.parametrize(
-    ("word", "said"), [("cheese", "CH IY Z"), ("house", "HH AW S"), ("vision", "V IH ZH AH N"), ("boy", "B OY")]
-)
-def test_words_as_everybody_says_them(word, said):
-    assert arpabet(library().phonemes(word)) == said
-
-
-def test_a_dictionary_is_read_line_by_line(tmp_path):
-    path = tmp_path / "small.dict"
-    path.write_text("a AH\na(2) EY\no'clock  AH K L AA K\nb\tB IY\n\ncafé K AE F EY\n", encoding="utf-8")
-    assert read_dictionary(path) == {
-        "a": ["AH", "EY"],
-        "o'clock": ["AH K L AA K"],
-        "b": ["B IY"],
-        "café": ["K AE F EY"],
-    }
+def test_a_package_without_its_model(tmp_path, monkeypatch):
+    write(tmp_path / "moonshine_voice/__init__.py", "")
+    write(tmp_path / "moonshine_voice/assets/tiny-en/tokenizer.bin", "")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(embedded, "find_spec", lambda name: find_spec(name))
+    with pytest.raises(InputError, match=re.escape(f"comes without its model: {install_line('speech')}")):
+        Moonshine()
+    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=re.escape(f"moonshine-voice is not installed: {install_line('speech')}")):
+        Moonshine()

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from kit import write
 
-pytest.importorskip("espeakng_loader")
+pytest.importorskip("hibari")
 pytest.importorskip("soundfile")
 pytest.importorskip("scipy")
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.speech.embedded import Espeak
+from parapet.transforms.perturbations.speech.embedded import Hibari
 from parapet.transforms.perturbations.speech.sound import (
     LEVEL,
+    Mixer,
     Noise,
     babble,
     digest,
@@ -33,10 +34,9 @@ TEXTS = ["i want a table at seven", "no thank you", "find me a flight to seattle
 @pytest.fixture(scope="module")
 def speech():
     """Half a minute, with pauses."""
-    speaker = Espeak()
-    speaker.open()
+    speaker = Hibari()
     pause = np.zeros(RATE // 2, np.int16)
-    said = [part for i in range(4) for text in TEXTS for part in (speaker.speak(f"{text} {i}", "klatt4"), pause)]
+    said = [part for i in range(4) for text in TEXTS for part in (speaker.speak(f"{text} {i}", "heart"), pause)]
     return np.concatenate(said)
 
 
@@ -69,15 +69,36 @@ def test_quiet_and_loud_speech_are_brought_to_one_level(speech):
     assert decibels(LEVEL**2 / 32768**2) == pytest.approx(-26)
 
 
-def test_silence_around_it_and_never_a_digital_one(speech):
+def test_silence_around_it(speech):
     found = through_noise(speech[:RATE], plain("white"), SILENCE, "k")
     assert len(found) == RATE + 2 * 4800
-    for edge in (found[:4700], found[-4700:]):
-        assert edge.std() == pytest.approx(20, rel=0.1)
+    assert not found[:4700].any()
+    assert not found[-4700:].any()
     empty = through_noise(np.zeros(0, np.int16), plain("pink"), 10, "k")
     assert len(empty) == 9600
     assert empty.any()
-    assert through_noise(np.zeros(500, np.int16), plain("white"), SILENCE, "k").std() == pytest.approx(20, rel=0.1)
+
+
+def test_a_room_reverberates_for_so_long_and_in_its_own_way():
+    click = np.zeros(RATE, np.int16)
+    click[0] = 20000
+
+    def heard(seconds, room="a"):
+        return Mixer(click, make_noise("pink", [], seconds), "k", room).at(SILENCE).astype(float)
+
+    def level(sound, at):
+        return decibels(np.mean(sound[4800 + int(at * RATE) :][:800] ** 2))
+
+    dry, wet, other = heard(0), heard(0.6), heard(0.6, "b")
+    assert len(dry) == len(wet)
+    assert not dry[4801:].any()
+    assert level(wet, 0.1) - level(wet, 0.3) == pytest.approx(20, abs=3), "60 dB in 0.6 s"
+    assert not np.array_equal(wet, other)
+    assert np.array_equal(wet, heard(0.6))
+    assert make_noise("pink", [], 0.6).name == "pink, 0.6 s"
+    for wrong in (-0.1, 3.5, math.nan):
+        with pytest.raises(InputError, match="--reverberation: "):
+            make_noise("pink", [], wrong)
 
 
 def test_the_same_key_has_the_same_noise_and_no_other(speech, tmp_path):

@@ -25,7 +25,7 @@ from parapet.transforms.perturbations.speech.spoken import SpokenTurn, load_norm
 from parapet.transforms.perturbations.speech.transcribing import Transcript
 
 RULES = load_normalisation()
-SOUND = {"voice": "klatt4", "noise": "pink", "snr": 9.0}
+SOUND = {"voice": "heart", "noise": "pink", "snr": 9.0}
 UTTERANCE = "At 7:30 pm, in San Jose please."
 
 
@@ -73,7 +73,7 @@ def test_the_row_says_all_of_it():
     assert row == {
         **{"turn": 4, "status": "heard", "reason": "", "original": UTTERANCE, "spoken": RIGHT, "words": 9},
         **dict.fromkeys(("utterance", "hypothesis"), "at seven thirteen p m in in san please"),
-        **{"wer": 3 / 9, "voice": "klatt4", "noise": "pink", "snr": 9.0, "audio_sha256": "abc", "seconds": 1.5},
+        **{"wer": 3 / 9, "voice": "heart", "noise": "pink", "snr": 9.0, "audio_sha256": "abc", "seconds": 1.5},
         **counted,
     }
     pairs = [pair.partition(">") for pair in row["alignment"].split(" ") if ">" in pair]
@@ -114,12 +114,12 @@ def test_a_turn_that_is_not_heard_stays_as_it_was():
     odd = {"slot": "odd", "start": 90, "exclusive_end": 95}
     copied = {"slot": "city", "copy_from": "x", "value": "y"}
     raw = turn_of(UTTERANCE, {"service": "A", "slots": [span(UTTERANCE, "San Jose"), copied, odd]}, {"service": "B"})
-    found = unchanged_turn(typed(raw), "failed", "quota: used up", "klatt4", "pink")
+    found = unchanged_turn(typed(raw), "failed", "quota: used up", "heart", "pink")
     after = copy.deepcopy(raw)
     write_into(after, found)
     assert after == raw
     row = found.row
-    assert (row["status"], row["reason"], row["voice"], row["noise"]) == ("failed", "quota: used up", "klatt4", "pink")
+    assert (row["status"], row["reason"], row["voice"], row["noise"]) == ("failed", "quota: used up", "heart", "pink")
     assert row["original"] == row["utterance"] == UTTERANCE
     assert row["spoken"] == "at seven thirty p m in san jose please"
     assert (row["words"], row["wer"], row["snr"], row["seconds"], row["hypothesis"]) == (0, None, None, None, "")

@@ -12,11 +12,10 @@ from parapet.transforms.reports.report import Bars, Dots, card, page
 from parapet.transforms.running.counts import Counts
 
 MADE_WITH = {
-    "synthesiser": "espeak-ng",
-    "recogniser": "pocketsphinx:0123456789ab",
-    "language_model": "train",
+    "synthesiser": "hibari",
+    "recogniser": "moonshine tiny-en",
     "noise": "recordings:aaaabbbbcccc",
-    "voices": ["klatt4", "adam"],
+    "voices": ["heart", "fenrir"],
     "normalisation": "1",
     "samples_a_second": 16000,
 }
@@ -85,7 +84,7 @@ def test_every_set_is_there():
         ["45.0%", "7.5"],
     ]
     assert section(made, "By domain").rows[0][:4] == ["Hotels", f"{100 * 1740 / 24690:.1f}%", "87.5%", "1,200"]
-    assert [cells[0] for cells in section(made, "By voice").rows] == ["adam", "klatt4"]
+    assert [cells[0] for cells in section(made, "By voice").rows] == ["fenrir", "heart"]
     assert [tile.label for tile in made.tiles][:3] == [f"word error rate, SR-{rate}" for rate in ("10", "12.5", "20")]
 
 
@@ -93,7 +92,7 @@ def test_the_page_and_the_card_have_it():
     made = report(numbers(), {"SR-20": [SpeechErrors().example(row())]}, seed="a`b")
     text, html = card(made), page(made)
     assert "| SR-10 | 7.05% · " in text
-    assert all(made in text for made in ("espeak-ng", "klatt4, adam", "recordings:aaaa", "pocketsphinx:0123", "a\\`b"))
+    assert all(made in text for made in ("hibari", "heart, fenrir", "recordings:aaaa", "moonshine tiny-en", "a\\`b"))
     assert all(part in html for part in ("SR-12.5", "7.05%", "At 7:30 in San Jose"))
     assert "None" not in text + html
 

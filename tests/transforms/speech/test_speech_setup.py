@@ -12,8 +12,8 @@ from parapet.transforms.perturbations.speech.alignment import Calibration, Setti
 from parapet.transforms.perturbations.speech.setup import parse_ratios, parse_targets
 from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation, occurrences_of, size_of
 
-SPEAKERS = Speakers(("klatt4", "adam"), "0", load_normalisation(), 1000)
-MADE_WITH = {"synthesiser": "espeak-ng", "noise": "pink", "voices": ["klatt4"]}
+SPEAKERS = Speakers(("heart", "fenrir"), "0", load_normalisation(), 1000)
+MADE_WITH = {"synthesiser": "hibari", "noise": "pink", "voices": ["heart"]}
 
 
 BAD = ["0", "1", "10", "-0.1", "nan"]

@@ -18,7 +18,7 @@ def row_of(drawn):
     slots = [{"status": drawn.choice(["kept", "lost"])} for _ in range(drawn.randrange(4))]
     errors = {kind: drawn.randrange(3) for kind in ("substitutions", "deletions", "insertions")}
     status = drawn.choice(["heard", "heard", "heard", "failed", "not_spoken"])
-    heard = {"voice": drawn.choice(["klatt4", "adam"]), "snr": drawn.choice([20.0, 12.5, 9.0])}
+    heard = {"voice": drawn.choice(["heart", "fenrir"]), "snr": drawn.choice([20.0, 12.5, 9.0])}
     return {"status": status, "words": words, **errors, "wer": sum(errors.values()) / words, "slots": slots, **heard}
 
 
@@ -61,7 +61,7 @@ def test_numbers_are_plain_sums_over_the_turns():
         for domain in ("Homes", "Hotels", "Travel")
     }
     assert one["voices"] == {
-        voice: expected([row for row, _ in heard if row["voice"] == voice]) for voice in ("adam", "klatt4")
+        voice: expected([row for row, _ in heard if row["voice"] == voice]) for voice in ("fenrir", "heart")
     }
     assert (one["target"], one["level"]) == (0.2, 0.4)
     rates = [sum(row[kind] for kind in wrong) / row["words"] for row, _ in heard]

@@ -4,7 +4,7 @@ from parapet.transforms.perturbation import Command, Option
 from parapet.transforms.running import plugins
 
 # Defaults: signal-to-noise ratios that may be used, dB; texts that are heard first; characters that are still said.
-RATIOS, SAMPLE, LONGEST = "20,15,13,11,9,7,5", 24, 1000
+RATIOS, SAMPLE, LONGEST = "10,6,4,2,0,-2,-4", 24, 1000
 AUDIO = ("wav", "flac")
 # The flags that only one of the engines has.
 FLAGS_OF = {"azure": ("azure_region", "azure_endpoint", "parallel_calls")}
@@ -17,8 +17,8 @@ COMMAND = Command(
     "Replaces user turns by ASR transcripts: they are spoken, mixed with noise and recognised. "
     "One set of dialogues for each word error rate: OUT/SR-20/test/dialogues_001.json.",
     """\
-  parapet speech_errors --wer 0.2 --language_model own --output heard
-  parapet speech_errors --sgd sgd --split dev --noise babble --audio flac --output heard
+  parapet speech_errors --wer 0.2 --output heard
+  parapet speech_errors --sgd sgd --split dev --noise babble --reverberation 0.4 --audio flac --output heard
   parapet speech_errors --sgd sgd --engine azure --azure_region westeurope --output heard --dry_run""",
     {
         "output": (
@@ -35,6 +35,13 @@ COMMAND = Command(
         _ERRORS: (
             Option("wer", "word error rates, a set for each", "LIST", default="0.1,0.2,0.3"),
             Option("noise", "pink, white, babble, or a folder of recordings", "KIND", default="pink", apart=True),
+            Option(
+                "reverberation",
+                "of the speaker's room: seconds until a sound has decayed by 60 dB, such as 0.4 (default: 0)",
+                "SECONDS",
+                default=0.0,
+                type=float,
+            ),
             Option("snr", f"signal-to-noise ratios to choose from, in dB (default: {RATIOS})", "LIST", rare=True),
             Option(
                 "sample",
@@ -59,13 +66,11 @@ COMMAND = Command(
             Option(
                 "engine", "engine of text to speech and ASR; embedded is offline", default="embedded", choices=_ENGINES
             ),
-            Option("voices", "voices of the engine, one for each dialogue, such as klatt4,adam:150", "LIST", rare=True),
             Option(
-                "language_model",
-                "for embedded, trained on: train (the split), own (the turns that are transcribed), mixed (both); "
-                "an ARPA file; or auto: train, else mixed",
-                "KIND",
-                default="auto",
+                "voices",
+                "voices of the engine, one for each dialogue; name, speed and pitch: heart,heart:1.1:0.9",
+                "LIST",
+                rare=True,
             ),
             Option("speaker", "text-to-speech engine (default: --engine)", "ENGINE", choices=_ENGINES, rare=True),
             Option("listener", "ASR engine (default: --engine)", "ENGINE", choices=_ENGINES, rare=True),

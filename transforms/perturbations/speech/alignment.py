@@ -274,7 +274,9 @@ class Calibration(msgspec.Struct, frozen=True):
         return None
 
     def chosen(self, setting: Setting, errors: Mapping[float, int], words: int, draw: int) -> float:
-        """The ratio whose transcript a set takes for a turn: of equally good ones, the nearest to ``start``.
+        """The ratio whose transcript a set takes for a turn: of equally good ones, the highest.
+
+        The quieter the noise, the more the errors sound like what was said.
 
         Args:
           setting: the set, with its level.
@@ -284,7 +286,7 @@ class Calibration(msgspec.Struct, frozen=True):
         """
         assert setting.level is not None
         nearest = _nearest(sorted(set(errors.values())), share(draw, setting.level) * words)
-        return min((snr for snr, n in errors.items() if n == nearest), key=lambda snr: (abs(snr - self.start), -snr))
+        return max(snr for snr, n in errors.items() if n == nearest)
 
 
 def set_name(target: float) -> str:
@@ -352,10 +354,7 @@ def calibration(targets: Sequence[float], curve: Mapping[float, float]) -> Calib
 def unreachable(target: float, least: float, most: float) -> str:
     """The message about a target that cannot be reached."""
     range_ = f"{set_name(target)}: at these signal-to-noise ratios the word error rate is {least:.1%} to {most:.1%}"
-    if target < least:
-        hint = "a higher --snr makes fewer errors, and so does --language_model mixed of the embedded listener"
-    else:
-        hint = "a lower --snr makes more errors"
+    hint = f"a {'higher' if target < least else 'lower'} --snr makes {'fewer' if target < least else 'more'} errors"
     return f"{range_}, and the target is {target:.1%}; {hint}"
 
 

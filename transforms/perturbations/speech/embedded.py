@@ -1,260 +1,229 @@
-"""The engine ``embedded``: eSpeak NG speaks, PocketSphinx recognises, both from wheels; no network.
+"""The engine ``embedded``: Hibari speaks and Moonshine recognises, both neural models in wheels; no network.
 
-eSpeak's output depends on what the process has spoken before. Flutter, roughness, breath and echo continue, so
-each voice is one of its variants without these; for them the library is pointed at a folder of links to its own data,
-with our files in place of its variants. And the filters of some voices keep a trace of the last utterance, which makes
-one text in twenty a few samples longer or shorter; so the same syllable is spoken, and discarded, before each. Then
-the same text has the same samples in any order and process.
-
-PocketSphinx has one decoder per process: it does not support threads, and holds the interpreter lock while it works.
+Of the package ``moonshine-voice`` only the library and the model are used, by ctypes: importing the package needs
+PortAudio, a system library. Its detection of voice activity is off, since a turn is one stretch of speech; with it, the
+silence before the speech becomes a line of its own.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import re
-import tempfile
-import threading
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parapet.schemas.errors import InputError, MissingExtra
+import numpy as np
+
+from parapet.schemas.errors import InputError, MissingExtra, install_line
 from parapet.transforms.perturbations.speech.engine import RATE, resampled, version_of
 from parapet.transforms.running.fence import Refused
-from parapet.transforms.storage.files import join, read_bytes
+from parapet.transforms.running.seeding import stable_hash
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbations.speech.engine import Samples
 
-PACKAGE = "espeakng-loader"
-LANGUAGE = "en-us"
-PLAIN = "plain"  # the language's own voice
-SPEED = 175  # words a minute
+# People of either sex and several tempers. Lower or higher voices than .88 and 1.2 are hardly understood by anything.
+SPEAKERS = "heart,heart:1.1:0.93,heart:0.95:1.08,heart:1.15:1.15,heart:1.05:0.88,heart:0.9:0.97"
 
-_VOICE = re.compile(r"([\w-]+)(?::(\d{1,4}))?", re.ASCII)
-_SPEEDS = range(80, 401)
-_PRIMER = "a"
-# One changes how all others speak after it, the other depends on them.
-_UNFIT = ("robosoft2", "antonio")
-_UNSTEADY = ("flutter", "roughness", "breath", "echo", "name")  # of a variant's file, with the name, which is ours
-
-_SYNCHRONOUS, _UTF8, _SPEED, _DONT_EXIT, _IPA = 2, 1, 1, 0x8000, 2
-_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
-_lock = threading.Lock()  # the library is one per process, and so are its voice and speed
+_VOICE = re.compile(r"([a-z]+)(?::(\d+(?:\.\d{1,2})?))?(?::(\d+(?:\.\d{1,2})?))?", re.ASCII)
+_SPEEDS, _PITCHES = (0.7, 1.4), (0.8, 1.3)
+# "a" between words is the article; in "a m" it is a letter, and so is what follows another letter.
+_LETTERS = re.compile(r"\b(?:a m|[b-hj-z](?: [a-z])+)\b")
+_BREATH = 40  # words spoken at a time: the model was trained on sentences
 
 
-class Espeak:
-    """Speaks American English.
+class Hibari:
+    """Speaks English.
 
-    A voice is the name of one of eSpeak's variants (``klatt4``, ``adam``, ``f1``), or ``plain``, and after a colon the
-    speed in words a minute (80 to 400; default 175).
+    A voice is the name of one of Hibari's, of which ``heart`` is in the package, and after colons its speed and its
+    pitch as multiples of its own: ``heart:1.1:0.9``. The pitch is changed by resampling, which changes the vocal tract,
+    too. Other voices (``fenrir``, ``kore``, ``emma``, ``fable``) can be used where their files
+    are in Hibari's own cache; this module never downloads them.
     """
 
     parallel = 1
     dollars_per_million = 0.0
-    default_voice = "klatt4"
+    default_voice = SPEAKERS
 
     def __init__(self) -> None:
-        self.name = f"espeak-ng ({PACKAGE} {version_of(PACKAGE)})"
-        self._library: _Library | None = None
+        self.name = f"hibari {version_of('hibari-tts')}"
+        self._models: dict[str, Any] = {}
 
     def open(self) -> None:
-        """Loads the library. Raises InputError where the package is missing."""
-        self._library = library()
+        """Does nothing: a voice is loaded when it speaks first."""
 
     def close(self) -> None:
-        """Does nothing: the library stays loaded, since it cannot be loaded twice."""
-        self._library = None
+        """Unloads the voices."""
+        self._models = {}
 
     def check(self, voices: list[str]) -> None:
-        """Raises InputError for a voice that is none of eSpeak's."""
+        """Raises InputError for a voice that is not Hibari's, or whose file is not there."""
+        from hibari.voices import VOICES, voice_path
+
         for voice in voices:
-            variant, _ = parse_voice(voice)
-            if variant not in (known := library().variants):
-                some = ", ".join(sorted(known))
-                raise InputError(f"{variant!r} is no voice of eSpeak; there are {some}", "--voices")
+            name, _, _ = parse_voice(voice)
+            if name not in VOICES:
+                raise InputError(f"{name!r} is not a voice of Hibari; there are {', '.join(VOICES)}", "--voices")
+            try:
+                voice_path(name, download_missing=False)
+            except FileNotFoundError as error:
+                hint = f"python -c \"import hibari; hibari.Hibari(voice='{name}')\" downloads it"
+                raise InputError(f"the voice {name!r} is not installed (no file {error}): {hint}", "--voices") from None
 
     def speak(self, text: str, voice: str) -> Samples:
         """See :class:`~parapet.transforms.perturbations.speech.engine.Synthesiser`."""
-        assert self._library is not None
-        variant, speed = parse_voice(voice)
-        sound = self._library.speak(text, variant, speed)
+        name, speed, pitch = parse_voice(voice)
+        if name not in self._models:
+            from hibari import Hibari as Model
+            from hibari.voices import voice_path
+
+            self._models[name] = Model(voice=name, model=voice_path(name, download_missing=False))
+        model, words = self._models[name], text.split()
+        # Its voice has a component of noise: without a seed no two runs would agree.
+        seed = stable_hash("hibari", voice, text)
+        parts = [" ".join(words[i : i + _BREATH]) for i in range(0, len(words), _BREATH)]
+        spoken = [model(_LETTERS.sub(_initials, part), speed=speed / pitch, seed=seed) for part in parts]
+        sound = np.concatenate(spoken or [np.zeros(0, np.float32)])
         if not sound.any():
             raise Refused("empty_answer: the sound is silent")
-        return sound
+        return resampled(sound * 32767, round(model.sample_rate * pitch), RATE)
 
 
-def parse_voice(voice: str) -> tuple[str, int]:
-    """``adam:150`` as (variant, words a minute). Raises InputError where it cannot be."""
+def _initials(match: re.Match[str]) -> str:
+    return match.group().replace(" ", "").upper()
+
+
+def parse_voice(voice: str) -> tuple[str, float, float]:
+    """``heart:1.1:0.9`` as (name, speed, pitch). Raises InputError where it cannot be."""
     match = _VOICE.fullmatch(voice)
-    speed = int(match[2] or SPEED) if match else 0
-    if not match or speed not in _SPEEDS:
+    speed, pitch = (float(match[i] or 1) if match else 0.0 for i in (2, 3))
+    if not (match and _SPEEDS[0] <= speed <= _SPEEDS[1] and _PITCHES[0] <= pitch <= _PITCHES[1]):
         raise InputError(
-            f"{voice!r} is no voice: give a name such as klatt4, or klatt4:150 for 150 words a minute", "--voices"
+            f"{voice!r} is not a voice: give a name, a speed from {_SPEEDS[0]} to {_SPEEDS[1]} and a pitch from "
+            f"{_PITCHES[0]} to {_PITCHES[1]}, such as heart:1.1:0.9",
+            "--voices",
         )
-    return match[1], speed
+    return match[1], speed, pitch
 
 
-@cache
-def library() -> _Library:
-    """The library, loaded once per process. Raises InputError where the package is missing."""
-    try:
-        import espeakng_loader
-    except ImportError:
-        raise MissingExtra("espeakng-loader", "speech") from None
-    return _Library(espeakng_loader.get_library_path(), Path(espeakng_loader.get_data_path()))
+PACKAGE, MODEL = "moonshine-voice", "tiny-en"
+OPTIONS = {"vad_threshold": "0"}  # nothing is cut
+
+_TINY, _HEADER = 0, 20_000  # the kind of model; the version of the interface that this is written for
+# Of sounds of more than half a minute the model repeats the beginning to the end.
+_LONGEST, _SHORTEST = 25 * RATE, 15 * RATE
+_FRAME = RATE // 10
 
 
-class _Library:
-    def __init__(self, path: str, data: Path) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="parapet-espeak-")
-        self.variants = _link_data(data, Path(self._folder.name))
-        self._voice = ("", 0)
-        self._sound: list[bytes] = []
-        self._callback = _CALLBACK(self._take)
-        self._dll: Any = ctypes.CDLL(path)
-        self._dll.espeak_TextToPhonemes.restype = ctypes.c_char_p
-        rate = self._dll.espeak_Initialize(_SYNCHRONOUS, 0, self._folder.name.encode(), _DONT_EXIT)
-        if rate <= 0:
-            raise InputError("eSpeak NG cannot load its data: install espeakng-loader again")
-        self.rate: int = rate
-        self._dll.espeak_SetSynthCallback(self._callback)
-
-    def _take(self, samples: Any, n: int, _: Any) -> int:
-        if samples and n > 0:
-            self._sound.append(ctypes.string_at(samples, 2 * n))
-        return 0
-
-    def speak(self, text: str, variant: str, speed: int) -> Samples:
-        import numpy as np
-
-        with _lock:
-            self._set_voice(variant, speed)
-            self._say(_PRIMER)
-            sound = np.frombuffer(self._say(text), np.int16)
-        return resampled(sound, self.rate, RATE)
-
-    def _say(self, text: str) -> bytes:
-        data = text.encode() + b"\0"
-        self._sound.clear()
-        self._dll.espeak_Synth(data, ctypes.c_size_t(len(data)), 0, 0, 0, _UTF8, None, None)
-        return b"".join(self._sound)
-
-    def phonemes(self, word: str) -> str:
-        """The pronunciation of a word in the International Phonetic Alphabet."""
-        with _lock:
-            self._set_voice(PLAIN, SPEED)
-            place = ctypes.c_char_p(word.encode())
-            phonemes = self._dll.espeak_TextToPhonemes(ctypes.byref(place), _UTF8, _IPA)
-        return (phonemes or b"").decode().strip()
-
-    def _set_voice(self, variant: str, speed: int) -> None:
-        if (variant, speed) == self._voice:
-            return
-        # Of a variant that it does not know eSpeak takes the language's own voice, and reports no error.
-        if variant not in self.variants or self._dll.espeak_SetVoiceByName(f"{LANGUAGE}+{_ours(variant)}".encode()):
-            raise InputError(f"{variant!r} is no voice of eSpeak", "--voices")
-        self._dll.espeak_SetParameter(_SPEED, speed, 0)
-        self._voice = variant, speed
+class _Line(ctypes.Structure):
+    _fields_ = (
+        ("text", ctypes.c_char_p),
+        ("audio", ctypes.c_void_p),
+        ("audio_count", ctypes.c_size_t),
+        ("start", ctypes.c_float),
+        ("duration", ctypes.c_float),
+        ("id", ctypes.c_uint64),
+        ("flags", ctypes.c_int8 * 5),
+        ("speaker", ctypes.c_uint64),
+        ("speaker_index", ctypes.c_uint32),
+        ("latency", ctypes.c_uint32),
+        ("words", ctypes.c_void_p),
+        ("word_count", ctypes.c_uint64),
+    )
 
 
-def _ours(variant: str) -> str:
-    return f"parapet-{variant}"
+class _Transcript(ctypes.Structure):
+    _fields_ = (("lines", ctypes.POINTER(_Line)), ("count", ctypes.c_uint64))
 
 
-def _link_data(data: Path, folder: Path) -> list[str]:
-    """A folder like the library's data, with a steady version of each variant. Gives the variants' names."""
-    _link_all(data, folder, {"voices"})
-    voices = folder / "voices"
-    voices.mkdir()
-    _link_all(data / "voices", voices, {"!v"})
-    (voices / "!v").mkdir()
-    variants = {PLAIN: "language variant\nname plain\n"}
-    for file in sorted((data / "voices" / "!v").iterdir()):
-        if _VOICE.fullmatch(file.name) and file.name not in _UNFIT:
-            variants[file.name] = file.read_text(encoding="utf-8", errors="replace")
-    for name, text in variants.items():
-        kept = [line for line in text.splitlines() if not line.startswith(_UNSTEADY)]
-        lines = [*kept, f"name {_ours(name)}", "flutter 0", "roughness 0", ""]
-        (voices / "!v" / _ours(name)).write_text("\n".join(lines), encoding="utf-8")
-    return list(variants)
+class _Option(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_char_p))
 
 
-def _link_all(source: Path, target: Path, but: set[str]) -> None:
-    for file in source.iterdir():
-        if file.name not in but:
-            (target / file.name).symlink_to(file)
-
-
-# Without the second of its passes: a third less time for at most one word in a hundred (docs/speech_errors.md).
-SETTINGS: dict[str, Any] = {"fwdflat": False}
-
-
-def acoustic_model() -> Path:
-    """The folder of the acoustic model. Raises InputError where the package is missing."""
-    try:
-        from pocketsphinx import get_model_path
-    except ImportError:
-        raise MissingExtra("pocketsphinx", "speech") from None
-    return Path(get_model_path()) / "en-us" / "en-us"
-
-
-class Sphinx:
-    """Recognises American English.
-
-    Args:
-      folder: where the files of the language model are, local or in a bucket.
-      model: its id.
-    """
+class Moonshine:
+    """Recognises English. Raises InputError where the package is missing, or has no model in it."""
 
     parallel = 1
     dollars_per_hour = 0.0
-    uses_language_model = True
 
-    def __init__(self, folder: str, model: str) -> None:
-        self.folder, self.model = folder, model
-        self.name = f"pocketsphinx {version_of('pocketsphinx')}:{model}"
-        self._decoder: Any = None
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> Sphinx:
-        """Creates one of ``models``, the folder of language models, and ``language_model``, an id."""
-        return cls(options["models"], options["language_model"])
+    def __init__(self) -> None:
+        _folder()
+        self.name = f"moonshine {MODEL} ({PACKAGE} {version_of(PACKAGE)})"
+        self._handle: int | None = None
 
     def open(self) -> None:
-        """Loads the models, in some tenths of a second."""
-        acoustic = acoustic_model()
-        from pocketsphinx import Decoder
-
-        with tempfile.TemporaryDirectory(prefix="parapet-sphinx-") as here:
-            local = {kind: Path(here) / f"model.{kind}" for kind in ("arpa", "dict")}
-            for kind, path in local.items():
-                path.write_bytes(read_bytes(join(self.folder, f"{self.model}.{kind}")))
-            try:
-                self._decoder = Decoder(
-                    hmm=str(acoustic), lm=str(local["arpa"]), dict=str(local["dict"]), loglevel="FATAL", **SETTINGS
-                )
-            except (RuntimeError, ValueError):
-                raise InputError("PocketSphinx cannot read this language model", self.folder) from None
+        """Loads the model, in some tenths of a second."""
+        # One thread takes less than half the processor time of several that wait for each other.
+        os.environ.setdefault("MOONSHINE_ORT_SINGLE_THREAD", "1")
+        library = _library()
+        options = (_Option * len(OPTIONS))(*(_Option(name.encode(), value.encode()) for name, value in OPTIONS.items()))
+        model = str(_folder() / "assets" / MODEL).encode()
+        handle = library.moonshine_load_transcriber_from_files(model, _TINY, options, len(OPTIONS), _HEADER)
+        if handle < 0:
+            raise InputError(f"Moonshine cannot load its model (error {handle}): install {PACKAGE} again")
+        self._handle = handle
 
     def close(self) -> None:
-        """Unloads them."""
-        self._decoder = None
+        """Unloads the model."""
+        if self._handle is not None:
+            _library().moonshine_free_transcriber(self._handle)
+            self._handle = None
 
     def hear(self, sound: Samples) -> str:
         """See :class:`~parapet.transforms.perturbations.speech.engine.Recogniser`."""
         if not sound.any():
-            return ""  # it recognises words in digital silence
-        # It adapts to earlier sounds: without a reset the same sound would have another transcript.
-        self._decoder.reinit_feat()
-        self._decoder.start_utt()
-        self._decoder.process_raw(sound.astype("<i2").tobytes(), full_utt=True)
-        self._decoder.end_utt()
-        found = self._decoder.hyp()
-        return found.hypstr if found else ""
+            return ""
+        return " ".join(filter(None, map(self._hear, _pieces(sound))))
+
+    def _hear(self, sound: Samples) -> str:
+        assert self._handle is not None
+        samples = np.ascontiguousarray(sound.astype(np.float32) / 32768)
+        transcript = ctypes.POINTER(_Transcript)()
+        error = _library().moonshine_transcribe_without_streaming(
+            self._handle, samples.ctypes.data, len(samples), RATE, 0, ctypes.byref(transcript)
+        )
+        if error:
+            raise Refused(f"error_{abs(error)}: Moonshine could not transcribe it")
+        lines = [transcript.contents.lines[i].text or b"" for i in range(transcript.contents.count)]
+        return b" ".join(lines).decode("utf-8", errors="replace").strip()
+
+
+def _pieces(sound: Samples) -> Iterator[Samples]:
+    """A sound in pieces of at most 25 seconds, cut where it is quietest."""
+    while len(sound) > _LONGEST:
+        frames = sound[_SHORTEST:_LONGEST].astype(np.float64).reshape(-1, _FRAME)
+        cut = _SHORTEST + int(np.argmin(np.mean(frames**2, axis=1))) * _FRAME + _FRAME // 2
+        yield sound[:cut]
+        sound = sound[cut:]
+    yield sound
+
+
+def _folder() -> Path:
+    spec = find_spec("moonshine_voice")  # it is not imported
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra(PACKAGE, "speech")
+    folder = Path(spec.submodule_search_locations[0])
+    if not list((folder / "assets" / MODEL).glob("encoder*")):  # from 0.1.1 on the model is a download
+        raise InputError(f"{PACKAGE} {version_of(PACKAGE)} comes without its model: {install_line('speech')}")
+    return folder
+
+
+@cache
+def _library() -> Any:
+    library = ctypes.CDLL(str(_folder() / "libmoonshine.so"))
+    library.moonshine_load_transcriber_from_files.argtypes = [
+        *(ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(_Option), ctypes.c_uint64, ctypes.c_int32)
+    ]
+    library.moonshine_transcribe_without_streaming.argtypes = [
+        *(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int32, ctypes.c_uint32),
+        ctypes.POINTER(ctypes.POINTER(_Transcript)),
+    ]
+    return library
 
 
 # By the names that an engine's module has for them.
-Synthesiser, Recogniser = Espeak, Sphinx
+Synthesiser, Recogniser = Hibari, Moonshine

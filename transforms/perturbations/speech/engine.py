@@ -30,7 +30,7 @@ class Synthesiser(Protocol):
       name: engine and model; the key of cached transcripts has it.
       parallel: how many threads of one worker may call ``speak`` at a time.
       dollars_per_million: the price of a million characters; 0 for a local engine.
-      default_voice: used without ``--voices``.
+      default_voice: used without ``--voices``; several are separated by commas.
     """
 
     name: str
@@ -62,9 +62,6 @@ class Synthesiser(Protocol):
 
 class Recogniser(Protocol):
     """Speech recognition; otherwise as `Synthesiser`.
-
-    One with ``uses_language_model = True`` is created with the options ``models``, a folder, and ``language_model``,
-    the name of ``NAME.arpa`` and ``NAME.dict`` in it; these files exist when a worker calls ``open``, and not before.
 
     Attributes:
       name: engine and model.

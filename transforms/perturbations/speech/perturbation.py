@@ -38,14 +38,12 @@ from parapet.transforms.perturbation.corpora import (
     listed,
     selected,
     services_in_turns,
-    train_files,
 )
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
 from parapet.transforms.perturbations.speech.alignment import Calibration, Setting
 from parapet.transforms.perturbations.speech.engine import choose
-from parapet.transforms.perturbations.speech.language_model import SEEN, limit_of
 from parapet.transforms.perturbations.speech.replacing import (
     Form,
     Replaced,
@@ -63,22 +61,17 @@ from parapet.transforms.perturbations.speech.setup import (
     parse_ratios,
     parse_targets,
     prepare,
-    write_model,
 )
 from parapet.transforms.perturbations.speech.sound import KINDS, sound_bytes
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, Utterance, draw_of, size_of, user_turns, voice_of
 from parapet.transforms.perturbations.speech.transcribing import Outcome, Transcriber, TurnOutcomes, transcribe
-from parapet.transforms.reports.report import Example, Line, Part, Report, edited_words
+from parapet.transforms.reports.report import Example, Line, Part, edited_words
 from parapet.transforms.reports.text import counted, percent
 from parapet.transforms.running.counts import Balance, Counted, CountKey, Counts, DeadLetter, Invariant, Tally
 from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.running.plugins import Chosen
 
 CACHE = ".heard"  # below the output of a command: transcripts by content; it stays, for the next run
-_SEEN = (
-    "The recogniser has seen the text: its language model was trained on these turns, too. It makes fewer errors, of "
-    "fewer kinds, than one that has not."
-)
 WER = Metric(
     "wer", "word error rate", percent=True,
     meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are lower case "
@@ -106,14 +99,12 @@ class SpeechErrors(Perturbation):
       seed: of noise, voices and draws.
       wer: word error rates, one set each: ``SR-10``, ``SR-20``.
       noise: ``pink``, ``white``, ``babble``, or a folder of recordings.
-      engine: the speech engine; ``embedded`` (eSpeak NG and PocketSphinx) needs no network.
+      reverberation: of the speaker's room: seconds until a sound has decayed by 60 dB; 0: none.
+      engine: the speech engine; ``embedded`` (Hibari and Moonshine, both neural) needs no network.
       speaker: the text-to-speech engine, if it is another.
       listener: the ASR engine, if it is another.
       engine_options: of the engines, such as ``{"azure_region": "westeurope"}``.
       voices: each dialogue has one of them; by default the engine's own.
-      language_model: of a listener that has one: ``train``, trained on the split train; ``mixed``, on that and the
-        turns that are transcribed; ``own``, on the latter alone; ``auto``, the first that suffices; or a file in the
-        ARPA format.
       snr: signal-to-noise ratios that may be used, dB.
       sample: how many texts are transcribed first, to check the rates.
       form: ``heard``: the transcript itself; ``restored``: words that were recognised correctly have the original's
@@ -185,12 +176,12 @@ class SpeechErrors(Perturbation):
         seed: int | str = 0,
         wer: Texts = (0.1, 0.2, 0.3),
         noise: str | Path = "pink",
+        reverberation: float = 0.0,
         engine: str = "embedded",
         speaker: str = "",
         listener: str = "",
         engine_options: Mapping[str, str | int] | None = None,
         voices: Texts | None = None,
-        language_model: str | Path = "auto",
         snr: Texts | None = None,
         sample: int | None = None,
         form: Form = "heard",
@@ -207,20 +198,20 @@ class SpeechErrors(Perturbation):
         if calibration and (snr or sample):
             raise InputError("has its own ratios: leave --snr and --sample out", "--calibration")
         if voices is not None and not listed(comma_separated(voices)):
-            raise InputError("give one or more voices, such as klatt4,adam", "--voices")
+            raise InputError("give one or more voices, such as heart,heart:1.1:0.9", "--voices")
         self.config = Config(
             targets=parse_targets(comma_separated(wer)),
             ratios=parse_ratios(comma_separated(snr or RATIOS)),
             sample=SAMPLE if sample is None else sample,
             seed=self.seed,
             noise=str(noise),
+            reverberation=reverberation,
             engines={
                 "speaker": choose("speaker", speaker or engine),
                 "listener": choose("listener", listener or engine),
             },
             engine_options=dict(engine_options or {}),
             voices=tuple(listed(comma_separated(voices or ""))),
-            language_model=str(language_model),
             normalisation=str(normalisation) if normalisation else None,
             longest=longest,
             form=form,
@@ -256,26 +247,17 @@ class SpeechErrors(Perturbation):
         return perturbation
 
     def fit(self, corpus: Corpus) -> None:
-        """Creates the engines, and the language model of the listener."""
+        """Creates the engines and the noise."""
         cache = self.cache
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
         files = inlined(selected(corpus, self.splits))
-        self.setup = prepare(self.config, files, train_files(corpus), cache, self.try_engines)
+        self.setup = prepare(self.config, files, cache, self.try_engines)
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """Warnings of the engines; and why ``--language_model auto`` took another model than that of train."""
-        setup = self.setup
-        yield from ((logging.WARNING, line) for line in setup.warnings)
-        if setup.perplexity is not None and setup.made_with["language_model"] == "mixed":
-            lowest = min(setup.config.targets)
-            yield (
-                logging.INFO,
-                f"the split train alone gives a language model of perplexity {setup.perplexity:g} on these turns (a "
-                f"rate of {lowest:g} needs {limit_of(lowest):g} or less): it is trained on these turns, too "
-                "(--language_model train: on train alone)",
-            )
+        """How this run differs from the one that was calibrated."""
+        yield from ((logging.WARNING, line) for line in self.setup.warnings)
 
     def plugins_used(self) -> Sequence[Chosen | None]:
         """The engines."""
@@ -303,9 +285,7 @@ class SpeechErrors(Perturbation):
         yield "transcripts in the cache are not requested again; the prices are built in: check them"
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """Transcribes all turns. Writes the language model for the workers."""
-        write_model(self.setup)
-        self.setup = msgspec.structs.replace(self.setup, model=None)
+        """Transcribes all turns."""
         transcribed = transcribe(files, self.setup)
         states = (
             transcribed.turns
@@ -436,7 +416,7 @@ class SpeechErrors(Perturbation):
 
     def recorded_options(self) -> dict[str, object]:
         """The options that determine the content, and what the word error rates depend on."""
-        config, perplexity = self.config, self.setup.perplexity
+        config = self.config
         return {
             "wer": config.targets,
             "form": config.form,
@@ -446,18 +426,9 @@ class SpeechErrors(Perturbation):
             "snr": config.ratios,
             "sample": config.sample,
             "calibration": "elsewhere" if self.setup.calibrated else "",
-            **({} if perplexity is None else {"perplexity": perplexity}),
             **self.setup.made_with,
             **dict.fromkeys(("cache", *FLAGS_OF["azure"]), ""),
         }
-
-    def report(
-        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
-    ) -> Report:
-        """The page and the card, which say first that the recogniser has seen the texts where it has."""
-        report = super().report(statistics, examples, options)
-        seen = statistics["made_with"]["language_model"] in SEEN
-        return msgspec.structs.replace(report, notes=[_SEEN]) if seen else report
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """A turn with its recognition errors marked, and the slot values that are lost."""

@@ -1,4 +1,4 @@
-"""What a run of ``speech_errors`` uses: options parsed, engines created, noise, and the recogniser's language model."""
+"""What a run of ``speech_errors`` uses: options parsed, engines and noise created."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbations.speech import engine
 from parapet.transforms.perturbations.speech.alignment import Calibration, is_ratio, read_calibration, set_name
 from parapet.transforms.perturbations.speech.engine import RATE
-from parapet.transforms.perturbations.speech.language_model import LanguageModel, choose_model
 from parapet.transforms.perturbations.speech.replacing import Form
 from parapet.transforms.perturbations.speech.sound import make_noise
-from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation, sentences_of
+from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation, occurrences_of
 from parapet.transforms.perturbations.speech.transcribing import Channel
 from parapet.transforms.running import plugins
-from parapet.transforms.storage.files import join, whole
 
 FORMS: tuple[Form, ...] = ("heard", "restored")
 
@@ -35,10 +33,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
       sample: how many texts are recognised first, to estimate the error rate of each ratio.
       seed: of noise, voices and draws.
       noise: its kind, or a folder of recordings.
+      reverberation: of the speaker's room, seconds; 0: none.
       engines: the text-to-speech engine (speaker) and the ASR engine (listener).
       engine_options: of both.
       voices: each dialogue has one of them; empty: the default voice of the speaker.
-      language_model: its kind, or a file, for a listener that uses one.
       normalisation: a file of normalisation rules; None: the built-in ones.
       longest: the maximum length of an utterance that is spoken, in characters.
       form: how the transcript is written.
@@ -50,10 +48,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     sample: int
     seed: str
     noise: str
+    reverberation: float
     engines: dict[engine.Part, plugins.Chosen]
     engine_options: dict[str, str | int]
     voices: tuple[str, ...]
-    language_model: str
     normalisation: str | None
     longest: int
     form: Form
@@ -72,8 +70,6 @@ class Setup(msgspec.Struct, frozen=True):
       config: the options.
       speakers: the voices and the spoken form.
       channel: text-to-speech engine, noise, ASR engine.
-      model: the language model, if the listener uses one; None once it is written.
-      perplexity: of a model of train alone, see ``LanguageModel``.
       made_with: what determines the word error rate, as ``calibration.json`` records it.
       calibrated: the calibration of another run, if there is one.
       warnings: how this run differs from the run that was calibrated, a line each.
@@ -82,8 +78,6 @@ class Setup(msgspec.Struct, frozen=True):
     config: Config
     speakers: Speakers
     channel: Channel
-    model: LanguageModel | None
-    perplexity: float | None
     made_with: MadeWith
     calibrated: Calibration | None
     warnings: list[str]
@@ -143,15 +137,12 @@ def _check_extras(engines: Iterable[plugins.Chosen], noise: str) -> None:
             raise MissingExtra(package, ",".join(sorted(extras)))
 
 
-def prepare(
-    config: Config, files: Sequence[DialogueFile], train: Sequence[DialogueFile], cache: str, try_engines: bool = True
-) -> Setup:
-    """Creates the engines, the noise and the language model.
+def prepare(config: Config, files: Sequence[DialogueFile], cache: str, try_engines: bool = True) -> Setup:
+    """Creates the engines and the noise.
 
     Args:
       config: the options.
       files: the dialogue files whose user turns are recognised.
-      train: those of the split train.
       cache: the folder in which transcripts are kept.
       try_engines: opens the engines once, so that a missing key is reported before anything is spoken.
 
@@ -161,28 +152,22 @@ def prepare(
     synthesiser = engine.make("speaker", config.engines["speaker"], config.engine_options)
     voices = config.voices or tuple(listed(synthesiser.default_voice))
     speakers = Speakers(voices, config.seed, load_normalisation(config.normalisation), config.longest)
-    model, model_options = None, {}
-    if getattr(engine.class_of("listener", config.engines["listener"]), "uses_language_model", False):
-        model = choose_model(config.language_model, train, files, speakers, min(config.targets))
-        model_options = {"models": f"{cache}/models", "language_model": model.model.id}
     babbled: list[str] = []
     if config.noise == "babble":
-        sentences = (model.sentences if model else None) or sentences_of(files, speakers)
-        babbled = sorted({" ".join(words) for words in sentences})
+        babbled = sorted({utterance.text for file in files for utterance, _ in occurrences_of(file, speakers)})
         if not babbled:
             raise InputError("babble is made of the user turns, and none of them has words", "--noise")
-    noise = make_noise(config.noise, babbled)
-    recogniser = engine.make("listener", config.engines["listener"], config.engine_options | model_options)
+    noise = make_noise(config.noise, babbled, config.reverberation)
+    recogniser = engine.make("listener", config.engines["listener"], config.engine_options)
     channel = Channel(synthesiser, recogniser, noise, config.seed, speakers.rules, cache)
     synthesiser.check(list(voices))
     if try_engines:
-        for one in (synthesiser, *(() if model else (recogniser,))):  # the language model is not written yet
+        for one in (synthesiser, recogniser):
             one.open()
             one.close()
     made_with: MadeWith = {
         "synthesiser": synthesiser.name,
         "recogniser": recogniser.name,
-        "language_model": model.kind if model else "",
         "noise": noise.name,
         "voices": list(voices),
         "normalisation": speakers.rules.version,
@@ -191,12 +176,4 @@ def prepare(
     calibrated, warnings = None, list[str]()
     if config.calibration:
         calibrated, warnings = read_calibration(config.calibration, config.targets, made_with)
-    perplexity = model.perplexity if model else None
-    return Setup(config, speakers, channel, model, perplexity, made_with, calibrated, warnings)
-
-
-def write_model(setup: Setup) -> None:
-    """Writes the files of the language model, if there is one, to where the workers read them."""
-    for name, data in setup.model.model.files().items() if setup.model else ():
-        with whole(join(setup.channel.cache, f"models/{name}")) as handle:
-            handle.write(data)
+    return Setup(config, speakers, channel, made_with, calibrated, warnings)

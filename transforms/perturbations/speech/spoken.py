@@ -1,6 +1,6 @@
 """The spoken form of an utterance (text normalisation): lower-case words in plain letters, numbers spelled out.
 
-It is the reference of the word error rate, the text of the language model, and the input of the synthesiser. Its rules
+It is the reference of the word error rate and the input of the synthesiser. Its rules
 are ``normalisation.toml``, or a file of its form.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
@@ -65,6 +65,9 @@ class Normalisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dic
     units: dict[str, tuple[str, str]] = {}
     currencies: dict[str, tuple[str, ...]] = {}
     scales: dict[str, str] = {}
+    initials: tuple[str, ...] = ()
+    variants: dict[str, str] = {}
+    contractions: dict[str, str] = {}
 
     @cached_property
     def tokens(self) -> re.Pattern[str]:
@@ -79,7 +82,9 @@ class Normalisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dic
     @cached_property
     def special(self) -> frozenset[str]:
         """The words that may be said as something else than they are written."""
-        return frozenset({*self.abbreviations, *self.before_names, *self.after_names, *self.units, "am"})
+        return frozenset(
+            {*self.abbreviations, *self.before_names, *self.after_names, *self.units, *self.initials, "am"}
+        )
 
     @cached_property
     def kept(self) -> frozenset[str]:
@@ -115,7 +120,7 @@ def _problems(rules: Normalisation) -> Iterator[tuple[str, str]]:
     for symbol, names in rules.currencies.items():
         if len(names) not in (2, 4):
             yield f"currencies.{symbol}", "give two names, or four: one, several, a hundredth, several hundredths"
-    for table in ("abbreviations", "before_names", "after_names", "units", "scales"):
+    for table in ("abbreviations", "before_names", "after_names", "units", "scales", "variants"):
         for key in getattr(rules, table):
             if not WORD.fullmatch(key):
                 yield f"{table}.{key}", f"{key!r} is not a word in lower-case letters"
@@ -315,6 +320,8 @@ class Reading:
 
     def _word(self, match: re.Match[str]) -> str:
         word, rules = match.group(), self._rules
+        if word in rules.initials and all(map(self._is_capital, range(match.start(), match.end()))):
+            return " ".join(word)
         if word == "am":
             return "a m" if self._after("number", "time", "span") or self._word_before() in _HOURS else word
         if word in rules.units and self._after("number", "span", gap=" -"):
@@ -489,7 +496,7 @@ def _spelled(number: int, kind: str = "cardinal") -> str:
 DRAWS = 10_000  # a turn's draw is one of so many
 _MOST = 1 << 63
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
-_SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of eSpeak at its default speed, silence included
+_SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of Hibari at its own speed, silence included
 
 
 class Speakers(msgspec.Struct, frozen=True):
@@ -617,13 +624,6 @@ def occurrences_of(
 def joined(words: Sequence[Word]) -> str:
     """Words separated by spaces."""
     return " ".join(word.text for word in words)
-
-
-def sentences_of(files: Iterable[DialogueFile], speakers: Speakers) -> Iterator[tuple[str, ...]]:
-    """The words of every user turn, of which a language model is made."""
-    for file in files:
-        for utterance, _ in occurrences_of(file, speakers):
-            yield tuple(utterance.text.split())
 
 
 class Size(msgspec.Struct):

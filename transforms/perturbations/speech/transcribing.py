@@ -30,12 +30,12 @@ from parapet.transforms.perturbations.speech.alignment import (
 )
 from parapet.transforms.perturbations.speech.engine import RATE, Recogniser, Synthesiser
 from parapet.transforms.perturbations.speech.sound import digest, read_sound, sound_bytes
+from parapet.transforms.perturbations.speech.spelling import respelled
 from parapet.transforms.perturbations.speech.spoken import (
     Normalisation,
     Occurrence,
     Speakers,
     Utterance,
-    joined,
     occurrences_of,
     shard_of,
     spoken_words,
@@ -254,7 +254,7 @@ class Transcriber:
             try:
                 samples = mixer.at(snr)
                 words = self._call(recogniser, partial(recogniser.hear, samples))
-                results[utterance, snr] = self._transcript(words, samples)
+                results[utterance, snr] = self._transcript(utterance, words, samples)
             except Refused as error:
                 results[utterance, snr] = Failure(error.reason)
             except Exception as error:
@@ -275,9 +275,11 @@ class Transcriber:
         except Exception as error:
             raise Refused(bad_record(error, engine).reason) from None
 
-    def _transcript(self, words: str, samples: Samples) -> Transcript:
-        normalised = joined(spoken_words(words, self.channel.rules))
-        return Transcript(normalised, digest(samples), round(len(samples) / RATE, 3))
+    def _transcript(self, utterance: Utterance, words: str, samples: Samples) -> Transcript:
+        rules = self.channel.rules
+        normalised = [word.text for word in spoken_words(words, rules)]
+        spelled = " ".join(respelled(utterance.text.split(), normalised, rules))
+        return Transcript(spelled, digest(samples), round(len(samples) / RATE, 3))
 
     def _speech(self, utterance: Utterance) -> Samples:
         synthesiser = self.channel.synthesiser
@@ -296,7 +298,8 @@ class Transcriber:
         return speech
 
     def _mixer(self, utterance: Utterance, speech: Samples) -> sound.Mixer:
-        return sound.Mixer(speech, self.channel.noise, f"{self.channel.seed}\0{utterance.voice}\0{utterance.text}")
+        room = f"{self.channel.seed}\0{utterance.voice}"
+        return sound.Mixer(speech, self.channel.noise, f"{room}\0{utterance.text}", room)
 
     def _open_once(self, engine: Synthesiser | Recogniser) -> None:
         with self._opening:

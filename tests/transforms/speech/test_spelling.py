@@ -1,0 +1,54 @@
+"""Spellings that nobody hears: never more errors than before, and none where only the spelling differs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("jiwer")
+pytest.importorskip("num2words")
+
+from parapet.transforms.perturbations.speech.alignment import align
+from parapet.transforms.perturbations.speech.spelling import respelled
+from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
+
+RULES = load_normalisation()
+PAIRS = [("okay", "ok"), ("that'll", "that will"), ("a m", "am"), ("i do not", "i don't"), ("round trip", "roundtrip")]
+PAIRS += [("can't", "cannot"), ("its", "it's"), ("theatre", "theater"), ("wanna", "want to"), ("johns", "john's")]
+OTHERS = st.sampled_from(["yes", "to", "the", "trip", "will", "i'll", "am", "not", "don't", "it's"])
+
+
+def errors(reference, hypothesis):
+    aligned = align(reference, hypothesis)
+    return aligned.substitutions + aligned.deletions + aligned.insertions
+
+
+@given(st.lists(st.one_of(st.sampled_from(PAIRS), OTHERS.map(lambda word: (word, word)))), st.booleans())
+def test_only_the_spelling_differs(pairs, other_way):
+    reference, hypothesis = (" ".join(pair[side] for pair in pairs).split() for side in (other_way, not other_way))
+    assert respelled(reference, hypothesis, RULES) == reference
+
+
+@given(*[st.lists(OTHERS | st.sampled_from([word for pair in PAIRS for word in pair[0].split()]), max_size=6)] * 2)
+def test_never_more_errors_and_nothing_invented(reference, hypothesis):
+    found = respelled(reference, hypothesis, RULES)
+    assert errors(reference, found) <= errors(reference, hypothesis)
+    assert set(found) <= {*reference, *hypothesis}
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "found"),
+    [
+        ("i'll be late", "it'll be late", "it'll be late"),
+        ("ok thank you", "okay thank your", "ok thank your"),
+        ("that's it", "that is it bye", "that's it bye"),
+        ("their table", "there table", "there table"),
+        ("i can", "i can't", "i can't"),
+    ],
+)
+def test_other_words_stay(reference, hypothesis, found):
+    assert respelled(reference.split(), hypothesis.split(), RULES) == found.split()
+
+
+def test_initials_are_said_letter_by_letter_in_capitals_only():
+    said = " ".join(word.text for word in spoken_words("LA, CA or la la land: a TV, NYC", RULES))
+    assert said == "l a c a or la la land a t v n y c"

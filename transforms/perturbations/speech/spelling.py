@@ -1,0 +1,67 @@
+"""Differences of spelling that nobody hears, such as ok and okay or that'll and that will: they are no word errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from operator import itemgetter
+
+from parapet.transforms.perturbations.speech.spoken import Normalisation
+
+_MOST = 3  # words that are compared with others as one
+
+
+def respelled(reference: Sequence[str], hypothesis: Sequence[str], rules: Normalisation) -> list[str]:
+    """The hypothesis, with those of its words that only differ in spelling as the reference spells them.
+
+    Up to three words on either side are the same where their letters are ("p m", "pm"; "round trip", "roundtrip"), or
+    are once variants and contractions are replaced by what they stand for.
+
+    Args:
+      reference: the words that were spoken.
+      hypothesis: those of the transcript.
+      rules: the tables ``variants`` and ``contractions``.
+    """
+    if list(reference) == list(hypothesis):
+        return list(hypothesis)
+    spoken, heard = _spans(reference, rules), _spans(hypothesis, rules)
+    n, m = len(reference), len(hypothesis)
+    same: dict[tuple[int, int], list[tuple[int, int]]] = {}  # where stretches begin that are the same, and their words
+    for letters, stretches in spoken.items():
+        for (i, a), (j, b) in product(stretches, heard.get(letters, ())):
+            same.setdefault((i, j), []).append((a, b))
+    # The fewest errors from a pair of places to the end, with how many words of either side the first step takes.
+    best: dict[tuple[int, int], tuple[int, int, int, bool]] = {(n, m): (0, 0, 0, True)}
+    for i, j in product(range(n, -1, -1), range(m, -1, -1)):
+        steps = [(best[i + a, j + b][0], a, b, True) for a, b in same.get((i, j), ())]
+        steps += [
+            (best[i + a, j + b][0] + 1, a, b, False) for a, b in ((1, 1), (1, 0), (0, 1)) if i + a <= n and j + b <= m
+        ]
+        if steps:
+            best[i, j] = min(steps, key=itemgetter(0))
+    words: list[str] = []
+    i = j = 0
+    while (i, j) != (n, m):
+        _, a, b, is_same = best[i, j]
+        words += reference[i : i + a] if is_same else hypothesis[j : j + b]
+        i, j = i + a, j + b
+    return words
+
+
+def _spans(words: Sequence[str], rules: Normalisation) -> dict[str, set[tuple[int, int]]]:
+    """Letters, as they are and with variants and contractions replaced, to where they are: (first word, words)."""
+    spans: dict[str, set[tuple[int, int]]] = {}
+    for spelling in ([word.replace("'", "") for word in words], [_full(word, rules) for word in words]):
+        for i in range(len(words)):
+            for n in range(1, min(_MOST, len(words) - i) + 1):
+                spans.setdefault("".join(spelling[i : i + n]), set()).add((i, n))
+    return spans
+
+
+def _full(word: str, rules: Normalisation) -> str:
+    if word in rules.variants:
+        return rules.variants[word].replace(" ", "")
+    for ending, stands_for in rules.contractions.items():
+        if word.endswith(ending) and word != ending:
+            return word.removesuffix(ending).replace("'", "") + stands_for
+    return word.replace("'", "")
