@@ -37,7 +37,7 @@ def texts_of(root):
 
 @pytest.fixture(scope="module")
 def replayed(tmp_path_factory):
-    """The sample from the memory that comes with it."""
+    """The sample through Portuguese."""
     return translated(tmp_path_factory.mktemp("replayed") / "out")
 
 
@@ -99,7 +99,8 @@ def test_dry_run_says_what_it_would_cost(tmp_path, sample):
         ("--pivots zh,en", "--pivots: 'en' is no pivot"),
         ("--pivots ,", "--pivots: '' is no pivot"),
         ("--pivots ../x", "--pivots: '../x' is no pivot"),
-        ("--pivots de", "the engine 'memory' only replays"),
+        ("--pivots pt --engine memory", "the engine 'memory' only replays"),
+        ("--pivots pt,de", "--pivots: the engine embedded has pt alone, and not de: choose another --engine"),
         ("--memory none.parquet", "none.parquet: --memory: "),
         ("--google_project p", "--google_project: is for --engine google"),
         ("--engine google", "--google_project: "),
