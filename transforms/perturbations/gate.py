@@ -1,11 +1,20 @@
 """Whether a user turn in other words may take the place of the original, whoever found the words.
 
 The values of the turn have been placed before (``rewording``). All checks compare two texts; each has an id, under
-which refusals are counted.
+which refusals are counted: ``copy`` (the same words, contractions aside), ``boilerplate`` (of a language model),
+``polarity`` (yes, no, not), ``facts`` (numbers, dates, names), ``roles`` (prepositions of values), ``person`` (their to
+your), ``order`` (a question that states), ``broken`` (no English) and ``meaning`` (another subject).
+
+Calibrated on 443 round trips through Portuguese of turns of SGD, judged one by one. Without checks 59 % of 150 were
+good. On 85 that no check was tuned on, from dialogues of six other files, 87 % of those that passed were good.
+``NEAR`` is only a floor: good and bad translations have the same similarity, the bad ones fail the other checks. At
+0.5, 2.4 % of 293 turns with the text of another turn pass by MiniLM (3.4 % by character n-grams), and 98 % (95 %) of
+the good translations.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +30,9 @@ from parapet.transforms.perturbations.rewording import COPY, Made, anchors_of, o
 BOILERPLATE, POLARITY, FACTS, ROLES = "boilerplate", "polarity", "facts", "roles"
 PERSON, ORDER, BROKEN, MEANING = "person", "order", "broken", "meaning"
 
-NEAR = {True: 0.5, False: 0.4}  # the least similarity, with the model of ``meaning`` and without
+NEAR = 0.5  # the least similarity
+SHORTEST = 3  # words of a turn: of fewer nobody can tell what they mean without what was said before
+FREQUENT = 4.0  # new words occur in English at least so often: 10 in a million words (Zipf scale)
 
 _NEGATION = re.compile(
     r"\b(?:no|not|nope|nah|never|none|nothing|nobody|nowhere|neither|nor|without|cannot|cant|dont|wont)\b|n['’]t\b",
@@ -73,6 +84,7 @@ _WITH_DO = re.compile(r"\b(?:do|does|did) (?:i|you|he|she|it|we|they|the)\b")
 _EMBEDDING = re.compile(r"\b(?:if|whether|tell me|let me know|(?:like|want|need) to know|wonder)\b")
 # "Yes, does that work."
 _ASKED = re.compile(rf"(?:^|[.,;!?] +)(?:{_AUX}) (?:{_SUBJECT})\b[^.;!?]*(?:\.|$)")
+_ASKED_OF_SELF = re.compile(rf"\b(?:{_AUX}) i\b")
 _MOVABLE = re.compile("please|also|too|now|there|then|just|only|not|really|still|today|and")
 _BEFORE_NOUN = re.compile(r"(?<=[a-z] )([A-Z][a-z]+) ([a-z]+)(?: ([a-z]+))?")
 _QUESTION = re.compile(r"[^.;!?]*\?")
@@ -89,7 +101,9 @@ _DOUBLED = re.compile(r"\b([a-z]+) \1\b", re.IGNORECASE)
 _ENDLESS = re.compile(
     r"\b(?:(?:that|it|this|there) (?:is|was|will be)|are|a|an|the|of|and|or|your|my)(?= *(?:[.!?,]|$))", re.IGNORECASE
 )
-_NO_SUBJECT = re.compile(rf"{_START}(?:is|are|must|was|should|needs)\b(?! (?:{_SUBJECT}|the|any|my|your|their))", re.I)
+_NO_SUBJECT = re.compile(
+    rf"{_START}(?:(?:is|are|must|was|should|needs)\b[^.?!;]*(?:[.!;]|$)|(?:is|are) an?\b)", re.IGNORECASE
+)
 _NO_OBJECT = re.compile(r"\b(?:like|want|need|rent) (?:on|at|in|from)\b", re.IGNORECASE)
 # What machines write for other words of travellers and diners, found among 3,333 turns of SGD.
 _MISTAKEN = re.compile(
@@ -97,7 +111,7 @@ _MISTAKEN = re.compile(
     r"|in a way|a form|such|look(?:ing)? at|as a time|i order|i go|i wish|desire|(?:is|['’]s) (?:for now|by)"
     r"|a little more|seek|download|catch|which works|moreover|in addition|in a budget|friendly child(?:ren)?|what an?"
     r"|(?:make|do) (?:this|these|out|outdoor)|is thank|help for|number to|that it (?:is|will)|(?:come|go|going) out"
-    r"|raise|(?:with|at|to) me|dine outside|made with|about what|lost)\b"
+    r"|raise|(?:with|at|to) me|dine outside|made with|about what|lost|the right|i coming|is so|want with|sounds well)\b"
     r"|^if\b|\bthat,|\ba good(?= *(?:[.!?,]|$))|\blet['’]s and\b",
     re.IGNORECASE,
 )
@@ -164,9 +178,18 @@ def refusal(before: str, after: str, values: Sequence[str] = ()) -> str:
         return ORDER
     if any(_gained(pattern, before, after) for pattern in _BROKEN):
         return BROKEN
-    if meaning.similarity(before, after) < NEAR[meaning.has_model()]:
+    if any(_is_rare(word) for word in {*language.plain_words(after)} - {*language.plain_words(before)}):
+        return BROKEN
+    if len(language.plain_words(before)) < SHORTEST or meaning.similarity(before, after) < NEAR:
         return MEANING
     return ""
+
+
+@functools.cache
+def _is_rare(word: str) -> bool:
+    from wordfreq import zipf_frequency
+
+    return word.isalpha() and zipf_frequency(word, "en") < FREQUENT
 
 
 def denies(text: str) -> bool:
@@ -216,7 +239,7 @@ def _is_reordered(before: str, after: str) -> bool:
     before, after = (text.lower().replace("’", "'").replace("'s ", " is ") for text in (before, after))
     if _count(_WITH_DO, after) < _count(_WITH_DO, before) and not _EMBEDDING.search(after):
         return True
-    if "do i " in after and "do i " not in before:
+    if _gained(_ASKED_OF_SELF, before, after):
         return True
     if _ASKED.search(after) and not _ASKED.search(before):
         return True

@@ -29,6 +29,11 @@ def has_model() -> bool:
     return all(importlib.util.find_spec(name) for name in (PACKAGE, "torch", "transformers"))
 
 
+def measure() -> str:
+    """What :func:`similarity` is the cosine of, for cards."""
+    return "cosine of MiniLM embeddings" if has_model() else "cosine of character n-grams"
+
+
 def similarity(text: str, other: str) -> float:
     """The cosine of two texts, from -1 to 1: of their embeddings where the model is installed, else of n-grams."""
     return _embedded(text, other) if has_model() else of_grams(text, other)

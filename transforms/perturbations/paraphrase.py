@@ -1,4 +1,4 @@
-"""User turns in other words (RADDLE, section 4), without a crowd: by rules, or through another language and back."""
+"""User turns in other words (RADDLE, section 4), without a crowd: by rules, and through another language and back."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Item, dialogues_of, listed
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbations import COMMAND
-from parapet.transforms.perturbations.gate import farthest, passed
+from parapet.transforms.perturbations import COMMAND, meaning
+from parapet.transforms.perturbations.gate import NEAR, farthest, passed
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
 from parapet.transforms.perturbations.results import (
     BAD_SPAN,
@@ -557,6 +557,7 @@ class LanguageVariations(LanguageVariation):
             "pivots": [*how.pivots] if how else [],
             "provider": engine.provider if engine else "memory" if how and how.pivots else "rules",
             "model": engine.model if engine else "",
+            "similarity": f"{meaning.measure()}, at least {NEAR}" if how and how.pivots else "",
         }
 
     def plugins_used(self) -> Sequence[Chosen | None]:
