@@ -38,6 +38,7 @@ _NEGATION = re.compile(
     r"\b(?:no|not|nope|nah|never|none|nothing|nobody|nowhere|neither|nor|without|cannot|cant|dont|wont)\b|n['’]t\b",
     re.IGNORECASE,
 )
+_SHORT = re.compile(r"n['’]t\b", re.IGNORECASE)
 # "No, that's all" and "not all that" both deny.
 _NOT = re.compile(r"\b(?:not|cannot|cant|dont|wont)\b|n['’]t\b", re.IGNORECASE)
 # What says yes anywhere; and what does so as a sentence of its own.
@@ -111,7 +112,8 @@ _MISTAKEN = re.compile(
     r"|in a way|a form|such|look(?:ing)? at|as a time|i order|i go|i wish|desire|(?:is|['’]s) (?:for now|by)"
     r"|a little more|seek|download|catch|which works|moreover|in addition|in a budget|friendly child(?:ren)?|what an?"
     r"|(?:make|do) (?:this|these|out|outdoor)|is thank|help for|number to|that it (?:is|will)|(?:come|go|going) out"
-    r"|raise|(?:with|at|to) me|dine outside|made with|about what|lost|the right|i coming|is so|want with|sounds well)\b"
+    r"|raise|(?:with|at|to) me|dine outside|made with|about what|lost|the right"
+    r"|i coming|is so|want (?:with|for)|go to the|sounds well)\b"
     r"|^if\b|\bthat,|\ba good(?= *(?:[.!?,]|$))|\blet['’]s and\b",
     re.IGNORECASE,
 )
@@ -160,7 +162,7 @@ def refusal(before: str, after: str, values: Sequence[str] = ()) -> str:
       after: the same in other words.
       values: texts that must keep the preposition before them; the longest first.
     """
-    if language.plain_words(before) == language.plain_words(after):
+    if language.plain_words(_SHORT.sub(" not", before)) == language.plain_words(_SHORT.sub(" not", after)):
         return COPY
     if _BOILERPLATE.search(after) and not _BOILERPLATE.search(before):
         return BOILERPLATE
