@@ -39,7 +39,7 @@ $(VENV)/.core: setup.py $(LOCKS) | $(BIN)/python
 	@touch $@
 
 $(VENV)/.demo: setup.py $(LOCKS) | $(BIN)/python
-	$(INSTALL) demo '[speech,models]'
+	$(INSTALL) demo '[speech,models,translate]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.test: setup.py $(LOCKS) | $(BIN)/python
