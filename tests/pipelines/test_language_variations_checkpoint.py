@@ -10,8 +10,8 @@ from tiny_t5 import save_t5
 
 # Turns of the sample to what the model is to say: a paraphrase, a value lost, a denial, a copy.
 LEARNED = {
-    "It's a deal.": "That is settled.",
-    "Someone has to look at my phone.": "Who could see to my phone?",
+    "It's a deal.": "It's a deal for me.",
+    "Someone has to look at my phone.": "Somebody needs to look at my phone.",
     "Ask for Monday then.": "Then ask for Sunday.",
     "It has a cracked screen.": "It has no cracked screen.",
     "Just what we need.": "Just what we need!",
