@@ -156,6 +156,7 @@ def test_the_data_is_that_on_record(name, place):
     if os.environ.get("PARAPET_RECORD"):
         with alone(place):
             edit(RECORD, lambda record: dict(sorted((record | {name: digests}).items())))
+        return
     assert json.loads(RECORD.read_bytes())[name] == digests
 
 
