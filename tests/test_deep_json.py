@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
+import msgspec
 import pytest
 
 from parapet.evaluation.dst import frames as scored
@@ -12,7 +13,7 @@ from parapet.evaluation.sets import Keyed
 from parapet.evaluation.sets import read_lines as read_rows
 from parapet.schemas.dialogue import dialogue_text, parse_dialogues, read_each
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import parse_json
+from parapet.schemas.layout import parse_json, parse_json_line
 from parapet.schemas.release import parse_manifest
 from parapet.transforms.anonymise.chats import _of_line as chat_of
 from parapet.transforms.crowd.mturk import collect as collected
@@ -77,3 +78,9 @@ def test_every_reader_bears_depth(name, depth, tmp_path):
     form, read = READERS[name]
     with suppress(InputError):
         read(tmp_path, form % (b"[" * depth + b"]" * depth))
+
+
+def test_a_line_that_is_too_deep_is_a_value_error():
+    with pytest.raises(ValueError, match="nested more than 64 levels deep"):
+        parse_json_line("[" * 300 + "]" * 300)
+    assert msgspec.json.encode(parse_json_line("[" * 64 + "]" * 64)) == b"[" * 64 + b"]" * 64

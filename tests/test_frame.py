@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from plugin_packages import bring
 
+import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
 
@@ -208,3 +209,7 @@ def test_a_plugin_has_its_place_in_a_release(outputs, tmp_path):
     (release,) = (path.parent for path in (tmp_path / "out").rglob("MANIFEST.json"))
     assert main(["release", "verify", str(release), "--quiet"]) == 0
     assert "shouted_turns" in (release / "README.md").read_text()
+
+
+def test_every_installed_perturbation_is_tested_here():
+    assert set(parapet.perturbations()) == set(OPTIONS)

@@ -193,3 +193,11 @@ def test_no_dialogues(source):
         none = pipeline | beam.Create([]).with_output_types(dict[str, Any])
         outputs = none | parapet.beam.Perturb("ood", rates=0.3, source=source).with_outputs()
         assert_that(outputs.dialogues, same([]))
+
+
+def test_what_it_gives_has_a_type():
+    pipeline = beam.Pipeline("FnApiRunner")
+    read = pipeline | beam.Create([]).with_output_types(dict[str, Any])
+    assert (read | parapet.beam.Perturb("typos")).element_type == read.element_type
+    renamed = read | parapet.beam.ApplyVariants(VARIANTS, corpus=TEST)
+    assert renamed.element_type == beam.typehints.Tuple[str, read.element_type]

@@ -3,6 +3,7 @@
 import traceback
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
@@ -353,3 +354,11 @@ def test_other_values_change_the_meaning_and_nothing_else():
 @pytest.mark.parametrize("name", ["typos", "verbose", "simple"])
 def test_what_is_built_in_is_sound(name):
     assert parapet.check_perturbation(name, env=(0.3,), seed="a") == []
+
+
+def test_rows_of_a_schema_of_its_own():
+    class Own(WithRows):
+        row_schema = pa.schema([("note", pa.string())])
+
+    rows = parapet.perturb(parapet.load_corpus(), Own, rows=[{"note": "x"}, {}]).rows
+    assert set(rows["note"].to_pylist()) == {"x", None}

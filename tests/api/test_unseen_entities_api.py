@@ -3,6 +3,7 @@
 import pytest
 
 import parapet
+from parapet.schemas.layout import sample_root
 
 
 def test_what_was_seen_must_be_known():
@@ -11,3 +12,21 @@ def test_what_was_seen_must_be_known():
     message = r"^nobody knows what was seen .there are no dialogues in 'train'; there are in: test.; give training ROOT"
     with pytest.raises(parapet.InputError, match=message):
         parapet.perturb(corpus, "unseen_entities")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or directory$"),
+        ({"categorical": "drop"}, r"^categorical: 'drop' is none of keep, replace$"),
+        ({"max_bad": 2}, r"^max_bad: 2 is no share: give 0 to 1$"),
+        ({"training": 7}, r"^training: expected a corpus or a place, found int$"),
+        ({"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
+        ({"training": sample_root() / "translations.csv"}, r"translations.csv"),
+        ({"splits": "test"}, r"^unseen_entities has no option 'splits': it has seed, values, categorical, training"),
+    ],
+)
+def test_bad_options(options, message, capsys):
+    with pytest.raises(parapet.InputError, match=message):
+        parapet.perturb(parapet.load_corpus(), "unseen_entities", **options)
+    assert capsys.readouterr() == ("", "")

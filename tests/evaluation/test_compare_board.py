@@ -10,7 +10,7 @@ import pytest
 from compare_folders import JGA, groups, mean, sensitivity, states
 
 from parapet.evaluation.compare.leaderboard import SignificanceConfig, grid, leaderboard, read_board, read_systems
-from parapet.evaluation.compare.page import board_json, headline, page_of, sections, table_files
+from parapet.evaluation.compare.page import board_json, headline, page_of, sections, table_files, terms, tiles
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Selection
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.report import Dots, Table
@@ -287,3 +287,18 @@ def test_a_number_that_is_not_defined(tmp_path):
     board = board_of(systems)
     assert board.systems == ["b", "c", "a"]
     assert [row[1] for row in table(board, "F1 by set, %").rows] == ["10.0", "10.0", "–"]
+
+
+def test_one_system(trackers):
+    board = board_of({"ft": trackers["ft"]})
+    assert board.tests == []
+    assert board.settings.replicates == 99
+    first = table(board, "Joint goal accuracy by set, %")
+    assert len(first.rows) == 1
+    assert first.best == []
+    (tile,) = tiles(board)
+    assert tile.label == "ft: joint goal accuracy, mean over 4 sets"
+    assert tile.value.endswith("%")
+    assert "Differences" not in [section.title for section in sections(board)]
+    assert list(terms(board)) == ["Mean", "JGA", "Small print", "Schema sensitivity", "Seen, unseen"]
+    assert b"ft by set" in page_of(board)

@@ -3,8 +3,16 @@
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 
-from parapet.evaluation.compare.leaderboard import read_systems
-from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Column, columns_of, read_outcome, shared
+from parapet.evaluation.compare.leaderboard import SignificanceConfig, headings, leaderboard, read_systems
+from parapet.evaluation.compare.results import (
+    SENSITIVITY,
+    VARIANTS,
+    Column,
+    absent_groups,
+    columns_of,
+    read_outcome,
+    shared,
+)
 from parapet.evaluation.compare.significance import read_rows
 from parapet.schemas.errors import InputError
 
@@ -164,3 +172,29 @@ def test_rows_give_back_the_numbers(tmp_path):
     # The second frame of d0 is wrong under both variants.
     assert by_dialogue["d0"] == (pytest.approx(2**0.5), 2)
     assert by_dialogue["d1"] == (pytest.approx(2**0.5), 2)
+
+
+def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
+    of_all = {"sgsacc": 0.9, "slot_error_rate": 0.1, "bleu": 30.0}
+    numbers = {"#ALL": of_all, "#SEEN_DOMAINS": {"sgsacc": 0.9, "slot_error_rate": 0.1}}
+    outcome = read_outcome(groups(tmp_path / "dev", "generation", numbers))
+    requested = ["sgsacc", "seen/sgsacc", "unseen/sgsacc"]
+    assert absent_groups(outcome.values, requested) == ["unseen/sgsacc"]
+    assert [column.name for column in columns_of([outcome], requested)] == [
+        "generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"
+    ]  # fmt: skip
+    for wrong in ("unseen/f2", "unseen/bleu", "v1/sgsacc"):
+        with pytest.raises(InputError, match=f"no such metric: '{wrong}'"):
+            columns_of([outcome], ["sgsacc", wrong])
+
+
+def test_candidates_of_one_system_are_no_other_set(tmp_path):
+    """An ensemble has the row #RANKED, the models that it is made of have none."""
+    rows = {"#ALL": {"sgsacc": 0.5}, "#SEEN_DOMAINS": {"sgsacc": 0.4}}
+    one = groups(tmp_path / "one", "generation", rows)
+    other = groups(tmp_path / "other", "generation", {**rows, "#RANKED": {"sgsacc": 0.6}})
+    systems = read_systems({"one": [one], "other": [other]}, ["sgsacc", "seen/sgsacc"])
+    assert [column.name for column in systems.columns] == ["generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"]
+    assert [systems.value("other", column) for column in systems.columns] == [0.5, 0.4]
+    assert list(headings(leaderboard(systems, SignificanceConfig())).values()) == ["mean", "all", "seen"]
+    assert systems.left_out == []

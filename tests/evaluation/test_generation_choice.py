@@ -146,3 +146,25 @@ def test_values_missing():
     assert missing_values(acts, "the opa and ZENITH") == []  # a substring, whatever its case
     assert missing_values(acts, "Opa or Zen") == [("name", "The Opa")]
     assert missing_values(acts, "") == [("name", "The Opa"), ("name", "Zen")]
+
+
+@pytest.mark.parametrize("premise", ["in Oslo", "where?|the city.|in Oslo"])
+def test_a_tampered_reference_must_not_be_entailed(premise):
+    table = Table(**{"in Oslo => city is Oslo": 0.9, f"{premise} => the city is Rome": 0.6})
+    found = validated(table)
+    assert (found.premise, found.tampered, found.valid) == ("utterance", True, False)
+    assert validated(table, None).valid  # without validation it is not asked
+
+
+def test_ranking_does_not_look_at_the_ground_truth():
+    some = (Candidate("there", 0.0), Candidate("OSLO bye", -1.0))
+    others = Corpus("dev", tuple(
+        SystemTurn(one.dialogue_id, one.turn, "something else", one.previous, one.acts) for one in TURNS
+    ), CORPUS.words, CORPUS.pools, CORPUS.seen)  # fmt: skip
+    chosen = [
+        evaluate(corpus, the_predictions(Prediction("1", 1, "no", some)), Table(**TRUTH)).ranked
+        for corpus in (CORPUS, others)
+    ]
+    assert chosen[0] is not None
+    assert chosen[1] is not None
+    assert chosen[0].utterances == chosen[1].utterances

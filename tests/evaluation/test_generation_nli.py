@@ -111,3 +111,14 @@ def test_a_model_that_cannot_be_loaded(roberta, tmp_path, fault):
         Nli(str(copy)).entailment(PAIRS)
     assert error.value.path == str(copy)
     assert "\n" not in error.value.reason
+
+
+def test_its_name_follows_the_files_that_count(roberta, tmp_path):
+    copy = Path(shutil.copytree(roberta, tmp_path / "roberta"))
+    assert Nli(str(copy)).model == Nli(str(roberta)).model
+    (copy / "README.md").write_text("not read")
+    assert Nli(str(copy)).model == Nli(str(roberta)).model
+    data = bytearray((copy / "model.safetensors").read_bytes())
+    data[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(data)
+    assert Nli(str(copy)).model != Nli(str(roberta)).model

@@ -1,6 +1,7 @@
 """Judgements that are remembered: during a run, and in a file that a killed run may have left."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +63,12 @@ def test_a_file_that_cannot_be_written(tmp_path):
         Cached(Counting(), str(tmp_path / "none" / "judgements.jsonl"))
     with pytest.raises(InputError, match="cannot be read and written"):
         Cached(Counting(), str(tmp_path))
+
+
+def test_another_model_is_asked_itself(tmp_path):
+    path = str(tmp_path / "judgements.jsonl")
+    Cached(Counting("1"), path).entailment(PAIRS)
+    other = Counting("2")
+    Cached(other, path).entailment(PAIRS)
+    assert len(other.asked) == 3
+    assert len(Path(path).read_text().splitlines()) == 6

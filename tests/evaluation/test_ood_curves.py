@@ -63,3 +63,9 @@ def test_the_positive_class_and_the_direction_of_scores():
     )
     assert tune(TURNS, Orientation()) == Threshold(0.4, 0.8, 5)
     assert tune(TURNS[2:], Orientation()) is None
+
+
+def test_of_thresholds_with_one_f1_the_highest_is_taken():
+    # From 3 on: 1 of 2 found, none wrong. From 1 on: both found, 2 wrong. F1 is 2/3 either way.
+    items = [(3.0, True), (2.0, False), (1.5, False), (1.0, True)]
+    assert ood.best_threshold(ood.points_of(items)) == 3.0

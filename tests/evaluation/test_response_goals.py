@@ -84,3 +84,13 @@ def test_constraints():
     assert satisfies(train, {"leaveAt": ("09:15",), "arriveBy": ("10:30",)})
     assert not satisfies(train, {"leaveAt": ("09:30",)})
     assert not satisfies(train, {"arriveBy": ("10:00",)})
+
+
+def test_an_offer_in_words():
+    assert met(ROMAN, "How about ANCHOR?")
+    assert not met(ROMAN, "How about Castle?")
+    assert not met(ROMAN, "How about Anchorage?")
+    assert not met(ROMAN)
+    both = Search("Inns_1", {"city": ("rome",)}, ("name", "price"))
+    assert met(both, "Anchor, at ten.")
+    assert not met(both, "Anchor, at 20.", "At 10!")

@@ -1,6 +1,7 @@
 """Code of the user's own: how it is found, called with arguments, and blamed."""
 
 import json
+import os
 import re
 
 import pytest
@@ -182,3 +183,13 @@ def test_any_text_is_a_value(text):
     found = user_code.parse_arguments([f"key={text}", f"quoted={json.dumps(text)}"], "--model_args")
     assert found["quoted"] == text
     assert found["key"] == text or json.loads(text) == found["key"]
+
+
+def test_a_file_that_changed_is_read_again(tmp_path):
+    path = tmp_path / "changing.py"
+    code = UserCode("changing.py:function", {}, str(tmp_path))
+    for i in range(2):
+        path.write_text(f"def function(batch):\n    return [{i}]")
+        os.utime(path, (i, i))  # Python keeps what it has compiled of a file by its seconds
+        assert user_code.make(code, "predict")([1]) == [i]
+        assert user_code.resolve(code) is user_code.resolve(code)

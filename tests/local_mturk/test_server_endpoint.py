@@ -1,6 +1,7 @@
 """The protocol: keys, faults and how botocore stands them, hooks, counts, restarts, the controls."""
 
 import socket
+import threading
 from collections import Counter
 from decimal import Decimal
 
@@ -134,3 +135,20 @@ def test_states_and_ports_that_cannot_be(tmp_path):
             LocalMTurk(tmp_path / "state", port=taken.getsockname()[1])
     with pytest.raises(InputError, match="--port"):
         LocalMTurk(tmp_path / "state", port=70_000)
+
+
+def test_many_clients_at_once(mturk, connect, hit, browse):
+    made = connect(mturk).create_hit(**hit | {"MaxAssignments": 40, "Reward": "0.01"})["HIT"]["HITId"]
+
+    def worker(name):
+        browser = browse(mturk.url)
+        for i in range(10):
+            browser.json("POST", f"/accept?hit_id={made}&worker_id={name}{i}")
+
+    threads = [threading.Thread(target=worker, args=(f"AW{i}X",)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(mturk.snapshot()["assignments"]) == 40
+    assert mturk.snapshot()["hits"][made]["NumberOfAssignmentsAvailable"] == 0

@@ -141,3 +141,13 @@ def test_hits_behind_our_back(mturk, client, make_hit, browser, refused):
     assert refused(client.get_hit, HITId=hit_id)[0] == "HITDoesNotExist"
     assert refused(client.approve_assignment, AssignmentId=assignment_id)[0] == "AssignmentDoesNotExist"
     assert mturk.snapshot()["balance"]["available"] == 1_000
+
+
+def test_equal_types_are_one(client):
+    asked = {"Reward": "0.5", "Title": "t", "Description": "d", "AssignmentDurationInSeconds": 60}
+    locale = {"QualificationTypeId": "00000000000000000071", "Comparator": "In", "LocaleValues": [{"Country": "US"}]}
+    first = client.create_hit_type(**asked)["HITTypeId"]
+    assert first == client.create_hit_type(**asked | {"Reward": "0.50", "Keywords": ""})["HITTypeId"]
+    others = [asked | {"Reward": "0.51"}, asked | {"Title": "T"}, asked | {"QualificationRequirements": [locale]}]
+    ids = {client.create_hit_type(**other)["HITTypeId"] for other in others}
+    assert len(ids | {first}) == 4

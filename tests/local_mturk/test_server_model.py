@@ -152,3 +152,7 @@ def test_the_bounds_themselves_are_fine(make_hit):
         AssignmentDurationInSeconds=30,
         LifetimeInSeconds=31_536_000,
     )
+
+
+def test_null_is_the_same_as_nothing():
+    assert checked("ListHITs", {"MaxResults": None}) == {}

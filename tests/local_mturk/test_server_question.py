@@ -3,7 +3,7 @@
 import pytest
 
 from parapet.local_mturk.errors import MTurkError
-from parapet.local_mturk.question import MAX_BYTES, check_question, read_form
+from parapet.local_mturk.question import MAX_BYTES, as_served, check_question, html_of, read_form
 from parapet.transforms.crowd.hits.markup import question_xml
 
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
@@ -64,3 +64,14 @@ def test_a_form_is_read_as_browsers_do():
     assert form.fields == {"a": "1 & 2", "t": "\nin it", "o": ""}
     assert set(form.choices) == {"c"}
     assert read_form("<p>") is None
+
+
+SANDBOX = "https://workersandbox.mturk.com/mturk/externalSubmit"
+
+
+@pytest.mark.parametrize("action", [LIVE, SANDBOX])
+def test_served_pages_post_here_and_are_else_the_same(action):
+    html = page(action, inside=f"<p>See {action} ]]> &amp; \u00e9</p>")
+    check_question(question(html))
+    served = as_served(html_of(question(html)))
+    assert served == html.replace(f'action="{action}"', 'action="/mturk/externalSubmit"')

@@ -6,6 +6,7 @@ import shutil
 import pytest
 from kit import refused
 
+from parapet.pipelines import command
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
 
@@ -123,3 +124,13 @@ def test_outputs_and_inputs_are_apart(tmp_path, capsys):
         assert typos(sgd, corpus / "test") == 2
         assert "test: --output: a part of --sgd; give a folder of its own" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback(caplog):
+    text = """Traceback (most recent call last):
+      File "worker.py", line 1, in process
+    RuntimeError: Traceback (most recent call last):
+      File "client.py", line 2, in get
+    client.ServiceUnavailable: 503: come back later"""
+    assert command._failed(RuntimeError(text)) == 1
+    assert caplog.messages == ["client.ServiceUnavailable: 503: come back later (PARAPET_DEBUG=1 shows the traceback)"]

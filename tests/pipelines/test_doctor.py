@@ -308,3 +308,15 @@ def test_an_extra_of_a_requirement_is_looked_into(monkeypatch):
     assert "google-cloud-storage is not installed" in list(doctor.problems(Requirement("apache-beam[gcp]>=2")))
     assert list(doctor.problems(Requirement("apache-beam>=2"))) == []
     assert by_name(doctor.extras())["gcp"].next == install_line("gcp")
+
+
+def test_marks_in_ascii_where_the_terminal_has_no_others():
+    found = {"extras": [Finding("mturk", "missing", "mturk", "boto3 is not installed", "pip install x")]}
+    told = [line for line, _ in doctor.lines(found, works=True, plain=True)]
+    assert told[:4] == [
+        "Extras",
+        "  -- mturk  mturk",
+        "            boto3 is not installed",
+        "            -> pip install x",
+    ]
+    assert all(line.isascii() for line in told)

@@ -191,3 +191,13 @@ def test_quiet_prints_nothing_that_is_no_error(hits, tmp_path):
         made.append(Told("stop", *where))
     assert [each.status for each in made] == [0, 0, 0]
     assert [each.out + each.err for each in made] == ["", "", ""]
+
+
+@pytest.mark.parametrize("action", BATCH_ACTIONS)
+def test_a_batch_that_is_not_there_is_usage_and_is_not_made(action, tmp_path):
+    flags = {"pay": ["--all"], "topup": ["--shortfall", "shortfall.csv"]}.get(action, [])
+    told = Told(action, "--batch", tmp_path / "missing", *flags)
+    assert told.status == 2
+    assert f"{tmp_path / 'missing'}: no batch here: 'parapet mturk publish' makes one" in told.err
+    assert told.err.count("\n") == 1
+    assert not (tmp_path / "missing").exists()

@@ -94,3 +94,18 @@ def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder)
 def rows_of(out):
     lines = (out / "predictions" / "original" / "test" / "utterances.jsonl").read_text().splitlines()
     return {(row["dialogue_id"], row["turn"]): row for row in map(json.loads, lines)}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_training_by_the_preset(model, folder):
+    log = [json.loads(line) for line in (folder / model / "log.jsonl").read_text().splitlines()]
+    epoch = -(-60 // BATCH_SIZE)
+    assert [(row["epoch"], row["step"], row["learning_rate"]) for row in log] == [
+        (number, number * epoch, RATE) for number in range(1, EPOCHS + 1)
+    ]
+    assert log[-1]["loss"] < log[0]["loss"]
+    assert log[-1]["best"]  # its weights are the model's: dev chooses none
+    options = json.loads((folder / model / "run.json").read_text())["options"]
+    table = family_of(model).presets["sgsacc"]
+    assert options["preset"] == "sgsacc"
+    assert {flag: options[flag] for flag in table} == table

@@ -4,7 +4,7 @@ import pytest
 
 from parapet.evaluation.models.configs import SoloistConfig, T5DstConfig
 from parapet.pipelines.config_flags import read_config
-from parapet.pipelines.models import family_of
+from parapet.pipelines.models import MODELS, family_of
 from parapet.pipelines.models.presets import TrainingParser
 
 
@@ -83,3 +83,19 @@ def test_epochs_take_the_place_of_a_presets_steps():
     args = parsed("--preset", "sgdx", "--epochs", "2")
     assert (args.epochs, args.patience, args.steps, args.eval_steps) == (2, 2, None, None)
     assert args.batch_size == 16
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_presets_are_flags_of_their_model(model):
+    """Each is parsed as it stands, and --help shows what it sets."""
+    family = family_of(model)
+    parser = family.train_parser()
+    flags = {action.dest: action for action in parser._actions}
+    assert ("preset" in flags) == bool(family.presets)
+    for name, table in family.presets.items():
+        text = " ".join(parser.format_help().partition("presets:")[2].split())
+        assert text.startswith(f"{name} --") or f" {name} --" in text
+        for flag, value in table.items():
+            kind = flags[flag].type
+            assert value is True or (kind or str)(str(value)) == value  # type: ignore[operator]
+            assert f"--{flag}" in text

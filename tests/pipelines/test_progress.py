@@ -10,10 +10,13 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from parapet.pipelines import progress
 from parapet.pipelines.command import configure_logging
 from parapet.pipelines.main import main
-from parapet.pipelines.progress import Display, Event
+from parapet.pipelines.progress import Display, Event, running
+from parapet.transforms.running.progress import READING, VARIABLE, advance, expect, tracked
 
 
 class Clock:
@@ -135,3 +138,93 @@ def screen_of(written):
             lines[row] = lines[row][:column].ljust(column) + text + lines[row][column + len(text) :]
             column += len(text)
     return [line.rstrip() for line in lines]
+
+
+def test_heartbeats_have_rate_and_time_left(capsys):
+    configure_logging("text", quiet=False)
+    clock = Clock()
+    with Display("suite", 3, clock=clock) as display:
+        display.start("typos")
+        display.start("train")
+        clock.now += 10
+        display.update("typos", Event("", 1000, 6000, "dialogues"))
+        display.update("train", Event("epoch 1", 1, None, "steps"))
+        display.beat()
+        clock.now += 10
+        display.update("typos", Event("Publish", 0, None, ""))
+        display.beat()
+        display.finish("typos", "typos: 20 s")
+    assert capsys.readouterr().err.splitlines() == [
+        "suite: 0 of 3 steps",
+        "typos: 1,000 of 6,000 dialogues, 100/s, 0:50 left",
+        "train: epoch 1: 1 step, 6/min",
+        "suite: 0 of 3 steps",
+        "typos: Publish: 0:20 so far",
+        "train: epoch 1: 1 step, 3/min",
+        "typos: 20 s",
+    ]
+
+
+def test_a_stage_is_timed_from_the_end_of_the_one_before(capsys):
+    configure_logging("json", quiet=False)
+    clock = Clock()
+    with Display(clock=clock) as display:
+        display.start("ood")
+        clock.now += 50
+        display.update("ood", Event("analysis", 10, 10, "dialogues"))
+        clock.now += 2
+        display.update("ood", Event("", 4, 10, "dialogues"))
+        display.beat()
+    assert json.loads(capsys.readouterr().err) == {
+        "level": "info",
+        "logger": "root",
+        "message": "ood: 4 of 10 dialogues, 2/s, 0:03 left",
+        "step": "ood",
+        "stage": "",
+        "done": 4,
+        "total": 10,
+        "unit": "dialogues",
+        "rate": 2.0,
+        "seconds_left": 3.0,
+    }
+
+
+def test_a_rate_leaves_out_how_a_stage_began():
+    clock = Clock()
+    with Display(clock=clock, live=False) as display:
+        display.start("evaluate")
+        clock.now += 60  # a model is loaded
+        display.update("evaluate", Event("", 10, 1000, "dialogues"))
+        assert display.steps["evaluate"].pace(clock.now).rate == pytest.approx(10 / 60)
+        clock.now += 20
+        assert display.steps["evaluate"].pace(clock.now).rate == pytest.approx(10 / 80)
+        display.update("evaluate", Event("", 110, 1000, "dialogues"))
+        assert display.steps["evaluate"].pace(clock.now) == (5, 178)
+
+
+def test_events_go_to_the_sink(monkeypatch):
+    events: list[Event] = []
+    monkeypatch.setattr(progress, "sink", events.append)
+    with running("parapet rewrite") as run:
+        expect(2, "dialogues")
+        expect(3, "dialogues")
+        run.poll()
+        run.stage("Read")
+        advance(2, "dialogues")
+        run.poll()
+        assert list(tracked("abc", "dialogues")) == ["a", "b", "c"]
+        run.poll()
+        advance(3, "dialogues", READING)  # by which the stage above is done
+        advance(1, "dialogues")  # again, by a worker that takes over from one that died
+        run.stage("Publish")
+        advance(1, "dialogues", READING)
+        run.poll()
+    assert events == [
+        Event("", 0, None, ""),
+        Event("Read", 0, None, ""),
+        Event("", 2, 5, "dialogues"),
+        Event("", 5, 5, "dialogues"),
+        Event("Publish", 0, None, ""),
+        Event("reading", 1, None, "dialogues"),
+    ]
+    assert VARIABLE not in os.environ

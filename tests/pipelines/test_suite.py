@@ -613,3 +613,39 @@ def test_a_set_that_needs_a_step_which_is_left_out(folder):
     ]
     assert [one.name for one in graph.sets] == ["typos", "wordy", "wordy-env1"]
     assert graph.needs["scores/keywords/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}
+
+
+def test_what_the_table_of_all_systems_has(folder):
+    append_to(folder, '[compare]\nsets = ["wordy", "original"]\naverage = ["wordy/joint_goal_accuracy"]\n')
+    graph = graph_of(folder / "small.toml", "compare.replicates=9")
+    assert command_line(graph.steps["comparison"], Path("/out")) == [
+        *("compare", "--all", "--sets", "wordy", "original", "--average", "wordy/joint_goal_accuracy"),
+        *("--replicates=9", "--systems", "keywords=/out/scores/keywords/dst", "--output", "/out/comparison"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "again"),
+    [
+        ("option", 3),  # the set, scores, comparison
+        ("input", 4),
+        ("output", 1),  # the same bytes as before: what comes after is unchanged
+        ("code", 4),
+    ],
+)
+def test_what_has_changed_is_made_again(change, again, made, tmp_path, monkeypatch):
+    shutil.copytree(made, tmp_path / "copy")
+    folder = tmp_path / "copy"
+    if change == "option":
+        text = (folder / "small.toml").read_text(encoding="utf-8")
+        (folder / "small.toml").write_text(text.replace('"typos"\n', '"typos"\nseed = "2"\n', 1), encoding="utf-8")
+    elif change == "input":
+        path = folder / "corpus/test/dialogues_001.json"
+        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))[:-1]), encoding="utf-8")
+    elif change == "output":
+        (folder / "out/sets/typos/report.html").unlink()
+    elif change == "code":
+        monkeypatch.setattr("parapet.pipelines.suite.running.code_sha256", lambda: "other code")
+        (folder / "out" / FOLDER / "hashes.json").write_text("{", encoding="utf-8")  # damaged: files are hashed again
+    assert "would run" in suite(folder, "--dry_run").output
+    assert f"{again} step{'s' * (again > 1)} run, {4 - again} unchanged" in suite(folder).output

@@ -195,3 +195,14 @@ def test_what_is_left_out_says_the_line_that_gives_it(suite):
                 ]
             )
             assert entry in names, given
+
+
+def test_tasks_that_are_there_are_trained_and_scored(tmp_path):
+    graph = make_graph(read_suite("babi", settings("babi", tmp_path)), sets_of, lacks)
+    scored = [name for name, step in graph.steps.items() if step.command == ("evaluate", "ranking")]
+    seeded = ("embeddings", "embeddings-bigrams", "embeddings-match", "memn2n", "memn2n-match")
+    named = [f"{model}-1-{seed}-scores" for model in seeded for seed in range(5)]
+    named += [f"{model}-1-scores" for model in ("nearest", "rules", "tfidf", "tfidf-match")]
+    assert sorted(scored) == sorted(named)
+    assert graph.steps["memn2n-match-1-3"].options["match"] == [str(tmp_path / "dialog-babi-kb-all.txt")]
+    assert graph.needs["memn2n-1-4-answers"] == {"memn2n-1-4"}

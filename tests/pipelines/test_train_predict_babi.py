@@ -1,12 +1,17 @@
 """``parapet train`` and ``parapet predict`` for the bAbI tasks, as a person runs them."""
 
 import json
+import os
+import signal
 from pathlib import Path
 from statistics import mean
 
+import killed
 import pytest
+import stopped
 from babi_toy import CANDIDATES, FACTS, dialogues, unseen, write_toy
-from kit import TWO_WORKERS, files_of, refused, rows_of, run, write
+from kit import TWO_WORKERS, files_of, refused, rows_of, run, train, write
+from safetensors.torch import load_file
 
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.pipelines.predict import run as predict
@@ -338,3 +343,51 @@ def test_memn2n_is_as_good_as_the_papers(task, match, least, real_data, tmp_path
     plain, oov = scored("memn2n", flags, files, tmp_path)
     assert plain >= least[0]
     assert oov >= least[1]
+
+
+def trained_for(steps, flags):
+    """In a process of its own, which it kills at that step."""
+    from parapet.evaluation.models.babi import nets
+
+    done, loss = [], nets.BabiLearner.loss
+
+    def counted(self, batch):
+        done.append(1)
+        if len(done) == steps:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return loss(self, batch)
+
+    nets.BabiLearner.loss = counted
+    train(flags)
+
+
+def test_what_a_training_writes(memn2n, toy):
+    assert sorted(files_of(memn2n)) == ["log.jsonl", MODEL, "report.html", "run.json", WEIGHTS]
+    head = json.loads((memn2n / "run.json").read_text())
+    log = [json.loads(row) for row in (memn2n / "log.jsonl").read_text().splitlines()]
+    best = max(log, key=lambda row: row["dev"])
+    length = {"epoch": best["epoch"], "epochs": len(log), "step": best["step"], "steps": log[-1]["step"]}
+    trained = sum(tensor.numel() for tensor in load_file(memn2n / WEIGHTS).values())
+    words = {
+        word for text in (*CANDIDATES, *json.loads((memn2n / MODEL).read_text())["words"]) for word in text.split()
+    }
+    assert head["result"] == {"dev": best["dev"], "parameters": trained, "vocabulary": len(words), **length}
+    assert head["pipeline"] == "train_memn2n"
+    assert head["options"]["size"] == 32
+    assert [one["flag"] for one in head["inputs"]] == ["train", "dev", "candidates", "match"]
+    card = json.loads((memn2n / MODEL).read_text())
+    assert card["task"] == "1"
+    assert card["candidates"] == CANDIDATES
+    assert "welsh" not in card["words"]
+    assert "welsh" in card["knowledge"]["R_cuisine"]
+
+
+def test_a_killed_training_goes_on_to_the_same_bytes(memn2n, toy, tmp_path):
+    out = tmp_path / "killed"
+    flags = ["memn2n", *toy[1], "--match", str(toy[0] / "kb.txt"), *SMALL, *RATES["memn2n"], "--output", str(out)]
+    assert killed.ended(killed.start(trained_for, 20, flags)) == -signal.SIGKILL
+    # 13 batches an epoch: it was killed in the second.
+    assert stopped.left_in(out) == [".training/log.jsonl", ".training/state.pt"]
+    assert len((out / ".training" / "log.jsonl").read_text().splitlines()) == 1
+    assert train(flags) == 0
+    assert files_of(out) == files_of(memn2n)

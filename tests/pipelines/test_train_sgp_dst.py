@@ -4,7 +4,8 @@ import json
 import shutil
 
 import pytest
-from kit import edit, refused, rows_of, train
+import stopped
+from kit import edit, files_of, refused, rows_of, train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 
@@ -127,3 +128,19 @@ def test_what_cannot_be_trained_or_predict_is_told(model, toy, tmp_path):
     shutil.rmtree(folder / "checkpoint" / "intents")
     said = refused("predict", "sgp_dst", model=folder, reference=toy / "corpus", output=tmp_path / "states")
     assert "checkpoint/intents: there is no such folder" in said
+
+
+def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch, capsys):
+    few = ["--epochs", "1", "--module_epochs", "combine=3", "--negatives", "0.1", "--dev_frames", "6"]
+    few += ["--batch_size", "4"]
+    assert train(flags(toy, tmp_path / "whole", *few)) == 0
+    whole = files_of(tmp_path / "whole")
+    assert len({whole[f"checkpoint/{kind}/model.safetensors"] for kind in KINDS}) == 4
+    rows = [json.loads(row) for row in whole["log.jsonl"].splitlines()]
+    assert [row["step"] for row in rows] == [43, 61, 79]  # in the second and the third epoch "combine" alone
+    stopped.at_step(monkeypatch, learning.SgpLearner, 50)
+    assert train(flags(toy, tmp_path / "cut", *few)) == 1
+    assert "run the same command again" in capsys.readouterr().err
+    assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
+    assert train(flags(toy, tmp_path / "cut", *few)) == 0
+    assert files_of(tmp_path / "cut") == whole

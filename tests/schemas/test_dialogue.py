@@ -142,3 +142,8 @@ def check(root):
 
 def test_the_published_dialogues_hold(real_data):
     assert check(real_data / "sgd")
+
+
+def test_no_intent_is_active(tmp_path):
+    (found,) = read(tmp_path, [changed([*FRAME, "state", "active_intent"], "NONE")])
+    assert list(dialogue.problems_of(found, SERVICES)) == []

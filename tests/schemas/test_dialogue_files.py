@@ -121,3 +121,8 @@ def test_the_published_files_come_out_as_they_are(real_data):
     for path in files:
         data = path.read_bytes()
         assert file_of(list(read_each(data, path))) == data.rstrip() + b"\n"
+
+
+@pytest.mark.parametrize("text", ["\x7f", "é", "\u2028", "😀 and \ud7ff", '"\\/\b\f\n\r\t\x00\x1f'])
+def test_awkward_characters(text):
+    assert file_of([({text: text}, True)]) == (json.dumps([{text: text}], indent=2) + "\n").encode()

@@ -191,3 +191,31 @@ def test_the_counterpart_of_a_split(tmp_path, place, other, expected):
         write(tmp_path / folder / "schema.json", [service(name) for name in names.split()])
     found = layout.counterpart(layout.read_root(tmp_path / place)[0], layout.read_root(tmp_path / other))
     assert (found and Path(found.path).parent) == (expected and tmp_path / expected)
+
+
+def put(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return path
+
+
+def test_nothing_there(tmp_path):
+    assert str(refusal(tmp_path / "no")) == f"{tmp_path}/no: there is no such file or folder"
+    assert str(refusal(tmp_path)).startswith(f"{tmp_path}: no schema here: expected train/schema.json")
+
+
+def test_a_bucket_is_a_path_too():
+    path = layout.as_path("gs://corpora/sgd")
+    assert str(path / "train" / "schema.json") == "gs://corpora/sgd/train/schema.json"
+    assert layout.as_path(path) == path
+    assert isinstance(layout.as_path("sgd"), Path)
+
+
+def test_a_service_that_two_splits_define_in_different_ways(tmp_path):
+    put(tmp_path / "train/schema.json", [service()])
+    put(tmp_path / "dev/schema.json", [service(description="Something else")])
+    error = refusal(tmp_path)
+    assert error.reason.startswith("service 'Taxi_1' differs from the one in ")
+    assert {error.path, error.reason.rpartition(" in ")[2]} == {
+        str(tmp_path / split / "schema.json") for split in ("train", "dev")
+    }

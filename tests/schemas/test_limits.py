@@ -240,3 +240,15 @@ def test_a_bomb_is_read_in_pieces(suffix, tmp_path, monkeypatch):
     monkeypatch.setattr("parapet.transforms.storage.compressed.MAX_CONTENT", 2**20)
     with pytest.raises(InputError, match="has more than 1 MiB of content"), open_input(str(path)) as handle:
         handle.read()
+
+
+def unreadable(path):
+    path.symlink_to(path)  # root reads what others may not; nobody reads a circle
+
+
+@pytest.mark.parametrize("make", [a_folder, unreadable])
+@pytest.mark.parametrize("reader", ["whole", "text", "input"])
+def test_what_cannot_be_read(make, reader, tmp_path):
+    make(path := tmp_path / "schema.json")
+    with pytest.raises(InputError, match="cannot be read: "):
+        READERS[reader](str(path))

@@ -277,3 +277,10 @@ def test_the_library_takes_no_variants_that_are_not_whole(apply, tmp_path):
     arguments = [parapet.load_corpus(), tmp_path] if apply is parapet.apply_variants else [tmp_path]
     with pytest.raises(InputError, match=r"v3/dev/schema\.json: .*is not there, though 'parapet compose' wrote it"):
         apply(*arguments)
+
+
+def test_people_may_edit_sheets_and_pages_and_add_files(output):
+    (output / "review.csv").write_text("another,sheet\n")
+    (output / "report.html").unlink()
+    (output / "v1/notes.txt").write_text("mine")
+    assert check_published(output) is not None

@@ -262,3 +262,39 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(NoRoomError, match="there is no room left to write it"):
         files.prepare(str(tmp_path), "compose")
     assert tree(tmp_path) == {}
+
+
+def hashed(output, monkeypatch):
+    """Which files a rerun looks into; and whether it goes on."""
+    seen, real = [], files._digest
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_digest", lambda path: seen.append(path.removeprefix(f"{output}/")) or real(path))
+        try:
+            files.prepare(str(output), "compose")
+        except InputError:
+            return sorted(seen), False
+    return sorted(seen), True
+
+
+def left_alone(output, contents):
+    """A run whose files were in place a moment before its manifest was written, as those of a long run are."""
+    files.prepare(str(output), "compose")
+    for path, data in contents.items():
+        files.write_staged(str(output), path, data)
+    for batch in files.begin_publishing(str(output), manifest(contents)):
+        files.move_staged(batch, str(output))
+    last = max((output / path).stat().st_ctime_ns for path in contents)
+    clock = output.parent / "clock"
+    while True:  # until the file system's clock ticks
+        clock.write_bytes(b"")
+        if clock.stat().st_mtime_ns > last:
+            break
+    files.finish_publishing(str(output), manifest(contents))
+
+
+def test_a_file_of_the_same_bytes_and_another_time_is_looked_into(tmp_path, monkeypatch):
+    left_alone(tmp_path / "out", FIRST)
+    (tmp_path / "out/shortfall.csv").touch()
+    seen, goes_on = hashed(tmp_path / "out", monkeypatch)
+    assert "shortfall.csv" in seen
+    assert goes_on

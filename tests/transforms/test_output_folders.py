@@ -166,3 +166,15 @@ def test_a_suite_clears_nothing_away_outside_of_its_folder(tmp_path, outside, na
     with suppress(InputError):
         State(output).started(Step(name=name, command=command, options={}, place=""), "", [])
     assert files_of(outside) == before
+
+
+def test_links_that_are_files_are_replaced_and_not_followed(tmp_path, outside):
+    before, output = files_of(outside), tmp_path / "out"
+    (output / "v1/test").mkdir(parents=True)
+    for path in ("v1/test/schema.json", "run.json", ".run.previous.json"):
+        (output / path).symlink_to(outside / "report.html")
+    (outside / "report.html").write_text(json.dumps({**HEADER, "files": {"v1/test/schema.json": {}}}))
+    before = files_of(outside)
+    run(output, FIRST)
+    assert files_of(outside) == before
+    assert not any((output / path).is_symlink() for path in ("v1/test/schema.json", "run.json"))

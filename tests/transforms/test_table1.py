@@ -124,3 +124,17 @@ def test_align_leaves_out_what_no_variant_has():
     originals = {"Hotels_1": HOTELS, "Banks_1": BANKS}
     aligned, unknown = table1.align(originals, {"v1": {"Hotels_11": renamed(HOTELS, "1", V1)}})
     assert (list(aligned), unknown) == (["Hotels_1"], [])
+
+
+def test_table_takes_names_from_unseen_services_only():
+    trains = renamed(BANKS, "_2", {"amount": "stars", "SendMoney": "FindHotel"})
+    items = [
+        table1.Item(HOTELS, {"v1": renamed(HOTELS, "1", V1)}),
+        table1.Item(trains, {"v1": renamed(trains, "1", {"stars": "sum"})}, unseen=True),
+    ]
+    found = table1.statistics_of(table1.Inputs(items, ["v1"], "test", [HOTELS], [], []))
+    assert found["original"] == {"slot_names_seen": 1.0, "intent_names_seen": 1.0}
+    assert found["variants"]["v1"]["slot_names_seen"] == 0.0
+    assert found["variants"]["v1"]["intent_names_seen"] == 1.0
+    assert found["average"] == found["variants"]["v1"]
+    assert list(found)[:5] == ["original", "variants", "average", "self_bleu", "self_bleu_by_description"]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kit import SEED
 
 from parapet.evaluation.models.babi import nets
-from parapet.evaluation.models.babi.baselines import Frequencies, Nearest, TfIdf
-from parapet.evaluation.models.babi.data import Corpus, numbers_of, types_of, words_of
+from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Frequencies, Nearest, TfIdf
+from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of, types_of, words_of
 from parapet.evaluation.models.babi.nets import (
     BOT,
     USER,
@@ -339,3 +339,70 @@ def test_turns_scored_ahead_are_trained_as_turn_by_turn(model, share, monkeypatc
     assert longest[0] == 1 < longest[1]
     assert 0 < moved[0] == moved[1] < EPOCHS * len(learner.train.now)
     assert all(torch.allclose(value, weights[1][name], atol=1e-4) for name, value in weights[0].items())
+
+
+def plain_tfidf(texts, said, match):
+    """Section 4.2 and 4.5 with dictionaries: ``texts`` are compared with, ``said`` may match types."""
+    bags = [Counter(text.split()) for text in CANDIDATES]
+    users = [set(exchange.user.split()) for one in LEARNED for exchange in one.exchanges]
+    idf = {w: math.log(len(users) / max(1, sum(w in user for user in users))) for w in {w for b in bags for w in b}}
+    given_words = Counter(word for text in texts for word in text.split() if word in idf)
+    weight = TYPE_WEIGHT * max(idf.values())
+    scores = []
+    for text, bag in zip(CANDIDATES, bags, strict=True):
+        vector = {word: n * idf[word] for word, n in bag.items()}
+        vector |= {f"type {t}": weight for t in types_shared(text, said)} if match else {}
+        product = sum(value * (given_words[w] * idf[w] if w in idf else weight) for w, value in vector.items())
+        length = math.sqrt(sum(value**2 for value in vector.values()))
+        scores.append(round(product / length, DIGITS) if length else 0)
+    return CANDIDATES[scores.index(max(scores))]
+
+
+def test_without_history_a_type_is_recorded_whatever_the_input():
+    made, known = net("embeddings", input="last")
+    some = [BabiDialogue((Exchange("hi", "hello"), Exchange("a table in rome", "on it")))]
+    turns = turns_of(encode(some, {}), numbers_of(known.words), made.matches.entities, CPU)
+    answers = sorted({word for text in CANDIDATES for word in text.split()})
+    with torch.inference_mode():
+        scores = made(turns, torch.arange(2))[1]
+        query = sum(made.words[known.words.index(word)] for word in ("a", "table", "in", "rome"))
+        for candidate, score in zip(CANDIDATES, scores.tolist(), strict=True):
+            words = candidate.split()
+            embedded = sum(made.answers[answers.index(word)] for word in words)
+            for number, values in enumerate(KNOWLEDGE.values()):
+                if set(values) & set(words):
+                    embedded = embedded + made.types[number]
+            assert score == pytest.approx(float(query @ embedded))
+
+
+def test_bigrams_are_words_within_a_line():
+    assert tokens_of("a b c", bigrams=True) == ["a", "b", "c", "a b", "b c"]
+    assert tokens_of("a b c", bigrams=False) == ["a", "b", "c"]
+    some = [BabiDialogue((Exchange("a b", "c"), Exchange("b a", "c")))]
+    words = numbers_of(["a", "b", "c", "a b", "b a", "b c"])
+    turns = turns_of(encode(some, {}), words, {}, CPU, bigrams=True)
+    assert [turns.words.take(turns.line[[i]])[0].tolist() for i in range(4)] == [[0, 1, 3], [2], [1, 0, 4], [2]]
+
+
+@pytest.mark.parametrize("history", [True, False])
+@pytest.mark.parametrize("match", [True, False])
+def test_tfidf_is_that_of_the_definition(history, match):
+    some = [*dialogues()[::5], *ODD, *unseen()[:2]]
+    found = TfIdf(CANDIDATES, KNOWLEDGE if match else {}, FREQUENCIES, history).answers(some)
+    for one, answers in zip(some, found, strict=True):
+        said: list[str] = []
+        rest = iter(answers)
+        for line in (line for line in one.lines if not isinstance(line, Fact)):
+            said.append(line.user)
+            if isinstance(line, Exchange):
+                assert next(rest) == plain_tfidf(said if history else [line.user], said, match)
+                said.append(line.bot)
+        assert not list(rest)
+
+
+def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all_others():
+    model = nearest("exact", *PAIRS)
+    answers = [ranking(model, said, 1) for said in ("b a", "a  b", "d e", "d", "a b c")]
+    assert answers == [["later"], ["one"], ["one"], ["one"], ["long"]]
+    assert ranking(model, "d e", 3) == ["one", "two", "long"]
+    assert ranking(model, "b a", 9) == ["later", "one", "long", "short", "two"]

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from intent_toy import toy
 from kit import SEED
+from multiwoz_corpus import write_corpus
 from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
 from parapet.evaluation.models.classifier import (
+    INTENT,
     KINDS,
     Card,
     ClassifierLearner,
@@ -23,6 +25,7 @@ from parapet.evaluation.models.classifier import (
     foreign,
     load,
     read_card,
+    read_turns,
     words_of,
 )
 from parapet.evaluation.models.configs import ClassifierConfig
@@ -147,3 +150,11 @@ def test_folders_that_do_not_fit(tmp_path):
         place.write_bytes(good.replace(old, new))
         with pytest.raises(InputError, match=told):
             load(folder, "cpu", 1)
+
+
+def test_intents_of_a_corpus_with_frames_of_every_service(tmp_path):
+    """As MultiWOZ 2.2 is: intents of earlier services persist, and are not the turn's."""
+    write_corpus(tmp_path / "mw", {"train": [["police"], ["hotel", "taxi", "attraction"]]})  # odd ones persist
+    labels = [turn.label for turn in read_turns(str(tmp_path / "mw"), "train", INTENT)]
+    of_hotel = ["find_hotel", "find_hotel", "book_hotel"]
+    assert labels == ["find_police", "NONE", *of_hotel, "find_taxi", *["find_attraction"] * 3]

@@ -12,7 +12,19 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import MODEL
-from parapet.evaluation.models.systems.damd import Card, Damd, DamdLearner, Longest, Net, check, files_of, load
+from parapet.evaluation.models.systems.damd import (
+    Card,
+    Damd,
+    DamdLearner,
+    Longest,
+    Net,
+    OtherActs,
+    Sizes,
+    check,
+    files_of,
+    likeliest,
+    load,
+)
 from parapet.evaluation.models.systems.damd_encoding import (
     SPECIAL,
     Surfaces,
@@ -241,3 +253,71 @@ def test_folders_that_do_not_fit(model, tmp_path):
     (tmp_path / MODEL).write_bytes(good.replace(b'"hidden": 8', b'"hidden": 9'))
     with pytest.raises(InputError, match="does not fit"):
         load(str(tmp_path), KNOWN, "cpu", 8)
+
+
+AUTHORS_PARAMETERS = 1_985_700  # experiments/all_multi_acts_sample3_sd666_lr0.005_bs80_sp5_dc3/config.json
+
+
+BOOKING = 2 * 2 * 3 * 100  # two bits of the pointer, in two decoders with three gates
+
+
+NEVER_USED = (2 * 100 * 100 + 100 + 100) + 2 * (100 * 100 + 100)  # of the action decoder: an attention, two copies
+
+
+def test_a_decoder_has_the_states_that_it_was_taught(model):
+    """What it writes, taught as if it were right, leads to the same states and is the most likely at each place."""
+    net, numbers = model.net, model.vocabulary.numbered(TEXTS[1])
+    with torch.inference_mode():
+        encoded = [
+            net.encoded(encoder, torch.tensor([row, row]), torch.ones(2, len(row), dtype=torch.bool))
+            for encoder, row in (
+                (net.user, numbers.user),
+                (net.utterance, numbers.previous),
+                (net.span, numbers.before),
+            )
+        ]
+        sources, first = [source for source, _ in encoded], encoded[0][1]
+        written = net.written(net.belief, 12, 0, first, sources)
+        taught = net.taught(net.belief, written.numbers, written.mask, first, sources)
+        assert torch.allclose(written.states, taught.states)
+        assert likeliest(*net.belief.scores(taught.states, sources), 0).tolist() == written.numbers.tolist()
+
+
+def test_acts_of_other_turns_in_the_same_state_are_right_too():
+    """Of other kinds: its own is learned from the turn itself. Values and the dialogue are no part of a state."""
+    steps = [acting(0, "OFFER", "ab"), acting(1, "REQUEST", "a"), acting(2, "REQUEST", "b"), acting(3, "REQUEST", "c"),
+             acting(4, "INFORM", "a", state="stars"), acting(5, "")]  # fmt: skip
+    texts = [texts_of(step) for step in steps]
+    vocabulary = vocabulary_of(texts, 3000, 1)
+    offer, *requests = (vocabulary.span(text.acts) for text in texts[:4])
+    others = OtherActs(steps, texts, vocabulary, 3)
+    assert others.spans == [[requests], [[offer]], [[offer]], [[offer]], [], []]
+    torch.manual_seed(SEED)
+    places, spans = others.drawn([4, 0, 1])
+    assert places == [1, 1, 1, 2]
+    assert sorted(spans[:3]) == sorted(requests)
+    assert spans[3] == offer
+    ones = OtherActs(steps, texts, vocabulary, 1)
+    drawn = [ones.drawn([0])[1] for _ in range(40)]
+    assert {len(one) for one in drawn} == {1}
+    assert {tuple(one[0]) for one in drawn} == {tuple(one) for one in requests}
+
+
+def test_a_batch_changes_nothing(model):
+    steps = [*STEPS[:9], *(Step("x", turn, (("<|user|>", "Zürich " * turn + "two"),)) for turn in (0, 2, 9))]
+    model.batch = 8
+    many = model.answers(steps)
+    model.batch = 1
+    assert model.answers(steps) == many
+    assert [one for n in (0, 3, 6, 9) for one in model.answers(steps[n : n + 3])] == many
+    model.batch = 8
+    assert model.answers(steps[6:] + steps[:6]) == many[6:] + many[:6]
+    assert len({one.response for one in many}) > 1
+    assert model.answers([]) == []
+
+
+def test_the_net_has_as_many_parameters_as_the_authors():
+    """Theirs has an attention and two copies of spans that its settings switch off, and a pointer to bookings."""
+    net = Net(Sizes(words=3000, embedding=50, hidden=100))
+    found = sum(one.numel() for one in net.parameters())
+    assert found == AUTHORS_PARAMETERS - NEVER_USED - BOOKING == 1_944_100

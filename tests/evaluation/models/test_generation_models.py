@@ -195,3 +195,51 @@ def test_an_ensemble_by_hand():
         turn.place: merged(*([Candidate(*one)] for one in pair)) for turn, pair in zip(turns, expected, strict=True)
     }
     assert list(chosen(turns, candidates, WORDS, Lexical()).values()) == list(expected.values())
+
+
+def slow_greedy(t5, tokenizer, text, most):
+    given = tokenizer(text, return_tensors="pt")
+    tokens, told = [0], []
+    while len(tokens) <= most and tokens[-1] != tokenizer.eos_token_id:
+        with torch.inference_mode():
+            row = t5(**given, decoder_input_ids=torch.tensor([tokens])).logits[0, -1].log_softmax(0)
+        tokens.append(int(row.argmax()))
+        told.append(float(row.max()))
+    return tokens[1:], sum(told) / len(told)
+
+
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_no_batch_and_no_order_changes_what_is_said(checkpoint, toy, prefixed):
+    tokenizer, t5, model = loaded(checkpoint)
+    if prefixed:
+        attach(t5).of = drawn(t5, 3)
+    asked = sorted({one.text for one in read_examples(str(toy), "test").rows})[::2]
+    wide = Generator(model, Search(64, 4, 3)).generate(asked * 2)
+    narrow = Generator(model, Search(1, 4, 3)).generate(asked[::-1])[::-1]
+    assert wide == narrow * 2
+    assert len({one.candidates for one in wide}) > 3
+    for one in narrow:
+        scores = [candidate.score for candidate in one.candidates]
+        assert scores == sorted(scores, reverse=True)
+        assert len({candidate.utterance for candidate in one.candidates}) == len(scores)
+    # The most likely token, one after another, by the whole model each time: no cache.
+    greedy = Generator(model, Search(5, 1, 1)).generate(asked[:4])
+    for text, one in zip(asked[:4], greedy, strict=True):
+        tokens, score = slow_greedy(t5, tokenizer, text, 12)
+        assert " ".join(tokenizer.decode(tokens, skip_special_tokens=True).split()) == one.candidates[0].utterance
+        assert one.candidates[0].score == pytest.approx(score, abs=1e-6)
+        assert one.unfinished == (tokens[-1] != tokenizer.eos_token_id)
+
+
+def test_each_prefix_counts_and_is_the_same_in_any_batch(checkpoint):
+    tokenizer, t5, _ = loaded(checkpoint)
+    plain = logits(t5, tokenizer, INPUTS, SAID)
+    held, every = attach(t5), drawn(t5, 3)
+    for kind in KINDS:
+        held.of = {kind: every[kind]}
+        assert (logits(t5, tokenizer, INPUTS, SAID)[0] - plain[0]).abs().max() > 1e-3
+    held.of = every
+    together = logits(t5, tokenizer, INPUTS, SAID)
+    for i in range(3):
+        alone = logits(t5, tokenizer, INPUTS[i : i + 1], SAID[i : i + 1])[0]
+        torch.testing.assert_close(alone, together[i], rtol=0, atol=1e-12)

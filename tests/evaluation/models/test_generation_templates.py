@@ -140,3 +140,8 @@ def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path):
     for place in (tmp_path, tmp_path / "none", tmp_path / "t" / "Cafes_1.tsv"):
         with pytest.raises(InputError, match="has no templates: expected a folder with SERVICE"):
             read_templates(str(place))
+
+
+def test_of_lines_with_one_key_the_last_counts(tmp_path):
+    folder = write(tmp_path / "t", Cafes_1="\ufeffGOODBYE\tBye.\nGOODBYE\tSee  you.\r\n")
+    assert read_templates(str(folder))[0] == {"Cafes_1": {"GOODBYE": "See you."}}

@@ -3,6 +3,7 @@
 import json
 import zlib
 
+import msgspec
 import pytest
 import torch
 import torch.nn.functional as F
@@ -350,3 +351,47 @@ def test_frames_are_labelled_as_those_of_the_original(toy):
     root = str(toy / "corpus")
     found: list[Labelled] = [row for one in readable(root, "train", reader_of(root, "train")) for row in one.rows]
     assert found == read_labels(root, "train").rows
+
+
+def test_versions_of_a_dialogue_are_held_out_together(toy):
+    """Perturbed ones, which share the id, and those under other ids, which share the first utterance."""
+    from parapet.evaluation.models.dst.data import Openings, read_labels
+    from parapet.evaluation.models.examples import held_out
+
+    rows = read_labels(str(toy / "corpus"), "train").rows
+
+    def version(row, mark, said):
+        asked = row.asked
+        history = (("USER", said + asked.history[0][1]), *asked.history[1:])
+        new = msgspec.structs.replace(asked, dialogue_id=asked.dialogue_id + mark, history=history)
+        return msgspec.structs.replace(row, asked=new)
+
+    more = [version(row, "", "well, ") for row in rows] + [version(row, "_v1", "") for row in rows]
+    parts = held_out([*rows, *more], 0.5, "0", Openings())
+    ids = [{row.asked.dialogue_id.removesuffix("_v1") for row in part} for part in parts]
+    assert all(ids)
+    assert not ids[0] & ids[1]
+
+
+def test_passes_drop_the_same():
+    """With dropout and without a shift, nothing diverges: so only the shift counts."""
+
+    class Dropping(Chosen):
+        def __init__(self):
+            super().__init__([0.0], [[0]])
+            self.versions = None
+            self.table, self.dropout = nn.Embedding(9, 8), nn.Dropout(0.5)
+            self.module = nn.ModuleList([self.table, self.dropout])
+
+        def embeddings(self):
+            return [self.table]
+
+        def outcome(self, batch):
+            logits = self.dropout(self.table(batch))
+            return logits.sum(), [logits]
+
+    one, batch = Dropping(), torch.arange(9)
+    torch.manual_seed(SEED)
+    plain = regularised(one, batch, 0.0, 0.0)
+    torch.manual_seed(SEED)
+    assert float((regularised(one, batch, 1.0, 0.0) - plain).detach()) == pytest.approx(0.0, abs=1e-6)

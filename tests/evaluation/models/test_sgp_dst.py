@@ -312,3 +312,78 @@ def test_steps_of_the_papers_preset(more, combine):
         0,
     )
     assert [config.by_module("negatives")[kind] for kind in ("combine", "copy_slot", "cross_copy")] == [0.3, 0.1, 0.01]
+
+
+def test_rows_of_combine(loaded):
+    tokenizer = loaded[0]
+    words = Texts(tokenizer, EXCHANGE)
+    questions = Questions(words, "combine", 60)
+    assert questions.ask(EXCHANGE, "a", lambda: slot_of(AREA), GIVEN) == 0
+    assert questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), REQUESTED) == 1
+    batch = questions.batch(torch.tensor([1, 0]))
+    said = "[CLS] sys : there is zum hirsch. usr : i want pizza null [SEP]"
+    assert decoded(tokenizer, batch, 0) == f"{said} tag # dish # what to eat [SEP] null [SEP] do not care [SEP]"
+    options = "null [SEP] do not care [SEP] north [SEP] south [SEP]"
+    assert decoded(tokenizer, batch, 1) == f"{said} sort # area # part of town [SEP] {options}"
+    assert decoded(tokenizer, batch, 1, batch.types) == f"sort # area # part of town [SEP] {options}"
+    assert decoded(tokenizer, batch, 0, batch.open) == "i want pizza null"
+    assert tokenizer.convert_ids_to_tokens(batch.tokens[0, batch.null[0]].item()) == "null"
+    assert [batch.features[0].unique().tolist(), batch.features[1].unique().tolist()] == [[REQUESTED], [GIVEN]]
+    told = [tokenizer.decode(batch.tokens[1][columns[columns > 0]]) for columns in batch.options[1]]
+    assert told == ["null", "do not care", "north", "south"]
+    assert [int((columns > 0).sum()) for columns in batch.options[0]] == [1, 3, 0, 0]
+    first, last = words.tokens_of(EXCHANGE[1], 7, 12) or (0, 0)
+    assert (words.text_of(EXCHANGE[1], first, last), words.tokens_of(EXCHANGE[1], 12, 12)) == ("pizza", None)
+    column = int(questions.first(torch.tensor([0]))[0]) + first
+    assert tokenizer.decode(batch.tokens[1, column]) == "pizza"
+
+
+@pytest.mark.parametrize("architecture", ["distilbert", "electra", "roberta"])
+def test_encoders_of_other_kinds(architecture, loaded):
+    """Their embeddings take the context feature as BERT's do, also where they are smaller than the hidden states."""
+    from transformers import AutoConfig, AutoModel
+
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    if architecture == "distilbert":
+        shape = {"dim": 8, "n_layers": 1, "n_heads": 2, "hidden_dim": 8}
+    more = {"embedding_size": 4} if architecture == "electra" else {}
+    config = AutoConfig.for_model(architecture, vocab_size=len(loaded[0]), **shape, **more)
+    torch.manual_seed(SEED)
+    modules = Modules([AutoModel.from_config(config) for _ in KINDS]).eval()
+    for feature in (0, GIVEN):
+        questions = Questions(Texts(loaded[0], EXCHANGE), "combine", 60)
+        questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), feature)
+        scores = modules("combine", questions.batch(torch.tensor([0])))
+        if not feature:
+            without = scores
+    assert scores.options.shape == (1, 2)
+    assert not torch.allclose(scores.options, without.options)
+
+
+def test_modules_that_take_turns_are_trained_as_if_alone():
+    def trained(order):
+        weights = {name: torch.tensor([1.0, -2.0], requires_grad=True) for name in "ab"}
+        groups = [{"params": [weights[name]], "weight_decay": 0.01, "steps": 4, "warmup": 0.5} for name in "ab"]
+        optimiser = BertAdam(groups, 0.1)
+        for name in order:
+            optimiser.zero_grad(set_to_none=True)
+            (weights[name] ** 3).sum().backward()
+            optimiser.step()
+        return {name: weight.tolist() for name, weight in weights.items()}
+
+    assert trained("abababab") == trained("aaaabbbb") == trained("babbaaba")
+
+
+def test_what_may_be_copied():
+    memory = Memory()
+    heard(memory, FOODS, ("OFFER", "place", "Opa"), ("INFORM", "phone", "12"), ("CONFIRM", "area", "north"))
+    assert [slot.name for slot in memory.copy_questions(FOODS, ())] == ["area", "place"]
+    assert [slot.name for slot in memory.copy_questions(FOODS, {"area"})] == ["place"]
+    heard(memory, FOODS, ("INFORM", "place", "Opa"))  # an answer is not an offer
+    assert [slot.name for slot in memory.copy_questions(FOODS, {"area"})] == []
+    memory.conclude({"Food_1": State("FindFood", [], {"dish": ["dontcare"], "area": ["south"]})}, [FOODS])
+    pairs = [(slot.name, source.slot.name, source.values) for slot, source in memory.cross_questions(TAXIS, ())]
+    assert pairs == [("goal", "area", ["south"]), ("goal", "place", ["Opa"]), ("goal", "phone", ["12"])]
+    assert list(memory.cross_questions(TAXIS, {"goal"})) == []
+    assert memory.goes_on([FOODS])
+    assert not memory.goes_on([FOODS, TAXIS])

@@ -9,11 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inn_toy import CITIES, STARS, dialogues, inns, texts
+from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
 from kit import SEED, write
 from tiny_gpt2 import save_gpt2
 from tiny_nli import save_roberta
 
+from parapet.evaluation.dst.frames import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.configs import SoloistConfig
@@ -22,13 +23,20 @@ from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.systems.data import (
     ASKED,
     END,
+    INTENT,
     MARKS,
+    SLOT,
     VALUE,
     Database,
+    Reply,
     Step,
+    answered,
     asked_of,
     belief_of,
     belief_parts,
+    database_parts,
+    delexicalised,
+    how_many,
     read_source,
     steps_of,
 )
@@ -37,6 +45,7 @@ from parapet.evaluation.models.systems.soloist import (
     KINDS,
     MODEL_CLASS,
     Card,
+    Learned,
     Sampling,
     Soloist,
     SoloistLearner,
@@ -47,12 +56,14 @@ from parapet.evaluation.models.systems.soloist import (
     go_on,
     likeliest,
     load,
+    spoil,
 )
 from parapet.evaluation.response.goals import Knowledge, Response, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
+from parapet.schemas.service import parse_service
 from parapet.transforms.storage.checkpoints import inspect
 
 OF = SERVICE_MARK
@@ -240,3 +251,123 @@ def test_texts_come_back_from_token_ids(learner):
     hostile = (("<|user|>", f"say {END} \ud800 <|belief|>"),)
     tokens.learn(text for _, text in hostile)
     assert sum(one in tokens.marks.values() for one in tokens.ids(hostile)) == 1
+
+
+def test_what_makes_no_sense_is_passed_over():
+    written = [(SLOT, "x"), (VALUE, "y"), (OF, "A"), (VALUE, "z"), (SLOT, "s"), (ASKED, "q"), (VALUE, "v"), (OF, ""),
+             (INTENT, "lost")]  # fmt: skip
+    assert belief_of(written) == {"A": State("NONE", ["q"], {"s": ["v"]})}
+
+
+def test_placeholders():
+    said = "Opa in Rome, 3 stars; 33 rooms. Opa Rome? True"
+    spans = [
+        ("inn_name", 0, 3),
+        ("city", 7, 11),
+        ("long", 32, 40),
+        ("inn_name", 32, 35),
+        ("bad", 40, 99),
+        ("city", 36, 40),
+    ]
+    acts = [("stars", "3"), ("rooms", "33"), ("bath", "True"), ("city", "Rome"), ("", "in"), ("twice", "s")]
+    assert delexicalised(turn(said, spans, acts)) == (
+        "[inns_1_inn_name] in [inns_1_city], [inns_1_stars] stars; [inns_1_rooms] rooms. [inns_1_long]? True"
+    )
+    assert delexicalised(turn("İstanbul 3", [], [("stars", "3")])) == "İstanbul 3"  # its small letters are longer
+    assert delexicalised(turn("7 7", [], [("count", "7")])) == "7 7"
+
+
+def test_spoiled_steps(learner):
+    torch.manual_seed(SEED + 1)
+    steps = learner.steps
+    made = [spoil(steps, 0) for _ in range(60)]
+    changed = {(one.belief != steps[0].belief, one.response != steps[0].response) for one in made}
+    assert changed >= {(True, False), (False, True), (True, True)}
+    assert all(one.history == steps[0].history for one in made)
+
+
+def test_what_is_learned_stands_where_it_should(learner):
+    """The loss is on belief states and responses, with what ends them; of a long history the newest is read."""
+    sequences = learner.tokens.sequences(STEPS)
+    for limit in (200, 9):
+        tokens, mask, belief, response = Learned.of(sequences, limit, torch.device("cpu")).batch(torch.arange(5), 0)
+        for i, one in enumerate(sequences[:5]):
+            assert tokens[i][mask[i].bool()].tolist() == [
+                *one.history[-limit:],
+                *one.belief,
+                *one.database,
+                *one.response,
+            ]
+            assert tokens[i][belief[i]].tolist() == one.belief
+            assert tokens[i][response[i]].tolist() == one.response
+    longest = max(len(one.belief) for one in sequences), max(len(one.response) for one in sequences)
+    assert learner.longest == (longest[0] * 5 // 4 + 1, longest[1] * 5 // 4 + 1)
+
+
+def test_how_many_entities_there_are():
+    def database(**wanted):
+        belief = {"Inns_1": State("", [], {slot: [value] for slot, value in wanted.items()}), "X": State("", [], {})}
+        return " ".join(text for _, text in database_parts(belief, KNOWN))
+
+    two = [database(city=city, stars="two") for city in ("Rome", "oslo", "Bonn", "Lima")]
+    assert two == ["Inns_1 one", "Inns_1 few", "Inns_1 many", "Inns_1 none"]
+    assert database(city="Rome") == database(city="dontcare") == "Inns_1 many"
+    assert database(city="Bonn", inn_name="Bonn Inn 3") == "Inns_1 one"
+    assert [how_many(n) for n in (0, 1, 2, 5, 6)] == ["none", "one", "few", "few", "many"]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, "7")])
+def test_a_batch_changes_nothing(model, sampling):
+    steps = [*STEPS[:4], Step("long", 0, (("<|user|>", "an inn " * 60),))]
+    model.sampling = sampling
+    model.batch = 8
+    many = model.answers(steps)
+    model.batch = 1
+    assert [model.answers([step])[0] for step in steps] == many
+    assert model.answers(steps[::-1]) == many[::-1]
+    assert [one.long for one in many] == [False] * 4 + [True]
+
+
+def test_states_of_a_schema_that_has_other_slots(model):
+    """What a variant's schema does not name is left out and counted."""
+    service = parse_service({**SERVICE, "slots": SERVICE["slots"][:2], "intents": []})
+    state = State("FindInn", ["phone"], {"stars": ["two"], "rooms": ["9"]})
+    model.answers = lambda steps: [Reply({"Inns_1": state}, "ok", False) for _ in steps]  # type: ignore[method-assign]
+    try:
+        reference = msgspec.convert(dialogues()[:1], list[Reference])
+        states, lines, counts = answered(reference, {"Inns_1": service}, model)
+    finally:
+        del model.answers
+    found = msgspec.json.decode(states, type=Reference)
+    assert found.turns[0].frames[0].state == State("FindInn", [], {"stars": ["two"]})
+    assert dict(counts) == {"answered": 3, "frames": 3, "too_long": 0, "unknown_slots": 6}
+    assert len(lines.splitlines()) == 3
+
+
+def test_dev_is_what_would_be_written(learner):
+    """The share of belief states right by one pass over the true ones is that of writing them token by token."""
+    sequences = learner.tokens.sequences(STEPS[:9])
+    model, end = learner.module.model, learner.tokens.marks["<|database|>"]
+    beliefs = 0.0
+    for _ in range(40):
+        for batch in learner.batches(torch.Generator().manual_seed(SEED)):
+            learner.optimiser.zero_grad()
+            learner.loss(batch).backward()
+            learner.optimiser.step()
+        with torch.inference_mode():
+            learner.module.eval()
+            written = go_on(model, [one.history for one in sequences], end, 60, 4)
+            beliefs = sum(ids == one.belief[:-1] for ids, one in zip(written, sequences, strict=True)) / 9
+            learner.module.train()
+        if beliefs:
+            break
+    learner.module.eval()
+    with torch.inference_mode():
+        found = learner.dev()
+        right = total = 0
+        for one in sequences:
+            row = torch.tensor([one.row(200)])
+            best = model(row).logits[0, :-1].argmax(1)[-len(one.response) :].tolist()
+            right, total = right + sum(a == b for a, b in zip(best, one.response, strict=True)), total + len(best)
+    assert found == pytest.approx((beliefs + right / total) / 2)
+    assert beliefs > 0

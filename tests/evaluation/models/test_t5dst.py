@@ -6,13 +6,25 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import SEED
-from tiny_dialogues import FOOD, texts, write_corpus
+from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 from tiny_t5 import save_t5
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.t5 import KINDS, Card, T5Learner, T5Tracker, prompts_of, said_last, state_of, target
+from parapet.evaluation.models.dst.t5 import (
+    KINDS,
+    Card,
+    Prompt,
+    Questions,
+    T5Learner,
+    T5Tracker,
+    prompts_of,
+    said_last,
+    state_of,
+    target,
+    value_of,
+)
 from parapet.evaluation.models.examples import Pairs, Tokens
 from parapet.evaluation.models.saving import load
 from parapet.schemas.service import Service
@@ -180,3 +192,39 @@ def test_answers_end_at_their_limit(checkpoint):
         with torch.inference_mode():
             ((answer, _),) = tracker.greedy(tokens, torch.ones_like(tokens))
         assert len(answer) == limit
+
+
+@pytest.mark.parametrize(
+    ("answer", "meant"),
+    [("north", "north"), ("NORTH", "north"), ("nort", "north"), ("dontcare", "dontcare"), ("NONE", ""), ("", "")],
+)
+def test_answers_for_categorical_slots(answer, meant):
+    assert value_of(answer, AREA) == meant
+
+
+def test_a_taxi_is_asked_for_its_own_slots():
+    prompts = prompts_of(msgspec.convert(TAXI, Service))
+    assert [prompt.slot.name if prompt.slot else prompt.kind for prompt in prompts] == [
+        "goal",
+        "seats",
+        "intent",
+        "requested",
+    ]
+    assert isinstance(prompts[0], Prompt)
+
+
+def test_answers_are_those_of_generate(loaded, frames):  # type: ignore[no-untyped-def]
+    tokenizer, t5 = loaded
+    asked = [one.asked for one in frames[:4]]
+    questions = Questions(tokenizer, asked, 512)
+    numbers = torch.arange(len(questions.pairs))
+    tokens, mask = questions.pairs.padded(numbers, tokenizer.pad_token_id)
+    first = tokenizer.decode(tokens[0][mask[0].bool()])
+    assert first.replace(" ", "") == "[USER]iwantpizza[domain]Food_1placestoeat[slot]dishwhattoeat</s>"
+    with torch.inference_mode():
+        theirs = t5.generate(tokens, attention_mask=mask, max_new_tokens=6, do_sample=False, num_beams=1)
+        ours = T5Tracker(tokenizer, t5, Card(length=512, answer=6), 64).greedy(tokens, mask)
+    for (found, margin), row in zip(ours, theirs[:, 1:].tolist(), strict=True):
+        width = min(len(found), len(row))
+        assert [token for token in found[:width] if token > 1] == [token for token in row[:width] if token > 1]
+        assert margin > 0

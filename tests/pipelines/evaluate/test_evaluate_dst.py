@@ -17,6 +17,8 @@ from state_predictions import lines_of
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation import bootstrap
+from parapet.evaluation.compare.leaderboard import read_systems
+from parapet.evaluation.compare.results import SENSITIVITY
 from parapet.evaluation.dst.frames import FilePart, predictions_in, read_parts, read_predictions
 from parapet.evaluation.dst.model import Config, make_plan
 from parapet.evaluation.dst.scoring import ScoreFile, with_parts
@@ -538,3 +540,12 @@ def test_memory_for_long_values_is_at_most_twice_the_file(tmp_path):
     predicted = [wrong["predicted"] for row in rows for wrong in row["wrong"]]
     assert max(map(len, predicted)) == 1_000
     assert {text[-1] for text in predicted if len(text) == 1_000} == {"\u2026"}
+
+
+def test_compare_gets_all_numbers_back_from_the_rows(scores):
+    systems = read_systems({"tracker": [str(scores)]})
+    wanted = {column for column in systems.outcomes["tracker"][0].values if column.metric in (JGA, SENSITIVITY)}
+    assert {column.group for column in wanted} >= {"all", "unseen"}
+    assert {column.set for column in wanted} == {"original", *VARIANTS, "#VARIANTS"}
+    assert set(systems.parts["tracker"]) == wanted
+    assert systems.outcomes["tracker"][0].examples[0].drop > 0

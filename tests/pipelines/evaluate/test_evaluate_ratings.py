@@ -347,3 +347,21 @@ def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world
     garden = [act for item in drawn for act in item["acts"] if "garden" in act["about"]]
     assert {act["does"]: act["about"] for act in garden} == {"Tell": "whether there is a garden"}
     assert {act["value"] for act in garden} == {"yes", "no"}
+
+
+def test_a_larger_sample_contains_the_smaller_and_the_seed_draws_another(world, tmp_path):
+    def places(name, **flags):
+        given = {"dialogues": world / "corpus", "scores": world / "scores", "items": 8, "output": tmp_path / name}
+        sizes = {"invalid": 0, "unfaithful": 0, "no_naturalness": True, "checks": 0}
+        records = rows_of(run("hits", task="ratings", **given, **sizes, **flags).folder / "manifest.jsonl")
+        assert not any(field.startswith("natural") for record in records for field in record["fields"])
+        return {(item["dialogue_id"], item["turn"]) for record in records for item in record["items"]}
+
+    few, more, others = (
+        places("few", faithful=4),
+        places("more", faithful=9),
+        places("others", faithful=4, seed=1),
+    )
+    assert (len(few), len(more), len(others)) == (4, 9, 4)
+    assert few < more
+    assert few != others

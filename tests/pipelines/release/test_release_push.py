@@ -269,3 +269,21 @@ def test_it_is_loaded_from_there_as_its_card_shows(suite_release, hub):
     assert default == ["train", "dev", "test"]
     said = push(root, "--dry_run", repo="ada/other").errors
     assert "the card shows how to load it from ada/sets, not from ada/other" in said
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_what_arrives_is_the_release(private, release, hub):
+    said = push(release, *["--private"] * private)
+    is_private, commits, tags = hub.state("ada/little")
+    assert (is_private, [message for _, message, _ in commits]) == (private, ["initial commit", "little 1.0.0"])
+    assert pushed(hub) == files_of(release)
+    assert tags == {"1.0.0": commits[-1][0]}
+    assert f"repository: new, {'private' if private else 'public'}" in said.output
+    assert said.output.endswith(f"{hub.address}/datasets/ada/little has version 1.0.0\n")
+    assert TOKEN not in said.output + said.errors
+    before = len(hub.requests)
+    said = push(release.parent)  # the folder of the dataset: its newest version
+    assert not WRITES & set(hub.steps()[before:])
+    assert f"repository: there, {'private' if private else 'public'}" in said.output
+    assert said.output.endswith("ada/little has version 1.0.0 already, with the same content: nothing to upload\n")
+    assert hub.state("ada/little") == (is_private, commits, tags)

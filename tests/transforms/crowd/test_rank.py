@@ -118,3 +118,10 @@ def test_too_few_texts_are_left_out():
     assert assign_names([Candidates("e", ["a", "b"], [1, 2])], 3) == {}
     assert assign_names([Candidates("e", [], [])], 1) == {}
     assert assign_names([], 5) == {}
+
+
+def test_equal_distances_change_places_before_another_answer_is_drawn():
+    one = Candidates("one", ["a", "b", "c"], [1, 1, 2])
+    other = Candidates("other", ["a", "b", "c"], [1, 1, 2])
+    assert assign_names([one], 2) == {"one": ["a", "b"]}
+    assert assign_names([one, other], 2) == {"one": ["a", "b"], "other": ["b", "a"]}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities import kinds
-from parapet.transforms.perturbations.entities.choosing import check_enough, pools_of, read_gazetteer
+from parapet.transforms.perturbations.entities.choosing import check_enough, held_out, pools_of, read_gazetteer
 from parapet.transforms.perturbations.entities.kinds import NAMES, kind_of, kind_of_value
 from parapet.transforms.perturbations.entities.names import country_of, made_up_name, short_form, subject
 from parapet.transforms.perturbations.entities.replacing import article_of
@@ -256,3 +256,12 @@ def test_too_few_values():
     with pytest.raises(InputError, match=missing):
         check_enough({"city": ["a", "b"]}, {"city": 5, "car": 1}, "x.csv", Fraction(9, 10))
     assert re.search(missing, check_enough({"city": ["a", "b"]}, {"city": 5, "car": 1}, "x.csv", Fraction(1)))
+
+
+def test_held_out_half():
+    values = [("city", f"Town{i}ham") for i in range(400)] + [("date", "2019-03-05"), ("city", "Rome")]
+    pools = held_out(values, training_of(["to Rome", "Town7ham"]), "0")
+    assert 150 < len(pools["city"]) < 250
+    assert {"Rome", "Town7ham"}.isdisjoint(pools["city"])
+    assert "date" not in pools
+    assert pools["city"] != held_out(values, training_of([]), "1")["city"]

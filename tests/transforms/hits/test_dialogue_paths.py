@@ -35,3 +35,8 @@ def test_what_is_not_there_is_told(corpus, place, split, reason):
     (corpus / "dev").mkdir()
     with pytest.raises(InputError, match=reason):
         dialogue_paths([corpus / place], split)
+
+
+def test_a_file_given_twice_is_read_once(corpus, monkeypatch):
+    monkeypatch.chdir(corpus)
+    assert names(["test", "test/dialogues_001.json", corpus / "test/dialogues_001.json"]) == ["test/dialogues_001.json"]

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.transforms.crowd.hits.judged import group_items, render_judged
+from parapet.transforms.crowd.hits.markup import MAX_BYTES
 from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings, VariedItem
 
 TEXTS = st.text(max_size=30)
@@ -83,3 +84,19 @@ def test_turns_of_sets_are_on_one_page_each_and_checks_are_of_other_turns(items,
         assert page.html == same.html
         each = [["same", *(["values"] if item.values else []), "natural"] for item in group]
         assert page.record.fields == [f"{name}_{at}" for at, names in enumerate(each) for name in names]
+
+
+def test_a_large_page_is_split_and_what_fits_on_none_is_not_asked():
+    def item(turn, letters):
+        return RatedItem("1", turn, "faithful", True, "Bars_1", (PlainAct("Say goodbye"),), "", "x" * letters)
+
+    items = [item(0, 30_000), item(1, 30_000), item(2, 100_000), item(3, 30_000)]
+    hits = render_judged(0, items, Settings())
+    assert [page.record.part for page in hits.pages] == [1, 2, 3]
+    assert {page.record.parts for page in hits.pages} == {3}
+    assert len({page.record.task_id for page in hits.pages}) == 1
+    assert [page.record.fields for page in hits.pages] == [[f"faithful_{i}", f"natural_{i}"] for i in (0, 1, 3)]
+    assert [page.record.items for page in hits.pages] == [[items[0]], [items[1]], [items[3]]]
+    assert all(len(page.question) <= MAX_BYTES for page in hits.pages)
+    assert [each.element_id for each in hits.not_asked] == ["1:2"]
+    assert hits.not_asked[0].reason.startswith("too_large")

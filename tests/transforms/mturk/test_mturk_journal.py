@@ -173,3 +173,10 @@ def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):
     (tmp_path / FILE).write_bytes(b"")
     begin(tmp_path, "https://mturk.example", {})
     assert read(tmp_path).batch["endpoint"] == "https://mturk.example"
+
+
+def test_a_journal_that_cannot_be_read_lets_others_in(tmp_path):
+    (tmp_path / FILE).write_bytes(b"nonsense\n")
+    for _ in range(2):
+        with pytest.raises(InputError, match="row 1"):  # the second time not "another process"
+            Journal(tmp_path)

@@ -247,3 +247,12 @@ def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatc
     in_run(copy, options={"sandbox": False})
     assert bench.do("publish", "--hits", copy, "--production", "--confirm", "0") == 1
     assert f"lives at {bench.server.url}" in bench.err
+
+
+def test_an_address_where_nothing_is_is_told_in_one_line(bench):
+    assert (
+        bench.run("publish", "--hits", bench.hits, "--batch", bench.batch, "--endpoint_url", "http://127.0.0.1:9") == 1
+    )
+    assert "no answer from MTurk" in one_line(bench.err)
+    # Nothing was done there, so the batch may live elsewhere after all.
+    bench.ok("publish")

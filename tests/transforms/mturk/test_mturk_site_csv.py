@@ -90,3 +90,25 @@ def test_a_header_that_is_none_is_an_error():
     for text in ("", "\n", "AssignmentId\n3A\n", '"AssignmentId\n'):
         with pytest.raises(InputError, match=r"r\.csv"):
             filled(text)
+
+
+def test_careless_work_gets_its_reason_where_that_is_asked_for(site, bench):
+    status, output = site("--reject")
+    assert status == 0
+    rejected = [row for row in rows_of(output) if row["Reject"]]
+    assert 0 < len(rejected) < 15
+    assert all(row["Reject"].startswith("None of the ") and not row["Approve"] for row in rejected)
+    assert f"{len(rejected)} to reject" in bench.out
+    assert "A1" not in bench.out  # no worker
+
+
+def test_formulas_by_strangers_are_no_formulas_in_a_spreadsheet(site, results, tmp_path):
+    text = results.read_text()
+    first = rows_of(results)[0]
+    answer = next(cell for name, cell in first.items() if name.startswith("Answer.") and len(cell) > 8)
+    changed = tmp_path / "formula.csv"
+    changed.write_text(text.replace(f'"{answer}"', '"=1+1"', 1))
+    status, output = site(results=changed)
+    assert status == 0
+    assert "=1+1" not in [cell for row in rows_of(output) for cell in row.values()]
+    assert "'=1+1" in [cell for row in rows_of(output) for cell in row.values()]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.transforms.perturbations.ood.language import Vocabulary, WordCounts, key_of
-from parapet.transforms.perturbations.ood.pool import Compared, judged, near_duplicates, tokens_of, utterance_of
+from parapet.transforms.perturbations.ood.pool import Compared, judged, merged, near_duplicates, tokens_of, utterance_of
 
 domains = st.sampled_from([("Bars",), ("Cars",), ("Bars", "Cars"), ("Dogs",)])
 # Few words, so that sets are near; short sets, and long ones with a few words less or more.
@@ -98,3 +98,14 @@ def test_what_becomes_of_a_text():
     }
     assert [one.status for one in found.values()] == ["empty", "empty", "too_long", "generic", "kept"]
     assert [one.unless_near for one in found.values()] == [False, False, False, True, True]
+
+
+def test_the_same_words_are_one_utterance():
+    same = [
+        utterance_of("Stop!", "b:1", ("B",), ("train",)),
+        utterance_of("stop", "a:2", ("A",)),
+        utterance_of("STOP", "a:1", ("A",)),
+    ]
+    one = merged(same)
+    assert (one.text, one.source, one.domains, one.splits) == ("STOP", "a:1", ("A", "B"), ("train",))
+    assert merged(reversed(same)) == one

@@ -1,5 +1,5 @@
 import pytest
-from release_manifests import manifest
+from release_manifests import SGD, manifest
 
 from parapet.schemas.release import Source
 from parapet.transforms.release import citation
@@ -54,3 +54,16 @@ def test_an_own_text_comes_first():
     text = licence_text(manifest(licence="Our-Own", sources=[]), "Do as you like.\n\n")
     assert text.startswith("Do as you like.\n\nTiny X")
     assert text.endswith("Licence: Our-Own, as above.\n")
+
+
+def test_the_notice_names_authors_and_sources():
+    text = licence_text(manifest())
+    assert text.startswith(
+        "Tiny X: a release for tests, version 1.1.0\n"
+        "Copyright 2026 Ada Lovelace, Grace Brewster Hopper and The Parapet authors\n\n"
+        "Licence: Creative Commons Attribution-ShareAlike 4.0 International (CC-BY-SA-4.0)\n"
+        "Text: https://creativecommons.org/licenses/by-sa/4.0/\n"
+    )
+    assert "- publish what you make from this dataset under the same licence" in text
+    assert f"- {SGD.title}\n  by {SGD.authors}\n  {SGD.url}\n" in text
+    assert text.endswith("AAAI 2020\n  Changes were made.\n")

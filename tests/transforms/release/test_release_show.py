@@ -42,3 +42,14 @@ def test_a_folder_without_releases_is_said(tmp_path):
 )
 def test_sizes(n, told):
     assert size(n) == told
+
+
+def test_versions_stand_in_their_order(dataset):
+    told, text = dataset_report(dataset)
+    lines = text.splitlines()
+    assert lines[0] == "little, latest 1.9.0"
+    assert lines[2] == "| version | created | licence | level | rows | size |"
+    assert lines[4].startswith("| 1.9.0 | – | CC-BY-SA-4.0 | first |")
+    assert lines[5].startswith("| 1.10.0 | 2026-01-02 | CC-BY-SA-4.0 | minor |")
+    assert (told["name"], told["latest"]) == ("little", "1.9.0")
+    assert [one["version"] for one in told["versions"]] == ["1.9.0", "1.10.0"]

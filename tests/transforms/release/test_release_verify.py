@@ -238,3 +238,26 @@ def test_many_findings_of_a_kind_are_counted():
 def test_a_missing_manifest_is_named(root):
     (root / "MANIFEST.json").unlink()
     assert told(root) == ["MANIFEST.json: is missing"]
+
+
+def with_span_off(dialogue):
+    for turn in dialogue["turns"]:
+        for span in turn["frames"][0]["slots"]:
+            span["start"] += 1
+            return
+
+
+@pytest.mark.parametrize("keep", [0, 1, 1000, -2])
+def test_a_truncated_manifest_is_named_and_the_files_are_still_checked(root, keep):
+    (root / "MANIFEST.json").write_bytes((root / "MANIFEST.json").read_bytes()[:keep])
+    (root / "LICENSE").write_bytes(b"mine")
+    lines = told(root)
+    assert any(line.startswith("MANIFEST.json: its SHA-256 is") for line in lines)
+    assert any(line.startswith("MANIFEST.json: ") and "SHA-256" not in line for line in lines)
+    assert any(line.startswith("LICENSE: its SHA-256 is") for line in lines)
+
+
+def test_a_span_that_is_off_by_one_is_found(tmp_path):
+    _, line = told(change_dialogue(tmp_path, with_span_off, "noisy"))
+    assert line.startswith("sgd/noisy/test/dialogues_001.json: dialogue 1_00000: ")
+    assert line.endswith("is no value of its slot")

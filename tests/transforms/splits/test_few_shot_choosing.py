@@ -73,3 +73,8 @@ def test_the_choice_is_that_of_a_plain_list(found, multi_domain):
     assert chosen.repeated == len(usable) - len(kept["test"]) - len(kept["train"]) + len(kept["train"]) - len(other)
     skipped = [part for part, candidate in found if not (candidate.alone or multi_domain)]
     assert chosen.several == (skipped.count("train"), skipped.count("test"))
+
+
+def test_the_cover_first_then_as_drawn():
+    found = ordered([one(1, "a"), one(2, "ab"), one(3, "bc"), one(4, "d"), one(5, "cd")])
+    assert [of.draw for of in found] == [2, 5, 1, 3, 4]

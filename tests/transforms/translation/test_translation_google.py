@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from parapet.transforms.translation.memory import Limits
+
 translate_v3 = pytest.importorskip("google.cloud.translate_v3")
 
 from google_server import GoogleServer  # noqa: E402
@@ -141,3 +143,23 @@ def test_arguments_that_cannot_be(given, named):
     with pytest.raises(InputError) as error:
         Google(**{"project": "p", **given})
     assert error.value.path == named
+
+
+def test_what_is_asked_and_answered():
+    with GoogleServer() as server, opened(server) as engine:
+        there = engine.translate(TEXTS, "en", "zh")
+        back = engine.translate(there, "zh", "en")
+    assert there == [translate(text, "en", "zh-CN") for text in TEXTS]
+    assert not any(letter.isascii() and letter.isalpha() for text in there for letter in text)
+    assert back == [translate(text, "zh-CN", "en") for text in there]
+    first, second = server.requests
+    assert first.contents == tuple(TEXTS)
+    assert (first.source, first.target, second.source, second.target) == ("en", "zh-CN", "zh-CN", "en")
+    assert first.mime_type == "text/plain"
+    assert first.parent == "projects/my-project/locations/global"
+    assert first.model == "projects/my-project/locations/global/models/general/nmt"
+    assert first.glossary == ""
+    assert Google("p", model="general/translation-llm").model == "general/translation-llm"
+    assert Google("p", location="us-central1", glossary="banking").model == "general/nmt+banking"
+    assert (engine.limits, engine.dollars_per_million) == (Limits(texts=1024, codepoints=5_000), 20.0)
+    assert Google("p", codepoints=30_000).limits.codepoints == 30_000

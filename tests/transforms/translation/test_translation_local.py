@@ -321,3 +321,14 @@ def test_the_command_there_and_back_and_again_from_the_memory(models, tmp_path):
     again = run("back_translate", *given, **options)
     assert "sent to local: 0 characters in 0 requests, $0.00" in again.output
     assert again.files["memory.parquet"] == memory
+
+
+@pytest.mark.parametrize(("name", "beams"), [("zh-en", 1), ("zh-en", 4), ("ct2-zh-en", 4)])
+def test_a_text_has_the_same_translation_whatever_is_beside_it(models, name, beams):
+    texts = [*phrases(CHINESE, 60, seed=7), "😀 价格 x", "价格"]
+    alone = opened({"zh-en": models[name]}, batch=1, beams=beams).translate(texts, "zh", "en")
+    assert len(set(alone)) > 40
+    for batch in (7, 64):
+        engine = opened({"zh-en": models[name]}, batch=batch, beams=beams)
+        assert engine.translate(texts, "zh", "en") == alone
+        assert engine.translate(texts[::-1], "zh", "en") == alone[::-1]

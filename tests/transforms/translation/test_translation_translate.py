@@ -136,3 +136,14 @@ def test_the_halves_of_a_batch_are_kept_one_by_one(tmp_path):
         assert sorted(step.process([batch])) == expected()
         step.teardown()
         assert [one.contents for one in server.answered] == [tuple(TEXTS[:5]), tuple(TEXTS[5:])]
+
+
+def test_each_text_once_in_the_batches_that_the_limits_ask_for(tmp_path):
+    with GoogleServer(["html"]) as server:  # whose first answer has entities
+        translated, dead, counters = run(google(server), tmp_path)
+        assert contents(server) == BATCHES
+        assert (translated, dead) == (expected(), [])
+        assert counters == {"requests": 4, "codepoints": sum(map(len, TEXTS))}
+        translated, _, _ = run(google(server, model="general/translation-llm"), tmp_path)
+        assert set(server.texts.values()) == {2}, "another model is asked anew"
+    assert {one.model for one in translated} == {"general/translation-llm"}

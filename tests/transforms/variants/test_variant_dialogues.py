@@ -170,3 +170,9 @@ def test_the_dialogue_of_these_tests_is_one():
 def test_what_is_no_dialogue(dialogue):
     with pytest.raises(InputError, match="not_sgd"):
         Places(dialogue, KNOWN)
+
+
+def test_an_intent_that_no_schema_has_stays_and_is_counted():
+    dialogue = changed(["turns", 0, "frames", 0, "state", "active_intent"], "find_taxi")
+    assert Places(copy.deepcopy(dialogue), KNOWN).unknown_intents == 1
+    assert written(dialogue)["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"

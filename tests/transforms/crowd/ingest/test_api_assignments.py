@@ -160,3 +160,16 @@ def test_fields_of_other_forms_are_told():
 def test_no_bytes_end_the_file(lines):
     found = read(item(), *lines, item(AssignmentId="3C"))
     assert list(assignments(found)) == ["3A", "3C"]
+
+
+def test_cdata_and_references():
+    text = "<![CDATA[a < b & c]]> &#233;&#x1F600;&amp;lt;"
+    document = xml({" slot_0 ": "TEXT"}).replace("TEXT", text)
+    assert parse_answer_xml(document) == {"slot_0": "a < b & c é😀&lt;"}
+
+
+def test_blank_lines_are_nothing():
+    assert [one.source for one in read(b"", item(), b"  \r", item(AssignmentId="3B"))] == [
+        "api.jsonl: row 2",
+        "api.jsonl: row 4",
+    ]

@@ -87,3 +87,27 @@ def test_empty_task_answers_are_no_answers():
 @pytest.mark.parametrize("text", ["3LP98UYL8WX9QKTAW1IZXSVTSKTE6S", "An answer", "ATM", "AvailableDates", ""])
 def test_other_texts_are_not(text):
     assert fields.payload(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yesterday",
+        "Tue Oct 31 14:05:22 CET 2017",
+        "Tue Oct 32 14:05:22 PDT 2017",
+        "Tue Oct 31 25:05:22 PDT 2017",
+        "Tue Okt 31 14:05:22 PDT 2017",
+        "Tue Oct 31 14:05:22 PDT 20177",
+        "0000-00-00",
+        "2017-13-01",
+        "\ud800",
+        "9" * 40,
+        "2262-04-11T23:47:16Z",  # more nanoseconds than 64 bits count
+        "9999-12-31T23:59:59-23:59",  # in UTC of the year 10000: no reader of a table takes it
+        "0001-01-01T00:00:00+23:59",
+        "1969-12-31T23:59:59Z",
+    ],
+)
+def test_times_that_cannot_be_read(text):
+    assert fields.parse_time(text) is None

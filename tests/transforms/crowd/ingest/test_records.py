@@ -172,3 +172,9 @@ def test_lines_come_as_they_are(texts, end):
 @pytest.mark.parametrize("name", ["utf-16-le", "UTF-16-LE", "utf_16_le", "UTF-16LE"])
 def test_a_wide_encoding_without_a_mark_may_be_named_in_any_spelling(name):
     assert good(records("a,b\r\né,😀\r\n".encode("utf-16-le"), encoding=name)) == [["a", "b"], ["é", "😀"]]
+
+
+@pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE], ids=["le", "be"])
+def test_both_byte_orders(mark):
+    encoding = "utf-16-le" if mark == codecs.BOM_UTF16_LE else "utf-16-be"
+    assert good(records(mark + "a,b\r\né,😀\r\n".encode(encoding))) == [["a", "b"], ["é", "😀"]]
