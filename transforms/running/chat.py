@@ -1,8 +1,8 @@
 """Language models behind an OpenAI-compatible endpoint: one client for whatever asks them.
 
 Retries, ``Retry-After`` and deadlines are those of the ``openai`` package (extra ``llm``). Each answer is kept at once
-in SQLite, by a hash of its request, so that a run that is cut off pays for nothing twice and a rerun gives the same. The
-key is read from an environment variable where a request is sent: no file, log or message contains it.
+in SQLite, by a hash of its request, so that a run that is cut off pays for nothing twice and a rerun gives the same.
+The key is read from an environment variable where a request is sent: no file, log or message contains it.
 """
 
 from __future__ import annotations
