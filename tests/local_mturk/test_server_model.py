@@ -1,6 +1,7 @@
 """Requests against the service model, and against the bounds that it lacks."""
 
 import pytest
+from kit import raised
 
 from parapet.local_mturk.errors import MAX_ASSIGNMENTS, MTurkError
 from parapet.local_mturk.operations import _DONE_HERE, checked, operations
@@ -10,9 +11,8 @@ TYPE = {"Reward": "0.5", "Title": "t", "Description": "d", "AssignmentDurationIn
 
 
 def why(operation, params):
-    with pytest.raises(MTurkError) as caught:
-        checked(operation, params)
-    return caught.value.code, caught.value.message
+    caught = raised(MTurkError, checked, operation, params)
+    return caught.code, caught.message
 
 
 WRONG = [

@@ -3,7 +3,7 @@ import json
 
 import kit
 import pytest
-from kit import act, frame, span, state, turn
+from kit import act, frame, raised, span, state, turn, write
 
 from parapet.schemas import dialogue, layout
 from parapet.schemas.errors import InputError
@@ -52,8 +52,7 @@ def changed(place, value):
 
 
 def read(tmp_path, raw):
-    path = tmp_path / "dialogues_001.json"
-    path.write_bytes(raw if isinstance(raw, bytes) else json.dumps(raw).encode())
+    path = write(tmp_path / "dialogues_001.json", raw if isinstance(raw, bytes) else json.dumps(raw).encode())
     return dialogue.read_dialogues(path)
 
 
@@ -113,11 +112,9 @@ def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, probl
     ],
 )
 def test_bad_files(tmp_path, content, where, reason):
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, content)
-    assert caught.value.path == str(tmp_path / "dialogues_001.json")
-    assert caught.value.where == where
-    assert reason in caught.value.reason
+    caught = raised(InputError, read, tmp_path, content)
+    assert (caught.path, caught.where) == (str(tmp_path / "dialogues_001.json"), where)
+    assert reason in caught.reason
 
 
 def test_a_byte_order_mark_is_forgiven(tmp_path):

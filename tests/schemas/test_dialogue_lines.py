@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.dialogue_table import DIALOGUES, dialogue_lines, dialogue_rows, lines_table
 from parapet.schemas.errors import InputError
@@ -39,9 +40,8 @@ FRAME = record(
         "service_results": st.lists(st.dictionaries(TEXT, TEXT, max_size=2), max_size=2),
     },
 )
-TURN = record(
-    {"speaker": st.sampled_from(["USER", "SYSTEM"]), "utterance": TEXT, "frames": st.lists(FRAME, max_size=2)}
-)
+SPEAKER = st.sampled_from(["USER", "SYSTEM"])
+TURN = record({"speaker": SPEAKER, "utterance": TEXT, "frames": st.lists(FRAME, max_size=2)})
 DIALOGUE = record({"dialogue_id": TEXT, "services": TEXTS, "turns": st.lists(TURN, max_size=2)}, {"note": TEXT})
 
 LAYOUTS = [
@@ -55,8 +55,7 @@ LAYOUTS = [
 
 def expected(data):
     """Through Python's objects."""
-    items = json.loads(data.decode("utf-8-sig"))
-    table = pa.Table.from_pylist(dialogue_rows(items, "d.json", data), DIALOGUES)
+    table = pa.Table.from_pylist(dialogue_rows(json.loads(data.decode("utf-8-sig")), "d.json", data), DIALOGUES)
     return table, [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) for row in table.to_pylist()]
 
 
@@ -76,8 +75,7 @@ def sample_items(sample):
 
 
 def test_a_table_of_many_blocks_is_one(sample, monkeypatch):
-    data = dialogue_bytes(sample_items(sample))
-    lines = dialogue_lines(data, "d.json", "d.json").lines
+    lines = dialogue_lines(dialogue_bytes(sample_items(sample)), "d.json", "d.json").lines
     whole = lines_table(lines)
     monkeypatch.setattr("parapet.schemas.dialogue_table._BLOCK", 10)
     assert lines_table(lines).equals(whole)
@@ -104,6 +102,4 @@ def test_what_no_row_can_hold_is_an_error(sample, change, reason):
     items = copy.deepcopy(sample_items(sample))
     items[0]["turns"][0]["frames"][0]["slots"] = [{"slot": "x", "start": 0, "exclusive_end": 1}]
     change(items[0]["turns"][0]["frames"][0]["slots"][0])
-    with pytest.raises(InputError) as error:
-        dialogue_lines(json.dumps(items).encode(), "x.json", "x.json")
-    assert str(error.value).startswith(reason)
+    assert str(raised(InputError, dialogue_lines, json.dumps(items).encode(), "x.json", "x.json")).startswith(reason)

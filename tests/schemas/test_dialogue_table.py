@@ -8,17 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit import intent, service, slot
 
-from parapet.schemas.dialogue_table import (
-    DIALOGUES,
-    SERVICES,
-    dialogue_file,
-    dialogue_of,
-    dialogue_rows,
-    schema_file,
-    service_of,
-    service_row,
-    service_rows,
-)
+from parapet.schemas import dialogue_table
+from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_file, dialogue_rows, service_of, service_row
 from parapet.schemas.layout import dialogue_bytes, schema_bytes
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -69,8 +60,7 @@ DIALOGUE = st.fixed_dictionaries({"dialogue_id": TEXT, "services": TEXTS, "turns
 def test_any_dialogues_come_back(dialogues):
     data = dialogue_bytes(dialogues)
     rows = through_arrow(dialogue_rows(dialogues, "dialogues_001.json", data), DIALOGUES)
-    assert [dialogue_of(row) for row in rows] == dialogues
-    assert dialogue_file(rows[::-1]) == data
+    assert ([dialogue_table.dialogue_of(row) for row in rows], dialogue_file(rows[::-1])) == (dialogues, data)
 
 
 SERVICE = service("A_1", [slot("city", "", "x")], [intent("Find", "", "city", z="1", a="dontcare")], "Ä")
@@ -108,7 +98,8 @@ def check_file(path):
     data = path.read_bytes()
     raw = json.loads(data)
     if path.name == "schema.json":
-        assert schema_file(through_arrow(service_rows(raw, "v1", data), SERVICES)) == data, path
+        read = through_arrow(dialogue_table.service_rows(raw, "v1", data), SERVICES)
+        assert dialogue_table.schema_file(read) == data, path
         assert schema_bytes(raw).startswith(data)
     else:
         rows = through_arrow(dialogue_rows(raw, path.name, data), DIALOGUES)

@@ -5,6 +5,7 @@ import os
 import shutil
 
 import pytest
+from kit import raised, write
 
 import parapet
 import parapet.beam
@@ -16,13 +17,8 @@ from parapet.transforms.storage import files
 HEADER = {"pipeline": "compose", "version": "1"}
 SCHEMA = (sample_root() / "test/schema.json").read_bytes()
 VARIANTS = {f"v{i}/{split}/schema.json": SCHEMA for i in (1, 2, 3) for split in ("dev", "test")}
-FIRST = {
-    **VARIANTS,
-    "responses.parquet": b"rows",
-    "review.csv": b"a,b\n",
-    "report.html": b"<p>",
-    "statistics.json": b"{}",
-}
+OTHERS = {"responses.parquet": b"rows", "review.csv": b"a,b\n", "report.html": b"<p>", "statistics.json": b"{}"}
+FIRST = {**VARIANTS, **OTHERS}
 SECOND = {path: data.replace(b"_1", b"_7") + b" " for path, data in FIRST.items() if not path.startswith("v3")}
 BEGUN = " was broken off here: run that command again to finish it"
 BROKEN_OFF = f"a run of 'parapet compose'{BEGUN}"
@@ -93,8 +89,7 @@ def mixed(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "move_staged", move_one)
-        with pytest.raises(Killed):
-            run(output, SECOND)
+        raised(Killed, run, output, SECOND)
     assert {path for path, data in variants_of(output).items() if data != FIRST[path]} == {
         "v1/dev/schema.json",
         "v1/test/schema.json",
@@ -149,14 +144,12 @@ def output(tmp_path):
 
 
 def refused(place, match):
-    with pytest.raises(InputError, match=match):
-        check_published(place)
+    raised(InputError, check_published, place, match=match)
 
 
 @pytest.mark.parametrize("place", ["", "v1", "v1/test", "v1/test/schema.json"])
 def test_a_file_of_another_size_or_content_is_refused(output, place):
-    path = output / "v1/test/schema.json"
-    path.write_bytes(SCHEMA + b" ")
+    path = write(output / "v1/test/schema.json", SCHEMA + b" ")
     refused(output / place, r"v1/test/schema.json: is not as 'parapet compose' wrote it: run it again, or remove run")
     path.write_bytes(SCHEMA[:-2] + b"] ")  # of the same size
     refused(output / place, "is not as 'parapet compose' wrote it")
@@ -167,8 +160,7 @@ def test_a_file_of_another_size_or_content_is_refused(output, place):
 
 def test_a_folder_of_another_run_in_its_place_is_refused(output, tmp_path):
     """Moved there, its files keep their times, and here their sizes."""
-    other = {path: data.replace(b"_1", b"_7") for path, data in FIRST.items()}
-    run(tmp_path / "other", other)
+    run(tmp_path / "other", {path: data.replace(b"_1", b"_7") for path, data in FIRST.items()})
     shutil.rmtree(output / "v2")
     (tmp_path / "other/v2").rename(output / "v2")
     refused(output, "v2/dev/schema.json: is not as 'parapet compose' wrote it")

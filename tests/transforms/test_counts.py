@@ -5,6 +5,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import Balance, CountKey, Counts, Exact, Least, Zero, check_invariants
@@ -38,9 +39,7 @@ def test_sums_are_those_of_a_plain_loop(numbers):
 
 @given(st.dictionaries(KEYS, st.integers(1, 9)))
 def test_a_manifest_has_the_counts_without_a_value(numbers):
-    counts = Counts(numbers)
-    read = Counts.of_json(counts.as_json())
-    assert read == {key: n for key, n in numbers.items() if not key.value}
+    assert Counts.of_json(Counts(numbers).as_json()) == {key: n for key, n in numbers.items() if not key.value}
 
 
 @pytest.mark.parametrize(
@@ -72,8 +71,7 @@ def test_a_manifest_has_the_counts_without_a_value(numbers):
 def test_invariants(invariant, counts, wrong):
     assert list(invariant(counts)) == wrong
     if wrong:
-        with pytest.raises(RuntimeError, match=f"do not balance for {wrong[0]}"):
-            check_invariants(counts, [invariant])
+        raised(RuntimeError, check_invariants, counts, [invariant], match=f"do not balance for {wrong[0]}")
     else:
         check_invariants(counts, [invariant])
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.splits.augment.augmenting import check_ids
@@ -22,8 +23,7 @@ from parapet.transforms.splits.augment.plan import check_folders, parse_operatio
     ],
 )
 def test_lists_that_name_no_sets(text, said):
-    with pytest.raises(InputError, match=re.escape(f"--sets: {said}")):
-        parse_sets(text)
+    raised(InputError, parse_sets, text, match=re.escape(f"--sets: {said}"))
 
 
 def test_folders_and_sets_belong_together():
@@ -37,16 +37,13 @@ def test_folders_and_sets_belong_together():
 def test_operations():
     assert parse_operations("both,replace") == ["replace", "both"]
     for text in ("swap", " ,"):
-        with pytest.raises(InputError, match=r"--corruptions: .*the corruptions are replace, order, both"):
-            parse_operations(text)
+        raised(InputError, parse_operations, text, match=r"--corruptions: .*the corruptions are replace, order, both")
 
 
 def test_versions_with_the_same_id():
     check_ids({"b": ["3", "1_v2"], "a": ["1"]}.items(), ["v1"])
     check_ids({"a": ["x", "x_a"]}.items(), ["a_b", "b"])  # two versions meet, and no original
-    with pytest.raises(InputError, match=r"a and b: dialogue id '1' occurs twice"):
-        check_ids({"b": ["1"], "a": ["1"]}.items(), [])
-    with pytest.raises(InputError, match=r"^a: dialogue id '1' occurs twice"):
-        check_ids({"a": ["1", "1"]}.items(), ["v1"])
+    raised(InputError, check_ids, {"b": ["1"], "a": ["1"]}.items(), [], match=r"a and b: dialogue id '1' occurs twice")
+    raised(InputError, check_ids, {"a": ["1", "1"]}.items(), ["v1"], match=r"^a: dialogue id '1' occurs twice")
     with pytest.raises(InputError, match=r"^b: dialogue id '1_v1' is also that of '1' in variant 'v1'"):
         check_ids({"b": ["1_v1"], "a": ["1"]}.items(), ["v1"])

@@ -112,9 +112,8 @@ def test_any_text_is_taken(text):
 
 def test_what_is_withheld_says_how_long_it_was_and_nothing_else():
     one, other = (withheld(b"a worker key of tests", f"row of {each}") for each in (OWN, OTHER))
-    assert re.fullmatch(
-        r"\[not shown, for a worker id may be anywhere in it: 21 characters, keyed hash [0-9a-f]{16}\]", one
-    )
+    told = r"\[not shown, for a worker id may be anywhere in it: 21 characters, keyed hash [0-9a-f]{16}\]"
+    assert re.fullmatch(told, one)
     assert one != other
     assert withheld(b"another key of the tests", f"row of {OWN}") != one
 
@@ -148,8 +147,7 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog)
     answers = [i for i, name in enumerate(head) if name.startswith("Answer.")]
     for n, (row, form) in enumerate(zip(rows, [*OWN_FORMS] * 2, strict=False)):
         row[worker] = f"A{n:02d}QW{n * 7919 % 10**8:08d}Z"
-        filled = next((i for i in answers if row[i].strip()), answers[0])
-        row[filled] = OWN_FORMS[form](row[worker])
+        row[next((i for i in answers if row[i].strip()), answers[0])] = OWN_FORMS[form](row[worker])
         if form in FORMS and n % 2:  # and that of somebody else
             row[answers[-1]] = FORMS[form](rows[0][worker])
     ids = {row[worker] for row in rows}
@@ -182,8 +180,7 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog)
     main(["compose", "--schemas", str(sample), "--responses", *files, "--output", str(out)])
     assert len(rows_of(out / "dead_letters.jsonl")) >= 25
     printed = capsys.readouterr()
-    found = everything(out) | {"printed": printed.out + printed.err + caplog.text}
-    assert ids_of(found, ids) == set()
+    assert ids_of(everything(out) | {"printed": printed.out + printed.err + caplog.text}, ids) == set()
     texts = rows_of(out / "responses.parquet")
     assert sum(MASK in row["text"] for row in texts) >= 20
     assert {row["reason"] for row in texts if MASK in row["text"]} <= {"worker_id", "same_answer", "too_fast"}
@@ -205,8 +202,7 @@ def test_rows_of_any_bytes_keep_the_id(before, encoding, after, case):
     from parapet.transforms.crowd.worker_ids import without_ids
 
     key = b"a worker key of the tests"
-    written = (OWN if case == "upper" else OWN.lower()).encode(encoding)
-    row = before + written + after + b"\n"
+    row = before + (OWN if case == "upper" else OWN.lower()).encode(encoding) + after + b"\n"
     header = b"AssignmentId,WorkerId,Answer.slot_0\n"
     for read in (
         read_batch(io.BytesIO(header + row), "f.csv", key),

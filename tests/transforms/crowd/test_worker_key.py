@@ -1,5 +1,5 @@
 import pytest
-from kit import write
+from kit import raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.worker_ids import VARIABLE, key_file, load_worker_key
@@ -32,5 +32,4 @@ def test_a_newline_at_the_end_of_the_file_is_no_part_of_the_key(home):
 
 def test_where_no_key_can_be_kept_the_message_says_what_to_do(home):
     home.write_text("a file, not a folder")
-    with pytest.raises(InputError, match=f"cannot keep the worker key: .*; set {VARIABLE} instead"):
-        load_worker_key()
+    raised(InputError, load_worker_key, match=f"cannot keep the worker key: .*; set {VARIABLE} instead")

@@ -1,5 +1,5 @@
 import pytest
-from kit import write
+from kit import raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
@@ -7,14 +7,9 @@ from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
 
 @pytest.fixture
 def corpus(tmp_path):
-    for place in (
-        "train/dialogues_002.json",
-        "train/dialogues_001.json",
-        "test/dialogues_001.json",
-        "train/schema.json",
-    ):
-        path = tmp_path / "corpus" / place
-        write(path, "[]")
+    places = ("train/dialogues_002.json", "train/dialogues_001.json", "test/dialogues_001.json", "train/schema.json")
+    for place in places:
+        write(tmp_path / "corpus" / place, "[]")
     return tmp_path / "corpus"
 
 
@@ -33,5 +28,4 @@ def names(*args):
 )
 def test_what_is_not_there_is_told(corpus, place, split, reason):
     (corpus / "dev").mkdir()
-    with pytest.raises(InputError, match=reason):
-        dialogue_paths([corpus / place], split)
+    raised(InputError, dialogue_paths, [corpus / place], split, match=reason)

@@ -2,6 +2,7 @@ import pytest
 from hits_dialogues import user
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, State, Turn
 from parapet.transforms.crowd.hits.markup import bold_pieces, marks, speakable
@@ -23,8 +24,7 @@ def test_without_actions_what_the_turn_changes_in_the_state_is_kept():
 
     first = turn("In the north", {"area": ["north"]})
     second = turn("A cheap one, north is fine", {"area": ["north"], "price": ["cheap", "low"]})
-    assert kept(first) == [("area", "north")]
-    assert kept(second, first) == [("price", "cheap")]
+    assert (kept(first), kept(second, first)) == ([("area", "north")], [("price", "cheap")])
 
 
 def test_copied_slots_have_no_place():
@@ -35,8 +35,7 @@ def test_copied_slots_have_no_place():
 @pytest.mark.parametrize("span", [(-1, 2), (0, 99), (3, 3), (4, 2), (2, 4)])
 def test_a_span_that_points_nowhere_is_told(span):
     turn = Turn("USER", "ab  cd", [Frame("A", [SlotSpan("x", *span)])])
-    with pytest.raises(ValueError, match=f"slot 'x': {span[0]}-{span[1]}"):
-        marks(turn)
+    raised(ValueError, marks, turn, match=f"slot 'x': {span[0]}-{span[1]}")
 
 
 def test_overlapping_values_are_one_bold_piece_and_both_kept():

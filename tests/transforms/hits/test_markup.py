@@ -30,8 +30,7 @@ def test_any_text_is_read_as_it_was_shown(text):
 @settings(deadline=None)  # other tests may hold the machine
 @given(ANY)
 def test_shown_and_carriable_are_idempotent(text):
-    assert shown(shown(text)) == shown(text)
-    assert carriable(carriable(text)) == carriable(text)
+    assert (shown(shown(text)), carriable(carriable(text))) == (shown(text), carriable(text))
 
 
 @settings(deadline=None)  # other tests may hold the machine

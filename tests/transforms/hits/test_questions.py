@@ -7,6 +7,7 @@ import pytest
 from hits_corpora import big_service
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.service import TASKS, Intent, Service, Slot
 from parapet.transforms.crowd.hits.make_hits import plan_of
@@ -54,8 +55,7 @@ def test_no_name_leaves_its_folder_and_no_two_ids_share_one(one, other):
     for name in (page_name(one), page_name(other)):
         assert len(name) <= MAX_NAME
         assert name.isascii()
-        path = join("out", f"pages/{name}.0.rewrites.html")
-        assert path == f"out/pages/{name}.0.rewrites.html"
+        assert join("out", f"pages/{name}.0.rewrites.html") == f"out/pages/{name}.0.rewrites.html"
     assert (page_name(one) == page_name(other)) == (one == other)
 
 
@@ -73,8 +73,7 @@ def test_all_items_in_order_none_over_capacity_no_part_too_many(sizes, capacity)
 
 
 def test_an_item_over_capacity_is_an_error():
-    with pytest.raises(ValueError, match="larger"):
-        split([5, 11], 10)
+    raised(ValueError, split, [5, 11], 10, match="larger")
 
 
 #
@@ -82,13 +81,11 @@ def test_an_item_over_capacity_is_an_error():
 
 def test_plan_adds_up_by_hand():
     # Two names of one HIT: 100 s, so 0.4166 dollars at 15 an hour.
-    hits = render_service(0, big_service(1), Settings())
-    plan = plan_of([hits], Settings())
+    plan = plan_of([render_service(0, big_service(1), Settings())], Settings())
     names = plan.rows["names"]
     assert (names.hits, names.fields, names.assignments) == (1, 2, 9)
     assert (names.reward, names.fees, names.cost) == (Decimal("3.78"), Decimal("0.76"), Decimal("4.54"))
-    assert names.estimated_minutes == Decimal("15.0")
-    assert names.hourly_pay == Decimal("15.12")
+    assert (names.estimated_minutes, names.hourly_pay) == (Decimal("15.0"), Decimal("15.12"))
     # Three descriptions: 150 s, 0.625 dollars.
     assert plan.rows["descriptions"].reward == Decimal("5.67")
     assert plan.rows["total"].cost == names.cost + plan.rows["descriptions"].cost
@@ -108,7 +105,6 @@ def test_sandbox_changes_where_the_form_goes_and_nothing_else():
 @pytest.mark.parametrize("task", TASKS)
 def test_requester_template_has_its_variable_and_no_other(task):
     template = requester_html(task)
-    assert re.findall(r"\$\{(\w+)\}", template) == ["body"]
-    assert template.count("${") == 1
+    assert (re.findall(r"\$\{(\w+)\}", template), template.count("${")) == (["body"], 1)
     assert "`" not in template
     assert not re.search(r"<(form|body|html)\b", template)

@@ -27,9 +27,7 @@ def test_a_larger_draw_has_the_smaller_in_it_and_a_seed_changes_it():
 
 
 def test_turns_that_cannot_be_asked_are_not_drawn():
-    nothing = [dialogue(user(""))]
-    choice = choose([scan(0, "f/0", nothing, 3, 0)], 3)
-    assert not choice.draws(0, "1_00000:0:rewrites")
+    assert not choose([scan(0, "f/0", [dialogue(user(""))], 3, 0)], 3).draws(0, "1_00000:0:rewrites")
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3, 50])

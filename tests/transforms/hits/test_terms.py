@@ -1,6 +1,7 @@
 from decimal import Decimal
 
 import pytest
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS
@@ -39,9 +40,7 @@ def test_workers_have_an_hour_or_four_times_the_estimate():
     ],
 )
 def test_what_mturk_would_refuse_is_refused_with_the_flag(name, value):
-    with pytest.raises(InputError) as caught:
-        Terms(**{name: value})
-    assert str(caught.value).startswith(f"--{name}: ")
+    assert str(raised(InputError, Terms, **{name: value})).startswith(f"--{name}: ")
 
 
 def test_wordings_fit():

@@ -9,21 +9,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
+from parapet.transforms.perturbations.ood import plan as planning
 from parapet.transforms.perturbations.ood.language import key_of
-from parapet.transforms.perturbations.ood.plan import (
-    Config,
-    Injection,
-    Place,
-    injected,
-    kept_frames,
-    most_uses,
-    parse_rates,
-    plan,
-    turns_with_place,
-)
+from parapet.transforms.perturbations.ood.plan import Config, Injection, Place, injected, parse_rates, plan
 from parapet.transforms.perturbations.ood.pool import utterance_of
 from parapet.transforms.running.seeding import stable_hash
 
@@ -45,23 +37,22 @@ def typed(raw):
 
 def test_frames_without_a_state_are_not_kept():
     frames = [{"service": "A", "slots": []}, {"service": "B", "slots": [1], "state": {"slot_values": {}}}]
-    assert kept_frames(frames) == [{"service": "B", "slots": [], "state": {"slot_values": {}, "requested_slots": []}}]
+    kept = {"service": "B", "slots": [], "state": {"slot_values": {}, "requested_slots": []}}
+    assert planning.kept_frames(frames) == [kept]
 
 
 @given(st.text(alphabet="US", max_size=14), st.sampled_from(["append", "between"]))
 def test_they_still_take_turns(speakers, place):
     """No two turns of one side stand together that did not before."""
     raw = dialogue(speakers)
-    turns = turns_with_place(typed(raw), place)
+    turns = planning.turns_with_place(typed(raw), place)
     several = [Injection(turn, 0, turn, utterance_of(f"say {turn}", "x:1"), 1) for turn in turns]
     new, rows = injected(raw, several, place, "0")
 
     def together(dialogue):
-        said = [turn["speaker"] for turn in dialogue["turns"]]
-        return sum(one == other for one, other in pairwise(said))
+        return sum(one == other for one, other in pairwise([turn["speaker"] for turn in dialogue["turns"]]))
 
-    assert together(new) == together(raw)
-    assert sum(row["label"] == "ood" for row in rows) == len(turns)
+    assert (together(new), sum(row["label"] == "ood" for row in rows)) == (together(raw), len(turns))
     for row in rows:
         assert new["turns"][row["turn"]]["utterance"] == row["utterance"]
 
@@ -71,8 +62,7 @@ def test_nobody_hears_of_his_own_domain():
     config = Config(("0.5",), "between", "s", ("train",), False)
     (found,) = plan(config, places("train", "B", 2), [about_a], {"train": 2})
     assert found[1].utterance == about_a
-    with pytest.raises(InputError, match="1 of train missing"):
-        plan(config, places("train", "A", 2), [about_a], {"train": 2})
+    raised(InputError, plan, config, places("train", "A", 2), [about_a], {"train": 2}, match="1 of train missing")
 
 
 RECIPE = Config(("0.1", "0.5"), "between", "s", ("test", "train"), True)
@@ -91,9 +81,7 @@ def places(split, domain, n):
 )
 def test_too_few(n, pool, told):
     utterances = [utterance_of(f"number {key_of(str(i))}", "x:1") for i in range(pool)]
-    with pytest.raises(InputError) as caught:
-        plan(RECIPE, places("test", "B", n), utterances, {"test": 10})
-    assert told in str(caught.value)
+    assert told in str(raised(InputError, plan, RECIPE, places("test", "B", n), utterances, {"test": 10}))
 
 
 def test_own_utterances_are_used_again_after_all_others():
@@ -107,12 +95,11 @@ def test_own_utterances_are_used_again_after_all_others():
     config = Config(("0.1", "0.4"), "between", "s", ("train",), True)
     found = [one for _, one in plan(config, there, pool, {"train": 400})]
     uses = Counter(one.utterance.key for one in found)
-    assert len(found) == 160
-    assert set(uses.values()) == {2, 3}
+    assert (len(found), set(uses.values())) == (160, {2, 3})
     assert max(Counter((one.dialogue, one.utterance.key) for one in found).values()) == 1
     low = [one.utterance.key for one in found if one.sets == 2]
     assert len(low) == len(set(low)) == 40
-    assert [most_uses(turns) for turns in (0, 37, 38, 100, 10_000)] == [1, 1, 2, 4, 10]
+    assert [planning.most_uses(turns) for turns in (0, 37, 38, 100, 10_000)] == [1, 1, 2, 4, 10]
     with pytest.raises(InputError, match=r"each is used once, and.*up to 0\.175, the highest possible here"):
         plan(msgspec.structs.replace(config, own=False), there, pool, {"train": 400})
 
@@ -132,8 +119,7 @@ def test_the_highest_rate_can_be_had_and_no_higher():
 def test_rates():
     assert parse_rates("0.5, 0.1") == ("0.1", "0.5")
     for given_ in ("", "x", "0", "1.5", "0.1,0.10", "nan"):
-        with pytest.raises(InputError):
-            parse_rates(given_)
+        raised(InputError, parse_rates, given_)
 
 
 def test_appended_turns_stand_in_drawn_order():

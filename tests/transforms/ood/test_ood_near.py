@@ -63,10 +63,8 @@ def test_near_duplicates_are_those_of_a_loop(turns, asked):
 
 def is_near(turn, text):
     ranks = vocabulary_of([(turn, ())]).ranks
-    texts = [
-        Compared(tokens_of(turn.split(), ranks), ((),), ()),
-        Compared(tokens_of(text.split(), ranks), (), ((7, ()),)),
-    ]
+    first = Compared(tokens_of(turn.split(), ranks), ((),), ())
+    texts = [first, Compared(tokens_of(text.split(), ranks), (), ((7, ()),))]
     return list(near_duplicates(texts)) == [7]
 
 

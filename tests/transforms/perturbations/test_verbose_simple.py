@@ -91,8 +91,7 @@ def test_any_turn_keeps_its_spans(words, acts, drawn, kind, perturb_values):
     text = " ".join(words)
     spans = tuple(Span("S_1", "s", start, start + n) for start, n in drawn if start + n <= len(text))
     turn = UserTurn("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), (), ())
-    part = Typos(perturb_values=perturb_values) if kind == "typos" else KINDS[kind]()
-    made = part.vary(turn)
+    made = (Typos(perturb_values=perturb_values) if kind == "typos" else KINDS[kind]()).vary(turn)
     raw = {
         "speaker": "USER",
         "utterance": text,
@@ -113,5 +112,4 @@ def test_any_turn_keeps_its_spans(words, acts, drawn, kind, perturb_values):
 
 def test_a_span_outside_the_utterance():
     made = Typos().vary(said("something nice", wrong=("city",)))
-    assert made.utterance == "something nice"
-    assert made.reason == "bad_span: city: not inside the utterance"
+    assert (made.utterance, made.reason) == ("something nice", "bad_span: city: not inside the utterance")

@@ -38,8 +38,7 @@ def test_any_text_is_valid(title, column, name, kind):
     schema = pa.schema([(column, kind), ("text", pa.string())])
     described = [Column(field.name, str(field.type)) for field in schema]
     found.configs["memory"] = msgspec.structs.replace(found.configs["memory"], kind=name, columns=described)
-    text = croissant(found, {**columns(), "memory": schema})
-    metadata = mlcroissant.Dataset(jsonld=orjson.loads(text)).metadata
+    metadata = mlcroissant.Dataset(jsonld=orjson.loads(croissant(found, {**columns(), "memory": schema}))).metadata
     assert metadata.ctx.issues.errors == set()
 
 

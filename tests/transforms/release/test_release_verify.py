@@ -9,7 +9,7 @@ import pytest
 import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH
+from kit import THOROUGH, raised, write
 from release_folder import told
 
 from parapet.schemas.errors import InputError
@@ -142,8 +142,7 @@ def test_columns_are_those_of_the_manifest(root):
 
 
 def test_what_is_no_parquet_is_said_and_the_rest_goes_on(root):
-    first = root / "data/numbers/full-00000-of-00003.parquet"
-    first.write_bytes(b"PAR1 nothing PAR1")
+    first = write(root / "data/numbers/full-00000-of-00003.parquet", b"PAR1 nothing PAR1")
     path = shard_with(root, "1_00000")
     folder.edit_rows(path, lambda rows: rows[1:])
     lines = told(root)
@@ -172,8 +171,7 @@ def test_a_slot_that_no_schema_has_is_found(tmp_path):
     def change(dialogue):
         dialogue["turns"][0]["frames"][0]["actions"][0]["slot"] = "nowhere"
 
-    root = change_dialogue(tmp_path, change)
-    lines = [line for line in told(root) if "actions[0]" in line]
+    lines = [line for line in told(change_dialogue(tmp_path, change)) if "actions[0]" in line]
     reason = "turns[0].frames[0].actions[0].slot: the service has no slot 'nowhere'"
     assert lines == [f"sgd/original/test/dialogues_001.json: dialogue 1_00000: {reason}"]
 
@@ -219,8 +217,7 @@ def test_wrong_counts_are_found(root, change, line):
 def test_a_folder_that_is_no_release_is_told_from_a_damaged_one(root, tmp_path):
     (tmp_path / "empty").mkdir()
     for place, reason in ((tmp_path / "empty", "is no release"), (tmp_path / "none", "there is no such folder")):
-        with pytest.raises(InputError, match=reason):
-            find_release(place)
+        raised(InputError, find_release, place, match=reason)
     assert find_release(root) == find_release(root.parent) == root
 
 
@@ -230,8 +227,7 @@ def test_many_findings_of_a_kind_are_counted():
         found.add("order", "b", f"row {i}", "wrong")
     found.add("order", "a", "", "wrong")
     listed = found.listed()
-    assert listed[0] == Finding("order", "a", "", "wrong")
-    assert len(listed) == MOST + 2
+    assert (listed[0], len(listed)) == (Finding("order", "a", "", "wrong"), MOST + 2)
     assert str(listed[-1]) == "b: and 3 more of this kind"
 
 

@@ -4,6 +4,7 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment, DeadLetter
@@ -64,8 +65,7 @@ def check_others_went_on(found):
     assert list(assignments(found)) == ["3A", "3C"]
     assert all(one.answers["intent_0"] == "BookTaxi" for one in assignments(found).values())
     for letter in dead(found):
-        assert letter.stage == "ingest"
-        assert letter.source == "names.csv: row 3"
+        assert (letter.stage, letter.source) == ("ingest", "names.csv: row 3")
         assert not any(worker in letter.payload + letter.key + letter.reason for worker in WORKERS)
 
 
@@ -134,10 +134,9 @@ def test_columns_may_stand_in_any_order():
     ],
 )
 def test_files_without_a_usable_header(data, where, reason):
-    with pytest.raises(InputError) as caught:
-        read(data)
-    assert (caught.value.path, caught.value.where) == ("names.csv", where)
-    assert reason in caught.value.reason
+    caught = raised(InputError, read, data)
+    assert (caught.path, caught.where) == ("names.csv", where)
+    assert reason in caught.reason
 
 
 # --- bad rows --------------------------------------------------------------------------------------------------------
