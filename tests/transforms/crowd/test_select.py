@@ -1,9 +1,13 @@
+"""Texts chosen for their diversity, without duplicates."""
+
 from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.rank import draw, most_diverse
+from parapet.transforms.reports.text import words
 from parapet.transforms.variants.distance import levenshtein
 
 TEXTS = st.lists(st.text(st.sampled_from("abcd"), max_size=5), max_size=9, unique=True)
@@ -56,3 +60,11 @@ def test_other_answers_do_not_move_a_text(texts, data):
     drawn = draw(texts, 7, "e", "names")
     drawn.remove(gone)
     assert draw([text for text in texts if text != gone], 7, "e", "names") == drawn
+
+
+def rank(canonical, typed=None):
+    return spelling_rank(canonical, words(canonical), canonical if typed is None else typed)
+
+
+def test_a_typo_weighs_more_than_all_else():
+    assert rank("CITY OF THE (HOTEL.") < rank("City of the hottell")

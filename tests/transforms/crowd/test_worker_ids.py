@@ -10,10 +10,11 @@ import urllib.parse
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kit import quoted, rows_of
+from kit import quoted, raised, rows_of, write
 
 from parapet.pipelines.main import main
-from parapet.transforms.crowd.worker_ids import MASK, redact, withheld
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.worker_ids import MASK, VARIABLE, key_file, load_worker_key, redact, withheld
 
 OWN = "A2ZX81QWERT3KV"
 OTHER = "A1PLKJ8HGFD5SM"
@@ -215,3 +216,33 @@ def test_rows_of_any_bytes_keep_the_id(before, encoding, after, case):
                 said = repr(record.answers) + record.assignment_id
             packed = re.sub(r"[^a-z0-9]", "", said.lower())
             assert OWN.lower() not in packed, said
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A configuration folder of its own, and no key in the environment."""
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config"
+
+
+def test_the_environment_decides(home, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "sixteen letters!")
+    assert load_worker_key() == b"sixteen letters!"
+    assert not home.exists()
+
+
+def test_two_homes_have_two_keys(home, monkeypatch, tmp_path):
+    first = load_worker_key()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
+    assert load_worker_key() != first
+
+
+def test_a_newline_at_the_end_of_the_file_is_no_part_of_the_key(home):
+    write(key_file(), b"a key that someone wrote\n")
+    assert load_worker_key() == b"a key that someone wrote"
+
+
+def test_where_no_key_can_be_kept_the_message_says_what_to_do(home):
+    home.write_text("a file, not a folder")
+    raised(InputError, load_worker_key, match=f"cannot keep the worker key: .*; set {VARIABLE} instead")

@@ -1,4 +1,4 @@
-"""``verify``: each way of damaging a release is found, and named by file, row and reason."""
+"""``verify``: each way of damaging a release, and a manifest that contradicts itself, is found and named."""
 
 import os
 import shutil
@@ -234,3 +234,58 @@ def test_many_findings_of_a_kind_are_counted():
 def test_a_missing_manifest_is_named(root):
     (root / "MANIFEST.json").unlink()
     assert told(root) == ["MANIFEST.json: is missing"]
+
+
+# The manifest.
+
+
+def drop_file(path):
+    def change(manifest):
+        manifest.files = [file for file in manifest.files if file.path != path]
+
+    return change
+
+
+def set_fields(part=lambda manifest: manifest, **fields):
+    def change(manifest):
+        for field, value in fields.items():
+            setattr(part(manifest), field, value)
+
+    return change
+
+
+def set_split(**fields):
+    return set_fields(lambda manifest: manifest.configs["numbers"].splits["full"], **fields)
+
+
+LOST = "is not in 'files', or is no file of this split: data/numbers/full-…"
+FIRST = "data/numbers/full-00000-of-00003.parquet"
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (set_fields(version="1.0.1"), "version: is '1.0.1', but the folder is '1.0.0'"),
+        (set_fields(name="big"), "name: is 'big', but the folder is 'little'"),
+        (drop_file("LICENSE"), "LICENSE: is part of every release, and not in 'files'"),
+        (drop_file(FIRST), f"configs.numbers.splits.full: '{FIRST}' {LOST}"),
+        (set_split(rows=11), "configs.numbers.splits.full: has 11 rows, its files 10"),
+        (set_split(files=["../x"]), f"configs.numbers.splits.full: '../x' {LOST}"),
+        (lambda manifest: manifest.configs["numbers"].key.append("y"),
+         "configs.numbers: has the key a, b, y, and no such column"),
+        (lambda manifest: manifest.configs.pop("numbers"), f"{FIRST}: is in 0 splits, not in one"),
+    ],
+)  # fmt: skip
+def test_a_manifest_agrees_with_itself(root, change, line):
+    folder.edit_manifest(root, change)
+    assert f"MANIFEST.json: {line}" in told(root)
+
+
+@pytest.mark.parametrize("column", ["worker_hash", "WorkerId", "accept_time", "submit_time"])
+def test_columns_that_tell_of_workers_are_found(tmp_path, column):
+    columns = folder.NUMBERS.append(pa.field(column, pa.string()))
+    nested = folder.NUMBERS.append(pa.field("who", pa.list_(pa.struct([(column, pa.string())]))))
+    for i, schema in enumerate((columns, nested)):
+        tables = {"numbers": ("row", ["a", "b"], schema, [{"a": 1, "b": "2"}])}
+        root = folder.write_release(tmp_path / str(i), folder.sample_corpora(1), tables)
+        assert f"MANIFEST.json: configs.numbers: '{column}' may identify a worker" in told(root)
