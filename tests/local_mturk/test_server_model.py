@@ -16,12 +16,8 @@ def why(operation, params):
 
 
 WRONG = [
-    (
-        "SendBonus",
-        BONUS | {"BonusAmount": "0.9752"},
-        "bonusAmount",
-        "regular expression pattern: ^[0-9]+(\\.)?[0-9]{0,2}$",
-    ),
+    ("SendBonus", BONUS | {"BonusAmount": "0.9752"}, "bonusAmount",
+     "regular expression pattern: ^[0-9]+(\\.)?[0-9]{0,2}$"),
     ("SendBonus", BONUS | {"BonusAmount": "1\n"}, "bonusAmount", "regular expression"),
     ("SendBonus", BONUS | {"BonusAmount": "-1"}, "bonusAmount", "regular expression"),
     ("SendBonus", BONUS | {"BonusAmount": 1}, "bonusAmount", "be a string"),
@@ -39,18 +35,10 @@ WRONG = [
     ("ListHITs", {"NextToken": ""}, "nextToken", "length"),
     ("CreateHITType", TYPE | {"AssignmentDurationInSeconds": 1 << 63}, "assignmentDurationInSeconds", "less than or"),
     ("CreateHITType", TYPE | {"QualificationRequirements": {}}, "qualificationRequirements", "be a list"),
-    (
-        "CreateHITType",
-        TYPE | {"QualificationRequirements": ["x"]},
-        "qualificationRequirements.1.member",
-        "be an object",
-    ),
-    (
-        "CreateHITType",
-        TYPE | {"QualificationRequirements": [{"QualificationTypeId": "x", "Comparator": "Near"}]},
-        "qualificationRequirements.1.member.comparator",
-        "enum value set: [LessThan, ",
-    ),
+    ("CreateHITType", TYPE | {"QualificationRequirements": ["x"]}, "qualificationRequirements.1.member",
+     "be an object"),
+    ("CreateHITType", TYPE | {"QualificationRequirements": [{"QualificationTypeId": "x", "Comparator": "Near"}]},
+     "qualificationRequirements.1.member.comparator", "enum value set: [LessThan, "),
     (
         "CreateHITType",
         TYPE
@@ -66,7 +54,7 @@ WRONG = [
     ("UpdateExpirationForHIT", {"HITId": "3x", "ExpireAt": 1}, "hITId", "^[A-Z0-9]+$"),
     ("ApproveAssignment", {"AssignmentId": "3X", "OverrideRejection": "yes"}, "overrideRejection", "true or false"),
     ("ListAssignmentsForHIT", {"HITId": "3X", "AssignmentStatuses": ["Done"]}, "assignmentStatuses.1.member", "enum"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("operation", "params", "member", "constraint"), WRONG)

@@ -46,14 +46,10 @@ def test_what_is_written_is_read(dialogues):
     [
         (b"", "x.txt: the file is empty"),
         (b"\n\n", "x.txt: the file is empty"),
-        (
-            b"1 hi\thello\n2 a tab",
-            "x.txt: line 2: has no tab, and is no fact of three words either; the file ends inside this line: is it",
-        ),
-        (
-            b"1 hi\thello\n2 hi\t",
-            "x.txt: line 2: is not what the user says, a tab, and what the bot says; the file ends",
-        ),
+        (b"1 hi\thello\n2 a tab",
+         "x.txt: line 2: has no tab, and is no fact of three words either; the file ends inside this line: is it"),
+        (b"1 hi\thello\n2 hi\t",
+         "x.txt: line 2: is not what the user says, a tab, and what the bot says; the file ends"),
         (b"1 hi\thello\n2", "x.txt: line 2: does not begin with a number and a space"),
         (b"1 hi\thello\n3 ok\tyes\n\n", "x.txt: line 2: is numbered 3, and 2 was expected: is something missing?"),
         (b"2 hi\thello\n\n", "x.txt: line 1: is numbered 2, and 1 was expected"),
@@ -64,7 +60,7 @@ def test_what_is_written_is_read(dialogues):
         (b"1 hi\ta\tb\n\n", "x.txt: line 1: is not what the user says"),
         (b"1 hi\thello\n2 \xff\tb\n\n", "x.txt: line 2: not UTF-8"),
     ],
-)
+)  # fmt: skip
 def test_bad_files(data, told):
     assert str(raised(InputError, list, parse_dialogues(data, "x.txt"))).startswith(told)
 
@@ -98,19 +94,15 @@ def test_the_published_files_of_task_6(caplog):
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (
-            b"1 hi\thello\n2 ok\tyes\n",
-            ["accepted 1 last dialogue without a blank line behind it (is it whole?); line 2"],
-        ),
+        (b"1 hi\thello\n2 ok\tyes\n",
+         ["accepted 1 last dialogue without a blank line behind it (is it whole?); line 2"]),
         (b"1 hi\thello\n2 ok\tyes", ["accepted 1 last line without a newline (is it whole?); line 2"]),
         (b"1 hi\thello\n2 ok\tyes\n  \n", []),
-        (
-            b"1 hi \thello\n2 ok\tyes\t  \r\n\r\n",
-            ["accepted 2 lines with stray blanks, dropped; the first is in line 1"],
-        ),
+        (b"1 hi \thello\n2 ok\tyes\t  \r\n\r\n",
+         ["accepted 2 lines with stray blanks, dropped; the first is in line 1"]),
         (b"\xef\xbb\xbf1 hi\thello\r\n2 ok\tyes\r\n\r\n\r\n", []),
     ],
-)
+)  # fmt: skip
 def test_deviations(data, told, caplog):
     (dialogue,) = parse_dialogues(data, "x.txt")
     assert dialogue.lines == (babi_format.Exchange("hi", "hello"), babi_format.Exchange("ok", "yes"))

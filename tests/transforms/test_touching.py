@@ -22,10 +22,6 @@ def idle(name):
     return frame(name, state=state())
 
 
-def stated(name, **more):
-    return frame(name, state={**state(), **more})
-
-
 def typed(services, *turns):
     raw = kit.dialogue("1", *(turn("SYSTEM" if i % 2 else "USER", "Hm.", *frames) for i, frames in enumerate(turns)))
     raw["services"] = services

@@ -187,10 +187,6 @@ def corpus(tmp_path):
     return tmp_path / "corpus"
 
 
-def names(*args):
-    return [path.name for path in dialogue_paths(*args)]
-
-
 @pytest.mark.parametrize(
     ("place", "split", "reason"),
     [

@@ -3,12 +3,11 @@ from functools import cache
 
 import msgspec
 import pyarrow as pa
-import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from release_manifests import change, columns, composed, follows, manifest, measures, write_data
+from release_manifests import change, columns, composed, follows, manifest, measures
 
 from parapet.schemas.release import Author, Column, Input, Source
 from parapet.transforms.release import card as documents
@@ -190,10 +189,3 @@ def test_text_of_strangers_changes_nothing_but_itself(texts):
     fences = [token.info for token in tokens if token.type == "fence"]
     assert "bibtex" in fences
     assert fences[-1] == "sh"
-
-
-@pytest.fixture(scope="module")
-def release(tmp_path_factory):
-    root = write_data(tmp_path_factory.mktemp("releases") / "tiny-x/1.1.0")
-    (root / "README.md").write_text(card(manifest()))
-    return root

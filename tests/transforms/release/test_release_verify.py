@@ -187,25 +187,17 @@ def test_a_service_that_breaks_a_rule_is_found(tmp_path):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (
-            lambda manifest: manifest.counts["dialogues"]["original"].update(train=11),
-            "MANIFEST.json: counts.dialogues.original.train: is 11, but there are 10",
-        ),
-        (
-            lambda manifest: manifest.counts["services"].pop("noisy"),
-            "MANIFEST.json: counts.services.noisy.test: is 0, but there are 4",
-        ),
-        (
-            lambda manifest: manifest.counts["turns"].update(v9={"train": 1}),
-            "MANIFEST.json: counts.turns.v9.train: is 1, but there are 0",
-        ),
-        (
-            lambda manifest: manifest.dispositions.update(used=6),
-            "MANIFEST.json: dispositions.used: is 6, but there are 7",
-        ),
+        (lambda manifest: manifest.counts["dialogues"]["original"].update(train=11),
+         "MANIFEST.json: counts.dialogues.original.train: is 11, but there are 10"),
+        (lambda manifest: manifest.counts["services"].pop("noisy"),
+         "MANIFEST.json: counts.services.noisy.test: is 0, but there are 4"),
+        (lambda manifest: manifest.counts["turns"].update(v9={"train": 1}),
+         "MANIFEST.json: counts.turns.v9.train: is 1, but there are 0"),
+        (lambda manifest: manifest.dispositions.update(used=6),
+         "MANIFEST.json: dispositions.used: is 6, but there are 7"),
         (lambda manifest: manifest.rejections.clear(), "MANIFEST.json: rejections.echo: is 0, but there are 1"),
     ],
-)
+)  # fmt: skip
 def test_wrong_counts_are_found(root, change, line):
     folder.edit_manifest(root, change)
     assert line in told(root)

@@ -147,29 +147,19 @@ def put(*path):
     [
         (put("fields", 0, "seen", ["north"]), "fields[0].seen: area: too few values (1)"),
         (put("fields", 0, "seen", None), "fields[0].seen: area: too few values (0)"),
-        (
-            put("fields", 0, "seen", ["north", "north"]),
-            "fields[0].seen[1]: 'north' stands twice: see fields[0].seen[0]",
-        ),
+        (put("fields", 0, "seen", ["north", "north"]),
+         "fields[0].seen[1]: 'north' stands twice: see fields[0].seen[0]"),
         (put("fields", 0, "unseen", ["hills", "west"]), "fields[0].unseen[1]: 'west' stands twice: see fields[0].seen"),
-        (
-            put("structure", "given", "task4", [0, 1]),
-            "structure.given.task4: unknown key: there are task1, task2, task3",
-        ),
-        (
-            put("structure", "given", "task1", [0, 4]),
-            "structure.given.task1: [0, 4]: give the least and the most, from 0",
-        ),
-        (
-            put("structure", "given", "task1", [2, 1]),
-            "structure.given.task1: [2, 1]: give the least and the most, from 0",
-        ),
+        (put("structure", "given", "task4", [0, 1]),
+         "structure.given.task4: unknown key: there are task1, task2, task3"),
+        (put("structure", "given", "task1", [0, 4]),
+         "structure.given.task1: [0, 4]: give the least and the most, from 0"),
+        (put("structure", "given", "task1", [2, 1]),
+         "structure.given.task1: [2, 1]: give the least and the most, from 0"),
         (put("structure", "given", "task1", 2), "structure.given.task1: Expected `array`, got `int`"),
         (put("structure", "given", 2), "structure.given: expected a table"),
-        (
-            put("structure", "updates", "task5", [0, 1]),
-            "structure.updates.task5: [0, 1]: give the least and the most, from",
-        ),
+        (put("structure", "updates", "task5", [0, 1]),
+         "structure.updates.task5: [0, 1]: give the least and the most, from"),
         (put("structure", "options", "3", 0), "structure.options.3: 0: give a number of entities from 1 on"),
         (put("structure", "options", "x", 1), "structure.options.x: 1: give a number of entities from 1 on"),
         (put("structure", "accepted", 2), "structure.accepted: 2 is no share: give 0 to 1"),
@@ -197,28 +187,22 @@ def put(*path):
         (put("patterns", "users", {}), "patterns.users: unknown key: there are user, bot"),
         (put("patterns", "user", "thanks", []), "patterns.user.thanks: unknown key: there are greet,"),
         (put("patterns", "user", "phrase", "are", []), "patterns.user.phrase.are: unknown key: there are area,"),
-        (
-            put("patterns", "user", "phrase", "area", ["in it"]),
-            "patterns.user.phrase.area[0]: 'in it' must have {area}",
-        ),
+        (put("patterns", "user", "phrase", "area", ["in it"]),
+         "patterns.user.phrase.area[0]: 'in it' must have {area}"),
         (put("patterns", "user", "thank", []), "patterns.user.thank: there is none"),
         (put("patterns", "user", "thank", ["to {name}"]), "patterns.user.thank[0]: 'to {name}' must have no {gap}"),
         (put("patterns", "user", "thank", ["a\tb"]), "patterns.user.thank[0]: 'a\\tb': give one line"),
         (put("patterns", "user", "reject", ["we take it"]), "user.accept[1]: says the same as user.reject[0]"),
-        (
-            put("patterns", "user", "phrase", "area", ["with room type {area}"]),
-            "user.phrase.room_type[0]: says the same as user.phrase.area[0], in the same",
-        ),
-        (
-            put("patterns", "user", "question", "phone", ["cheers"]),
-            "user.question.phone[0]: says the same as user.thank[0], in the same",
-        ),
+        (put("patterns", "user", "phrase", "area", ["with room type {area}"]),
+         "user.phrase.room_type[0]: says the same as user.phrase.area[0], in the same"),
+        (put("patterns", "user", "question", "phone", ["cheers"]),
+         "user.question.phone[0]: says the same as user.thank[0], in the same"),
         (put("patterns", "user", "thank", "thanks"), "patterns.user.thank: Expected `array`, got `str`"),
         (put("patterns", "user", "answer", "a"), "patterns.user.answer: expected a table"),
         (put("patterns", "bot", "option", "this one"), "patterns.bot.option: 'this one' must have {name}, once"),
         (put("patterns", "bot", "search", "api_call me"), "patterns.bot.search: 'api_call me': <SILENCE> and api_call"),
     ],
-)
+)  # fmt: skip
 def test_bad_ontologies(change, message):
     error = raised(InputError, hotels, change)
     assert message in str(error)

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from kit import raised, train
+from kit import raised, run
 
 from parapet.evaluation.models.babi.baselines import built_in_rules
-from parapet.pipelines.evaluate import run as evaluate
-from parapet.pipelines.predict import run as predict
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators import babi_format
 from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text
@@ -204,26 +202,23 @@ def write(folder):
     return {flag: str(folder / name) for flag, name in names.items()}
 
 
-def test_from_files_to_scores(tmp_path, capsys):
+def test_from_files_to_scores(tmp_path):
     files = write(tmp_path)
-    flags = [part for flag, path in files.items() for part in (f"--{flag}", path)]
-    out = tmp_path / "model"
-    assert train(["rules", "--rules", "task6", *flags, "--output", str(out)]) == 0
-    told = capsys.readouterr().err
+    model = run("train", "rules", rules="task6", **files, output=tmp_path / "model")
+    told = model.errors
     assert "of the responses of --dev are right" in told
     assert "task6: no response of --train for the patterns more, ask_price, confirm_price, " in told
     # What was chosen is a file of rules itself, with which a model can be trained again.
-    assert tomllib.loads((out / "rules.toml").read_text())["patterns"]["welcome"]["text"] == WELCOME
-    rest = [part for flag, path in files.items() if flag != "dev" for part in (f"--{flag}", path)]
-    assert train(["rules", "--rules", str(out / "rules.toml"), *rest, "--output", str(tmp_path / "again")]) == 0
-    assert (tmp_path / "again" / "rules.toml").read_text() == (out / "rules.toml").read_text()
-    inputs = msgspec.json.decode((tmp_path / "again" / "run.json").read_bytes())["inputs"]
-    assert sorted(one["flag"] for one in inputs) == ["candidates", "match", "rules", "train"]
-    reference = ["--reference", str(tmp_path / "my-task6-tst.txt"), "--quiet"]
-    assert predict(["rules", "--model", str(out), *reference, "--output", str(tmp_path / "answers")]) == 0
-    predictions = ["--predictions", str(tmp_path / "answers" / "predictions")]
-    assert evaluate(["--task", "ranking", *reference, *predictions, "--output", str(tmp_path / "scores")]) == 0
-    assert msgspec.json.decode((tmp_path / "scores" / "metrics.json").read_bytes())["#ALL"]["per_response"] > 0.9
+    rules = model.text("rules.toml")
+    assert tomllib.loads(rules)["patterns"]["welcome"]["text"] == WELCOME
+    rest = {flag: path for flag, path in files.items() if flag != "dev"}
+    again = run("train", "rules", rules=model.folder / "rules.toml", **rest, output=tmp_path / "again")
+    assert again.text("rules.toml") == rules
+    assert sorted(one["flag"] for one in again.manifest["inputs"]) == ["candidates", "match", "rules", "train"]
+    given = {"reference": tmp_path / "my-task6-tst.txt", "quiet": True}
+    answers = run("predict", "rules", model=model.folder, **given, output=tmp_path / "answers").folder
+    scores = run("evaluate", task="ranking", **given, predictions=answers / "predictions", output=tmp_path / "scores")
+    assert scores.json("metrics.json")["#ALL"]["per_response"] > 0.9
 
 
 @pytest.mark.parametrize(
@@ -236,9 +231,8 @@ def test_from_files_to_scores(tmp_path, capsys):
         (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects any response of --train"),
     ],
 )
-def test_bad_flags(flags, message, tmp_path, monkeypatch, capsys):
+def test_bad_flags(flags, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("t").write_text("1 a\tb\n\n")
     Path("k").write_text("1 a R_x y\n")
-    assert train(["rules", *flags, "--output", "out"]) == 2
-    assert message in capsys.readouterr().err
+    assert message in run("train", "rules", *flags, output="out", status=2).errors

@@ -56,7 +56,6 @@ RAW = turn_of(
 
 
 RIGHT = "at seven thirty p m in san jose please"
-TIME, CITY = {"time": "seven thirty p m"}, {"city": "san jose"}
 
 
 def test_the_row_says_all_of_it():

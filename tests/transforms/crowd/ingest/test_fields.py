@@ -33,16 +33,11 @@ def test_no_text_breaks_the_reader_of_times(text):
         ("Taxi_1", "", "names", "", "unknown_task: Input.task_id 'Taxi_1' is not SERVICE:names"),
         ("Taxi_1:utterances", "", "", "", "unknown_task: Input.task_id 'Taxi_1:utterances' is not SERVICE:names"),
         ("", "Taxi_1", "utterances", "", "unknown_task: 'utterances' is neither 'names' nor 'descriptions'"),
-        (
-            "Taxi_1:names",
-            "",
-            "",
-            "Taxi_1:descriptions",
-            "contradicting_task: the record names Taxi_1:descriptions and Taxi_1:names",
-        ),
+        ("Taxi_1:names", "", "", "Taxi_1:descriptions",
+         "contradicting_task: the record names Taxi_1:descriptions and Taxi_1:names"),
         ("Taxi_1:names", "Bus_1", "names", "", "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
     ],
-)
+)  # fmt: skip
 def test_the_task_is_not_clear(task_id, service, task, annotation, reason):
     assert str(raised(fields.Unusable, fields.find_task, task_id, service, task, annotation)).startswith(reason)
 
