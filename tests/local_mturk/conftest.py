@@ -6,6 +6,7 @@ from decimal import Decimal
 from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
+from kit import raised
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.main import main
@@ -147,9 +148,7 @@ def refused():
     """Calls what must be refused; returns TurkErrorCode without its prefix, or the error code, and the message."""
 
     def told(call, **params):
-        with pytest.raises(exceptions.ClientError) as caught:
-            call(**params)
-        response = caught.value.response
+        response = raised(exceptions.ClientError, call, **params).response
         turk = response.get("TurkErrorCode", "").removeprefix("AWS.MechanicalTurk.")
         return turk or response["Error"]["Code"], response["Error"]["Message"]
 

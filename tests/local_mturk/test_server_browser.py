@@ -64,5 +64,4 @@ def test_from_the_list_to_the_thanks(pages, mturk, client, make_hit, page):
     page.get_by_role("heading", name="Thank you").wait_for()
     assert fits(page)
     (assignment,) = client.list_assignments_for_hit(HITId=hit_id)["Assignments"]
-    assert assignment["WorkerId"] == "APRACTICE1"
-    assert parse_answer_xml(assignment["Answer"]) == texts
+    assert (assignment["WorkerId"], parse_answer_xml(assignment["Answer"])) == ("APRACTICE1", texts)

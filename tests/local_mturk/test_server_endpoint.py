@@ -6,6 +6,7 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
+from kit import raised
 
 from parapet.local_mturk.faults import Faults, faults_from
 from parapet.local_mturk.server import LocalMTurk
@@ -61,8 +62,7 @@ def test_an_answer_that_is_lost_has_had_its_effect(tmp_path, connect, hit, refus
         (made,) = server.snapshot()["hits"]
         assert made in message
         assert server.calls["CreateHIT"] == Counter(dropped_after=1, HitAlreadyExists=1)
-        with pytest.raises(exceptions.HTTPClientError):
-            connect(server).create_hit(**hit)
+        raised(exceptions.HTTPClientError, connect(server).create_hit, **hit)
         assert len(server.snapshot()["hits"]) == 2
         connect(server).list_hits()  # not concerned
 
@@ -72,8 +72,7 @@ def test_an_answer_that_is_lost_has_had_its_effect(tmp_path, connect, hit, refus
     [{"throttle": 2}, {"error": -0.1}, {"throttle": 0.6, "error": 0.6}, {"slow_seconds": -1}, {"rain": 1}, [], "x"],
 )
 def test_faults_that_cannot_be(given):
-    with pytest.raises(InputError):
-        faults_from(given)
+    raised(InputError, faults_from, given)
 
 
 def test_a_restart_changes_nothing(tmp_path, connect, browse, hit):
@@ -89,12 +88,10 @@ def test_a_restart_changes_nothing(tmp_path, connect, browse, hit):
     with LocalMTurk(path, seed=4, balance=Decimal(1)) as server:
         assert server.calls == calls
         assert 0 <= server.now() - now < 60
-        after = server.snapshot()
-        assert {**after, "now": 0} == {**before, "now": 0}
+        assert {**server.snapshot(), "now": 0} == {**before, "now": 0}
         browse(server.url).submit(held)
         client = connect(server)
-        with pytest.raises(client.exceptions.RequestError, match=made):
-            client.create_hit(**hit, UniqueRequestToken="t")
+        raised(client.exceptions.RequestError, client.create_hit, **hit, UniqueRequestToken="t", match=made)
         other = client.create_hit(**hit)["HIT"]
         assert other["HITId"] != made
         assert other["HITTypeId"] == before["hits"][made]["HITTypeId"]
@@ -124,17 +121,13 @@ def test_controls_over_http(mturk, browser, connect, refused):
 
 def test_states_and_ports_that_cannot_be(tmp_path):
     (tmp_path / "text").write_text("not a database, and long enough to be seen as none" * 100)
-    with pytest.raises(InputError, match="not usable as the state"):
-        LocalMTurk(tmp_path / "text")
-    with pytest.raises(InputError, match="not usable as the state"):
-        LocalMTurk(tmp_path / "no folder" / "state")
+    raised(InputError, LocalMTurk, tmp_path / "text", match="not usable as the state")
+    raised(InputError, LocalMTurk, tmp_path / "no folder" / "state", match="not usable as the state")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InputError, match=r"--port: .*in use"):
-            LocalMTurk(tmp_path / "state", port=taken.getsockname()[1])
-    with pytest.raises(InputError, match="--port"):
-        LocalMTurk(tmp_path / "state", port=70_000)
+        raised(InputError, LocalMTurk, tmp_path / "state", port=taken.getsockname()[1], match=r"--port: .*in use")
+    raised(InputError, LocalMTurk, tmp_path / "state", port=70_000, match="--port")
 
 
 def test_many_clients_at_once(mturk, connect, hit, browse):

@@ -42,8 +42,7 @@ def test_a_refused_request_does_not_use_its_token_up(client, refused, hit):
 
 def test_no_more_than_there_is(client, refused, hit):
     assert refused(client.create_hit, **hit | {"Reward": "400"})[0] == "InsufficientFunds"
-    assert balance(client) == 1_000
-    assert client.list_hits()["HITs"] == []
+    assert (balance(client), client.list_hits()["HITs"]) == (1_000, [])
 
 
 def test_expiry_gives_back_what_nobody_took(client, make_hit, browser, mturk):
@@ -65,8 +64,7 @@ def test_expiry_gives_back_what_nobody_took(client, make_hit, browser, mturk):
 def test_expired_by_hand_and_put_on_offer_again(client, make_hit, browser, mturk, refused):
     hit_id = make_hit()
     client.update_expiration_for_hit(HITId=hit_id, ExpireAt=datetime.datetime(2015, 1, 1))
-    assert client.get_hit(HITId=hit_id)["HIT"]["HITStatus"] == "Reviewable"
-    assert balance(client) == 1_000
+    assert (client.get_hit(HITId=hit_id)["HIT"]["HITStatus"], balance(client)) == ("Reviewable", 1_000)
     assert browser.json("POST", f"/accept?hit_id={hit_id}&worker_id=A1")[1]["reason"] == "expired"
     client.update_expiration_for_hit(HITId=hit_id, ExpireAt=datetime.datetime(2015, 1, 1))
     later = at(mturk, 3_600)
@@ -92,8 +90,7 @@ def test_extending_an_expired_hit_does_not_open_it(client, make_hit, mturk):
     hit_id = make_hit()
     mturk.advance(86_400)
     client.create_additional_assignments_for_hit(HITId=hit_id, NumberOfAdditionalAssignments=2)
-    assert client.get_hit(HITId=hit_id)["HIT"]["HITStatus"] == "Reviewable"
-    assert balance(client) == 1_000
+    assert (client.get_hit(HITId=hit_id)["HIT"]["HITStatus"], balance(client)) == ("Reviewable", 1_000)
 
 
 def test_only_reviewed_hits_are_deleted(client, make_hit, browser, refused):
@@ -108,8 +105,7 @@ def test_only_reviewed_hits_are_deleted(client, make_hit, browser, refused):
     assert message.startswith("This HIT is currently in the state 'Reviewable'.")
     client.approve_assignment(AssignmentId=assignment_id)
     client.delete_hit(HITId=hit_id)
-    assert client.get_hit(HITId=hit_id)["HIT"]["HITStatus"] == "Disposed"
-    assert client.list_hits()["HITs"] == []
+    assert (client.get_hit(HITId=hit_id)["HIT"]["HITStatus"], client.list_hits()["HITs"]) == ("Disposed", [])
     later = datetime.datetime(2999, 1, 1)
     assert refused(client.update_expiration_for_hit, HITId=hit_id, ExpireAt=later)[0] == "InvalidHITState"
     assert refused(client.delete_hit, HITId=hit_id)[0] == "InvalidHITState"
@@ -125,8 +121,7 @@ def test_reviewable_hits(client, make_hit, browser, refused):
     def listed(**params):
         return [each["HITId"] for each in client.list_reviewable_hits(**params)["HITs"]]
 
-    assert listed() == [other, done]
-    assert listed(HITTypeId=client.get_hit(HITId=done)["HIT"]["HITTypeId"]) == [done]
+    assert (listed(), listed(HITTypeId=client.get_hit(HITId=done)["HIT"]["HITTypeId"])) == ([other, done], [done])
     client.update_hit_review_status(HITId=done)
     assert refused(client.update_hit_review_status, HITId=done)[0] == "InvalidHITState"
     assert (listed(), listed(Status="Reviewing")) == ([other], [done])

@@ -132,5 +132,4 @@ def test_pages_are_served_letter_for_letter(client, hit, browser):
         '&#128512; &lt;</p><input name="a"></form></body></html>'
     )
     made = client.create_hit(**hit | {"Question": question_xml(page).decode()})["HIT"]["HITId"]
-    served = browser.ask("GET", f"/page?hitId={made}")[2]
-    assert served == page.replace("https://workersandbox.mturk.com", "")
+    assert browser.ask("GET", f"/page?hitId={made}")[2] == page.replace("https://workersandbox.mturk.com", "")

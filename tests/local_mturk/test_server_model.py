@@ -1,6 +1,7 @@
 """Requests against the service model, and against the bounds that it lacks."""
 
 import pytest
+from kit import raised
 
 from parapet.local_mturk.errors import MAX_ASSIGNMENTS, MTurkError
 from parapet.local_mturk.operations import _DONE_HERE, checked, operations
@@ -10,18 +11,13 @@ TYPE = {"Reward": "0.5", "Title": "t", "Description": "d", "AssignmentDurationIn
 
 
 def why(operation, params):
-    with pytest.raises(MTurkError) as caught:
-        checked(operation, params)
-    return caught.value.code, caught.value.message
+    caught = raised(MTurkError, checked, operation, params)
+    return caught.code, caught.message
 
 
 WRONG = [
-    (
-        "SendBonus",
-        BONUS | {"BonusAmount": "0.9752"},
-        "bonusAmount",
-        "regular expression pattern: ^[0-9]+(\\.)?[0-9]{0,2}$",
-    ),
+    ("SendBonus", BONUS | {"BonusAmount": "0.9752"}, "bonusAmount",
+     "regular expression pattern: ^[0-9]+(\\.)?[0-9]{0,2}$"),
     ("SendBonus", BONUS | {"BonusAmount": "1\n"}, "bonusAmount", "regular expression"),
     ("SendBonus", BONUS | {"BonusAmount": "-1"}, "bonusAmount", "regular expression"),
     ("SendBonus", BONUS | {"BonusAmount": 1}, "bonusAmount", "be a string"),
@@ -39,18 +35,10 @@ WRONG = [
     ("ListHITs", {"NextToken": ""}, "nextToken", "length"),
     ("CreateHITType", TYPE | {"AssignmentDurationInSeconds": 1 << 63}, "assignmentDurationInSeconds", "less than or"),
     ("CreateHITType", TYPE | {"QualificationRequirements": {}}, "qualificationRequirements", "be a list"),
-    (
-        "CreateHITType",
-        TYPE | {"QualificationRequirements": ["x"]},
-        "qualificationRequirements.1.member",
-        "be an object",
-    ),
-    (
-        "CreateHITType",
-        TYPE | {"QualificationRequirements": [{"QualificationTypeId": "x", "Comparator": "Near"}]},
-        "qualificationRequirements.1.member.comparator",
-        "enum value set: [LessThan, ",
-    ),
+    ("CreateHITType", TYPE | {"QualificationRequirements": ["x"]}, "qualificationRequirements.1.member",
+     "be an object"),
+    ("CreateHITType", TYPE | {"QualificationRequirements": [{"QualificationTypeId": "x", "Comparator": "Near"}]},
+     "qualificationRequirements.1.member.comparator", "enum value set: [LessThan, "),
     (
         "CreateHITType",
         TYPE
@@ -66,7 +54,7 @@ WRONG = [
     ("UpdateExpirationForHIT", {"HITId": "3x", "ExpireAt": 1}, "hITId", "^[A-Z0-9]+$"),
     ("ApproveAssignment", {"AssignmentId": "3X", "OverrideRejection": "yes"}, "overrideRejection", "true or false"),
     ("ListAssignmentsForHIT", {"HITId": "3X", "AssignmentStatuses": ["Done"]}, "assignmentStatuses.1.member", "enum"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("operation", "params", "member", "constraint"), WRONG)

@@ -8,6 +8,7 @@ import sys
 import threading
 
 import pytest
+from kit import raised
 
 from parapet.local_mturk.faults import Faults
 from parapet.local_mturk.server import serve
@@ -65,5 +66,4 @@ def test_a_port_that_is_taken(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InputError, match="in use"):
-            serve(tmp_path / "s", taken.getsockname()[1])
+        raised(InputError, serve, tmp_path / "s", taken.getsockname()[1], match="in use")

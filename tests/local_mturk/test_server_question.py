@@ -1,6 +1,7 @@
 """What may be in an HTMLQuestion, and what becomes of it."""
 
 import pytest
+from kit import raised
 
 from parapet.local_mturk.errors import MTurkError
 from parapet.local_mturk.question import MAX_BYTES, as_served, check_question, html_of, read_form
@@ -37,20 +38,18 @@ BAD = [
 
 @pytest.mark.parametrize(("xml", "reason"), BAD)
 def test_a_question_that_cannot_be_a_hit(xml, reason):
-    with pytest.raises(MTurkError) as caught:
-        check_question(xml)
-    assert caught.value.turk_code == "InvalidParameterValue"
-    assert "is not valid for the parameter Question." in caught.value.message
-    assert reason in caught.value.message
-    assert len(caught.value.message) < 500
+    caught = raised(MTurkError, check_question, xml)
+    assert caught.turk_code == "InvalidParameterValue"
+    assert "is not valid for the parameter Question." in caught.message
+    assert reason in caught.message
+    assert len(caught.message) < 500
 
 
 def test_bytes_are_counted_not_letters():
     fits = question(page(inside="\u20ac" * ((MAX_BYTES - len(question())) // 3)))
     assert MAX_BYTES - 3 < len(fits.encode()) <= MAX_BYTES
     check_question(fits)
-    with pytest.raises(MTurkError, match="bytes; at most 65,535"):
-        check_question(fits.replace("<html>", "<html >  "))
+    raised(MTurkError, check_question, fits.replace("<html>", "<html >  "), match="bytes; at most 65,535")
 
 
 def test_a_form_is_read_as_browsers_do():
@@ -60,8 +59,7 @@ def test_a_form_is_read_as_browsers_do():
         "<select name=o><option>1</select><input></fieldset></form><input name=after>"
     )
     assert form is not None
-    assert (form.action, form.method) == ("/x", "post")
-    assert form.fields == {"a": "1 & 2", "t": "\nin it", "o": ""}
+    assert (form.action, form.method, form.fields) == ("/x", "post", {"a": "1 & 2", "t": "\nin it", "o": ""})
     assert set(form.choices) == {"c"}
     assert read_form("<p>") is None
 

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 
 import pytest
+from kit import raised, write
 
 from parapet.local_mturk.marketplace import answer_xml
 from parapet.local_mturk.qualifications import Profile
@@ -47,13 +48,11 @@ def test_scripts_are_read_and_what_is_none_is_counted(tmp_path):
         row(Answer="<x"),
         row(Answer='<!DOCTYPE a [<!ENTITY b "c">]><a/>'),
     ]
-    path = tmp_path / "assignments.jsonl"
-    path.write_bytes("\n".join(lines).encode() + b"\n\xff\n")
+    path = write(tmp_path / "assignments.jsonl", "\n".join(lines).encode() + b"\n\xff\n")
     scripts, unusable = scripts_from_jsonl(path)
     assert scripts == [script("A1", 240, slot_0="one"), script("A2", 0, slot_0="two", note="hm")]
     assert unusable == Counter(broken_row=3, worker_id=1, broken_xml=1, unsafe_xml=1)
-    with pytest.raises(InputError, match="cannot be read"):
-        scripts_from_jsonl(tmp_path / "none")
+    raised(InputError, scripts_from_jsonl, tmp_path / "none", match="cannot be read")
 
 
 def test_a_report_says_why_not(mturk, make_hit, client):
@@ -75,18 +74,15 @@ def test_invented_workers_fill_everything_and_are_always_the_same(mturk, make_hi
     assert first != list(invented(mturk.url, 8, 5))
     assert [sum(each.hit_id == hit_id for each in first) for hit_id in hits] == [3, 3, 5]
     assert {len(each.answers["slot_0"].split()) for each in first} == {3, 7}
-    report = simulate(mturk.url, workers=5, seed=7)
-    assert report.submitted == 11
+    assert simulate(mturk.url, workers=5, seed=7).submitted == 11
     assert simulate(mturk.url, workers=5, seed=7) == Report(0, Counter(already_done=4))
     assert len(mturk.snapshot()["assignments"]) == 11
-    with pytest.raises(InputError):
-        simulate(mturk.url, workers=0)
+    raised(InputError, simulate, mturk.url, workers=0)
 
 
 @pytest.mark.parametrize("url", ["https://example.com", "http://127.0.0.1:9", "gibberish"])
 def test_where_no_mturk_is(url):
-    with pytest.raises(InputError, match="--url"):
-        simulate(url)
+    raised(InputError, simulate, url, match="--url")
 
 
 def test_recorded_work_of_the_sample_is_done_again(pages, sample, mturk, make_hit):

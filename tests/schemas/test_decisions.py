@@ -4,6 +4,7 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.decisions import MAX_CELL, VERDICTS, Decision, decisions_csv, neutralise, parse_decisions, restore
 from parapet.schemas.errors import InputError
@@ -82,8 +83,7 @@ def test_bad_rows_and_their_reasons():
 
 
 def test_the_same_answer_decided_twice():
-    text = HEADER + "a:slot_0,accept,,,EL\na:slot_0,Accept,,,EL\na:slot_0,reject,,,EL\n"
-    good, bad = parse(text)
+    good, bad = parse(HEADER + "a:slot_0,accept,,,EL\na:slot_0,Accept,,,EL\na:slot_0,reject,,,EL\n")
     assert [d.decision for d in good] == ["accept"]
     assert [(row, reason) for row, reason, _ in bad] == [(4, "decided twice: row 2 says 'accept' and counts")]
 
@@ -125,10 +125,9 @@ def test_broken_quotes_cost_one_row():
     ],
 )
 def test_files_that_cannot_be_used(data, reason):
-    with pytest.raises(InputError) as error:
-        parse(data, "sheets/a.csv")
-    assert reason in str(error.value)
-    assert str(error.value).startswith("sheets/a.csv")
+    error = raised(InputError, parse, data, "sheets/a.csv")
+    assert reason in str(error)
+    assert str(error).startswith("sheets/a.csv")
 
 
 def test_a_plain_csv_reader_reads_what_is_written():

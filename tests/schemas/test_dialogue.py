@@ -3,7 +3,7 @@ import json
 
 import kit
 import pytest
-from kit import act, frame, span, state, turn
+from kit import act, frame, raised, span, state, turn, write
 
 from parapet.schemas import dialogue, layout
 from parapet.schemas.errors import InputError
@@ -52,8 +52,7 @@ def changed(place, value):
 
 
 def read(tmp_path, raw):
-    path = tmp_path / "dialogues_001.json"
-    path.write_bytes(raw if isinstance(raw, bytes) else json.dumps(raw).encode())
+    path = write(tmp_path / "dialogues_001.json", raw if isinstance(raw, bytes) else json.dumps(raw).encode())
     return dialogue.read_dialogues(path)
 
 
@@ -81,14 +80,11 @@ SYSTEM = ["turns", 1, "frames", 0]
         ([*FRAME, "state", "slot_values"], {"dest": ["Rome"]}, (".state", "the service has no slot 'dest'")),
         ([*FRAME, "state", "requested_slots"], ["dest"], (".state", "the service has no slot 'dest'")),
         ([*SYSTEM, "service_call", "method"], "Get", (".service_call.method", "the service has no intent 'Get'")),
-        (
-            [*SYSTEM, "service_call", "parameters"],
-            {"dest": "Rome"},
-            (".service_call.parameters", "the service has no slot 'dest'"),
-        ),
+        ([*SYSTEM, "service_call", "parameters"], {"dest": "Rome"},
+         (".service_call.parameters", "the service has no slot 'dest'")),
         ([*SYSTEM, "service_results", 0], {"dest": "x"}, (".service_results[0]", "the service has no slot 'dest'")),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, problem):
     (found,) = read(tmp_path, [changed(place, value)])
     frame = f"turns[{place[1]}].frames[0]"
@@ -105,19 +101,14 @@ def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, probl
         (json.dumps(RAW).encode(), "", "Expected `array`, got `object`"),
         (json.dumps([changed(["turns", 1, "speaker"], "BOT")]).encode(), "[0].turns[1].speaker", "Invalid enum value"),
         (json.dumps([RAW, {"dialogue_id": "2"}]).encode(), "[1]", "missing required field `services`"),
-        (
-            json.dumps([changed([*FRAME, "slots", 0, "start"], "10")]).encode(),
-            "[0].turns[0].frames[0].slots[0].start",
-            "Expected `int`, got `str`",
-        ),
+        (json.dumps([changed([*FRAME, "slots", 0, "start"], "10")]).encode(), "[0].turns[0].frames[0].slots[0].start",
+         "Expected `int`, got `str`"),
     ],
-)
+)  # fmt: skip
 def test_bad_files(tmp_path, content, where, reason):
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, content)
-    assert caught.value.path == str(tmp_path / "dialogues_001.json")
-    assert caught.value.where == where
-    assert reason in caught.value.reason
+    caught = raised(InputError, read, tmp_path, content)
+    assert (caught.path, caught.where) == (str(tmp_path / "dialogues_001.json"), where)
+    assert reason in caught.reason
 
 
 def test_a_byte_order_mark_is_forgiven(tmp_path):

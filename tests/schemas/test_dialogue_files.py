@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas import limits
 from parapet.schemas.dialogue import BETWEEN, CLOSING, OPENING, dialogue_text, read_each, typed
@@ -53,14 +54,12 @@ def test_an_item_that_cannot_be_kept_is_refused_by_itself(item, where, reason):
     assert not plain
     assert found.where.startswith(where)
     assert found.reason.startswith(reason)
-    with pytest.raises(InputError):
-        typed(found)
+    raised(InputError, typed, found)
 
 
 def test_an_item_with_the_id_of_an_earlier_one_is_refused_by_itself():
-    first, (second, plain), third = read_each(
-        b'[{"dialogue_id": "a"}, {"dialogue_id": "a"}, {"dialogue_id": "A"}]', "x"
-    )
+    data = b'[{"dialogue_id": "a"}, {"dialogue_id": "a"}, {"dialogue_id": "A"}]'
+    first, (second, plain), third = read_each(data, "x")
     assert (first, third) == (({"dialogue_id": "a"}, True), ({"dialogue_id": "A"}, True))
     assert isinstance(second, InputError)
     assert not plain
@@ -81,8 +80,7 @@ def test_an_item_at_the_limit_is_read(item):
 
 
 def test_a_byte_order_mark_and_an_empty_list():
-    assert list(read_each(b"\xef\xbb\xbf[1]", "x")) == [(1, True)]
-    assert list(read_each(b" [ ] ", "x")) == []
+    assert (list(read_each(b"\xef\xbb\xbf[1]", "x")), list(read_each(b" [ ] ", "x"))) == ([(1, True)], [])
 
 
 @pytest.mark.parametrize(
@@ -98,10 +96,9 @@ def test_a_byte_order_mark_and_an_empty_list():
     ],
 )
 def test_bad_files_are_told_with_their_place(data, where, reason):
-    with pytest.raises(InputError) as caught:
-        list(read_each(data, "x.json"))
-    assert (caught.value.path, caught.value.where) == ("x.json", where)
-    assert caught.value.reason.startswith(reason)
+    caught = raised(InputError, list, read_each(data, "x.json"))
+    assert (caught.path, caught.where) == ("x.json", where)
+    assert caught.reason.startswith(reason)
 
 
 def test_deep_nesting_is_written_or_told():
@@ -111,8 +108,7 @@ def test_deep_nesting_is_written_or_told():
     assert json.loads(dialogue_text(deep)) == deep
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(InputError, match="not_sgd: nested too deeply"):
-        dialogue_text(deep)
+    raised(InputError, dialogue_text, deep, match="not_sgd: nested too deeply")
 
 
 def test_the_published_files_come_out_as_they_are(real_data):

@@ -1,28 +1,116 @@
-"""Dialogues and services as rows, and back: nothing is lost, byte for byte where the file is laid out as SGD's are."""
+"""Dialogues and services as rows, and back, byte for byte where a file is laid out as SGD's are; and as lines."""
 
+import copy
 import json
 
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import intent, service, slot
+from kit import intent, raised, service, slot
 
-from parapet.schemas.dialogue_table import (
-    DIALOGUES,
-    SERVICES,
-    dialogue_file,
-    dialogue_of,
-    dialogue_rows,
-    schema_file,
-    service_of,
-    service_row,
-    service_rows,
-)
+from parapet.schemas import dialogue_table
+from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_file, dialogue_rows, service_of, service_row
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import dialogue_bytes, schema_bytes
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 TEXTS = st.lists(TEXT, max_size=3)
+INT = st.integers(0, 2**31 - 1)
+
+
+def record(required, optional=None):
+    return st.fixed_dictionaries(required, optional=optional or {})
+
+
+ACTION = record({"act": TEXT, "slot": TEXT, "values": TEXTS}, {"canonical_values": TEXTS, "more": st.none()})
+SPAN = record({"slot": TEXT}, {"start": INT, "exclusive_end": INT, "copy_from": TEXT, "value": TEXT | TEXTS})
+STATE = record(
+    {"active_intent": TEXT, "requested_slots": TEXTS, "slot_values": st.dictionaries(TEXT, TEXTS, max_size=3)},
+    {"score": st.floats(allow_nan=False, allow_infinity=False) | INT},
+)
+CALL = record({"method": TEXT, "parameters": st.dictionaries(TEXT, TEXT, max_size=3)})
+FRAME = record(
+    {"service": TEXT},
+    {
+        "slots": st.lists(SPAN, max_size=2),
+        "actions": st.lists(ACTION, max_size=2),
+        "state": STATE,
+        "service_call": CALL,
+        "service_results": st.lists(st.dictionaries(TEXT, TEXT, max_size=2), max_size=2),
+        "another_programs": TEXT,
+    },
+)
+
+
+def dialogues_by(speaker):
+    turn = record({"speaker": speaker, "utterance": TEXT, "frames": st.lists(FRAME, max_size=2)})
+    one = record({"dialogue_id": TEXT, "services": TEXTS, "turns": st.lists(turn, max_size=2)}, {"note": TEXT})
+    return st.lists(one, max_size=3)
+
+
+LAYOUTS = [
+    dialogue_bytes,
+    lambda items: dialogue_bytes(items)[:-1],
+    lambda items: json.dumps(items).encode(),
+    lambda items: json.dumps(items, indent=2, ensure_ascii=False).encode(),
+    lambda items: b"\xef\xbb\xbf" + dialogue_bytes(items),
+]
+
+
+def expected(data):
+    """Through Python's objects."""
+    table = pa.Table.from_pylist(dialogue_rows(json.loads(data.decode("utf-8-sig")), "d.json", data), DIALOGUES)
+    return table, [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) for row in table.to_pylist()]
+
+
+@settings(max_examples=150, deadline=None)
+@given(items=dialogues_by(st.sampled_from(["USER", "SYSTEM"])), layout=st.sampled_from(LAYOUTS))
+def test_lines_are_the_rows_and_read_back_they_are_the_table(items, layout):
+    data = layout(items)
+    found = dialogue_table.dialogue_lines(data, "d.json", "d.json")
+    table, lines = expected(data)
+    assert found.lines == lines
+    assert dialogue_table.lines_table(found.lines).equals(table, check_metadata=True)
+    assert [dialogue.dialogue_id for dialogue in found.dialogues] == [item["dialogue_id"] for item in items]
+
+
+def sample_items(sample):
+    return list(json.loads((sample / "test" / "dialogues_001.json").read_bytes())[:3])
+
+
+def test_a_table_of_many_blocks_is_one(sample, monkeypatch):
+    lines = dialogue_table.dialogue_lines(dialogue_bytes(sample_items(sample)), "d.json", "d.json").lines
+    whole = dialogue_table.lines_table(lines)
+    monkeypatch.setattr("parapet.schemas.dialogue_table._BLOCK", 10)
+    assert dialogue_table.lines_table(lines).equals(whole)
+    assert dialogue_table.lines_table([]).num_rows == 0
+
+
+AT = "x.json: [0] (dialogue 1_00000)"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda span: span.update(start=2**31), f"{AT}: holds what Parquet cannot: Value 2147483648 too large"),
+        (lambda span: span.update(start=10**30), f"{AT}: holds what Parquet cannot: "),
+        (lambda span: span.update(start="1"), "x.json: [0].turns[0].frames[0].slots[0].start: Expected `int`"),
+        (lambda span: span.update(slot=None), "x.json: [0].turns[0].frames[0].slots[0].slot: Expected `str`"),
+        (lambda span: span.update(slot="\ud800"), f"{AT}.turns[0].frames[0].slots[0].slot: holds what"),
+        (lambda span: span.update(more=float("nan")), "x.json: [0].turns[0].frames[0].slots[0].more: "),
+        (lambda span: span.update(more=float("inf")), "x.json: [0].turns[0].frames[0].slots[0].more: "),
+        (lambda span: span.update(more=10**30), f"{AT}: holds what Parquet cannot: Integer exceeds 64-bit range"),
+    ],
+)
+def test_what_no_row_can_hold_is_an_error(sample, change, reason):
+    items = copy.deepcopy(sample_items(sample))
+    items[0]["turns"][0]["frames"][0]["slots"] = [{"slot": "x", "start": 0, "exclusive_end": 1}]
+    change(items[0]["turns"][0]["frames"][0]["slots"][0])
+    assert str(
+        raised(InputError, dialogue_table.dialogue_lines, json.dumps(items).encode(), "x.json", "x.json")
+    ).startswith(reason)
 
 
 def through_arrow(rows, columns):
@@ -31,46 +119,12 @@ def through_arrow(rows, columns):
     return back
 
 
-def some(**fields):
-    """Objects that have, or lack, each of the fields."""
-    return st.fixed_dictionaries({}, optional=fields)
-
-
-ACTION = st.builds(
-    lambda base, more: {**base, **more},
-    st.fixed_dictionaries({"act": TEXT, "slot": TEXT, "values": TEXTS}),
-    some(canonical_values=TEXTS),
-)
-SPAN = st.builds(
-    lambda base, more: {**base, **more},
-    st.fixed_dictionaries({"slot": TEXT}),
-    some(start=st.integers(0, 99), exclusive_end=st.integers(0, 99), copy_from=TEXT, value=TEXT | TEXTS),
-)
-FRAME = st.builds(
-    lambda base, more: {**base, **more},
-    st.fixed_dictionaries({"service": TEXT}),
-    some(
-        slots=st.lists(SPAN, max_size=2),
-        actions=st.lists(ACTION, max_size=2),
-        state=st.fixed_dictionaries(
-            {"active_intent": TEXT, "requested_slots": TEXTS, "slot_values": st.dictionaries(TEXT, TEXTS, max_size=2)}
-        ),
-        service_call=st.fixed_dictionaries({"method": TEXT, "parameters": st.dictionaries(TEXT, TEXT, max_size=2)}),
-        service_results=st.lists(st.dictionaries(TEXT, TEXT, max_size=2), max_size=2),
-        another_programs=TEXT,
-    ),
-)
-TURN = st.fixed_dictionaries({"speaker": TEXT, "utterance": TEXT, "frames": st.lists(FRAME, max_size=2)})
-DIALOGUE = st.fixed_dictionaries({"dialogue_id": TEXT, "services": TEXTS, "turns": st.lists(TURN, max_size=2)})
-
-
 @settings(deadline=None)
-@given(st.lists(DIALOGUE, max_size=3))
+@given(dialogues_by(TEXT))
 def test_any_dialogues_come_back(dialogues):
     data = dialogue_bytes(dialogues)
     rows = through_arrow(dialogue_rows(dialogues, "dialogues_001.json", data), DIALOGUES)
-    assert [dialogue_of(row) for row in rows] == dialogues
-    assert dialogue_file(rows[::-1]) == data
+    assert ([dialogue_table.dialogue_of(row) for row in rows], dialogue_file(rows[::-1])) == (dialogues, data)
 
 
 SERVICE = service("A_1", [slot("city", "", "x")], [intent("Find", "", "city", z="1", a="dontcare")], "Ä")
@@ -108,7 +162,8 @@ def check_file(path):
     data = path.read_bytes()
     raw = json.loads(data)
     if path.name == "schema.json":
-        assert schema_file(through_arrow(service_rows(raw, "v1", data), SERVICES)) == data, path
+        read = through_arrow(dialogue_table.service_rows(raw, "v1", data), SERVICES)
+        assert dialogue_table.schema_file(read) == data, path
         assert schema_bytes(raw).startswith(data)
     else:
         rows = through_arrow(dialogue_rows(raw, path.name, data), DIALOGUES)

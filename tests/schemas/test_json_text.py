@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
@@ -20,8 +21,7 @@ JSON = st.recursive(
 
 @given(st.lists(JSON, max_size=4), st.booleans(), st.sampled_from([None, 1]))
 def test_items_are_found_without_parsing(items, escaped, indent):
-    data = json.dumps(items, ensure_ascii=escaped, indent=indent).encode()
-    found = items_in(data)
+    found = items_in(json.dumps(items, ensure_ascii=escaped, indent=indent).encode())
     assert found is not None
     assert [json.loads(item) for item in found] == items
     assert [parse_exactly(item) for item in found] == items
@@ -58,13 +58,9 @@ def test_whole_numbers_stay_whole(number):
 )
 def test_numbers_that_python_cannot_hold(data, reason):
     for parse in (lambda text: parse_json(text, "x"), parse_as_python):
-        with pytest.raises(InputError) as caught:
-            parse(data.encode())
-        assert caught.value.reason == reason
-    with pytest.raises(ValueError, match="out of range"):
-        parse_json_line(data)
-    with pytest.raises(InputError):
-        parse_exactly(data.encode())
+        assert raised(InputError, parse, data.encode()).reason == reason
+    raised(ValueError, parse_json_line, data, match="out of range")
+    raised(InputError, parse_exactly, data.encode())
 
 
 @pytest.mark.parametrize(
@@ -80,10 +76,9 @@ def test_numbers_that_python_cannot_hold(data, reason):
     ],
 )
 def test_what_would_change_is_refused(text, where, reason):
-    with pytest.raises(InputError) as caught:
-        parse_exactly(text.encode())
-    assert caught.value.where.startswith(where)
-    assert caught.value.reason.startswith(reason)
+    caught = raised(InputError, parse_exactly, text.encode())
+    assert caught.where.startswith(where)
+    assert caught.reason.startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -95,9 +90,8 @@ def test_what_would_change_is_refused(text, where, reason):
     ],
 )
 def test_a_number_out_of_range_has_its_place(text, where):
-    with pytest.raises(InputError, match=r"^x: .*the number -?1e999 is out of range$") as caught:
-        parse_json(text.encode(), "x")
-    assert caught.value.where == where
+    caught = raised(InputError, parse_json, text.encode(), "x", match=r"^x: .*the number -?1e999 is out of range$")
+    assert caught.where == where
 
 
 SERVICE = '{"service_name": "%s", "description": "d", "slots": [], "intents": [], "more": %s}'

@@ -7,7 +7,7 @@ import kit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import intent, slot, write
+from kit import intent, raised, slot, write
 
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
@@ -19,9 +19,7 @@ def service(name="Taxi_1", description="Get a taxi", **more):
 
 
 def refusal(root):
-    with pytest.raises(InputError) as caught:
-        layout.read_root(root)
-    return caught.value
+    return raised(InputError, layout.read_root, root)
 
 
 def names_of(splits):
@@ -101,10 +99,8 @@ def test_a_service_that_is_nested_too_deeply_is_left_out_with_its_place(tmp_path
 @pytest.mark.parametrize("depth", [65, 300, 1_000, 1_100, 100_000])
 def test_no_depth_of_json_ends_a_run(depth):
     text = b'{"a": ' + b"[" * depth + b"]" * depth + b"}"
-    with pytest.raises(InputError, match="deep"):
-        layout.parse_json(text, "a.json")
-    with pytest.raises(ValueError, match=r"deep|depth"):
-        layout.parse_json_line(text)
+    raised(InputError, layout.parse_json, text, "a.json", match="deep")
+    raised(ValueError, layout.parse_json_line, text, match=r"deep|depth")
 
 
 # --- bytes -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from kit import refused, run
+from kit import raised, refused, run, write
 
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
@@ -57,9 +57,8 @@ def a_folder(path):
 def test_what_is_no_file(make, reason, reader, tmp_path):
     os.chdir(tmp_path)  # the path of a socket must be short
     make(path := Path("schema.json"))
-    with pytest.raises(InputError) as caught:
-        READERS[reader](str(path))
-    assert (caught.value.path, caught.value.reason) == (str(path), reason)
+    caught = raised(InputError, READERS[reader], str(path))
+    assert (caught.path, caught.reason) == (str(path), reason)
 
 
 @pytest.mark.parametrize("make", [a_pipe, a_folder, a_device])
@@ -68,9 +67,7 @@ def test_a_schema_that_is_no_file_is_not_passed_over(make, sample, tmp_path):
     (tmp_path / "test/schema.json").write_bytes((sample / "test/schema.json").read_bytes())
     (tmp_path / "train").mkdir()
     make(tmp_path / "train/schema.json")
-    with pytest.raises(InputError) as caught:
-        layout.read_root(tmp_path)
-    assert caught.value.path == str(tmp_path / "train/schema.json")
+    assert raised(InputError, layout.read_root, tmp_path).path == str(tmp_path / "train/schema.json")
 
 
 @pytest.mark.parametrize(
@@ -112,24 +109,19 @@ def test_a_dialogue_file_that_is_a_pipe_is_a_bad_file(sample, tmp_path):
 
 @pytest.mark.parametrize("reader", [limits.read_whole, read_input])
 def test_the_size_of_a_file(reader, tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(b"x" * 100)
+    path = write(tmp_path / "a", b"x" * 100)
     assert reader(str(path), 100) == b"x" * 100
-    with pytest.raises(InputError) as caught:
-        reader(str(path), 99)
-    assert str(caught.value) == f"{path}: has 100 bytes, over the limit of 99 bytes"
+    assert str(raised(InputError, reader, str(path), 99)) == f"{path}: has 100 bytes, over the limit of 99 bytes"
 
 
 def test_a_file_that_is_cut_off_while_it_is_read(tmp_path, monkeypatch):
-    path = tmp_path / "a.json"
-    path.write_bytes(b"x" * 100)
+    path = write(tmp_path / "a.json", b"x" * 100)
 
     def cut_off(*_):
         path.write_bytes(b"x" * 50)
 
     monkeypatch.setattr(limits, "check_size", cut_off)
-    with pytest.raises(InputError, match="changed while it was read: it had 100 bytes"):
-        limits.read_whole(path)
+    raised(InputError, limits.read_whole, path, match="changed while it was read: it had 100 bytes")
 
 
 def service(slots=0, **more):
@@ -145,9 +137,7 @@ def test_slots_and_services(tmp_path):
     path.write_text(json.dumps([service(service_name=f"A_{i}") for i in range(limits.MAX_SERVICES)]))
     assert len(layout.read_root(path)[0].services) == limits.MAX_SERVICES
     path.write_text("[" + "0," * limits.MAX_SERVICES + "0]")
-    with pytest.raises(InputError) as caught:
-        layout.read_root(path)
-    assert str(caught.value) == f"{path}: has more than 10,000 services"
+    assert str(raised(InputError, layout.read_root, path)) == f"{path}: has more than 10,000 services"
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
@@ -215,24 +205,19 @@ def test_a_compressed_file_is_read_to_its_end_or_refused(suffix, tmp_path):
         assert "is cut off" in caught.value.reason
         assert caught.value.path == str(path)
     path.write_bytes(TEXT)
-    with pytest.raises(InputError, match="and is none"):
-        check_input(str(path))
+    raised(InputError, check_input, str(path), match="and is none")
 
 
 @pytest.mark.parametrize("suffix", [suffix for suffix in FORMATS if suffix != ".lzma"])
 def test_a_compressed_file_of_another_name(suffix, tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes(FORMATS[suffix](TEXT))
-    with pytest.raises(InputError, match=f"give it a name in {suffix[:3]}"):
-        check_input(str(path))
-    with pytest.raises(InputError, match="decompress it first"):
-        limits.read_text(path)
+    path = write(tmp_path / "a.csv", FORMATS[suffix](TEXT))
+    raised(InputError, check_input, str(path), match=f"give it a name in {suffix[:3]}")
+    raised(InputError, limits.read_text, path, match="decompress it first")
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_a_bomb_is_read_in_pieces(suffix, tmp_path, monkeypatch):
-    path = tmp_path / f"a.csv{suffix}"
-    path.write_bytes(FORMATS[suffix](bytes(8 * 2**20)))
+    path = write(tmp_path / f"a.csv{suffix}", FORMATS[suffix](bytes(8 * 2**20)))
     monkeypatch.setattr(limits, "MAX_LINE", 2**16)
     with open_input(str(path)) as handle:
         (line,) = read_lines(handle)

@@ -1,6 +1,7 @@
 """``release.toml``: what is read, and what is refused in words."""
 
 import pytest
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import read_config
@@ -48,9 +49,7 @@ def read(folder, text):
 )
 def test_what_cannot_be_is_said(old, new, said, tmp_path):
     assert old in GOOD
-    with pytest.raises(InputError) as error:
-        read(tmp_path, GOOD.replace(old, new))
-    assert said in str(error.value)
+    assert said in str(raised(InputError, read, tmp_path, GOOD.replace(old, new)))
 
 
 _KEY = f'key = "sha256:{"0" * 64}"'
@@ -71,5 +70,4 @@ def test_who_signs_a_release(lines, tmp_path):
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(InputError, match="there is no such file; docs/release"):
-        read_config(tmp_path / "release.toml")
+    raised(InputError, read_config, tmp_path / "release.toml", match="there is no such file; docs/release")

@@ -4,7 +4,7 @@ import copy
 import json
 
 import pytest
-from kit import intent, service, slot
+from kit import intent, raised, service, slot
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.json_schemas import FOLDER, RECORDS, json_schema
@@ -34,10 +34,9 @@ def changed(path, value):
 
 
 def refusal(raw):
-    with pytest.raises(InputError) as caught:
-        parse_service(raw, "corpus/schema.json", "[4]")
-    assert caught.value.path == "corpus/schema.json"
-    return caught.value.where, caught.value.reason
+    caught = raised(InputError, parse_service, raw, "corpus/schema.json", "[4]")
+    assert caught.path == "corpus/schema.json"
+    return caught.where, caught.reason
 
 
 def test_categorical_without_values():
@@ -133,5 +132,4 @@ def test_the_contract_of_the_columns():
 
 
 def test_no_rows_have_the_columns_too():
-    assert audit_table([]).schema == RESPONSES
-    assert audit_table([]).num_rows == 0
+    assert (audit_table([]).schema, audit_table([]).num_rows) == (RESPONSES, 0)

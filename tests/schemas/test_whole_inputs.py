@@ -1,31 +1,24 @@
 """What Parapet has written is read whole or not at all, whoever reads it; what others have written as it is."""
 
-import json
-import os
 import shutil
 
+import kit
 import pytest
+from kit import raised, write
 
 import parapet
 import parapet.beam
-from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import DEAD_LETTERS, check_published, sample_root
+from parapet.schemas.layout import check_published, sample_root
 from parapet.transforms.storage import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
 SCHEMA = (sample_root() / "test/schema.json").read_bytes()
 VARIANTS = {f"v{i}/{split}/schema.json": SCHEMA for i in (1, 2, 3) for split in ("dev", "test")}
-FIRST = {
-    **VARIANTS,
-    "responses.parquet": b"rows",
-    "review.csv": b"a,b\n",
-    "report.html": b"<p>",
-    "statistics.json": b"{}",
-}
+REST = {"responses.parquet": b"rows", "review.csv": b"a,b\n", "report.html": b"<p>", "statistics.json": b"{}"}
+FIRST = {**VARIANTS, **REST}
 SECOND = {path: data.replace(b"_1", b"_7") + b" " for path, data in FIRST.items() if not path.startswith("v3")}
-BEGUN = " was broken off here: run that command again to finish it"
-BROKEN_OFF = f"a run of 'parapet compose'{BEGUN}"
+BROKEN_OFF = "a run of 'parapet compose' was broken off here: run that command again to finish it"
 
 
 class Killed(BaseException):
@@ -37,46 +30,6 @@ def run(output, contents):
     files.prepare(str(output), "compose")
     written = [files.write_staged(str(output), path, data) for path, data in contents.items()]
     files.publish(str(output), files.manifest_of(HEADER, {}, written))
-
-
-def renames(patch, allowed):
-    """Kills the process that renames once more."""
-    left, rename = allowed, os.rename
-
-    def rename_or_die(source, target):
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise Killed
-        rename(source, target)
-
-    patch.setattr(os, "rename", rename_or_die)
-
-
-def killed(output, contents, before):
-    """The output as it is after a kill before each rename in turn, after a whole run or in a new folder."""
-    for n in range(200):
-        shutil.rmtree(output, ignore_errors=True)
-        if before is not None:
-            run(output, before)
-        with pytest.MonkeyPatch.context() as patch:
-            renames(patch, n)
-            try:
-                run(output, contents)
-                return
-            except Killed:
-                pass
-        yield n
-    pytest.fail("the run never ended")
-
-
-def variants_of(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("v*/*/schema.json")}
-
-
-SMALL = {"v1/test/schema.json": b"[1]", "v2/test/schema.json": b"[2]", "review.csv": b"a,b\n"}
-OTHERS = {"v1/test/schema.json": b"[7]", "v3/test/schema.json": b"[8]", "review.csv": b"a,c\n"}
-SMALL[DEAD_LETTERS] = OTHERS[DEAD_LETTERS] = b""
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +46,9 @@ def mixed(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "move_staged", move_one)
-        with pytest.raises(Killed):
-            run(output, SECOND)
-    assert {path for path, data in variants_of(output).items() if data != FIRST[path]} == {
-        "v1/dev/schema.json",
-        "v1/test/schema.json",
-    }
+        raised(Killed, run, output, SECOND)
+    replaced = {path for path, data in kit.files_of(output).items() if path in VARIANTS and data != FIRST[path]}
+    assert replaced == {"v1/dev/schema.json", "v1/test/schema.json"}
     assert not (output / "run.json").exists()
     for name in ("model", "rows", "ours"):
         (folder / name).mkdir()
@@ -131,11 +81,10 @@ READERS = [
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_every_reader_refuses_a_mix_of_two_runs(mixed, command, tmp_path, monkeypatch, capsys):
+def test_every_reader_refuses_a_mix_of_two_runs(mixed, command, tmp_path, monkeypatch):
     monkeypatch.chdir(mixed)
     words = [word.replace("OUT", "out").replace("MODEL", "model").replace("ROWS", "rows") for word in command.split()]
-    assert main([*words, "--output", str(tmp_path / "output")]) == 2
-    assert BROKEN_OFF in capsys.readouterr().err
+    assert BROKEN_OFF in kit.refused(*words, output=tmp_path / "output")
     assert not (tmp_path / "output").exists()
 
 
@@ -149,14 +98,12 @@ def output(tmp_path):
 
 
 def refused(place, match):
-    with pytest.raises(InputError, match=match):
-        check_published(place)
+    raised(InputError, check_published, place, match=match)
 
 
 @pytest.mark.parametrize("place", ["", "v1", "v1/test", "v1/test/schema.json"])
 def test_a_file_of_another_size_or_content_is_refused(output, place):
-    path = output / "v1/test/schema.json"
-    path.write_bytes(SCHEMA + b" ")
+    path = write(output / "v1/test/schema.json", SCHEMA + b" ")
     refused(output / place, r"v1/test/schema.json: is not as 'parapet compose' wrote it: run it again, or remove run")
     path.write_bytes(SCHEMA[:-2] + b"] ")  # of the same size
     refused(output / place, "is not as 'parapet compose' wrote it")
@@ -167,8 +114,7 @@ def test_a_file_of_another_size_or_content_is_refused(output, place):
 
 def test_a_folder_of_another_run_in_its_place_is_refused(output, tmp_path):
     """Moved there, its files keep their times, and here their sizes."""
-    other = {path: data.replace(b"_1", b"_7") for path, data in FIRST.items()}
-    run(tmp_path / "other", other)
+    run(tmp_path / "other", {path: data.replace(b"_1", b"_7") for path, data in FIRST.items()})
     shutil.rmtree(output / "v2")
     (tmp_path / "other/v2").rename(output / "v2")
     refused(output, "v2/dev/schema.json: is not as 'parapet compose' wrote it")
@@ -186,7 +132,7 @@ def test_what_is_missing_is_named(output):
 def unfinished(tmp_path_factory):
     """What ``cp -r`` without hidden files copies of a composition that is being published."""
     output = tmp_path_factory.mktemp("unfinished") / "out"
-    assert main(["compose", "--allow_partial", "--quiet", "--output", str(output)]) == 0
+    kit.run("compose", "--allow_partial", "--quiet", output=output)
     (output / "run.json").unlink()
     shutil.rmtree(output / "v5")
     return output
@@ -204,10 +150,10 @@ def unfinished(tmp_path_factory):
     ],
     ids=" ".join,
 )
-def test_an_unfinished_output_is_refused_by_every_command(unfinished, tmp_path, flags, capsys):
+def test_an_unfinished_output_is_refused_by_every_command(unfinished, tmp_path, flags):
     *command, below = flags
-    assert main([*command, str(unfinished / below), "--output", str(tmp_path / "new")]) == 2
-    assert f"{unfinished}: has dead_letters.jsonl and no run.json" in capsys.readouterr().err
+    said = kit.refused(*command, unfinished / below, output=tmp_path / "new")
+    assert f"{unfinished}: has dead_letters.jsonl and no run.json" in said
     assert not (tmp_path / "new").exists()
 
 
@@ -246,9 +192,7 @@ def test_a_torn_manifest_is_refused(output, content):
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a//b", "v1/../../x"])
 def test_a_crafted_manifest_leads_nowhere(output, name):
-    manifest = json.loads((output / "run.json").read_bytes())
-    manifest["files"] = {name: {"bytes": 1, "sha256": ""}}
-    (output / "run.json").write_text(json.dumps(manifest))
+    kit.edit(output / "run.json", lambda manifest: manifest.update(files={name: {"bytes": 1, "sha256": ""}}))
     refused(output, "run.json: names a file outside of the folder")
 
 

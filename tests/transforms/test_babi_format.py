@@ -3,26 +3,18 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.simulators.babi_format import (
-    CANDIDATES,
-    FACTS,
-    SILENCE,
-    Exchange,
-    Fact,
-    candidates_text,
-    dialogue_text,
-    facts_text,
-    parse_candidates,
-    parse_dialogues,
-    parse_facts,
-)
+from parapet.transforms.simulators import babi_format
+from parapet.transforms.simulators.babi_format import SILENCE, Fact, parse_candidates, parse_dialogues, parse_facts
 
 word = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8)
 text = st.lists(word, min_size=1, max_size=5).map(" ".join)
 lines = st.lists(
-    st.one_of(st.builds(Fact, word, word, word), st.builds(Exchange, st.one_of(text, st.just(SILENCE)), text)),
+    st.one_of(
+        st.builds(Fact, word, word, word), st.builds(babi_format.Exchange, st.one_of(text, st.just(SILENCE)), text)
+    ),
     min_size=1,
     max_size=6,
 )
@@ -31,7 +23,7 @@ lines = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(st.lists(lines, min_size=1, max_size=4))
 def test_what_is_written_is_read(dialogues):
-    data = "".join(dialogue_text(one) for one in dialogues).encode()
+    data = "".join(babi_format.dialogue_text(one) for one in dialogues).encode()
     found = list(parse_dialogues(data))
     assert [list(one.lines) for one in found] == dialogues
     starts = [1]
@@ -43,10 +35,10 @@ def test_what_is_written_is_read(dialogues):
     assert [list(one.lines) for one in parse_dialogues(other)] == dialogues
     facts = [fact for one in found for fact in one.facts]
     if facts:
-        assert list(parse_facts(facts_text(facts).encode())) == facts
+        assert list(parse_facts(babi_format.facts_text(facts).encode())) == facts
     bots = [exchange.bot for one in found for exchange in one.exchanges]
     if bots:
-        assert parse_candidates(candidates_text(bots).encode()) == bots
+        assert parse_candidates(babi_format.candidates_text(bots).encode()) == bots
 
 
 @pytest.mark.parametrize(
@@ -54,14 +46,10 @@ def test_what_is_written_is_read(dialogues):
     [
         (b"", "x.txt: the file is empty"),
         (b"\n\n", "x.txt: the file is empty"),
-        (
-            b"1 hi\thello\n2 a tab",
-            "x.txt: line 2: has no tab, and is no fact of three words either; the file ends inside this line: is it",
-        ),
-        (
-            b"1 hi\thello\n2 hi\t",
-            "x.txt: line 2: is not what the user says, a tab, and what the bot says; the file ends",
-        ),
+        (b"1 hi\thello\n2 a tab",
+         "x.txt: line 2: has no tab, and is no fact of three words either; the file ends inside this line: is it"),
+        (b"1 hi\thello\n2 hi\t",
+         "x.txt: line 2: is not what the user says, a tab, and what the bot says; the file ends"),
         (b"1 hi\thello\n2", "x.txt: line 2: does not begin with a number and a space"),
         (b"1 hi\thello\n3 ok\tyes\n\n", "x.txt: line 2: is numbered 3, and 2 was expected: is something missing?"),
         (b"2 hi\thello\n\n", "x.txt: line 1: is numbered 2, and 1 was expected"),
@@ -72,11 +60,9 @@ def test_what_is_written_is_read(dialogues):
         (b"1 hi\ta\tb\n\n", "x.txt: line 1: is not what the user says"),
         (b"1 hi\thello\n2 \xff\tb\n\n", "x.txt: line 2: not UTF-8"),
     ],
-)
+)  # fmt: skip
 def test_bad_files(data, told):
-    with pytest.raises(InputError) as error:
-        list(parse_dialogues(data, "x.txt"))
-    assert str(error.value).startswith(told)
+    assert str(raised(InputError, list, parse_dialogues(data, "x.txt"))).startswith(told)
 
 
 def accepted(caplog):
@@ -108,29 +94,24 @@ def test_the_published_files_of_task_6(caplog):
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (
-            b"1 hi\thello\n2 ok\tyes\n",
-            ["accepted 1 last dialogue without a blank line behind it (is it whole?); line 2"],
-        ),
+        (b"1 hi\thello\n2 ok\tyes\n",
+         ["accepted 1 last dialogue without a blank line behind it (is it whole?); line 2"]),
         (b"1 hi\thello\n2 ok\tyes", ["accepted 1 last line without a newline (is it whole?); line 2"]),
         (b"1 hi\thello\n2 ok\tyes\n  \n", []),
-        (
-            b"1 hi \thello\n2 ok\tyes\t  \r\n\r\n",
-            ["accepted 2 lines with stray blanks, dropped; the first is in line 1"],
-        ),
+        (b"1 hi \thello\n2 ok\tyes\t  \r\n\r\n",
+         ["accepted 2 lines with stray blanks, dropped; the first is in line 1"]),
         (b"\xef\xbb\xbf1 hi\thello\r\n2 ok\tyes\r\n\r\n\r\n", []),
     ],
-)
+)  # fmt: skip
 def test_deviations(data, told, caplog):
     (dialogue,) = parse_dialogues(data, "x.txt")
-    assert dialogue.lines == (Exchange("hi", "hello"), Exchange("ok", "yes"))
+    assert dialogue.lines == (babi_format.Exchange("hi", "hello"), babi_format.Exchange("ok", "yes"))
     assert accepted(caplog) == [f"x.txt: {one}" for one in told]
 
 
 @pytest.mark.parametrize("data", [b"1 a R_b c d\n", b"1 a\tb\n", b"1 a R_b\tc\td\n", b"1 a R_b\t\n", b"a R_b\tc\n"])
 def test_bad_knowledge_base(data):
-    with pytest.raises(InputError, match="line 2"):
-        list(parse_facts(b"1 a R_b\tc\n" + data, "kb.txt"))
+    raised(InputError, list, parse_facts(b"1 a R_b\tc\n" + data, "kb.txt"), match="line 2")
 
 
 def test_the_published_files(real_data, caplog):
@@ -140,11 +121,9 @@ def test_the_published_files(real_data, caplog):
         data = path.read_bytes()
         dialogues = list(parse_dialogues(data, path))
         assert len(dialogues) == 1000
-        assert "".join(dialogue_text(one.lines) for one in dialogues).encode() == data
-    data = (folder / FACTS).read_bytes()
+        assert "".join(babi_format.dialogue_text(one.lines) for one in dialogues).encode() == data
+    data = (folder / babi_format.FACTS).read_bytes()
     facts = list(parse_facts(data))
-    assert len(facts) == 8400
-    assert facts_text(facts).encode() == data
-    data = (folder / CANDIDATES).read_bytes()
-    assert candidates_text(parse_candidates(data)).encode() == data
-    assert accepted(caplog) == []
+    assert (len(facts), babi_format.facts_text(facts).encode()) == (8400, data)
+    data = (folder / babi_format.CANDIDATES).read_bytes()
+    assert (babi_format.candidates_text(parse_candidates(data)).encode(), accepted(caplog)) == (data, [])

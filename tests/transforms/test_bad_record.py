@@ -71,10 +71,8 @@ def test_an_input_error_is_the_dead_letter_as_it_is():
 def test_a_fault_of_parapet_has_the_innermost_place_in_it():
     fault = bad_record(wrong_count())
     assert isinstance(fault, Fault)
-    head = (
-        "internal_error: TypeError: unsupported operand type(s) for +=: 'int' and 'str' (transforms/running/counts.py:"
-    )
-    assert fault.reason.startswith(head)
+    head = "unsupported operand type(s) for +=: 'int' and 'str' (transforms/running/counts.py:"
+    assert fault.reason.startswith(f"internal_error: TypeError: {head}")
     assert fault.reason.endswith(", in add)")
     assert fault.trace.startswith("Traceback (most recent call last):\n")
     assert '  File "transforms/running/counts.py", line ' in fault.trace
@@ -99,8 +97,7 @@ def test_what_code_of_the_users_has_reported_itself():
 
 
 def test_messages_are_short_one_line_and_the_same_in_each_run():
-    error = raised(ValueError(f"<thing at 0x7f1c2d3e4f50>\n\n is\ud800 {'x' * 1000}"))
-    reason = bad_record(error).reason
+    reason = bad_record(raised(ValueError(f"<thing at 0x7f1c2d3e4f50>\n\n is\ud800 {'x' * 1000}"))).reason
     assert reason.startswith("internal_error: ValueError: <thing at 0x...> is\\ud800 xxx")
     assert len(reason) < 400
 

@@ -5,6 +5,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import Balance, CountKey, Counts, Exact, Least, Zero, check_invariants
@@ -38,9 +39,7 @@ def test_sums_are_those_of_a_plain_loop(numbers):
 
 @given(st.dictionaries(KEYS, st.integers(1, 9)))
 def test_a_manifest_has_the_counts_without_a_value(numbers):
-    counts = Counts(numbers)
-    read = Counts.of_json(counts.as_json())
-    assert read == {key: n for key, n in numbers.items() if not key.value}
+    assert Counts.of_json(Counts(numbers).as_json()) == {key: n for key, n in numbers.items() if not key.value}
 
 
 @pytest.mark.parametrize(
@@ -48,16 +47,10 @@ def test_a_manifest_has_the_counts_without_a_value(numbers):
     [
         (Balance("turns", ("changed", "kept")), counts_of(turns=3, changed=1, kept=2), []),
         (Balance("turns", ("changed", "kept")), counts_of(turns=4, changed=1, kept=2), ["turns"]),
-        (
-            Balance("dialogues", ("dialogues",), ("a", "b"), shared=("left_out",)),
-            counts_of(dialogues=3, dialogues__a=2, dialogues__b=3, left_out=1),
-            ["dialogues of b"],
-        ),
-        (
-            Balance("turns", ("kept",), ("a", "b"), by_set=True),
-            counts_of(turns__a=3, turns__b=2, kept__a=3, kept__b=3),
-            ["turns of b"],
-        ),
+        (Balance("dialogues", ("dialogues",), ("a", "b"), shared=("left_out",)),
+         counts_of(dialogues=3, dialogues__a=2, dialogues__b=3, left_out=1), ["dialogues of b"]),
+        (Balance("turns", ("kept",), ("a", "b"), by_set=True), counts_of(turns__a=3, turns__b=2, kept__a=3, kept__b=3),
+         ["turns of b"]),
         (Zero("leaks", "values that occur in training"), counts_of(leaks=0), []),
         (Zero("leaks", "values that occur in training"), counts_of(leaks=1), ["values that occur in training"]),
         (Exact("ood", "turns", "r", lambda n: n // 2, total_set="r"), counts_of(ood__r=2, turns__r=5), []),
@@ -68,12 +61,11 @@ def test_a_manifest_has_the_counts_without_a_value(numbers):
         (RATE_OF_AVAILABLE, counts_of(varied__r=1, turns__k=6, able__k=4), ["varied of r"]),
         (RATE_OF_AVAILABLE, counts_of(varied__r=2, turns__k=6, able__k=1), ["varied of r"]),
     ],
-)
+)  # fmt: skip
 def test_invariants(invariant, counts, wrong):
     assert list(invariant(counts)) == wrong
     if wrong:
-        with pytest.raises(RuntimeError, match=f"do not balance for {wrong[0]}"):
-            check_invariants(counts, [invariant])
+        raised(RuntimeError, check_invariants, counts, [invariant], match=f"do not balance for {wrong[0]}")
     else:
         check_invariants(counts, [invariant])
 

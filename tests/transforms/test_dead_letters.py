@@ -49,8 +49,7 @@ def test_the_limit_that_is_advised_passes(found, hundredths):
         if said:
             parser = StrictParser("test", "", "")
             add_max_bad(parser)
-            limit = parser.parse_args(["--max_bad", advice.split()[0]]).max_bad
-            check_bad(tallies, limit, "used", {}, [])
+            check_bad(tallies, parser.parse_args(["--max_bad", advice.split()[0]]).max_bad, "used", {}, [])
     else:
         assert all(one.share <= Fraction(hundredths, 100) for one in tallies)
 

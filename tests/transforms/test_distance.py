@@ -6,15 +6,8 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.variants import distance
-from parapet.transforms.variants.distance import (
-    ARTICLES,
-    Method,
-    jaccard,
-    lemma_set,
-    levenshtein,
-    levenshtein_ratio,
-    load_stopwords,
-)
+from parapet.transforms.variants import distance as distances
+from parapet.transforms.variants.distance import Method, jaccard, lemma_set, levenshtein, load_stopwords
 
 SHORT = st.text(st.sampled_from("abé_😀"), max_size=8) | st.text(max_size=8)
 SETS = st.frozensets(st.sampled_from("abcdef"))
@@ -39,7 +32,9 @@ def test_levenshtein_is_the_textbooks(first, second):
 @given(SHORT, SHORT)
 def test_ratio_counts_a_substitution_as_two(first, second):
     total = len(first) + len(second)
-    assert levenshtein_ratio(first, second) == pytest.approx(1 - edits(first, second, 2) / total if total else 1)
+    assert distances.levenshtein_ratio(first, second) == pytest.approx(
+        1 - edits(first, second, 2) / total if total else 1
+    )
 
 
 @given(SHORT, SHORT)
@@ -47,7 +42,7 @@ def test_rapidfuzz_gives_the_same_values(first, second):
     import rapidfuzz.distance as rapid
 
     assert rapid.Levenshtein.distance(first, second) == levenshtein(first, second)
-    assert rapid.Indel.normalized_similarity(first, second) == pytest.approx(levenshtein_ratio(first, second))
+    assert rapid.Indel.normalized_similarity(first, second) == pytest.approx(distances.levenshtein_ratio(first, second))
 
 
 @given(SETS, SETS)
@@ -79,7 +74,7 @@ def test_a_description_is_at_no_distance_from_itself_or_its_shouted_self(text):
 
 
 def test_load_stopwords(tmp_path):
-    assert load_stopwords("articles") == ARTICLES == {"a", "an", "the"}
+    assert load_stopwords("articles") == distances.ARTICLES == {"a", "an", "the"}
     assert load_stopwords("none") == frozenset()
     assert {"the", "whereupon", "of"} < load_stopwords("spacy")
     path = tmp_path / "stop.txt"

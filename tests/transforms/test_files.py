@@ -10,7 +10,7 @@ import pytest
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
-from kit import write
+from kit import raised, write
 
 from parapet.schemas.errors import InputError, NoRoomError
 from parapet.transforms.storage import files
@@ -201,10 +201,8 @@ def test_counts_that_do_not_balance_fail_the_run_unpublished(tmp_path):
         raise ValueError(f"{counts['read']} read and {counts['kept']} kept")
 
     files.prepare(str(tmp_path), "compose")
-    with pytest.raises(Exception, match="5 read and 1 kept"):
-        pipe(tmp_path, SECOND, refuse)
-    standing = {path: data for path, data in tree(tmp_path).items() if not path.startswith(".incomplete/")}
-    assert standing == before
+    raised(Exception, pipe, tmp_path, SECOND, refuse, match="5 read and 1 kept")
+    assert {path: data for path, data in tree(tmp_path).items() if not path.startswith(".incomplete/")} == before
 
 
 def test_any_step_of_publishing_may_be_tried_again(tmp_path):
@@ -233,8 +231,7 @@ def test_any_step_of_publishing_may_be_tried_again(tmp_path):
 
 def test_a_file_that_is_nowhere_cannot_be_moved(tmp_path):
     files.prepare(str(tmp_path), "compose")
-    with pytest.raises(BeamIOError):
-        files.move_staged(["report.html"], str(tmp_path))
+    raised(BeamIOError, files.move_staged, ["report.html"], str(tmp_path))
 
 
 def test_publishing_may_be_repeated_by_a_retried_bundle(tmp_path):
@@ -248,9 +245,8 @@ def test_publishing_may_be_repeated_by_a_retried_bundle(tmp_path):
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     put(tmp_path, {"file": b""})
-    with pytest.raises(InputError, match="cannot write here") as caught:
-        files.prepare(str(tmp_path / "file" / "out"), "compose")
-    assert caught.value.path == str(tmp_path / "file" / "out")
+    caught = raised(InputError, files.prepare, str(tmp_path / "file" / "out"), "compose", match="cannot write here")
+    assert caught.path == str(tmp_path / "file" / "out")
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
@@ -259,8 +255,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(FileSystems, "create", lambda path, **options: create("/dev/full", **options))
     with pytest.raises(NoRoomError, match=r"v1/x\.json: there is no room left to write it$"):
         files.write_staged(str(tmp_path), "v1/x.json", b"data")
-    with pytest.raises(NoRoomError, match="there is no room left to write it"):
-        files.prepare(str(tmp_path), "compose")
+    raised(NoRoomError, files.prepare, str(tmp_path), "compose", match="there is no room left to write it")
     assert tree(tmp_path) == {}
 
 

@@ -58,8 +58,7 @@ def test_a_canonical_name_stays_as_it_is(text, convention):
 def test_single_letters_side_by_side_settle_at_the_second_time(text, convention):
     once = written(text, convention)
     twice = written(once, convention)
-    assert written(twice, convention) == twice
-    assert twice.lower() == once.lower()
+    assert (written(twice, convention), twice.lower()) == (twice, once.lower())
 
 
 @given(st.lists(WORD, min_size=1, max_size=5))

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from kit import files_of, refused, write
+from kit import files_of, raised, refused, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage import files
@@ -99,8 +99,7 @@ def test_pipes_in_the_place_of_outputs_hang_no_run(tmp_path):
     run(tmp_path, FIRST)
     (tmp_path / "report.html").unlink()
     os.mkfifo(tmp_path / "report.html")
-    with pytest.raises(InputError, match=r"report\.html: is no longer a file: move it away"):
-        run(tmp_path, FIRST)
+    raised(InputError, run, tmp_path, FIRST, match=r"report\.html: is no longer a file: move it away")
     (tmp_path / "report.html").unlink()
     (tmp_path / "run.json").unlink()
     os.mkfifo(tmp_path / "run.json")

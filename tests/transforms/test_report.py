@@ -4,26 +4,8 @@ from html.parser import HTMLParser
 
 from markdown_it import MarkdownIt
 
-from parapet.transforms.reports.report import (
-    Bars,
-    Curve,
-    Dot,
-    Dots,
-    Example,
-    Examples,
-    Line,
-    Lines,
-    Part,
-    Point,
-    Report,
-    Scatter,
-    Series,
-    Table,
-    Text,
-    Tile,
-    card,
-    page,
-)
+from parapet.transforms.reports import report as reports
+from parapet.transforms.reports.report import Dot, Dots, Point, Report, Scatter, Series, Table, Text, Tile, card, page
 
 HOSTILE = '<script>alert(1)</script>\'" onload="x" ](javascript:x) |*_`<b>` \ud800\x00\n# h'
 
@@ -55,10 +37,16 @@ def report(text):
         sections=[
             Table(title=text, columns=[text, text], rows=[[text, text]], note=text, total_rows=1),
             Dots(title=text, dots=[Dot(text, 0.5, 0.4, 0.6, text), Dot(text, None, group="b")], note=text),
-            Bars(title=text, categories=[text], series=[Series(text, (1.0,)), Series("b", (None,))], note=text),
-            Lines(title=text, x_label=text, y_label=text, series=[Curve(text, [(0, 1), (1, 2)])], note=text),
+            reports.Bars(title=text, categories=[text], series=[Series(text, (1.0,)), Series("b", (None,))], note=text),
+            reports.Lines(
+                title=text, x_label=text, y_label=text, series=[reports.Curve(text, [(0, 1), (1, 2)])], note=text
+            ),
             Scatter(title=text, x_label=text, y_label=text, points=[Point(text, 0.5, 0.4, text)], note=text),
-            Examples(title=text, examples=[Example(text, [Line(text, [Part(text, text, text, text)])])], note=text),
+            reports.Examples(
+                title=text,
+                examples=[reports.Example(text, [reports.Line(text, [reports.Part(text, text, text, text)])])],
+                note=text,
+            ),
             Text(title=text, paragraphs=[text]),
         ],
         terms={text: text},
@@ -74,10 +62,8 @@ def test_no_text_is_markup_in_the_page():
     assert "script" not in allowed
     for _, attributes in hostile.tags:
         assert not any(name.startswith("on") for name in attributes)
-    assert {attributes.get("href") for name, attributes in hostile.tags if name == "a"} == {
-        "review.html",
-        "statistics.json",
-    }
+    linked = {attributes.get("href") for name, attributes in hostile.tags if name == "a"}
+    assert linked == {"review.html", "statistics.json"}
     assert hostile.text.count("<script>alert(1)</script>") > 30
     page(report(HOSTILE)).encode()
 

@@ -12,9 +12,8 @@ from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.variants import table1
 
 # Words, so that n-grams of higher orders match, and what tokenizers stumble on.
-WORDS = st.sampled_from(
-    ["the", "The", "city", "of", "hotel", "hotel,", "U.S.", "3.5", "&amp;", "ÉTÉ", "-\n", "\t", "—"]
-)
+SAID = ["the", "The", "city", "of", "hotel", "hotel,", "U.S.", "3.5", "&amp;", "ÉTÉ", "-\n", "\t", "—"]
+WORDS = st.sampled_from(SAID)
 TEXT = st.lists(WORDS, max_size=9).map(" ".join) | st.text(max_size=20)
 PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=6)
 

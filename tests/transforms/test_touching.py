@@ -13,25 +13,13 @@ from multiwoz_corpus import DOMAINS, dialogue
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.perturbation.corpora import (
-    Used,
-    domains_of,
-    services_in_turns,
-    touched_in_turns,
-    touched_services,
-    used_by,
-    without,
-)
+from parapet.transforms.perturbation import corpora
 
 SERVICES = {name: Service(name, "", [], []) for name in ("A_1", "B_1", "C")}
 
 
 def idle(name):
     return frame(name, state=state())
-
-
-def stated(name, **more):
-    return frame(name, state={**state(), **more})
 
 
 def typed(services, *turns):
@@ -41,33 +29,31 @@ def typed(services, *turns):
 
 
 def test_the_list_of_a_dialogue_counts_only_where_it_has_no_frame():
-    assert touched_services(typed(["B_1", "A_1"], [idle("A_1")])[1]) == ()
-    assert touched_services(typed(["B_1", "A_1"], [], [])[1]) == ("A_1", "B_1")
+    assert corpora.touched_services(typed(["B_1", "A_1"], [idle("A_1")])[1]) == ()
+    assert corpora.touched_services(typed(["B_1", "A_1"], [], [])[1]) == ("A_1", "B_1")
 
 
 def test_touched_and_idle_and_without():
     call = {"method": "FindB_1", "parameters": {}}
     raw, found = typed(["A_1", "B_1"], [idle("A_1"), idle("C")], [frame("B_1", service_call=call)])
-    used = used_by(found, SERVICES)
-    assert used == Used(("B_1",), ("A_1", "C"))
-    assert used.all == ["A_1", "B_1", "C"]
-    cut = without(raw, ("A_1",))
+    used = corpora.used_by(found, SERVICES)
+    assert (used, used.all) == (corpora.Used(("B_1",), ("A_1", "C")), ["A_1", "B_1", "C"])
+    cut = corpora.without(raw, ("A_1",))
     assert [[one["service"] for one in turn["frames"]] for turn in cut["turns"]] == [["C"], ["B_1"]]
     assert cut["services"] == ["B_1"]
     assert (len(raw["turns"][0]["frames"]), raw["services"]) == (2, ["A_1", "B_1"])
     for services, frames in ((["Z_1"], [idle("A_1")]), (["A_1"], [idle("Z_1")])):
         with pytest.raises(InputError, match="unknown_service: 'Z_1' is not in the split's schema"):
-            used_by(typed(services, frames)[1], SERVICES)
+            corpora.used_by(typed(services, frames)[1], SERVICES)
 
 
 @given(st.integers(0, 99), st.lists(st.sampled_from(DOMAINS), min_size=1, unique=True), st.booleans())
 def test_dialogues_shaped_as_multiwoz(number, domains, lists_all):
     """Whether intents persist or not, each turn touches what it was made to be about, and the closing nothing."""
     found = msgspec.convert(dialogue(number, domains, lists_all=lists_all), Dialogue)
-    assert touched_services(found) == domains_of(found) == tuple(sorted(domains))
-    per_turn = touched_in_turns(found)
-    assert per_turn[-2:] == [(), ()]
-    assert services_in_turns(found)[-1] == (domains[-1],)
+    assert corpora.touched_services(found) == corpora.domains_of(found) == tuple(sorted(domains))
+    per_turn = corpora.touched_in_turns(found)
+    assert (per_turn[-2:], corpora.services_in_turns(found)[-1]) == ([(), ()], (domains[-1],))
     user = [services for turn, services in zip(found.turns, per_turn, strict=True) if turn.speaker == "USER"][:-1]
     assert list(dict.fromkeys(user)) == [(domain,) for domain in domains]
 
@@ -79,5 +65,5 @@ def test_of_sgd_every_frame_and_all_that_is_listed(sample, real_data):
         for raw in json.loads(path.read_bytes()):
             found = msgspec.convert(raw, Dialogue)
             of_frames = [tuple(dict.fromkeys(frame.service for frame in turn.frames)) for turn in found.turns]
-            assert touched_in_turns(found) == of_frames
-            assert touched_services(found) == tuple(sorted(found.services))
+            assert corpora.touched_in_turns(found) == of_frames
+            assert corpora.touched_services(found) == tuple(sorted(found.services))

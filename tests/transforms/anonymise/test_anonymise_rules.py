@@ -165,8 +165,7 @@ def test_a_list_against_a_plain_search(listed, text):
         length = max((len(one) for one in tokens if tuple(words[at : at + len(one)]) == one), default=0)
         expected += [words[at : at + length]] if length else []
         at += max(length, 1)
-    found = [re.findall(r"\w+", text[one.start : one.end]) for one in Gazetteer(entries).find(text)]
-    assert found == expected
+    assert [re.findall(r"\w+", text[one.start : one.end]) for one in Gazetteer(entries).find(text)] == expected
 
 
 def test_phone_numbers_of_real_dialogues(real_data):

@@ -1,14 +1,24 @@
-"""Files as training sets: what a bad dialogue costs, and that the rest of its file goes on."""
+"""Which sets a list names, and files as training sets: what a bad dialogue costs."""
 
 import copy
 import json
+import re
 import shutil
 
 import pytest
+from kit import raised
 
+from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import CountKey
-from parapet.transforms.splits.augment.augmenting import augment_file
-from parapet.transforms.splits.augment.plan import CorruptionConfig, Rates, make_plan
+from parapet.transforms.splits.augment.augmenting import augment_file, check_ids
+from parapet.transforms.splits.augment.plan import (
+    CorruptionConfig,
+    Rates,
+    check_folders,
+    make_plan,
+    parse_operations,
+    parse_sets,
+)
 
 LABELS = ["original", "replace", "order"]
 
@@ -56,3 +66,42 @@ def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path)
     assert len(written) == result.counts.sum("versions") == result.counts[CountKey("dialogues", "x")] == 3 * len(kept)
     assert result.counts[CountKey("dialogues")] == len(dialogues)
     assert [key for key, _ in result.others["rows"]] == [("x", 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "names no set: none, backtrans, oracle, corrupted, or a+b"),
+        ("orcale", "'orcale' is not a set: none, backtrans, oracle, corrupted, or a+b"),
+        ("oracle+", "'oracle+' is not a set"),
+        ("oracle+oracle", "'oracle+oracle' is not a set"),
+        ("backtrans+oracle,oracle+backtrans", "'oracle+backtrans' occurs twice"),
+        ("none,none", "'none' occurs twice"),
+        ("none+oracle", "'none+oracle' is not a set"),
+    ],
+)
+def test_lists_that_name_no_sets(text, said):
+    raised(InputError, parse_sets, text, match=re.escape(f"--sets: {said}"))
+
+
+def test_folders_and_sets_belong_together():
+    check_folders(parse_sets("none,oracle"), ["oracle"])
+    with pytest.raises(InputError, match="--sets: the set 'oracle' needs --oracle DIR"):
+        check_folders(parse_sets("none,oracle"), [])
+    with pytest.raises(InputError, match="--backtrans: no set of --sets needs it \\(none, oracle\\)"):
+        check_folders(parse_sets("none,oracle"), ["oracle", "backtrans"])
+
+
+def test_operations():
+    assert parse_operations("both,replace") == ["replace", "both"]
+    for text in ("swap", " ,"):
+        raised(InputError, parse_operations, text, match=r"--corruptions: .*the corruptions are replace, order, both")
+
+
+def test_versions_with_the_same_id():
+    check_ids({"b": ["3", "1_v2"], "a": ["1"]}.items(), ["v1"])
+    check_ids({"a": ["x", "x_a"]}.items(), ["a_b", "b"])  # two versions meet, and no original
+    raised(InputError, check_ids, {"b": ["1"], "a": ["1"]}.items(), [], match=r"a and b: dialogue id '1' occurs twice")
+    raised(InputError, check_ids, {"a": ["1", "1"]}.items(), ["v1"], match=r"^a: dialogue id '1' occurs twice")
+    with pytest.raises(InputError, match=r"^b: dialogue id '1_v1' is also that of '1' in variant 'v1'"):
+        check_ids({"b": ["1_v1"], "a": ["1"]}.items(), ["v1"])

@@ -12,13 +12,8 @@ def answers(used=0, surplus=0, duplicate=0, rejected=0, review=0):
 
 
 def a_service(composed, partial=False, short=0, **numbers):
-    return {
-        "splits": ["train", "dev"],
-        "composed": composed,
-        "partial": partial,
-        "answers": answers(**numbers),
-        "short": short,
-    }
+    of = {"composed": composed, "partial": partial, "answers": answers(**numbers), "short": short}
+    return {"splits": ["train", "dev"], **of}
 
 
 def composed(**more):
@@ -84,8 +79,7 @@ def test_tables():
     assert list(services) == ["Media_2", "Weather_1", "Trains_1", "Banks_2", "Banks_10"]
     measures = rows(report, "How far the variants are from the original")
     assert measures == [["v1", "0.29", "19.2"], ["v2", "0.42", "11.6"], ["Average", "0.36", "15.4"]]
-    texts = rows(report, "Some texts of Banks_10 and their variants")
-    assert texts == [["BookHotel", "ReserveRoom", "GetHotel"]]
+    assert rows(report, "Some texts of Banks_10 and their variants") == [["BookHotel", "ReserveRoom", "GetHotel"]]
     reviewers = section(report, "Reviewers")
     assert isinstance(reviewers, Text)
     assert reviewers.paragraphs[0] == "Decisions applied: accept 80, reject 20, fix 6."

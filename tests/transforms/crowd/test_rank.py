@@ -16,8 +16,7 @@ def services(draw):
     elements = []
     for i in range(draw(st.integers(1, 4))):
         texts = draw(st.lists(st.sampled_from(TEXTS), max_size=4, unique=True))
-        distances = [float(draw(st.integers(1, 2))) for _ in texts]
-        elements.append(Candidates(f"e{i}", texts, distances))
+        elements.append(Candidates(f"e{i}", texts, [float(draw(st.integers(1, 2))) for _ in texts]))
     return elements, n
 
 
@@ -116,8 +115,7 @@ def test_ranked(pairs):
 
 def test_too_few_texts_are_left_out():
     assert assign_names([Candidates("e", ["a", "b"], [1, 2])], 3) == {}
-    assert assign_names([Candidates("e", [], [])], 1) == {}
-    assert assign_names([], 5) == {}
+    assert (assign_names([Candidates("e", [], [])], 1), assign_names([], 5)) == ({}, {})
 
 
 def test_equal_distances_change_places_before_another_answer_is_drawn():

@@ -4,20 +4,13 @@ import json
 from html.parser import HTMLParser
 from itertools import groupby
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.decisions import restore
-from parapet.transforms.crowd.review import (
-    MAX_NEIGHBOURS,
-    Neighbours,
-    ReviewItem,
-    review_order,
-    review_pages,
-    review_sheet,
-    visible,
-)
+from parapet.transforms.crowd import review
+from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order, review_pages, review_sheet, visible
 
 EXPLANATIONS = {"oov": "Has a word that is in no dictionary.", "near_original": "Very near the <original>."}
 HOSTILE = [
@@ -91,8 +84,7 @@ def test_hostile_texts_stay_texts(prompt, original, text, canonical, other):
         )
     )
     # "typed as" stands only where something else is emitted.
-    skipped = [] if text not in ("", canonical or "x") else ["p", "bdi"]
-    assert sorted(reader.tags + skipped) == sorted(plain.tags)
+    assert sorted(reader.tags + ([] if text not in ("", canonical or "x") else ["p", "bdi"])) == sorted(plain.tags)
     assert not [a for a in reader.attributes if a[1].startswith("on") or a[1] in ("src", "autofocus")]
     shown = "".join(data for _, attrs, data in reader.texts if attrs.get("class", "").startswith("answer"))
     assert shown == visible(canonical or "x") + "\n"
@@ -112,9 +104,8 @@ def test_many_neighbours_are_counted():
     assert "and 70 more" in only_page([item(neighbours=[("other", "used")], more_neighbours=70)]).decode()
 
 
-ANSWERS = st.tuples(
-    st.sampled_from("abcdefgh") | st.integers(0, 60).map(str), st.sampled_from(["used", "rejected", "review"])
-)
+DISPOSED = st.sampled_from(["used", "rejected", "review"])
+ANSWERS = st.tuples(st.sampled_from("abcdefgh") | st.integers(0, 60).map(str), DISPOSED)
 
 
 @given(st.lists(ANSWERS, max_size=60), st.data())
@@ -125,8 +116,7 @@ def test_neighbours_are_those_of_a_list_of_all_others(answers, data):
     ranked = sorted(others, key=lambda answer: (answer[1] != "used", answer[1], answer[0]))
     if own[1] != "rejected":
         shown, more = Neighbours(answers).of(*own[:2])
-        assert shown == ranked[:MAX_NEIGHBOURS]
-        assert more == len(ranked) - len(shown)
+        assert (shown, more) == (ranked[: review.MAX_NEIGHBOURS], len(ranked) - len(shown))
 
 
 def test_pages_keep_an_element_together():
@@ -173,8 +163,7 @@ def test_of_too_many_items_the_first_have_pages():
 
 
 def test_a_page_of_no_items_is_refused():
-    with pytest.raises(ValueError, match="per_page"):
-        list(review_pages([item()], EXPLANATIONS, per_page=0))
+    raised(ValueError, list, review_pages([item()], EXPLANATIONS, per_page=0), match="per_page")
 
 
 def test_decisions_are_kept_per_content():

@@ -1,9 +1,13 @@
+"""Texts chosen for their diversity, without duplicates."""
+
 from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.rank import draw, most_diverse
+from parapet.transforms.reports.text import words
 from parapet.transforms.variants.distance import levenshtein
 
 TEXTS = st.lists(st.text(st.sampled_from("abcd"), max_size=5), max_size=9, unique=True)
@@ -24,15 +28,13 @@ def test_most_diverse_is_the_best_of_all_subsets(texts, n):
 @given(TEXTS, st.integers(1, 6))
 def test_both_parts_keep_the_order_of_the_draw(texts, n):
     found = most_diverse(texts, n, levenshtein)
-    assert found[:n] == sorted(found[:n], key=texts.index)
-    assert found[n:] == sorted(found[n:], key=texts.index)
+    assert (found[:n], found[n:]) == (sorted(found[:n], key=texts.index), sorted(found[n:], key=texts.index))
 
 
 def test_many_texts_are_approached_one_by_one():
     texts = [f"{i:03}" for i in range(40)] + ["x" * 9, "y" * 9, "z" * 9]
     found = most_diverse(texts, 5, levenshtein)
-    assert found[2:5] == ["x" * 9, "y" * 9, "z" * 9]
-    assert sorted(found) == sorted(texts)
+    assert (found[2:5], sorted(found)) == (["x" * 9, "y" * 9, "z" * 9], sorted(texts))
     assert most_diverse(texts, 5, levenshtein) == found
 
 
@@ -40,8 +42,7 @@ def test_each_text_is_compared_with_500_at_most():
     calls = []
     texts = [f"{i:04}" for i in range(2_000)]
     found = most_diverse(texts, 5, lambda a, b: calls.append((a, b)) or levenshtein(a, b))
-    assert len(calls) == 500 * 499 / 2
-    assert sorted(found) == texts
+    assert (len(calls), sorted(found)) == (500 * 499 / 2, texts)
     assert set(found[:5]) < set(texts[:500])
 
 
@@ -50,8 +51,7 @@ def test_the_draw_knows_no_order_of_arrival(texts, seed, random):
     drawn = draw(texts, seed, "Taxi_1/slot/to", "names")
     shuffled = list(texts)
     random.shuffle(shuffled)
-    assert draw(shuffled, seed, "Taxi_1/slot/to", "names") == drawn
-    assert sorted(drawn) == sorted(texts)
+    assert (draw(shuffled, seed, "Taxi_1/slot/to", "names"), sorted(drawn)) == (drawn, sorted(texts))
 
 
 @given(TEXTS.filter(bool), st.data())
@@ -60,3 +60,11 @@ def test_other_answers_do_not_move_a_text(texts, data):
     drawn = draw(texts, 7, "e", "names")
     drawn.remove(gone)
     assert draw([text for text in texts if text != gone], 7, "e", "names") == drawn
+
+
+def rank(canonical, typed=None):
+    return spelling_rank(canonical, words(canonical), canonical if typed is None else typed)
+
+
+def test_a_typo_weighs_more_than_all_else():
+    assert rank("CITY OF THE (HOTEL.") < rank("City of the hottell")

@@ -69,9 +69,8 @@ def assignments(names=NAMES, descriptions=DESCRIPTIONS, **extra):
     for task, fields in (("names", names), ("descriptions", descriptions)):
         for w in range(max(map(len, fields.values()))):
             answers = {field: texts[w] for field, texts in fields.items() if w < len(texts)}
-            found.append(
-                Assignment(f"{task}{w}", "Parks_1", task, f"worker-{task}-{w}", answers, True, 0, 300, 300, **extra)
-            )
+            who = f"worker-{task}-{w}"
+            found.append(Assignment(f"{task}{w}", "Parks_1", task, who, answers, True, 0, 300, 300, **extra))
     return found
 
 
@@ -140,8 +139,7 @@ def test_names_are_those_of_a_plain_reference(texts, seed):
         r for r, (disposition, _, _) in fate.items() if disposition == "used" and r.endswith("slot_1") and r[0] == "n"
     )
     surplus = [f for f in fate.values() if f[0] == "surplus"]
-    assert len(used) == 5
-    assert surplus == [("surplus", "not_drawn", None)] * (len(texts) - 5)
+    assert (len(used), surplus) == (5, [("surplus", "not_drawn", None)] * (len(texts) - 5))
 
 
 def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_is_accepted():
@@ -157,9 +155,8 @@ def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_
 
 
 def test_partial_does_not_make_up_what_nobody_has_answered():
-    outcome = settle_service(
-        SERVICE, assignments(NAMES, {**DESCRIPTIONS, "service": []}), {}, Options(allow_partial=True)
-    )
+    answers = assignments(NAMES, {**DESCRIPTIONS, "service": []})
+    outcome = settle_service(SERVICE, answers, {}, Options(allow_partial=True))
     assert outcome.variants == []
     assert [(s.form_field, s.have, s.filled) for s in outcome.short] == [("service", 0, ())]
 
@@ -167,8 +164,7 @@ def test_partial_does_not_make_up_what_nobody_has_answered():
 def test_a_decision_that_leaves_no_word_is_void_and_told():
     decisions = {"names0": {"slot_1": Decision("names0:slot_1", "fix", "\u65e5\u672c\u8a9e", source="d.csv: row 2")}}
     outcome = settle_service(SERVICE, assignments(), decisions, Options())
-    assert fates(outcome)["names0:slot_1"][0] == "used"
-    assert outcome.decisions == {}
+    assert (fates(outcome)["names0:slot_1"][0], outcome.decisions) == ("used", {})
     (letter,) = outcome.dead
     assert (letter.stage, letter.key, letter.source) == ("decisions", "names0:slot_1", "d.csv: row 2")
     assert letter.reason.startswith("bad_decision: no word is left")
@@ -178,8 +174,7 @@ def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast():
     answers = {"slot_1": "hamlet", "slot_0": "", "intent_0": ""}
     for asked, expected in ((False, "surplus"), (True, "rejected")):
         top_up = Assignment("3T", "Parks_1", "names", "t", answers, asked, 0, 6, 6)
-        fate = fates(settle_service(SERVICE, [top_up], {}, Options()))
-        assert fate["3T:slot_1"][0] == expected
+        assert fates(settle_service(SERVICE, [top_up], {}, Options()))["3T:slot_1"][0] == expected
 
 
 def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer():
@@ -225,10 +220,7 @@ def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter():
     odd = Assignment("3X", "Parks_1", "names", "w", {"slot_9": "something", "service": "", "slot_1": "hamlet"}, False)
     outcome = settle_service(SERVICE, [*assignments(), odd], {}, Options())
     (letter,) = outcome.dead
-    assert (letter.key, letter.reason.partition(":")[0], letter.payload) == (
-        "3X:slot_9",
-        "unknown_position",
-        "something",
-    )
+    told = (letter.key, letter.reason.partition(":")[0], letter.payload)
+    assert told == ("3X:slot_9", "unknown_position", "something")
     assert "3X:service" not in fates(outcome)
     assert fates(outcome)["3X:slot_1"][0] in ("used", "surplus")

@@ -10,10 +10,11 @@ import urllib.parse
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kit import quoted, rows_of
+from kit import quoted, raised, rows_of, write
 
 from parapet.pipelines.main import main
-from parapet.transforms.crowd.worker_ids import MASK, redact, withheld
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.worker_ids import MASK, VARIABLE, key_file, load_worker_key, redact, withheld
 
 OWN = "A2ZX81QWERT3KV"
 OTHER = "A1PLKJ8HGFD5SM"
@@ -112,9 +113,8 @@ def test_any_text_is_taken(text):
 
 def test_what_is_withheld_says_how_long_it_was_and_nothing_else():
     one, other = (withheld(b"a worker key of tests", f"row of {each}") for each in (OWN, OTHER))
-    assert re.fullmatch(
-        r"\[not shown, for a worker id may be anywhere in it: 21 characters, keyed hash [0-9a-f]{16}\]", one
-    )
+    told = r"\[not shown, for a worker id may be anywhere in it: 21 characters, keyed hash [0-9a-f]{16}\]"
+    assert re.fullmatch(told, one)
     assert one != other
     assert withheld(b"another key of the tests", f"row of {OWN}") != one
 
@@ -148,8 +148,7 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog)
     answers = [i for i, name in enumerate(head) if name.startswith("Answer.")]
     for n, (row, form) in enumerate(zip(rows, [*OWN_FORMS] * 2, strict=False)):
         row[worker] = f"A{n:02d}QW{n * 7919 % 10**8:08d}Z"
-        filled = next((i for i in answers if row[i].strip()), answers[0])
-        row[filled] = OWN_FORMS[form](row[worker])
+        row[next((i for i in answers if row[i].strip()), answers[0])] = OWN_FORMS[form](row[worker])
         if form in FORMS and n % 2:  # and that of somebody else
             row[answers[-1]] = FORMS[form](rows[0][worker])
     ids = {row[worker] for row in rows}
@@ -182,8 +181,7 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog)
     main(["compose", "--schemas", str(sample), "--responses", *files, "--output", str(out)])
     assert len(rows_of(out / "dead_letters.jsonl")) >= 25
     printed = capsys.readouterr()
-    found = everything(out) | {"printed": printed.out + printed.err + caplog.text}
-    assert ids_of(found, ids) == set()
+    assert ids_of(everything(out) | {"printed": printed.out + printed.err + caplog.text}, ids) == set()
     texts = rows_of(out / "responses.parquet")
     assert sum(MASK in row["text"] for row in texts) >= 20
     assert {row["reason"] for row in texts if MASK in row["text"]} <= {"worker_id", "same_answer", "too_fast"}
@@ -205,8 +203,7 @@ def test_rows_of_any_bytes_keep_the_id(before, encoding, after, case):
     from parapet.transforms.crowd.worker_ids import without_ids
 
     key = b"a worker key of the tests"
-    written = (OWN if case == "upper" else OWN.lower()).encode(encoding)
-    row = before + written + after + b"\n"
+    row = before + (OWN if case == "upper" else OWN.lower()).encode(encoding) + after + b"\n"
     header = b"AssignmentId,WorkerId,Answer.slot_0\n"
     for read in (
         read_batch(io.BytesIO(header + row), "f.csv", key),
@@ -219,3 +216,33 @@ def test_rows_of_any_bytes_keep_the_id(before, encoding, after, case):
                 said = repr(record.answers) + record.assignment_id
             packed = re.sub(r"[^a-z0-9]", "", said.lower())
             assert OWN.lower() not in packed, said
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A configuration folder of its own, and no key in the environment."""
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config"
+
+
+def test_the_environment_decides(home, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "sixteen letters!")
+    assert load_worker_key() == b"sixteen letters!"
+    assert not home.exists()
+
+
+def test_two_homes_have_two_keys(home, monkeypatch, tmp_path):
+    first = load_worker_key()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
+    assert load_worker_key() != first
+
+
+def test_a_newline_at_the_end_of_the_file_is_no_part_of_the_key(home):
+    write(key_file(), b"a key that someone wrote\n")
+    assert load_worker_key() == b"a key that someone wrote"
+
+
+def test_where_no_key_can_be_kept_the_message_says_what_to_do(home):
+    home.write_text("a file, not a folder")
+    raised(InputError, load_worker_key, match=f"cannot keep the worker key: .*; set {VARIABLE} instead")

@@ -8,22 +8,8 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.rewritten_turns.tasks import (
-    SourceTurn,
-    find_units,
-    interchangeable,
-    source_turn,
-    spans_of,
-)
-from parapet.transforms.crowd.rewritten_turns.vet import (
-    EXPLANATIONS,
-    Answer,
-    canonical_text,
-    flags,
-    unacceptable,
-    vet_answer,
-    vet_worker,
-)
+from parapet.transforms.crowd.rewritten_turns import tasks, vet
+from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, find_units, source_turn, spans_of
 
 
 def user(utterance, *values, slots=()):
@@ -105,26 +91,25 @@ SHORT = turn_of("Sounds good, please.")
     ],
 )  # fmt: skip
 def test_each_rule(kind, turn, text, reason):
-    answer = Answer(kind, canonical_text(text, turn.utterance), turn)
-    verdict = vet_answer(answer)
-    assert verdict.reason == reason
-    assert not reason or reason in flags(answer)
+    answer = vet.Answer(kind, vet.canonical_text(text, turn.utterance), turn)
+    assert vet.vet_answer(answer).reason == reason
+    assert not reason or reason in vet.flags(answer)
 
 
 def test_every_reason_is_explained():
-    assert all(EXPLANATIONS.values())
+    assert all(vet.EXPLANATIONS.values())
     turn = turn_of("Book 2 rooms for 2 nights.", "2", "2")
-    assert set(flags(Answer("simple", "<b>asdfghjkl</b> not 3 жук " * 40, turn))) <= EXPLANATIONS.keys()
+    assert set(vet.flags(vet.Answer("simple", "<b>asdfghjkl</b> not 3 жук " * 40, turn))) <= vet.EXPLANATIONS.keys()
 
 
 def test_a_value_said_twice_is_there_twice():
     turn = turn_of("Book 2 rooms for 2 nights.", "2", "2")
-    assert vet_answer(Answer("simple", "2 rooms, please.", turn)).reason == "lost_value"
-    assert interchangeable(turn.units)
-    assert vet_answer(Answer("simple", "2 nights, 2 rooms.", turn)).reason == "swapped_values"
-    assert vet_answer(Answer("typos", "Bok 2 rooms for 2 nights.", turn)).reason == ""
+    assert vet.vet_answer(vet.Answer("simple", "2 rooms, please.", turn)).reason == "lost_value"
+    assert tasks.interchangeable(turn.units)
+    assert vet.vet_answer(vet.Answer("simple", "2 nights, 2 rooms.", turn)).reason == "swapped_values"
+    assert vet.vet_answer(vet.Answer("typos", "Bok 2 rooms for 2 nights.", turn)).reason == ""
     same = turn_of("From 2 to 2, that is 2.", "2", "2", slots=("hour", "hour"))
-    assert vet_answer(Answer("paraphrase", "Starts at 2 and also ends at 2.", same)).reason == ""
+    assert vet.vet_answer(vet.Answer("paraphrase", "Starts at 2 and also ends at 2.", same)).reason == ""
 
 
 def test_values_inside_values_and_beside_letters():
@@ -140,10 +125,8 @@ def test_values_inside_values_and_beside_letters():
     nested = source_turn(Dialogue("1", [], [overlap]), 0)
     assert isinstance(nested, SourceTurn)
     rows = list(spans_of(nested.units, find_units(nested.units, "Go: Port Alder Harbour")))
-    assert [(row["slot"], row["new_start"], row["new_exclusive_end"]) for row in rows] == [
-        ("city", 4, 14),
-        ("from", 4, 22),
-    ]
+    places = [(row["slot"], row["new_start"], row["new_exclusive_end"]) for row in rows]
+    assert places == [("city", 4, 14), ("from", 4, 22)]
 
 
 def test_turns_that_nobody_was_asked_about():
@@ -154,10 +137,10 @@ def test_turns_that_nobody_was_asked_about():
 
 
 def test_what_no_reviewer_can_let_stand():
-    assert "'Port Alder', letter for letter" in unacceptable(Answer("simple", "2 seats", BOAT))
-    assert unacceptable(Answer("simple", "…", BOAT)) == "no word is left of the text to be used"
-    assert unacceptable(Answer("simple", BOAT.utterance, BOAT)) == "the text is the sentence itself"
-    assert unacceptable(Answer("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
+    assert "'Port Alder', letter for letter" in vet.unacceptable(vet.Answer("simple", "2 seats", BOAT))
+    assert vet.unacceptable(vet.Answer("simple", "…", BOAT)) == "no word is left of the text to be used"
+    assert vet.unacceptable(vet.Answer("simple", BOAT.utterance, BOAT)) == "the text is the sentence itself"
+    assert vet.unacceptable(vet.Answer("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
 
 
 def test_how_an_assignment_was_done():
@@ -165,7 +148,7 @@ def test_how_an_assignment_was_done():
 
     def verdict(text, rejected=False, seconds=90, **answers):
         done = Assignment("A", "1:0", "rewrites", "w", answers, True, work_seconds=seconds, rejected=rejected)
-        return vet_worker(done, text, fields).reason
+        return vet.vet_worker(done, text, fields).reason
 
     assert verdict("So be it", paraphrase="So be it", verbose="Thus be it") == ""
     assert verdict("So be it", paraphrase="So be it", verbose="so, be it!") == "same_answer"
@@ -184,7 +167,7 @@ def test_values_are_found_where_they_were_put(values, filler, random):
     turn = turn_of("So " + " and ".join(values) + " it is", *values)
     shuffled = list(values)
     random.shuffle(shuffled)
-    text = canonical_text(
+    text = vet.canonical_text(
         " ".join(part for pair in zip(shuffled, filler, strict=False) for part in pair), turn.utterance
     )
     found = find_units(turn.units, text)
@@ -197,6 +180,5 @@ def test_values_are_found_where_they_were_put(values, filler, random):
 
 @given(st.text(max_size=40), st.text(min_size=1, max_size=40))
 def test_canonical_text_is_stable_and_changes_no_letter(text, original):
-    once = canonical_text(text, original)
-    assert canonical_text(once, original) == once
-    assert once == " ".join(once.split())
+    once = vet.canonical_text(text, original)
+    assert (vet.canonical_text(once, original), once) == (once, " ".join(once.split()))

@@ -10,6 +10,7 @@ import pytest
 from entity_corpora import training_of
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities import kinds
@@ -19,9 +20,8 @@ from parapet.transforms.perturbations.entities.names import country_of, made_up_
 from parapet.transforms.perturbations.entities.replacing import article_of
 from parapet.transforms.perturbations.entities.words import GENERIC, is_number, words
 
-SAID = st.lists(st.sampled_from(["red", "blue", "Red", "7", "7:17", "o'clock", "the", "park", "Of"]), max_size=8).map(
-    " ".join
-)
+SAYABLE = ["red", "blue", "Red", "7", "7:17", "o'clock", "the", "park", "Of"]
+SAID = st.lists(st.sampled_from(SAYABLE), max_size=8).map(" ".join)
 
 
 @given(st.lists(SAID, max_size=6), SAID)
@@ -172,12 +172,10 @@ def test_steps():
     hours = [f"{hour:02}:{minute}" for hour in range(8, 20) for minute in ("00", "30")]
     assert kinds.step_of("time", hours) == 30
     assert kinds.step_of("time", [*hours, "7:15 pm", "noon"]) == 30  # one in twenty-five
-    assert kinds.step_of("time", ["18:00", "7 pm"]) == 15
-    assert kinds.step_of("time", ["18:05", "7 pm"]) == 5
+    assert (kinds.step_of("time", ["18:00", "7 pm"]), kinds.step_of("time", ["18:05", "7 pm"])) == (15, 5)
     assert kinds.step_of("time", ["18:07", "7 pm"]) == 1
     assert kinds.step_of("price", [str(n) for n in range(500, 5000, 50)]) == 5000
-    assert kinds.step_of("price", ["$12.26", "$7"]) == 1
-    assert kinds.step_of("price", ["$12", "$7"]) == 100
+    assert (kinds.step_of("price", ["$12.26", "$7"]), kinds.step_of("price", ["$12", "$7"])) == (1, 100)
     assert kinds.step_of("code", ["100"]) == kinds.step_of("time", []) == 1
 
 
@@ -240,14 +238,12 @@ def test_gazetteer(tmp_path):
     ],
 )
 def test_gazetteers_that_are_none(text, told, tmp_path):
-    path = tmp_path / "values.csv"
-    path.write_text(text)
+    path = write(tmp_path / "values.csv", text)
     with pytest.raises(InputError, match=re.escape(told)):
         pools_of(read_gazetteer(str(path)), str(path), [], training_of([]))
     for data, said in ((b"\xff\xfe", "not UTF-8"), (None, "cannot be read")):
         path.unlink() if data is None else path.write_bytes(data)
-        with pytest.raises(InputError, match=said):
-            read_gazetteer(str(path))
+        raised(InputError, read_gazetteer, str(path), match=said)
 
 
 def test_too_few_values():

@@ -36,8 +36,7 @@ def leaks(page: str, shown: Iterable[str], hidden: Iterable[str]) -> list[str]:
     places = "\n".join(f" {' '.join(_words(place))} " for place in reader.places)
     found = []
     for text in hidden:
-        sought = {" ".join(_words(text)), " ".join(name_words(text))} - {""}
-        if any(f" {phrase} " in places for phrase in sought):
+        if any(f" {phrase} " in places for phrase in ({" ".join(_words(text)), " ".join(name_words(text))} - {""})):
             found.append(text)
     return found
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hits_blindness import hidden_texts, leaks
 from hits_corpora import big_service, corpus, hostile_service
+from kit import raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Intent, Service, Slot, elements_of
@@ -22,8 +23,7 @@ SERVICES = [hostile_service(), big_service(), *corpus()]
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.service_name)
 def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
-    ambiguous = ambiguous_elements(service, "auto")
-    questions = [each.question for each in questions_of(service, task, ambiguous)[0]]
+    questions = [each.question for each in questions_of(service, task, ambiguous_elements(service, "auto"))[0]]
     # The service's description is shown as those of its elements are; that it adds nothing to them is tested below.
     shown = [*(text for question in questions for text in question.texts()), cue_of(service, task, "auto", {})]
     hidden = hidden_texts(service, task, [question.meaning for question in questions])
@@ -106,10 +106,8 @@ def test_list_with_comments_and_byte_order_mark(tmp_path):
 
 
 def test_unknown_id_names_file_and_line(tmp_path):
-    path = tmp_path / "list.txt"
-    path.write_text("Services_3/slot/city\nServices_3/slot/town\n")
-    with pytest.raises(InputError, match=r"list.txt: line 2: no element 'Services_3/slot/town'"):
-        read_ambiguous(path, IDS)
+    path = write(tmp_path / "list.txt", "Services_3/slot/city\nServices_3/slot/town\n")
+    raised(InputError, read_ambiguous, path, IDS, match=r"list.txt: line 2: no element 'Services_3/slot/town'")
 
 
 @pytest.mark.parametrize("cues", ["auto", "none"])

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from kit import raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
@@ -20,8 +21,7 @@ SERVICES = {"Payment_1": PAYMENT}
 
 
 def file_of(folder, *rows, head="service_name,cue"):
-    path = folder / "cues.csv"
-    path.write_text("\n".join([head, *rows]), encoding="utf-8")
+    path = write(folder / "cues.csv", "\n".join([head, *rows]))
     return path
 
 
@@ -64,16 +64,14 @@ def test_a_long_description_is_cut_between_words():
     ],
 )
 def test_cues_that_cannot_be_used(tmp_path, rows, message):
-    with pytest.raises(InputError, match=message):
-        read_cues(file_of(tmp_path, *rows), SERVICES)
+    raised(InputError, read_cues, file_of(tmp_path, *rows), SERVICES, match=message)
 
 
 def test_files_that_are_no_cues(tmp_path):
     with pytest.raises(InputError, match="row 1: lacks the column cue: expected service_name,cue"):
         read_cues(file_of(tmp_path, head="service_name,like"), SERVICES)
     (tmp_path / "cues.csv").write_bytes(b"service_name,cue\nPayment_1,\xff")
-    with pytest.raises(InputError, match="not UTF-8 at byte"):
-        read_cues(tmp_path / "cues.csv", SERVICES)
+    raised(InputError, read_cues, tmp_path / "cues.csv", SERVICES, match="not UTF-8 at byte")
     with pytest.raises(InputError, match=r"cannot be read: No such file or directory$"):
         read_cues(tmp_path / "nowhere.csv", SERVICES)
 
@@ -82,5 +80,4 @@ def test_names_of_generic_words_tell_nothing():
     assert revealed_by("pay to whom you like, on any date", ["to", "date", "type"]) == ""
     assert revealed_by("book rooms of hotels", ["hotel_room"]) == ""
     assert revealed_by("book hotel rooms", ["hotel_room"]) == "hotel_room"
-    assert revealed_by("a ferry service", ["Ferries"]) == "Ferries"
-    assert revealed_by("glass", ["glas"]) == ""
+    assert (revealed_by("a ferry service", ["Ferries"]), revealed_by("glass", ["glas"])) == ("Ferries", "")

@@ -1,18 +1,22 @@
-""""""
+"""Questions about a schema: their pages, plans and terms."""
 
 import re
 from decimal import Decimal
 
+import msgspec
 import pytest
 from hits_corpora import big_service
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
+from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Intent, Service, Slot
 from parapet.transforms.crowd.hits.make_hits import plan_of
 from parapet.transforms.crowd.hits.markup import MAX_NAME, page_name
 from parapet.transforms.crowd.hits.page import Settings, requester_html, split
 from parapet.transforms.crowd.hits.schema_pages import Question, questions_of, render_service
+from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, VALIDITY, WORDING, Terms
 from parapet.transforms.storage.files import join
 
 SERVICE = Service(
@@ -54,8 +58,7 @@ def test_no_name_leaves_its_folder_and_no_two_ids_share_one(one, other):
     for name in (page_name(one), page_name(other)):
         assert len(name) <= MAX_NAME
         assert name.isascii()
-        path = join("out", f"pages/{name}.0.rewrites.html")
-        assert path == f"out/pages/{name}.0.rewrites.html"
+        assert join("out", f"pages/{name}.0.rewrites.html") == f"out/pages/{name}.0.rewrites.html"
     assert (page_name(one) == page_name(other)) == (one == other)
 
 
@@ -73,8 +76,7 @@ def test_all_items_in_order_none_over_capacity_no_part_too_many(sizes, capacity)
 
 
 def test_an_item_over_capacity_is_an_error():
-    with pytest.raises(ValueError, match="larger"):
-        split([5, 11], 10)
+    raised(ValueError, split, [5, 11], 10, match="larger")
 
 
 #
@@ -82,13 +84,11 @@ def test_an_item_over_capacity_is_an_error():
 
 def test_plan_adds_up_by_hand():
     # Two names of one HIT: 100 s, so 0.4166 dollars at 15 an hour.
-    hits = render_service(0, big_service(1), Settings())
-    plan = plan_of([hits], Settings())
+    plan = plan_of([render_service(0, big_service(1), Settings())], Settings())
     names = plan.rows["names"]
     assert (names.hits, names.fields, names.assignments) == (1, 2, 9)
     assert (names.reward, names.fees, names.cost) == (Decimal("3.78"), Decimal("0.76"), Decimal("4.54"))
-    assert names.estimated_minutes == Decimal("15.0")
-    assert names.hourly_pay == Decimal("15.12")
+    assert (names.estimated_minutes, names.hourly_pay) == (Decimal("15.0"), Decimal("15.12"))
     # Three descriptions: 150 s, 0.625 dollars.
     assert plan.rows["descriptions"].reward == Decimal("5.67")
     assert plan.rows["total"].cost == names.cost + plan.rows["descriptions"].cost
@@ -108,7 +108,60 @@ def test_sandbox_changes_where_the_form_goes_and_nothing_else():
 @pytest.mark.parametrize("task", TASKS)
 def test_requester_template_has_its_variable_and_no_other(task):
     template = requester_html(task)
-    assert re.findall(r"\$\{(\w+)\}", template) == ["body"]
-    assert template.count("${") == 1
+    assert (re.findall(r"\$\{(\w+)\}", template), template.count("${")) == (["body"], 1)
     assert "`" not in template
     assert not re.search(r"<(form|body|html)\b", template)
+
+
+def test_parts_are_about_equal():
+    assert [len(run) for run in split([10] * 11, 100)] == [6, 5]
+    assert [len(run) for run in split([10] * 10, 100)] == [10]
+
+
+def test_json_has_decimals_as_strings():
+    text = msgspec.json.encode(plan_of([render_service(0, big_service(2), Settings())], Settings()).to_json())
+    assert isinstance(msgspec.json.decode(text)["total"]["cost"], str)
+    assert b"e-" not in text
+
+
+def test_a_fixed_reward_is_written_with_cents():
+    assert str(Terms(reward=Decimal("2.5")).reward_for("names", 400)) == "2.50"
+
+
+def test_the_upper_fee_begins_at_ten_assignments():
+    assert Terms(assignments=9).fees_for(Decimal("1.00")) == Decimal("1.80")
+    assert Terms(assignments=10).fees_for(Decimal("1.00")) == Decimal("4.00")
+
+
+def test_workers_have_an_hour_or_four_times_the_estimate():
+    assert Terms().duration("names", 5) == 3_600
+    assert Terms().duration("descriptions", 60) == 8_100  # 1,860 s, so 7,440 s, in whole quarters of an hour
+    assert Terms(assignment_minutes=10).duration("descriptions", 60) == 600
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hourly_wage", Decimal(0)),
+        ("reward", Decimal("0")),
+        ("reward", Decimal("1.234")),
+        ("reward", Decimal("-1")),
+        ("fee", Decimal("20")),
+        ("extra_fee", Decimal("-0.1")),
+        ("assignments", 0),
+        ("auto_approval_hours", 721),
+        ("lifetime_days", 0),
+        ("assignment_minutes", 0),
+        ("reading_seconds", Decimal("-1")),
+    ],
+)
+def test_what_mturk_would_refuse_is_refused_with_the_flag(name, value):
+    assert str(raised(InputError, Terms, **{name: value})).startswith(f"--{name}: ")
+
+
+def test_wordings_fit():
+    assert set(WORDING) == {*TASKS, REWRITES, RATINGS, VALIDITY}
+    for wording in WORDING.values():
+        assert 0 < len(wording.title) <= 128
+        assert 0 < len(wording.description) <= 2_000
+        assert 0 < len(wording.keywords) <= 1_000

@@ -1,26 +1,33 @@
+"""Pages of dialogues: their files, what they show, which turns are drawn."""
+
 import html
 import json
 import re
 from html.parser import HTMLParser
 
+import jinja2
 import pytest
 from hits_dialogues import dialogue, hostile_dialogue, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised, write
 
-from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn
+from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.hits import markup, rewrite_pages
 from parapet.transforms.crowd.hits.make_hits import summary_files
-from parapet.transforms.crowd.hits.markup import html_of, speakable
+from parapet.transforms.crowd.hits.markup import bold_pieces, carriable, html_of, marks, question_xml, shown, speakable
 from parapet.transforms.crowd.hits.page import Settings, page_html
-from parapet.transforms.crowd.hits.rewrite_pages import FIELDS, Choice, render_dialogues
+from parapet.transforms.crowd.hits.rewrite_pages import Choice, choose, dialogue_paths, scan, turn_task_id, user_turns
 from parapet.transforms.crowd.hits.terms import REWRITES
+from parapet.transforms.running.seeding import stable_digest
 
 ALL = Choice({}, None)
 SETTINGS = Settings(tasks=(REWRITES,))
 
 
 def render(*dialogues, choice=ALL, settings=SETTINGS):
-    return render_dialogues(0, "test/dialogues_001.json", dialogues, choice, settings)
+    return rewrite_pages.render_dialogues(0, "test/dialogues_001.json", dialogues, choice, settings)
 
 
 def page_of(*turns, **more):
@@ -100,7 +107,7 @@ def test_the_first_turn_has_nothing_before_it_and_without_values_nothing_is_to_k
 
 def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():
     text = page_of(*SAMPLE).html.decode()
-    assert re.findall(r'<(?:input|textarea) [^>]*name="([^"]+)"', text) == ["assignmentId", *FIELDS]
+    assert re.findall(r'<(?:input|textarea) [^>]*name="([^"]+)"', text) == ["assignmentId", *rewrite_pages.FIELDS]
     assert re.findall(r'https?://[^"\s]+', text) == ["https://www.mturk.com/mturk/externalSubmit"]
     assert not re.search(r"\b(src|srcset|href)=|@import|url\(", text)
 
@@ -125,8 +132,7 @@ def test_any_text_is_read_as_it_was_said_and_bold_where_the_span_is(heard, befor
     read = Reader(text)
     assert read.said == speakable(turn.utterance)
     assert read.bold == read.values == [speakable(value)] * len(spans)
-    assert read.heard == [speakable(heard) or "(says nothing)"]
-    assert read.tags.count("script") == 1
+    assert (read.heard, read.tags.count("script")) == ([speakable(heard) or "(says nothing)"], 1)
 
 
 @settings(deadline=None)  # other tests may hold the machine
@@ -171,3 +177,161 @@ def test_pages_of_a_task_are_the_same_around_their_body(sandbox):
     for page in render(dialogue(*SAMPLE), settings=Settings(tasks=(REWRITES,), sandbox=sandbox)).pages:
         assert page.html.decode() == page_html(REWRITES, page.body, sandbox)
         assert ("workersandbox" in page.html.decode()) == sandbox
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    places = ("train/dialogues_002.json", "train/dialogues_001.json", "test/dialogues_001.json", "train/schema.json")
+    for place in places:
+        write(tmp_path / "corpus" / place, "[]")
+    return tmp_path / "corpus"
+
+
+@pytest.mark.parametrize(
+    ("place", "split", "reason"),
+    [
+        ("nowhere", None, "no such file"),
+        ("dev", None, "no dialogues here"),
+        ("", "dev", "no dialogues of 'dev'; there are in: train, test"),
+        ("test/dialogues_001.json", "test", "--split takes one split"),
+    ],
+)
+def test_what_is_not_there_is_told(corpus, place, split, reason):
+    (corpus / "dev").mkdir()
+    raised(InputError, dialogue_paths, [corpus / place], split, match=reason)
+
+
+def talks(n, ids="a"):
+    turns = [user("Hello there"), system("Yes?"), user("Find a room"), system("Done."), user("")]
+    return [dialogue(*turns, id=f"{ids}{i}") for i in range(n)]
+
+
+def drawn(files, turns, seed=0):
+    choice = choose([scan(i, f"f/{i}", file, turns, seed) for i, file in enumerate(files)], turns)
+    return {
+        turn_task_id(each.dialogue_id, turn)
+        for i, file in enumerate(files)
+        for k, each in enumerate(file)
+        for turn in user_turns(each)
+        if (i, k) not in choice.elsewhere and turn < 4 and choice.draws(seed, turn_task_id(each.dialogue_id, turn))
+    }
+
+
+def test_a_larger_draw_has_the_smaller_in_it_and_a_seed_changes_it():
+    assert drawn([talks(20)], 5) < drawn([talks(20)], 9)
+    assert drawn([talks(20)], 5) != drawn([talks(20)], 5, seed=1)
+
+
+def test_turns_that_cannot_be_asked_are_not_drawn():
+    assert not choose([scan(0, "f/0", [dialogue(user(""))], 3, 0)], 3).draws(0, "1_00000:0:rewrites")
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 50])
+def test_as_many_are_drawn_as_of_a_plain_list(turns):
+    """The first keys of all, but for those of dialogues whose id an earlier one has."""
+    files = [talks(5), [], talks(8), talks(4, "b")]
+    asked = {turn_task_id(f"{name}{i}", turn) for name, n in (("a", 8), ("b", 4)) for i in range(n) for turn in (0, 2)}
+    assert drawn(files, turns) == set(sorted(asked, key=lambda task_id: stable_digest("0", task_id))[:turns])
+
+
+def kept(turn, before=None):
+    return [(mark.kept.slot, mark.kept.value) for mark in marks(turn, before)]
+
+
+def bold(turn):
+    return [text for text, is_bold in bold_pieces(speakable(turn.utterance), marks(turn)) if is_bold]
+
+
+def test_without_actions_what_the_turn_changes_in_the_state_is_kept():
+    """MultiWOZ 2.2: no actions, and the state repeats what was said before."""
+
+    def turn(text, values):
+        return Turn("USER", text, [Frame("hotel", [], state=State("find_hotel", [], values))])
+
+    first = turn("In the north", {"area": ["north"]})
+    second = turn("A cheap one, north is fine", {"area": ["north"], "price": ["cheap", "low"]})
+    assert (kept(first), kept(second, first)) == ([("area", "north")], [("price", "cheap")])
+
+
+def test_copied_slots_have_no_place():
+    turn = Turn("USER", "the same place", [Frame("taxi", [SlotSpan("to", copy_from="hotel-name", value="place")])])
+    assert marks(turn) == []
+
+
+@pytest.mark.parametrize("span", [(-1, 2), (0, 99), (3, 3), (4, 2), (2, 4)])
+def test_a_span_that_points_nowhere_is_told(span):
+    turn = Turn("USER", "ab  cd", [Frame("A", [SlotSpan("x", *span)])])
+    raised(ValueError, marks, turn, match=f"slot 'x': {span[0]}-{span[1]}")
+
+
+def test_overlapping_values_are_one_bold_piece_and_both_kept():
+    turn = user("Palo Alto, California", ("city", "Palo Alto"), ("place", "Alto, California"))
+    assert kept(turn) == [("city", "Palo Alto"), ("place", "Alto, California")]
+    assert bold(turn) == ["Palo Alto, California"]
+
+
+PIECES = st.text(st.sampled_from("ab2. \t\r\n\x00\x1f\u2028\ufeff\U0001f600<&\u0301"), max_size=12)
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(PIECES, PIECES.filter(speakable), PIECES)
+def test_bold_is_the_value_and_nothing_else(before, value, after):
+    start = len(before)
+    turn = Turn("USER", before + value + after, [Frame("A", [SlotSpan("x", start, start + len(value))])])
+    assert kept(turn) == [("x", speakable(value))]
+    pieces = bold_pieces(speakable(turn.utterance), marks(turn))
+    assert "".join(text for text, _ in pieces) == speakable(turn.utterance)
+    assert [text for text, is_bold in pieces if is_bold] == [speakable(value)]
+    # What stands on either side is what is left of it.
+    at = [is_bold for _, is_bold in pieces].index(True)
+    assert "".join(text for text, _ in pieces[:at]).split() == speakable(before).split()
+    assert "".join(text for text, _ in pieces[at + 1 :]).split() == speakable(after).split()
+
+
+def test_values_without_a_span_are_kept_where_they_are_said_as_words_of_their_own():
+    said = [Action("INFORM", "guests", ["2"]), Action("INFORM", "wifi", ["True"]), Action("INFORM", "kind", ["cheap"])]
+    turn = user("True 12 and 2nd, cheaply: 2 at 2:30", actions=said[:1] + said[2:])
+    assert [(mark.kept.value, mark.start) for mark in marks(turn)] == [("2", 26)]
+    assert kept(user("Does it have wifi?", actions=said)) == []
+    assert kept(user("A cheap one for 2", actions=said)) == [("kind", "cheap"), ("guests", "2")]
+
+
+ANY = st.text(alphabet=st.characters())  # surrogates and controls included
+NASTY = st.lists(
+    st.sampled_from(["]]>", "]]", ">", "&", "<", "\r", "\n", "\x00", "\x1f", "\U0001f600", "\ud800", "\uffff", "a"])
+)
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(st.one_of(ANY, NASTY.map("".join)))
+def test_any_page_comes_back_from_the_xml_as_it_went_in(text):
+    page = carriable(text)
+    assert html_of(question_xml(page)) == page
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(st.one_of(ANY, NASTY.map("".join)))
+def test_any_text_is_read_as_it_was_shown(text):
+    kept = shown(text)
+    page = carriable(str(jinja2.Environment(autoescape=True).from_string("{{ text }}").render(text=kept)))
+    assert html.unescape(markup.without_variables(html_of(question_xml(page)))) == kept
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(ANY)
+def test_shown_and_carriable_are_idempotent(text):
+    assert (shown(shown(text)), carriable(carriable(text))) == (shown(text), carriable(text))
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(ANY)
+def test_nothing_that_mturk_refuses_is_left(text):
+    page = carriable(text)
+    assert all(ord(c) < 0x10000 for c in page)
+    assert not any(ord(c) < 32 and c not in "\t\n" for c in page)
+
+
+def test_a_file_given_twice_is_read_once(corpus, monkeypatch):
+    monkeypatch.chdir(corpus)
+    given = ["test", "test/dialogues_001.json", corpus / "test/dialogues_001.json"]
+    assert [path.name for path in dialogue_paths(given)] == ["test/dialogues_001.json"]

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from kit import rows_of, write
 
 from parapet.local_mturk import marketplace
+from parapet.local_mturk.faults import Call, Drop
 from parapet.local_mturk.marketplace import Refusal
 from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.main import main
@@ -79,10 +80,28 @@ class Bench:
     def publish(self, *flags: object, hits: Path | None = None) -> int:
         return self.do("publish", "--hits", hits or self.hits, "--endpoint_url", self.server.url, *flags)
 
-    def ok(self, action: str, *flags: object) -> None:
-        """An action that must end well."""
+    def ok(self, action: str, *flags: object) -> str:
+        """What an action prints that must end well."""
         status = self.publish(*flags) if action == "publish" else self.do(action, *flags)
         assert status == 0, self.out + self.err
+        return self.out
+
+    def err_of(self, status: int, ended: int) -> str:
+        """What the last command says, which must have ended so."""
+        assert ended == status, self.out + self.err
+        return self.err
+
+    def lose(self, operation: str, once: bool = False, before: bool = False) -> list[Call]:
+        """Its answers never arrive, as a killed process sees it: of any call or of one; not even done if ``before``."""
+        lost: list[Call] = []
+
+        def hook(call: Call) -> None:
+            if call.operation == operation and not (once and (lost or call.outcome != "ok")):
+                lost.append(call)
+                raise Drop
+
+        (self.server.on_request if before else self.server.on_response)(hook)
+        return lost
 
     def pay(self, audit: Path, *flags: object) -> int:
         return self.do("pay", "--audit", audit, *flags)
@@ -182,9 +201,7 @@ class Bench:
         return write_audit(self.batch.parent / name, rows, dead)
 
     def file(self, name: str, text: str) -> Path:
-        path = self.batch.parent / name
-        path.write_text(text)
-        return path
+        return write(self.batch.parent / name, text)
 
 
 def write_audit(folder: Path, rows: list[dict[str, str]], dead: Iterable[str] = ()) -> Path:

@@ -5,8 +5,6 @@ from collections import Counter
 import pytest
 from mturk_bench import NAMES, OTHER, worker
 
-from parapet.local_mturk.faults import Drop
-
 SEND = "SendBonus"
 
 
@@ -31,19 +29,16 @@ def sent(bench):
 def test_bonuses_are_sent_once_with_a_token_each(done):
     tokens = []
     done.server.on_request(lambda call: call.operation == SEND and tokens.append(call.params["UniqueRequestToken"]))
-    path = bonuses(
-        done, (done.made[0], "0.50", "Thank you"), (done.made[1], "$1", "Well done"), (done.made[2], "0.1", "a")
-    )
-    assert done.do("pay", "--bonuses", path) == 0
-    assert "3 bonuses to send ($1.92)" in done.out  # 1.60 and 20 %
+    rows = zip(done.made, ("0.50", "$1", "0.1"), ("Thank you", "Well done", "a"), strict=True)
+    path = bonuses(done, *rows)
+    assert "3 bonuses to send ($1.92)" in done.ok("pay", "--bonuses", path)  # 1.60 and 20 %
     assert "3 bonuses sent, 0 were there already" in done.out
     assert sent(done) == {(done.made[0], "0.50"): 1, (done.made[1], "1.00"): 1, (done.made[2], "0.10"): 1}
     assert len(set(tokens)) == 3
     assert all(len(token) <= 64 for token in tokens)
     to = {each["AssignmentId"]: (each["WorkerId"], each["Reason"]) for each in done.snapshot()["bonuses"]}
     assert to[done.made[1]] == (worker(2), "Well done")
-    assert done.do("pay", "--bonuses", path) == 0
-    assert "0 bonuses to send ($0.00)" in done.out
+    assert "0 bonuses to send ($0.00)" in done.ok("pay", "--bonuses", path)
     assert done.server.count(SEND) == 3
 
 
@@ -87,36 +82,26 @@ def test_another_amount_than_the_batch_has_sent_is_refused(done):
 def test_a_bad_row_is_named_and_nothing_is_sent(done, row, told):
     text = f"assignment_id,amount,reason\n{done.made[0]},0.50,good\n{row}\n"
     path = done.file("bonuses.csv", text.replace("{0}", done.made[0]).replace("{1}", done.made[1]))
-    assert done.do("pay", "--bonuses", path) == 2
-    assert told.replace("{0}", done.made[0]) in done.err
+    assert told.replace("{0}", done.made[0]) in done.err_of(2, done.do("pay", "--bonuses", path))
     assert done.server.count(SEND) == 0
 
 
 def test_a_bonus_for_work_that_is_another_s_now_is_not_sent(done):
     done.server.recycle(done.made[0], worker(9))
-    path = bonuses(done, (done.made[0], "0.50", "a"), (done.made[1], "0.50", "b"))
-    assert done.do("pay", "--bonuses", path) == 1
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"), (done.made[1], "0.50", "b"))) == 1
     assert "its id is now another worker's" in done.err
     assert sent(done) == {(done.made[1], "0.50"): 1}
 
 
 def test_a_bonus_for_a_hit_that_is_gone_is_not_sent_and_stops_no_other(done):
     done.server.delete_hit(done.hit_id(NAMES))
-    path = bonuses(done, (done.made[0], "0.50", "a"), (done.made[2], "0.50", "b"))
-    assert done.do("pay", "--bonuses", path) == 1
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"), (done.made[2], "0.50", "b"))) == 1
     assert "MTurk no longer has its HIT" in done.err
     assert sent(done) == {(done.made[2], "0.50"): 1}
 
 
 def test_an_answer_lost_once_is_absorbed(done):
-    lost = []
-
-    def hook(call):
-        if call.operation == SEND and call.outcome == "ok" and not lost:
-            lost.append(call)
-            raise Drop
-
-    done.server.on_response(hook)
+    done.lose(SEND, once=True)
     assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"))) == 0
     assert done.server.calls[SEND] == {"dropped_after": 1, "DuplicateRequest": 1}
     assert sent(done) == {(done.made[0], "0.50"): 1}
@@ -130,8 +115,7 @@ def test_without_the_money_no_bonus_is_sent(done):
 
 
 def test_a_dry_run_names_workers_by_hashes_only(done):
-    path = bonuses(done, (done.made[0], "0.50", "a"))
-    assert done.do("pay", "--bonuses", path, "--dry_run") == 0
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a")), "--dry_run") == 0
     assert done.server.count(SEND) == 0
     assert '"call": "SendBonus", "WorkerId": "worker ' in done.out
     assert "WORKERID" not in done.out + done.err

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from kit import write
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, mode, worker
 
 LIST = "ListAssignmentsForHIT"
@@ -21,8 +22,7 @@ def listed(bench):
 
 
 def test_nothing_is_collected_before_anything_came_in(out):
-    out.ok("collect")
-    assert "0 new assignments, 0 with another status, 0 in all" in out.out
+    assert "0 new assignments, 0 with another status, 0 in all" in out.ok("collect")
     assert (out.batch / "assignments.jsonl").read_bytes() == b""
 
 
@@ -41,8 +41,7 @@ def test_what_came_in_later_is_added(out):
     first = out.lines()
     out.work(NAMES, [2])
     out.work(DESCRIPTIONS, [3])
-    out.ok("collect")
-    assert "2 new assignments" in out.out
+    assert "2 new assignments" in out.ok("collect")
     assert all(line in out.lines() for line in first)
     assert len(out.lines()) == 3
 
@@ -78,8 +77,7 @@ def test_another_submission_under_a_known_id_keeps_the_old_one_apart(out):
     (new,) = [line for line in out.lines() if line["AssignmentId"] == made[0]]
     assert new["WorkerId"] == worker(9)
     path = out.batch / "replaced.jsonl"
-    assert mode(path) == 0o600
-    assert [json.loads(line) for line in path.read_bytes().splitlines()] == [old]
+    assert (mode(path), [json.loads(line) for line in path.read_bytes().splitlines()]) == (0o600, [old])
     out.server.recycle(made[0], worker(8))
     out.ok("collect")
     assert [json.loads(line)["WorkerId"] for line in path.read_bytes().splitlines()] == [worker(1), worker(9)]
@@ -116,8 +114,7 @@ def test_the_block_list_holds_from_the_first_minute(bench):
 def test_a_bad_line_of_the_block_list_is_named_and_not_repeated(out, bad):
     path = out.file("blocked.txt", f"{worker(1)}\n\n{bad}\n")
     for action in (["collect"], ["topup", "--hits", out.hits]):
-        assert out.do(*action, "--block_list", path) == 2
-        assert "blocked.txt: row 3: not a worker id" in out.err
+        assert "blocked.txt: row 3: not a worker id" in out.err_of(2, out.do(*action, "--block_list", path))
         assert bad not in out.err.replace(str(path), "").replace("an A, then", "") or bad == "A"
     assert out.publish("--block_list", path) == 2
     assert not out.server.count(GRANT)
@@ -126,8 +123,7 @@ def test_a_bad_line_of_the_block_list_is_named_and_not_repeated(out, bad):
 def test_a_block_list_that_cannot_be_read_is_usage(out, tmp_path):
     assert out.do("collect", "--block_list", tmp_path / "missing") == 2
     assert "missing: --block_list: there is no such file" in out.err
-    binary = tmp_path / "binary"
-    binary.write_bytes(b"\xff\xfe\x00")
+    binary = write(tmp_path / "binary", b"\xff\xfe\x00")
     assert out.do("collect", "--block_list", binary) == 2
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kit import raised
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
@@ -37,8 +38,7 @@ def test_every_line_is_on_the_disk_before_write_returns_and_only_the_owner_reads
     with Journal(tmp_path / "new" / "batch") as journal:
         journal.write([("begun", "a", "op", {}), ("begun", "b", "op", {})])
         lines = journal.path.read_bytes().splitlines()
-        assert [json.loads(line)["key"] for line in lines] == ["a", "b"]
-        assert mode(journal.path) == 0o600
+        assert ([json.loads(line)["key"] for line in lines], mode(journal.path)) == (["a", "b"], 0o600)
         journal.write([])
         assert len(journal.path.read_bytes().splitlines()) == 2
 
@@ -73,16 +73,14 @@ def begun(folder, **changes):
 
 def test_a_journal_of_another_format_says_which_version_goes_on_with_it(tmp_path):
     begun(tmp_path, format=FORMAT + 1, parapet="9.8.7")
-    with pytest.raises(InputError, match=r"made by Parapet 9\.8\.7.*go on with that version"):
-        Batch(tmp_path)
+    raised(InputError, Batch, tmp_path, match=r"made by Parapet 9\.8\.7.*go on with that version")
 
 
 def test_another_format_is_told_before_its_unknown_events(tmp_path):
     begun(tmp_path, format=FORMAT + 1, parapet="9.8.7")
     with (tmp_path / FILE).open("a") as file:
         file.write('{"at":"x","event":"invented","key":"a"}\n')
-    with pytest.raises(InputError, match=r"made by Parapet 9\.8\.7"):
-        Batch(tmp_path)
+    raised(InputError, Batch, tmp_path, match=r"made by Parapet 9\.8\.7")
 
 
 HOLD = """
@@ -100,8 +98,7 @@ def test_a_second_process_is_refused_and_let_in_afterwards(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdin=-1, stdout=-1, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(InputError, match="another 'parapet mturk' works on this batch"):
-            Journal(tmp_path)
+        raised(InputError, Journal, tmp_path, match="another 'parapet mturk' works on this batch")
         assert read(tmp_path).batch  # a look is free
     finally:
         holder.kill()  # as kill -9 does: the lock goes with the process
@@ -133,8 +130,7 @@ def test_what_is_written_is_read_again(tmp_path, calls):
             journal.write((event, key, "op", facts) for event, key, facts in some)
         done, pending = journal.done, journal.open
     again = read(tmp_path)
-    assert list(again.done.items()) == list(done.items())
-    assert again.open == pending
+    assert (list(again.done.items()), again.open) == (list(done.items()), pending)
     assert {key for event, key, _ in calls if event in ("done", "noted")} == set(done)
 
 
@@ -161,12 +157,10 @@ def test_settings_survive_the_journal(tmp_path_factory, countries, approval, app
 
 
 def test_there_is_no_batch_where_none_was_begun(tmp_path):
-    with pytest.raises(InputError, match="no batch here"):
-        Batch(tmp_path / "missing")
+    raised(InputError, Batch, tmp_path / "missing", match="no batch here")
     assert not (tmp_path / "missing").exists()
     (tmp_path / FILE).write_bytes(b"")
-    with pytest.raises(InputError, match="never begun"):
-        Batch(tmp_path, writable=False)
+    raised(InputError, Batch, tmp_path, writable=False, match="never begun")
 
 
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):

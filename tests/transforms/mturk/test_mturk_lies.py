@@ -128,10 +128,8 @@ def test_publishing_stands_every_odd_answer_and_publishes_once(bench, operation,
         check_told(bench, operation, status)
     honest(bench)
     bench.ok("publish")
-    assert len(bench.hit_ids()) == 3
-    assert bench.status()["total"]["hits"] == 3
-    assert bench.status()["unclear"] == {}
-    assert len(bench.snapshot()["qualification_types"]) == 5
+    assert (len(bench.hit_ids()), bench.status()["total"]["hits"]) == (3, 3)
+    assert (bench.status()["unclear"], len(bench.snapshot()["qualification_types"])) == ({}, 5)
 
 
 @SOME
@@ -153,8 +151,7 @@ def test_paying_stands_every_odd_answer_and_pays_once(bench, step):
         lying(bench, "ListBonusPayments", lie)
         assert bench.do("pay", "--all", "--bonuses", bonuses) == 0  # it was sent: nothing is asked
     (bonus,) = bench.snapshot()["bonuses"]
-    assert bonus["BonusAmount"] == "0.25"
-    assert set(bench.statuses().values()) == {"Approved"}
+    assert (bonus["BonusAmount"], set(bench.statuses().values())) == ("0.25", {"Approved"})
     spent = sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in bench.ledger()), Decimal(0))
     assert spent == bench.snapshot()["balance"]["paid"]
 
@@ -170,8 +167,7 @@ def test_an_odd_answer_to_a_payment_is_no_payment_until_mturk_says_so(bench):
         honest(bench)
     bench.ok("pay", "--all", "--bonuses", bonuses)
     bench.ok("pay", "--all", "--bonuses", bonuses)
-    assert len(bench.snapshot()["bonuses"]) == 1
-    assert set(bench.statuses().values()) == {"Approved"}
+    assert (len(bench.snapshot()["bonuses"]), set(bench.statuses().values())) == (1, {"Approved"})
     assert sorted(row["kind"] for row in bench.ledger()) == ["bonus", "reward", "reward", "reward"]
 
 
@@ -224,8 +220,7 @@ def test_a_listing_without_an_end_is_ended(bench, token, items, monkeypatch):
     assert len(calls) < 700
     assert "PARAPET_DEBUG" not in bench.err
     if items == "none":
-        assert status == 0
-        assert bench.lines() == []
+        assert (status, bench.lines()) == (0, [])
     else:
         assert status == 1
         assert "MTurk's listing does not end" in bench.err
@@ -255,17 +250,12 @@ def test_two_assignments_under_one_id_in_one_listing_are_neither(bench):
 def test_assignments_of_another_hit_are_not_taken(bench):
     bench.ok("publish")
     made = bench.work(NAMES, [1, 2]) + bench.work(OTHER, [3])
-    of_other = json.dumps(
-        {"Assignments": [each for each in _assignments(bench) if each["AssignmentId"] == made[2]]}
-    ).encode()
+    taken = [each for each in bench.snapshot()["assignments"].values() if each["AssignmentId"] == made[2]]
+    of_other = json.dumps({"Assignments": taken}).encode()
     lying(bench, "ListAssignmentsForHIT", lambda body: of_other)
     check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
     assert "of another HIT" in bench.err
     assert [line["AssignmentId"] for line in bench.lines()] == [made[2]]
-
-
-def _assignments(bench):
-    return list(bench.snapshot()["assignments"].values())
 
 
 @pytest.mark.parametrize("status", [400, 502])

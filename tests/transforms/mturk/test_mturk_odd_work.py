@@ -61,8 +61,7 @@ def test_every_odd_submission_is_somewhere_and_is_paid(bench, composed):
         made[name] = assignment_id
     out, rows, dead = composed()
     in_rows = {row["response_id"].partition(":")[0] for row in rows}
-    letters = {letter["key"].partition(":")[0] for letter in dead}
-    assert in_rows | letters == set(made.values())
+    assert in_rows | {letter["key"].partition(":")[0] for letter in dead} == set(made.values())
     for name in ("nothing", "plumbing", "empty list", "empty answers"):
         assert made[name] not in in_rows
         (reason,) = {letter["reason"].partition(":")[0] for letter in dead if letter["key"] == made[name]}

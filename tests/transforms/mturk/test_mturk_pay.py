@@ -5,6 +5,7 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
+from kit import raised, write
 from mturk_bench import NAMES, OTHER, worker
 
 from parapet.schemas.errors import InputError
@@ -53,26 +54,22 @@ def exact(bench):
 )
 def test_a_bad_rejection_is_an_error_by_row_and_nothing_is_paid(done, text, told):
     path = done.file("rejections.csv", text.replace("{0}", done.made[0]))
-    assert done.pay(done.audit(), "--rejections", path) == 2
-    assert told.replace("{0}", done.made[0]) in done.err
+    assert told.replace("{0}", done.made[0]) in done.err_of(2, done.pay(done.audit(), "--rejections", path))
     assert calls(done) == (0, 0)
 
 
 def test_a_rejection_of_what_is_approved_already_is_told(done):
     audit = done.audit()
     assert done.pay(audit) == 0
-    path = done.file("rejections.csv", f"assignment_id,feedback\n{done.made[1]},no\n")
-    done.pay(audit, "--rejections", path)
+    done.pay(audit, "--rejections", done.file("rejections.csv", f"assignment_id,feedback\n{done.made[1]},no\n"))
     assert done.made[1] in done.out + done.err
 
 
 def test_rejections_need_an_audit(done, tmp_path):
     (tmp_path / "x.csv").write_text("")
     for flags in (["--reject"], ["--rejections", str(tmp_path / "x.csv")]):
-        assert done.do("pay", "--all", *flags) == 2
-        assert "add --audit" in done.err
-    assert done.do("pay") == 2
-    assert "say what is to be paid" in done.err
+        assert "add --audit" in done.err_of(2, done.do("pay", "--all", *flags))
+    assert "say what is to be paid" in done.err_of(2, done.do("pay"))
 
 
 def test_what_was_settled_elsewhere_is_not_called_again(done):
@@ -80,14 +77,13 @@ def test_what_was_settled_elsewhere_is_not_called_again(done):
     done.server.approve_elsewhere(done.made[0])
     done.client.reject_assignment(AssignmentId=done.made[1], RequesterFeedback="by hand")
     before = calls(done)
-    assert done.pay(audit, "--reject") == 0
-    assert "3 approved, 0 rejected, 2 were settled already" in done.out
+    assert "3 approved, 0 rejected, 2 were settled already" in done.ok("pay", "--audit", audit, "--reject")
     assert calls(done) == (before[0] + 3, before[1])
     rows = {row["assignment_id"]: row for row in done.ledger()}
     assert (rows[done.made[0]]["kind"], rows[done.made[0]]["by"]) == ("reward", "elsewhere")
     assert (rows[done.made[1]]["kind"], rows[done.made[1]]["by"]) == ("rejected", "elsewhere")
     assert exact(done) == done.snapshot()["balance"]["paid"]
-    assert done.pay(audit, "--reject") == 0
+    done.ok("pay", "--audit", audit, "--reject")
     assert calls(done) == (before[0] + 3, before[1])
 
 
@@ -123,8 +119,7 @@ def test_an_assignment_that_is_gone_is_left_alone(done):
     audit = done.audit()
     with done.server.store.transaction():
         done.server.store.do("DELETE FROM assignments WHERE id = ?", done.made[0])
-    assert done.pay(audit) == 1
-    assert "MTurk no longer lists it" in done.err
+    assert "MTurk no longer lists it" in done.err_of(1, done.pay(audit))
     assert calls(done) == (4, 0)
 
 
@@ -137,8 +132,7 @@ def test_settled_elsewhere_in_the_other_way_between_look_and_call_is_a_failure(d
                 done.server.store.do("UPDATE assignments SET status = 'Rejected' WHERE id = ?", done.made[0])
 
     done.server.on_request(hook)
-    assert done.pay(audit) == 1
-    assert "InvalidAssignmentState" in done.err
+    assert "InvalidAssignmentState" in done.err_of(1, done.pay(audit))
     assert "4 approved" in done.out
 
 
@@ -147,11 +141,10 @@ def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypa
         monkeypatch.setattr(f"parapet.transforms.crowd.mturk.{module}.PRODUCTION", done.server.url)
     monkeypatch.setattr("parapet.pipelines.mturk.session.PRODUCTION", done.server.url)
     audit = done.audit()
-    assert done.pay(audit) == 2
-    assert done.pay(audit, "--production", "--confirm", "6.82") == 1
+    assert (done.pay(audit), done.pay(audit, "--production", "--confirm", "6.82")) == (2, 1)
     assert "the amount is 6.83: nothing was spent" in done.err
     assert calls(done) == (0, 0)
-    assert done.pay(audit, "--production", "--confirm", "6.83") == 0
+    done.ok("pay", "--audit", audit, "--production", "--confirm", "6.83")
     assert calls(done) == (5, 0)
 
 
@@ -159,8 +152,7 @@ def test_an_audit_that_is_none_is_usage(done, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     for folder in (empty, tmp_path / "missing", done.hits):
-        assert done.pay(folder) == 2
-        assert str(folder) in done.err
+        assert str(folder) in done.err_of(2, done.pay(folder))
         assert done.err.count("\n") == 1
     broken = done.audit("broken")
     (broken / "responses.parquet").write_bytes(b"PAR1")
@@ -168,14 +160,11 @@ def test_an_audit_that_is_none_is_usage(done, tmp_path):
     torn = done.audit("torn")
     for text in ("nonsense\n", "[]\n", "{}\n"):
         (torn / "dead_letters.jsonl").write_text(text)
-        assert done.pay(torn) == 2
-        assert "cannot be read" in done.err
+        assert "cannot be read" in done.err_of(2, done.pay(torn))
 
 
 def test_an_audit_of_another_batch_pays_nobody(done):
-    audit = done.audit(leave_out=done.made)
-    assert done.pay(audit) == 0
-    assert "0 assignments to approve" in done.out
+    assert "0 assignments to approve" in done.ok("pay", "--audit", done.audit(leave_out=done.made))
     assert "5 assignments not in the audit" in done.err
     assert calls(done) == (0, 0)
 
@@ -215,12 +204,9 @@ def test_every_assignment_gets_one_verdict():
 
 
 def test_rows_of_a_table_with_quotes_bom_and_crlf(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes(b'\xef\xbb\xbfassignment_id,feedback\r\n 3A ,"two\r\nlines, ""really"""\r\n')
+    path = write(tmp_path / "a.csv", b'\xef\xbb\xbfassignment_id,feedback\r\n 3A ,"two\r\nlines, ""really"""\r\n')
     assert read_rejections(str(path), ["3A"]) == {"3A": 'two\nlines, "really"'}
     for data in (b"\xff", b'a,b\n"open\n', b"a\x00,b\n"):
         path.write_bytes(data)
-        with pytest.raises(InputError, match=r"a\.csv"):
-            read_rows(str(path), ("a", "b"))
-    with pytest.raises(InputError, match="cannot be read"):
-        read_rows(str(tmp_path / "missing"), ())
+        raised(InputError, read_rows, str(path), ("a", "b"), match=r"a\.csv")
+    raised(InputError, read_rows, str(tmp_path / "missing"), (), match="cannot be read")

@@ -1,26 +1,53 @@
-"""Publishing: each HIT once, for whom it is meant, whatever is cut off."""
+"""Publishing: each HIT once, for whom it is meant, whatever is cut off; what is refused, and what goes wrong."""
+
+import hashlib
+import io
+import json
 
 import pytest
-from mturk_bench import DESCRIPTIONS
-from mturk_publishing import CREATE
+from kit import edit
+from mturk_bench import DESCRIPTIONS, NAMES, cut
 
-from parapet.local_mturk.faults import Drop
+from parapet.transforms.crowd.mturk.qualifications import LOCALE, MASTERS
+
+CREATE = "CreateHITWithHITType"
+
+
+def requirements(bench, task=NAMES):
+    """Type id to (comparator, values) of a HIT at the server."""
+    hit = bench.snapshot()["hits"][bench.hit_id(task)]
+    return {
+        each["QualificationTypeId"]: (each["Comparator"], each.get("IntegerValues") or each.get("LocaleValues"))
+        for each in hit["QualificationRequirements"]
+    }
+
+
+def page_changed(hits, task, text="Other words"):
+    """Gives a task another page, as another version of it would have."""
+    lines = []
+    for line in (hits / "manifest.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["task_id"] == task:
+            path = hits / record["question"]
+            data = path.read_text().replace("</form>", f"<p>{text}</p></form>", 1).encode()
+            assert data != path.read_bytes()
+            path.write_bytes(data)
+            record["sha256"] = hashlib.sha256(data).hexdigest()
+        lines.append(json.dumps(record))
+    (hits / "manifest.jsonl").write_text("\n".join(lines) + "\n")
 
 
 def test_tasks_may_follow_one_another(bench):
     bench.ok("publish", "--tasks", "names")
     assert len(bench.hit_ids()) == 2
     bench.ok("publish", "--tasks", "names,descriptions")
-    assert len(bench.hit_ids(DESCRIPTIONS)) == 1
-    assert len(bench.hit_ids()) == 3
-    assert bench.publish("--tasks", "rewrites") == 2
-    assert "no rewrites; it has descriptions, names" in bench.err
+    assert (len(bench.hit_ids(DESCRIPTIONS)), len(bench.hit_ids())) == (1, 3)
+    assert "no rewrites; it has descriptions, names" in bench.err_of(2, bench.publish("--tasks", "rewrites"))
 
 
 def test_no_countries_is_not_any_country(bench):
     for nothing in ("", ","):
-        assert bench.publish("--countries", nothing) == 2
-        assert "--countries" in bench.err
+        assert "--countries" in bench.err_of(2, bench.publish("--countries", nothing))
     assert not bench.hit_ids()
 
 
@@ -43,8 +70,7 @@ def test_no_countries_is_not_any_country(bench):
     ],
 )  # fmt: skip
 def test_wrong_settings_are_usage_and_leave_no_folder(bench, flags, told):
-    assert bench.publish(*flags) == 2
-    assert told in bench.err
+    assert told in bench.err_of(2, bench.publish(*flags))
     assert not bench.batch.exists()
     assert not bench.server.calls
 
@@ -56,15 +82,240 @@ def test_a_qualification_that_is_named_twice_is_one(bench):
 
 
 def test_an_answer_lost_once_is_absorbed(bench):
-    lost = []
-
-    def hook(call):
-        if call.operation == CREATE and call.outcome == "ok" and not lost:
-            lost.append(call.operation)
-            raise Drop
-
-    bench.server.on_response(hook)
+    bench.lose(CREATE, once=True)
     bench.ok("publish", "--parallel_calls", 1)
     assert bench.server.calls[CREATE] == {"dropped_after": 1, "HitAlreadyExists": 1, "ok": 2}
-    assert len(bench.hit_ids()) == 3
-    assert set(bench.open().hits()) == set(bench.hit_ids())
+    assert (len(bench.hit_ids()), set(bench.open().hits())) == (3, set(bench.hit_ids()))
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_task_with_another_page_is_refused(bench, copy, published):
+    if published:
+        bench.ok("publish")
+    else:
+        bench.lose(CREATE)
+        assert bench.publish() == 1
+        bench.server.response_hooks.clear()
+    page_changed(copy, NAMES)
+    created = bench.server.count(CREATE)
+    assert f"{NAMES}: this task is out already with another page" in bench.err_of(1, bench.publish(hits=copy))
+    assert "topup" in bench.err
+    assert bench.server.count(CREATE) == created
+
+
+def test_without_the_money_nothing_is_made(bench):
+    bench.server.store.add("available", -99_990_000)  # leaves a dollar
+    assert "the account has $1.00 and this needs $14.45" in bench.err_of(1, bench.publish())
+    assert "nothing was spent" in bench.err
+    assert list(bench.server.calls) == ["GetAccountBalance"]
+
+
+def one_line(text):
+    assert text.count("\n") == 1, text
+    assert "Traceback" not in text
+    assert "PARAPET_DEBUG" not in text
+    return text
+
+
+def test_wrong_credentials_are_told_in_one_line(bench):
+    bench.server.refused_keys = {"practice"}
+    assert bench.publish() == 1
+    assert "MTurk does not know these credentials" in one_line(bench.err)
+    assert list(bench.server.calls) == ["GetAccountBalance"]
+    bench.server.refused_keys = set()
+    bench.ok("publish")
+    bench.server.refused_keys = {"practice"}
+    for action in (["collect"], ["pay", "--all"], ["stop"], ["topup", "--hits", bench.hits]):
+        assert bench.do(*action) in (0, 1)  # paying nothing calls nothing
+        if action != ["pay", "--all"]:
+            assert "credentials" in one_line(bench.err)
+
+
+def test_no_credentials_are_told_in_one_line(bench, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert bench.publish() == 1
+    assert "no AWS credentials: set AWS_ACCESS_KEY_ID" in one_line(bench.err)
+    assert not bench.server.calls
+
+
+def test_a_profile_that_is_not_there_is_told_in_one_line(bench, monkeypatch):
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "unheard of")  # past the cache of sessions
+    assert bench.publish() == 1
+    assert "nobody" in one_line(bench.err)
+
+
+@pytest.mark.parametrize("address", ["nonsense", "ftp://127.0.0.1", "http://"])
+def test_an_address_that_is_none_is_usage(bench, address):
+    assert bench.run("publish", "--hits", bench.hits, "--batch", bench.batch, "--endpoint_url", address) == 2
+    assert "--endpoint_url" in one_line(bench.err)
+    assert not bench.batch.exists()
+
+
+def test_the_address_may_be_in_the_environment(bench, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL_MTURK", f"{bench.server.url}/")
+    assert (bench.do("publish", "--hits", bench.hits), len(bench.hit_ids())) == (0, 3)
+    monkeypatch.delenv("AWS_ENDPOINT_URL_MTURK")
+    bench.ok("collect")  # the batch knows where it lives
+    assert bench.do("publish", "--hits", bench.hits) == 1
+    assert f"lives at {bench.server.url}: add --endpoint_url {bench.server.url}" in bench.err
+
+
+def test_the_settings_of_a_batch_are_kept(bench):
+    bench.ok("publish", "--tasks", "names", "--countries", "CA", "--max_per_worker", 2)
+    assert "this batch was begun with countries ('CA',)" in bench.err_of(1, bench.publish("--countries", "US"))
+    assert "max_per_worker 2" in bench.err_of(1, bench.publish("--max_per_worker", "3"))
+    assert bench.server.count(CREATE) == 2
+    bench.ok("publish", "--countries", "CA")
+    assert requirements(bench, DESCRIPTIONS)[LOCALE] == ("In", [{"Country": "CA"}])
+
+
+def test_settings_may_change_while_nothing_is_out(bench):
+    bench.server.refused_keys = {"practice"}
+    assert bench.publish("--countries", "FR") == 1
+    bench.server.refused_keys = set()
+    bench.ok("publish", "--countries", "US")
+    assert requirements(bench)[LOCALE] == ("In", [{"Country": "US"}])
+
+
+def calls_of(out):
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def test_a_dry_run_needs_no_credentials(bench, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert (bench.publish("--dry_run"), len(calls_of(bench.out))) == (0, 11)
+
+
+def in_run(folder, **changes):
+    edit(folder / "run.json", lambda run: run | changes)
+
+
+def sandbox(folder, is_for_it):
+    edit(folder / "run.json", lambda run: run["options"].update(sandbox=is_for_it))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [({"version": "0.0.1"}, "made by Parapet 0.0.1, this is "), ({"pipeline": "compose"}, "made by 'parapet compose'")],
+)
+def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
+    in_run(copy, **changes)
+    assert bench.publish(hits=copy) == 2
+    assert told in one_line(bench.err)
+
+
+def test_a_page_changed_by_hand_is_not_published(bench, copy):
+    path = copy / "pages/Ferries_1.names.xml"
+    path.write_text(path.read_text().replace("</form>", "<p>more</p></form>", 1))
+    assert f"{path}: was changed since 'parapet hits' wrote it" in bench.err_of(1, bench.publish(hits=copy))
+    assert not bench.hit_ids(NAMES)
+    path.unlink()
+    assert "Ferries_1.names.xml: cannot be read" in bench.err_of(1, bench.publish(hits=copy))
+
+
+def test_ten_workers_are_meant_only_where_that_is_said(bench, hits, tmp_path):
+    ten = cut(hits, tmp_path / "ten", [NAMES], assignments=10)
+    assert "10 workers a HIT: from ten on MTurk takes another 20 %" in bench.err_of(2, bench.publish(hits=ten))
+    assert bench.publish("--allow_extra_fee", hits=ten) == 0
+    assert "$16.38 with fees" in bench.out  # 10 * 1.17 * 1.4
+    assert bench.snapshot()["balance"]["held"] == bench.open().hits()[bench.hit_id(NAMES)].reward * 14
+    assert bench.status()["total"]["committed"] == "16.38"
+
+
+def production(monkeypatch, url):
+    """The server stands where MTurk's production is; nothing of ours talks to the real one."""
+    from parapet.pipelines.mturk import session
+    from parapet.transforms.crowd.mturk import client, publish, qualifications
+
+    for module in (client, publish, qualifications, session):
+        monkeypatch.setattr(module, "PRODUCTION", url)
+
+
+@pytest.fixture
+def real(bench, copy, monkeypatch):
+    """A bench that believes that it spends real money."""
+    production(monkeypatch, bench.server.url)
+    sandbox(copy, False)
+    bench.hits = copy
+    return bench
+
+
+def type_in(monkeypatch, text):
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+@pytest.mark.parametrize("typed", ["14.45\n", "$14.45\n", " 14.45 \n"])
+def test_production_asks_for_the_amount(real, monkeypatch, typed):
+    type_in(monkeypatch, typed)
+    assert "This spends $14.45 of real money" in real.err_of(0, real.do("publish", "--hits", real.hits, "--production"))
+    assert len(real.hit_ids()) == 3
+    assert "in production" in real.out
+    assert MASTERS[True] not in requirements(real)
+
+
+@pytest.mark.parametrize("typed", ["", "\n", "14.44\n", "yes\n", "y\n", "NaN\n", "sNaN\n", "1445\n"])
+def test_another_amount_spends_nothing(real, monkeypatch, typed):
+    type_in(monkeypatch, typed)
+    assert real.do("publish", "--hits", real.hits, "--production") == 1
+    assert "the amount is 14.45: nothing was spent" in real.err
+    assert list(real.server.calls) == ["GetAccountBalance"]
+
+
+def test_a_dry_run_of_production_asks_nothing(real, monkeypatch):
+    type_in(monkeypatch, "")
+    assert real.do("publish", "--hits", real.hits, "--production", "--dry_run") == 0
+    assert not real.server.calls
+
+
+def test_production_is_said_each_time(real):
+    assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "14.45") == 0
+    real.work(NAMES, [1])
+    real.ok("collect")  # reads
+    assert "lives in production, where this costs money: add --production" in real.err_of(2, real.do("pay", "--all"))
+    assert real.do("publish", "--hits", real.hits) != 0
+    assert real.do("topup", "--hits", real.hits) == 2
+    assert "Approved" not in real.statuses().values()
+
+
+def test_production_does_not_go_to_another_address(bench, monkeypatch):
+    assert bench.publish("--production") == 2
+    assert f"--endpoint_url names {bench.server.url}: take it away, or leave --production out" in bench.err
+    monkeypatch.setenv("AWS_ENDPOINT_URL_MTURK", bench.server.url)
+    assert "AWS_ENDPOINT_URL_MTURK names" in bench.err_of(2, bench.do("publish", "--hits", bench.hits, "--production"))
+    assert not bench.batch.exists()
+
+
+def test_pages_for_the_sandbox_are_not_published_in_production(real):
+    sandbox(real.hits, True)
+    assert real.do("publish", "--hits", real.hits, "--production") == 2
+    assert "post their forms to the sandbox: run 'parapet hits' again, without --sandbox" in real.err
+
+
+def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monkeypatch):
+    from parapet.transforms.crowd.mturk import client, publish
+
+    for module in (client, publish):
+        monkeypatch.setattr(module, "SANDBOX", bench.server.url)
+    sandbox(copy, False)
+    assert bench.do("publish", "--hits", copy) == 2
+    assert "post their forms to production: run 'parapet hits' again, with --sandbox" in bench.err
+    assert "in the sandbox" in bench.ok("publish", "--hits", bench.hits)
+
+
+def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatch):
+    bench.ok("publish")
+    monkeypatch.setattr("parapet.transforms.crowd.mturk.client.PRODUCTION", "http://127.0.0.1:9")
+    in_run(copy, options={"sandbox": False})
+    assert bench.do("publish", "--hits", copy, "--production", "--confirm", "0") == 1
+    assert f"lives at {bench.server.url}" in bench.err
+
+
+def test_an_address_where_nothing_is_is_told_in_one_line(bench):
+    flags = ["--hits", bench.hits, "--batch", bench.batch, "--endpoint_url", "http://127.0.0.1:9"]
+    assert bench.run("publish", *flags) == 1
+    assert "no answer from MTurk" in one_line(bench.err)
+    # Nothing was done there, so the batch may live elsewhere after all.
+    bench.ok("publish")

@@ -4,7 +4,7 @@ import csv
 import io
 
 import pytest
-from kit import rows_of
+from kit import raised, rows_of, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.mturk.pay import Payment, fill_in
@@ -19,23 +19,20 @@ def results(sample):
 def site(bench, reviewed, results, tmp_path):
     def run(*flags, results=results):
         output = tmp_path / "reviewed.csv"
-        status = bench.run("site-csv", "--audit", reviewed, "--results", results, "--output", output, *flags)
-        return status, output
+        return bench.run("site-csv", "--audit", reviewed, "--results", results, "--output", output, *flags), output
 
     return run
 
 
 def test_rejections_by_hand(site, bench, results):
     first = rows_of(results)[0]["AssignmentId"]
-    path = bench.file("rejections.csv", f"assignment_id,feedback\n{first},no\n")
-    status, output = site("--rejections", path)
+    status, output = site("--rejections", bench.file("rejections.csv", f"assignment_id,feedback\n{first},no\n"))
     assert status == 0
     assert [row["AssignmentId"] for row in rows_of(output) if row["Reject"] == "no"] == [first]
 
 
 def test_a_rejection_of_an_unknown_assignment_is_an_error(site, bench):
-    path = bench.file("rejections.csv", "assignment_id,feedback\n3NOBODY,no\n")
-    status, output = site("--rejections", path)
+    status, output = site("--rejections", bench.file("rejections.csv", "assignment_id,feedback\n3NOBODY,no\n"))
     assert status == 2
     assert "3NOBODY" in bench.err
     assert not output.exists()
@@ -43,8 +40,7 @@ def test_a_rejection_of_an_unknown_assignment_is_an_error(site, bench):
 
 def test_broken_rows_cost_themselves_and_are_named(site, results, tmp_path, bench):
     lines = results.read_text().splitlines(keepends=True)
-    broken = tmp_path / "broken.csv"
-    broken.write_text("".join([*lines[:2], '"a","b"\n', *lines[2:]]))
+    broken = write(tmp_path / "broken.csv", "".join([*lines[:2], '"a","b"\n', *lines[2:]]))
     status, output = site(results=broken)
     assert status == 1
     assert "broken.csv: row 3: left out: broken_row: 2 cells where the header has" in bench.err
@@ -88,8 +84,7 @@ def test_columns_that_are_missing_are_added():
 
 def test_a_header_that_is_none_is_an_error():
     for text in ("", "\n", "AssignmentId\n3A\n", '"AssignmentId\n'):
-        with pytest.raises(InputError, match=r"r\.csv"):
-            filled(text)
+        raised(InputError, filled, text, match=r"r\.csv")
 
 
 def test_careless_work_gets_its_reason_where_that_is_asked_for(site, bench):

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 
-from parapet.local_mturk.faults import Drop
 from parapet.transforms.crowd.hits.terms import up_to_cent
 from parapet.transforms.crowd.mturk.status import cells, in_cents, ledger_rows, status_of, table, warnings
 
@@ -33,13 +32,8 @@ def test_a_paid_hit_that_is_deleted_later_stays_in_the_bill(bench, hits, tmp_pat
 
 
 def test_what_was_cut_off_is_told(bench):
-    def hook(call):
-        if call.operation == "CreateHITWithHITType":
-            raise Drop
-
-    bench.server.on_request(hook)
-    assert bench.publish() == 1
-    assert bench.status()["unclear"] == {"create_hit_with_hit_type": 3}
+    bench.lose("CreateHITWithHITType", before=True)
+    assert (bench.publish(), bench.status()["unclear"]) == (1, {"create_hit_with_hit_type": 3})
     bench.ok("status")
     assert "3 calls of create_hit_with_hit_type were cut off or refused: run the same command again" in bench.err
 
@@ -87,8 +81,7 @@ def test_a_dry_run_of_stopping_stops_nothing(bench):
     before = dict(bench.server.calls)
     bench.ok("stop", "--dry_run")
     assert dict(bench.server.calls) == before
-    assert bench.out.count('"call": "UpdateExpirationForHIT"') == 3
-    assert bench.refused(NAMES, worker(1)) == ""
+    assert (bench.out.count('"call": "UpdateExpirationForHIT"'), bench.refused(NAMES, worker(1))) == (3, "")
 
 
 @pytest.mark.parametrize("action", ["collect", "pay", "topup", "stop"])
@@ -109,6 +102,5 @@ def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, acti
 def test_of_many_tasks_the_table_has_only_the_total(bench):
     bench.ok("publish")
     found = seen(bench)
-    assert len(table(found).splitlines()) == 5
-    assert len(table(found, most=2).splitlines()) == 2
+    assert (len(table(found).splitlines()), len(table(found, most=2).splitlines())) == (5, 2)
     assert len(cells(found.total)) == 11

@@ -5,8 +5,6 @@ import json
 import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, worker
 
-from parapet.local_mturk.faults import Drop
-
 ADD, PROLONG = "CreateAdditionalAssignmentsForHIT", "UpdateExpirationForHIT"
 HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
 
@@ -60,8 +58,7 @@ def soon(bench, task):
 def test_open_places_of_a_hit_that_ended_are_put_on_offer_alone(bench):
     bench.ok("publish")
     soon(bench, NAMES)
-    path = shortfall(bench, (NAMES, "intent_0", 4))
-    bench.ok("topup", "--shortfall", path)
+    bench.ok("topup", "--shortfall", shortfall(bench, (NAMES, "intent_0", 4)))
     assert "0 more assignments on 1 HIT: $0.00 with fees; 1 on offer again" in bench.out
     assert (bench.server.count(PROLONG), bench.server.count(ADD)) == (1, 0)
 
@@ -71,54 +68,35 @@ def test_a_stopped_batch_is_put_on_offer_by_a_top_up(bench):
     bench.ok("stop")
     assert bench.refused(NAMES, worker(1)) == "expired"
     bench.ok("topup", "--shortfall", shortfall(bench, (NAMES, "intent_0", 4)))
-    assert bench.refused(NAMES, worker(1)) == ""
-    assert bench.refused(OTHER, worker(1)) == "expired"
+    assert (bench.refused(NAMES, worker(1)), bench.refused(OTHER, worker(1))) == ("", "expired")
 
 
 @pytest.mark.parametrize("operation", [ADD, PROLONG])
 def test_an_answer_lost_once_is_absorbed(full, operation):
-    lost = []
-
-    def hook(call):
-        if call.operation == operation and call.outcome == "ok" and not lost:
-            lost.append(call)
-            raise Drop
-
     soon(full, NAMES)
-    full.server.on_response(hook)
-    path = shortfall(full, (NAMES, "intent_0", 4))
-    assert full.do("topup", "--shortfall", path) == 0, full.err
+    lost = full.lose(operation, once=True)
+    assert full.do("topup", "--shortfall", shortfall(full, (NAMES, "intent_0", 4))) == 0, full.err
     assert lost
-    assert sizes(full)[NAMES] == 5
-    assert full.status()["unclear"] == {}
+    assert (sizes(full)[NAMES], full.status()["unclear"]) == (5, {})
 
 
 @pytest.mark.parametrize("work_between", [0, 1, 2])
 @pytest.mark.parametrize("later", [0, 25 * 3_600])
 def test_a_run_cut_off_after_its_call_adds_nothing_twice(full, later, work_between):
-    def hook(call):
-        if call.operation == ADD:
-            raise Drop
-
     path = shortfall(full, (NAMES, "intent_0", 4))
-    full.server.on_response(hook)
+    full.lose(ADD)
     assert full.do("topup", "--shortfall", path) == 1
     full.server.response_hooks.clear()
     assert sizes(full)[NAMES] == 5
     full.server.advance(later)
     full.work(NAMES, range(11, 11 + work_between))
     assert full.do("topup", "--shortfall", path) == 0, full.err
-    assert sizes(full)[NAMES] == 5
-    assert full.status()["unclear"] == {}
+    assert (sizes(full)[NAMES], full.status()["unclear"]) == (5, {})
     assert {hit.task_id: hit.wanted for hit in full.open().hits().values()}[NAMES] == 5
 
 
 def test_a_run_cut_off_is_ended_by_a_top_up_of_another_shortfall(full):
-    def hook(call):
-        if call.operation == ADD:
-            raise Drop
-
-    full.server.on_response(hook)
+    full.lose(ADD)
     assert full.do("topup", "--shortfall", shortfall(full, (NAMES, "intent_0", 4))) == 1
     full.server.response_hooks.clear()
     full.work(NAMES, [11, 12])  # of the two places that nobody knows of
@@ -130,13 +108,9 @@ def test_a_run_cut_off_is_ended_by_a_top_up_of_another_shortfall(full):
 
 @pytest.mark.parametrize("cut_off", [False, True])
 def test_a_hit_that_is_gone_is_told_in_one_line(full, cut_off):
-    def hook(call):
-        if call.operation == ADD:
-            raise Drop
-
     path = shortfall(full, (NAMES, "intent_0", 4))
     if cut_off:
-        full.server.on_request(hook)
+        full.lose(ADD, before=True)
         assert full.do("topup", "--shortfall", path) == 1
         full.server.request_hooks.clear()
     for each in full.statuses():
@@ -166,14 +140,12 @@ def test_tasks_that_the_batch_has_not_are_told(full):
     ],
 )
 def test_a_bad_shortfall_is_usage(full, text, told):
-    assert full.do("topup", "--shortfall", full.file("s.csv", text)) == 2
-    assert told in full.err
+    assert told in full.err_of(2, full.do("topup", "--shortfall", full.file("s.csv", text)))
     assert full.server.count(ADD) == 0
 
 
 def test_one_way_of_topping_up_at_a_time(full):
-    assert full.do("topup") == 2
-    assert full.do("topup", "--shortfall", "a", "--hits", "b") == 2
+    assert (full.do("topup"), full.do("topup", "--shortfall", "a", "--hits", "b")) == (2, 2)
     assert "one of --shortfall FILE and --hits DIR" in full.err
 
 
@@ -189,8 +161,7 @@ def more(hits, tmp_path):
 def test_what_is_new_to_the_batch_is_published_not_topped_up(bench, more):
     alone = cut(bench.hits, bench.batch.parent / "names", [OTHER])
     bench.batch = bench.batch.with_name("another")
-    assert bench.publish(hits=alone) == 0
-    assert bench.do("topup", "--hits", more) == 2
+    assert (bench.publish(hits=alone), bench.do("topup", "--hits", more)) == (0, 2)
     assert f"the batch has no HIT of {NAMES}: use 'parapet mturk publish'" in bench.err
 
 

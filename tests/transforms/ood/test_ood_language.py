@@ -13,16 +13,8 @@ from parapet.schemas.layout import read_root
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of, read_corpus
 from parapet.transforms.perturbation.user_turns import user_turns
-from parapet.transforms.perturbations.ood.language import (
-    DomainCounts,
-    Languages,
-    TurnContent,
-    Vocabulary,
-    WordCounts,
-    content_of_turn,
-    key_of,
-    schemas_of,
-)
+from parapet.transforms.perturbations.ood import language
+from parapet.transforms.perturbations.ood.language import TurnContent, WordCounts, content_of_turn, key_of, schemas_of
 from parapet.transforms.perturbations.ood.pool import judged, merged, utterance_of
 from parapet.transforms.perturbations.ood.standing import stands_alone
 
@@ -61,10 +53,10 @@ def dialogue(text, domain, actions=(), values=None):
 
 def languages_of(turns, schemas):
     """Of (key, domains that a turn with it speaks of), each once."""
-    counts = DomainCounts()
+    counts = language.DomainCounts()
     for key, spoken_of in turns:
         counts.add(key, (spoken_of,))
-    return Languages(counts, schemas)
+    return language.Languages(counts, schemas)
 
 
 LANGUAGES = languages_of(TURNS, schemas_of(SERVICES))
@@ -141,7 +133,7 @@ def judged_turns(root, splits, one_in=1):
                 found.setdefault(key, []).append(utterance_of(turn.utterance, "x", domains, (), said))
     for key, same in found.items():
         words.add(set(key.split()), {one.domains for one in same})
-    vocabulary, languages = Vocabulary(words), languages_of(spoken_of, schemas)
+    vocabulary, languages = language.Vocabulary(words), languages_of(spoken_of, schemas)
     judgements = [judged(merged(same), vocabulary, languages) for same in found.values()]
     return [(judgement.status, judgement.utterance) for judgement in judgements]
 

@@ -1,9 +1,12 @@
-"""Near-duplicates against every pair compared, and what is generic."""
+"""Near-duplicates against every pair compared, what is generic, and who gets which utterance."""
 
-from hypothesis import given
+from itertools import permutations
+
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.transforms.perturbations.ood.language import Vocabulary, WordCounts, key_of
+from parapet.transforms.perturbations.ood.plan import Matching
 from parapet.transforms.perturbations.ood.pool import Compared, judged, merged, near_duplicates, tokens_of, utterance_of
 
 domains = st.sampled_from([("Bars",), ("Cars",), ("Bars", "Cars"), ("Dogs",)])
@@ -63,10 +66,8 @@ def test_near_duplicates_are_those_of_a_loop(turns, asked):
 
 def is_near(turn, text):
     ranks = vocabulary_of([(turn, ())]).ranks
-    texts = [
-        Compared(tokens_of(turn.split(), ranks), ((),), ()),
-        Compared(tokens_of(text.split(), ranks), (), ((7, ()),)),
-    ]
+    first = Compared(tokens_of(turn.split(), ranks), ((),), ())
+    texts = [first, Compared(tokens_of(text.split(), ranks), (), ((7, ()),))]
     return list(near_duplicates(texts)) == [7]
 
 
@@ -98,6 +99,45 @@ def test_what_becomes_of_a_text():
     }
     assert [one.status for one in found.values()] == ["empty", "empty", "too_long", "generic", "kept"]
     assert [one.unless_near for one in found.values()] == [False, False, False, True, True]
+
+
+kinds = st.lists(st.sets(st.sampled_from("abc")).map(lambda found: "".join(sorted(found))), max_size=5)
+
+
+def apart(one, other):
+    return not set(one) & set(other)
+
+
+def match(places, utterances, fits):
+    matching = Matching(places, utterances, fits)
+    for i in range(len(places)):
+        matching.serve(i)
+    return matching.found
+
+
+@settings(max_examples=60)
+@given(kinds, kinds)
+def test_as_many_as_can_be(places, utterances):
+    found = match(places, utterances, apart)
+    used = [i for i in found if i is not None]
+    assert len(used) == len(set(used))
+    assert all(apart(place, utterances[i]) for place, i in zip(places, found, strict=True) if i is not None)
+    padded = [*range(len(utterances)), *[-1] * len(places)]
+    best = max(
+        sum(i >= 0 and apart(place, utterances[i]) for place, i in zip(places, order, strict=False))
+        for order in set(permutations(padded, len(places)))
+    )
+    assert len(used) == best
+
+
+def test_first_in_order_first():
+    assert match(["a", "b", "a"], ["b", "c", "a", "d"], apart) == [0, 1, 3]
+
+
+def test_those_who_came_first_make_room():
+    """The first place takes what only the last could have; there is another for it."""
+    assert match(["a", "b", "ab"], ["c", "a", "b"], apart) == [2, 1, 0]
+    assert match(["a", "a"], ["b"], apart) == [0, None]
 
 
 def test_the_same_words_are_one_utterance():

@@ -3,19 +3,10 @@
 import json
 
 import pytest
-from kit import write
+from kit import raised, write
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.ood.sources import (
-    DSTC2,
-    JSON_LINES,
-    KEY_VALUE,
-    SGD,
-    TEXT,
-    kind_of,
-    list_sources,
-    read_source,
-)
+from parapet.transforms.perturbations.ood import sources
 
 KVRET = [
     {
@@ -44,8 +35,8 @@ LABEL = {"session-id": "voip-1", "turns": [{"transcription": "cheap food noise"}
 def rows(path):
     """(source, text) or (where, reason id) of each row of each file."""
     found = []
-    for file in list_sources(str(path)):
-        for row in read_source(file):
+    for file in sources.list_sources(str(path)):
+        for row in sources.read_source(file):
             if isinstance(row, InputError):
                 found.append((f"{row.path}: {row.where}", row.reason.partition(":")[0]))
             else:
@@ -56,7 +47,7 @@ def rows(path):
 def test_plain_text(tmp_path):
     path = tmp_path / "talk.txt"
     path.write_bytes(b"\xef\xbb\xbf[laughs] good one\r\n\n  two   words \nbad \xff byte\n" + '"é" ｆull\n'.encode())
-    assert kind_of(path) == TEXT
+    assert sources.kind_of(path) == sources.TEXT
     assert rows(path) == [
         ("talk.txt:1", "[laughs] good one"),
         ("talk.txt:3", "two words"),
@@ -67,17 +58,10 @@ def test_plain_text(tmp_path):
 
 def test_json_lines(tmp_path):
     path = tmp_path / "posts"
-    lines = [
-        '{"text": "one two"}',
-        '{"id": 3, "utterance": "three"}',
-        "",
-        "{",
-        "[1]",
-        '{"text": 5}',
-        r'{"text": "\ud800"}',
-    ]
+    good = ['{"text": "one two"}', '{"id": 3, "utterance": "three"}']
+    lines = [*good, "", "{", "[1]", '{"text": 5}', r'{"text": "\ud800"}']
     path.write_text("\n".join(lines))
-    assert kind_of(path) == JSON_LINES
+    assert sources.kind_of(path) == sources.JSON_LINES
     assert rows(path) == [
         ("posts:1", "one two"),
         ("posts:2", "three"),
@@ -89,9 +73,8 @@ def test_json_lines(tmp_path):
 
 
 def test_key_value(tmp_path):
-    path = tmp_path / "kvret.json"
-    path.write_text(json.dumps(KVRET, indent=1))
-    assert kind_of(path) == KEY_VALUE
+    path = write(tmp_path / "kvret.json", json.dumps(KVRET, indent=1))
+    assert sources.kind_of(path) == sources.KEY_VALUE
     assert rows(path) == [
         ("kvret.json:[0].dialogue[0]", "where is the next petrol station"),
         ("kvret.json:[0].dialogue[2]", "set the gps for there"),
@@ -106,7 +89,7 @@ def test_dstc2(tmp_path):
     for call in ("b", "a"):
         write(tmp_path / "data" / call / "log.json", LOG)
     (tmp_path / "data" / "a" / "label.json").write_text(json.dumps(LABEL))
-    assert {file.kind for file in list_sources(str(tmp_path))} == {DSTC2}
+    assert {file.kind for file in sources.list_sources(str(tmp_path))} == {sources.DSTC2}
     assert rows(tmp_path) == [
         ("data/a/log.json:turns[0]", "cheap food"),
         ("data/a/log.json: turns[3]", "no_utterance"),
@@ -114,19 +97,19 @@ def test_dstc2(tmp_path):
         ("data/b/log.json:turns[1]", "in the south"),
         ("data/b/log.json: turns[3]", "no_utterance"),
     ]
-    assert kind_of(tmp_path / "data" / "a" / "log.json") == DSTC2
+    assert sources.kind_of(tmp_path / "data" / "a" / "log.json") == sources.DSTC2
 
 
 def test_sgd(sample):
-    files = list_sources(str(sample))
-    assert {file.kind for file in files} == {SGD}
+    files = sources.list_sources(str(sample))
+    assert {file.kind for file in files} == {sources.SGD}
     assert [file.name for file in files] == [
         f"{name}/dialogues_00{n}.json" for name, n in (("dev", 1), ("test", 1), ("train", 1), ("train", 2))
     ]
-    first = next(iter(read_source(files[1])))
+    first = next(iter(sources.read_source(files[1])))
     assert not isinstance(first, InputError)
     assert (first.source, first.domains, first.splits) == ("test/dialogues_001.json:1_00000:0", ("Repairs",), ())
-    assert kind_of(sample / "test" / "dialogues_001.json") == SGD
+    assert sources.kind_of(sample / "test" / "dialogues_001.json") == sources.SGD
 
 
 @pytest.mark.parametrize(
@@ -142,13 +125,9 @@ def test_sgd(sample):
 )
 def test_files_of_no_kind(name, content, told, tmp_path):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        list_sources(str(tmp_path / name))
-    assert told in str(caught.value)
+    assert told in str(raised(InputError, sources.list_sources, str(tmp_path / name)))
 
 
 def test_places_without_utterances(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        list_sources(str(tmp_path / "nowhere"))
-    with pytest.raises(InputError, match="no utterances here"):
-        list_sources(str(tmp_path))
+    raised(InputError, sources.list_sources, str(tmp_path / "nowhere"), match="no such file")
+    raised(InputError, sources.list_sources, str(tmp_path), match="no utterances here")

@@ -3,16 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.variations import (
-    Typos,
-    among_namesakes,
-    parse_envs,
-    parse_kinds,
-    parse_rates,
-    place_in_order,
-)
+from parapet.transforms.perturbations import variations as varying
 from parapet.transforms.running.counts import Counts, check_invariants
 
 
@@ -20,10 +14,10 @@ from parapet.transforms.running.counts import Counts, check_invariants
 def test_places_differ_though_ids_do_not(turns):
     """Where ids occur twice, file and position decide."""
     places = [
-        place_in_order("0", f"{i // 7 % 3}", i % 7, among_namesakes(f"file{i // 30}", i // 7)) for i in range(turns)
+        varying.place_in_order("0", f"{i // 7 % 3}", i % 7, varying.among_namesakes(f"file{i // 30}", i // 7))
+        for i in range(turns)
     ]
-    assert len(set(places)) == turns
-    assert len({place[:16] for place in places}) == min(turns, 21)
+    assert (len(set(places)), len({place[:16] for place in places})) == (turns, min(turns, 21))
 
 
 RIGHT = {
@@ -39,7 +33,7 @@ RIGHT = {
 
 
 def check(least, **changed):
-    variations = Typos(env=["0.5"])
+    variations = varying.Typos(env=["0.5"])
     variations.least = least
     counts = Counts()
     for (name, set_name), n in RIGHT.items():
@@ -50,8 +44,7 @@ def check(least, **changed):
 
 def test_balance():
     check(0.6)
-    with pytest.raises(InputError, match=r"typos: only 60.0% of 10 user turns changed.*requires 70%"):
-        check(0.7)
+    raised(InputError, check, 0.7, match=r"typos: only 60.0% of 10 user turns changed.*requires 70%")
     for name, n in (
         ("turns_typos", 11),
         ("dialogues_", 4),
@@ -59,24 +52,20 @@ def test_balance():
         ("replaced_typos_env1", 6),
         ("dialogues_typos_env1", 3),
     ):
-        with pytest.raises(RuntimeError, match="do not balance"):
-            check(0.6, **{name: n})
+        raised(RuntimeError, check, 0.6, **{name: n}, match="do not balance")
 
 
 @pytest.mark.parametrize("given", ["0", "1.1", "0.5,0.1", "0.1,0.1", "a", "", "nan", "0.1,inf"])
 def test_rates_of_mixes_that_cannot_be(given):
-    with pytest.raises(InputError, match="--env"):
-        parse_envs(given)
+    raised(InputError, varying.parse_envs, given, match="--env")
 
 
 def test_flags_read():
-    assert parse_envs("none") == []
-    assert parse_envs("0.10, 0.5") == ["0.10", "0.5"]
-    assert parse_kinds("simple,typos") == ["simple", "typos"]
-    rates = parse_rates("word=0.2,omission=1,lost_space=0", 2)
+    assert (varying.parse_envs("none"), varying.parse_envs("0.10, 0.5")) == ([], ["0.10", "0.5"])
+    assert varying.parse_kinds("simple,typos") == ["simple", "typos"]
+    rates = varying.parse_rates("word=0.2,omission=1,lost_space=0", 2)
     assert (rates.word, rates.abbreviation, rates.at_least) == (0.2, 0.15, 2)
     assert dict(rates.mix) == {"omission": 1, "neighbour": 25, "doubling": 20, "transposition": 15, "lost_space": 0}
     every = "omission=0,neighbour=0,doubling=0,transposition=0,lost_space=0"
     for wrong in ("wrod=1", "word", "word=x", "word=2", "word=0.9,abbreviation=0.2", "omission=-1", every):
-        with pytest.raises(InputError, match="--rates"):
-            parse_rates(wrong, 1)
+        raised(InputError, varying.parse_rates, wrong, 1, match="--rates")

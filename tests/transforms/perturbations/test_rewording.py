@@ -87,8 +87,7 @@ def test_values_are_found_again(before, values, after, found):
 
 def test_each_of_two_that_are_the_same_has_its_own_place():
     turn = said("From Rome to Rome", at=((5, 9), (13, 17)))
-    made = reworded(turn, "To Rome I go, and from Rome", "rewritten", "crowd")
-    assert made.places == [(3, 7), (23, 27)]
+    assert reworded(turn, "To Rome I go, and from Rome", "rewritten", "crowd").places == [(3, 7), (23, 27)]
     assert reworded(turn, "Round and round in Rome", "rewritten", "crowd").reason == "value_lost: slot0, slot1"
 
 
@@ -119,8 +118,7 @@ def test_any_texts(before, after, data):
 def test_the_longest_series(starts):
     found = in_order([(start, start + 1) for start in starts])
     values = [starts[i] for i in found]
-    assert values == sorted(values)
-    assert found == sorted(found)
+    assert (values, found) == (sorted(values), sorted(found))
     longest = max(n for n in range(len(starts) + 1) for some in combinations(starts, n) if list(some) == sorted(some))
     assert len(found) == longest
 
@@ -157,8 +155,7 @@ def test_translated_as_it_is_or_without_its_values():
 
 def test_stand_ins_and_texts_that_have_none():
     assert hidden(said("Seat X1 in Rome", "Rome")).text == "Seat X1 in Z1"
-    assert plain_text(said("Rome, 2 pm.", "Rome", "2 pm")) == ""
-    assert plain_text(said("?!")) == ""
+    assert (plain_text(said("Rome, 2 pm.", "Rome", "2 pm")), plain_text(said("?!"))) == ("", "")
 
 
 def test_lines(tmp_path):

@@ -5,6 +5,7 @@ import json
 
 import msgspec
 import pytest
+from kit import raised
 
 from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue
@@ -20,8 +21,7 @@ def services(sample):
 @pytest.fixture
 def dialogue(sample):
     """One with a span in the first turn that has any."""
-    found = json.loads((sample / "train" / "dialogues_001.json").read_bytes())
-    return copy.deepcopy(found[0])
+    return copy.deepcopy(json.loads((sample / "train" / "dialogues_001.json").read_bytes())[0])
 
 
 def first_span(dialogue):
@@ -64,5 +64,4 @@ def test_a_frame_without_values_says_nothing_of_its_spans(dialogue, services):
 
 def test_only_kinds_that_there_are_may_be_allowed():
     check_kinds(["span", "reference"])
-    with pytest.raises(InputError, match="there is no kind 'spans': format, reference, span, span_value"):
-        check_kinds(["spans"])
+    raised(InputError, check_kinds, ["spans"], match="there is no kind 'spans': format, reference, span, span_value")

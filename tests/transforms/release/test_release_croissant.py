@@ -5,23 +5,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_manifests import columns, manifest, write_data
+from release_manifests import columns, manifest
 
 from parapet.schemas.release import Author, Column
 from parapet.transforms.release.croissant import croissant
 
 # Of rdflib and pandas, as mlcroissant calls them.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
-
-def dataset(root, found):
-    (root / "croissant.json").write_text(croissant(found, columns()))
-    return mlcroissant.Dataset(jsonld=root / "croissant.json")
-
-
-@pytest.fixture(scope="module")
-def release(tmp_path_factory):
-    return dataset(write_data(tmp_path_factory.mktemp("release")), manifest())
 
 
 TEXTS = st.one_of(
@@ -38,8 +28,7 @@ def test_any_text_is_valid(title, column, name, kind):
     schema = pa.schema([(column, kind), ("text", pa.string())])
     described = [Column(field.name, str(field.type)) for field in schema]
     found.configs["memory"] = msgspec.structs.replace(found.configs["memory"], kind=name, columns=described)
-    text = croissant(found, {**columns(), "memory": schema})
-    metadata = mlcroissant.Dataset(jsonld=orjson.loads(text)).metadata
+    metadata = mlcroissant.Dataset(jsonld=orjson.loads(croissant(found, {**columns(), "memory": schema}))).metadata
     assert metadata.ctx.issues.errors == set()
 
 

@@ -7,6 +7,7 @@ import pytest
 import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import Changes, SplitChange
@@ -33,15 +34,13 @@ def only(difference):
 
 def test_a_release_is_like_itself_however_it_is_cut(tmp_path):
     old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())}, shards=3)
-    new = release_of(tmp_path / "new", {"n": (SCHEMA, numbers())}, "1.0.1", shards=1)
-    difference = compare(old, new)
+    difference = compare(old, release_of(tmp_path / "new", {"n": (SCHEMA, numbers())}, "1.0.1", shards=1))
     assert (difference.level, difference.splits, difference.contradiction) == ("patch", [], "")
     assert changes_of(difference) == Changes("patch", [])
 
 
-rows = st.dictionaries(
-    st.tuples(st.integers(0, 5), st.sampled_from("abc")), st.sampled_from([0.0, 1.5, None]), max_size=12
-)
+KEYS = st.tuples(st.integers(0, 5), st.sampled_from("abc"))
+rows = st.dictionaries(KEYS, st.sampled_from([0.0, 1.5, None]), max_size=12)
 
 
 @settings(max_examples=25, deadline=None)
@@ -88,8 +87,7 @@ def test_a_column_of_another_type_is_major(tmp_path):
 
 def test_how_lists_name_their_items_is_no_difference(tmp_path):
     listed = pa.schema([("a", pa.int64()), ("b", pa.string()), ("l", pa.list_(pa.field("item", pa.string())))])
-    row = {"a": 1, "b": "b", "l": ["x"]}
-    old = release_of(tmp_path / "old", {"n": (listed, [row])})
+    old = release_of(tmp_path / "old", {"n": (listed, [{"a": 1, "b": "b", "l": ["x"]}])})
     new = copy.deepcopy(old)
     new.manifest.configs["n"].columns[2].type = "list<element: string>"
     assert compare(old, new).splits == []
@@ -116,8 +114,7 @@ def test_what_cannot_be_compared_is_said(tmp_path, break_it, reason):
     old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
     new = release_of(tmp_path / "new", {"n": (SCHEMA, numbers(11))}, "2.0.0")
     break_it(new)
-    with pytest.raises(InputError, match=reason):
-        compare(old, new)
+    raised(InputError, compare, old, new, match=reason)
 
 
 # What is told.

@@ -31,5 +31,4 @@ def test_files_that_are_no_data_change_neither_card_nor_croissant(tmp_path):
     first = documents(tmp_path / "first", manifest())
     found.files = [*found.files, File("LICENSE", 12, "0" * 64), File("report/index.html", 12, "0" * 64)]
     again = documents(tmp_path / "again", found)
-    assert again["README.md"] == first["README.md"]
-    assert again["croissant.json"] == first["croissant.json"]
+    assert (again["README.md"], again["croissant.json"]) == (first["README.md"], first["croissant.json"])

@@ -6,6 +6,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import ReleaseConfig
@@ -50,11 +51,8 @@ TABLE = {"path": "memory", "name": "memory", "kind": "translation memory", "key"
 
 def test_nothing_of_workers_or_times_is_published(place):
     plan = make_plan(config(audits=[{"path": "compose/responses.parquet"}]), place)
-    assert set(RESPONSES.names) - set(plan.columns["paraphrases"].names) == {
-        "worker_hash",
-        "accept_time",
-        "submit_time",
-    }
+    private = {"worker_hash", "accept_time", "submit_time"}
+    assert set(RESPONSES.names) - set(plan.columns["paraphrases"].names) == private
 
 
 @pytest.mark.parametrize(
@@ -83,14 +81,11 @@ def test_what_cannot_be_is_said(made, said, place):
     pq.write_table(MEMORY.append_column("worker_id", pa.array(["A", "B"])), place / "worker.parquet")
     maps = pa.array([[("a", "b")], []], pa.map_(pa.string(), pa.string()))
     pq.write_table(MEMORY.set_column(2, "text", maps), place / "map.parquet")
-    with pytest.raises(InputError) as error:
-        make_plan(made, place)
-    assert said in str(error.value).replace(f"{place}/", "")
+    assert said in str(raised(InputError, make_plan, made, place)).replace(f"{place}/", "")
 
 
 def test_a_map_is_found_wherever_it_is():
-    inner = pa.list_(pa.struct([("x", pa.map_(pa.string(), pa.int8()))]))
-    assert has_map(inner)
+    assert has_map(pa.list_(pa.struct([("x", pa.map_(pa.string(), pa.int8()))])))
     assert not has_map(pa.list_(pa.struct([("x", pa.list_(pa.string()))])))
 
 

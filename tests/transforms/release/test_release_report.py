@@ -15,8 +15,7 @@ from parapet.transforms.reports.report import Table, page
 def show(of):
     """The page read, after what holds for every one: all closed, no id twice, nothing from the network."""
     found = Page(page(release_report(of, columns())))
-    assert found.open == []
-    assert len(found.ids) == len(set(found.ids))
+    assert (found.open, len(found.ids)) == ([], len(set(found.ids)))
     assert not {"script", "link", "img", "iframe"} & found.tags
     files = r"\.\./(README\.md|MANIFEST\.json|SHA256SUMS)$"
     assert all(re.match(rf"https?://|{files}", link) for link in found.links)

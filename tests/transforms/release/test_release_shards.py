@@ -3,7 +3,7 @@
 import random
 
 import pyarrow as pa
-import pytest
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.release.reading import parts, shard_path, write_shard
@@ -28,18 +28,15 @@ def table_of(rows, columns=COLUMNS):
 def test_two_rows_with_one_key_are_an_error_that_names_their_files(tmp_path):
     columns = pa.schema([("id", pa.string()), ("file", pa.string())])
     tables = [table_of([{"id": "7_1", "file": file}], columns) for file in ("d_1.json", "d_2.json")]
-    with pytest.raises(InputError) as error:
-        write(tmp_path, tables, 1)
-    assert str(error.value) == (
-        "data/v1/train-00000-of-00001.parquet: two rows have the key '7_1' (in d_1.json and d_2.json)"
-    )
+    error = raised(InputError, write, tmp_path, tables, 1)
+    told = "train-00000-of-00001.parquet: two rows have the key '7_1' (in d_1.json and d_2.json)"
+    assert str(error) == f"data/v1/{told}"
 
 
 def test_files_of_different_columns_are_an_error(tmp_path):
     other = pa.schema([("id", pa.string()), ("n", pa.int64())])
     tables = [table_of(ROWS[:1]), table_of([{"id": "z", "n": 1}], other)]
-    with pytest.raises(InputError, match="the files of one configuration have different columns"):
-        write(tmp_path, tables, 1)
+    raised(InputError, write, tmp_path, tables, 1, match="the files of one configuration have different columns")
 
 
 def test_the_order_in_which_rows_come_does_not_matter(tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 import release_folder as folder
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import Changes, Parent
@@ -32,8 +33,7 @@ def test_a_release_at_a_glance(dataset):
 
 def test_a_folder_without_releases_is_said(tmp_path):
     for place, reason in ((tmp_path, "is no release"), (tmp_path / "none", "there is no such folder")):
-        with pytest.raises(InputError, match=reason):
-            dataset_report(place)
+        raised(InputError, dataset_report, place, match=reason)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``verify``: each way of damaging a release is found, and named by file, row and reason."""
+"""``verify``: each way of damaging a release, and a manifest that contradicts itself, is found and named."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ import pytest
 import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH
+from kit import THOROUGH, raised, write
 from release_folder import told
 
 from parapet.schemas.errors import InputError
@@ -142,8 +142,7 @@ def test_columns_are_those_of_the_manifest(root):
 
 
 def test_what_is_no_parquet_is_said_and_the_rest_goes_on(root):
-    first = root / "data/numbers/full-00000-of-00003.parquet"
-    first.write_bytes(b"PAR1 nothing PAR1")
+    first = write(root / "data/numbers/full-00000-of-00003.parquet", b"PAR1 nothing PAR1")
     path = shard_with(root, "1_00000")
     folder.edit_rows(path, lambda rows: rows[1:])
     lines = told(root)
@@ -172,8 +171,7 @@ def test_a_slot_that_no_schema_has_is_found(tmp_path):
     def change(dialogue):
         dialogue["turns"][0]["frames"][0]["actions"][0]["slot"] = "nowhere"
 
-    root = change_dialogue(tmp_path, change)
-    lines = [line for line in told(root) if "actions[0]" in line]
+    lines = [line for line in told(change_dialogue(tmp_path, change)) if "actions[0]" in line]
     reason = "turns[0].frames[0].actions[0].slot: the service has no slot 'nowhere'"
     assert lines == [f"sgd/original/test/dialogues_001.json: dialogue 1_00000: {reason}"]
 
@@ -189,25 +187,17 @@ def test_a_service_that_breaks_a_rule_is_found(tmp_path):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (
-            lambda manifest: manifest.counts["dialogues"]["original"].update(train=11),
-            "MANIFEST.json: counts.dialogues.original.train: is 11, but there are 10",
-        ),
-        (
-            lambda manifest: manifest.counts["services"].pop("noisy"),
-            "MANIFEST.json: counts.services.noisy.test: is 0, but there are 4",
-        ),
-        (
-            lambda manifest: manifest.counts["turns"].update(v9={"train": 1}),
-            "MANIFEST.json: counts.turns.v9.train: is 1, but there are 0",
-        ),
-        (
-            lambda manifest: manifest.dispositions.update(used=6),
-            "MANIFEST.json: dispositions.used: is 6, but there are 7",
-        ),
+        (lambda manifest: manifest.counts["dialogues"]["original"].update(train=11),
+         "MANIFEST.json: counts.dialogues.original.train: is 11, but there are 10"),
+        (lambda manifest: manifest.counts["services"].pop("noisy"),
+         "MANIFEST.json: counts.services.noisy.test: is 0, but there are 4"),
+        (lambda manifest: manifest.counts["turns"].update(v9={"train": 1}),
+         "MANIFEST.json: counts.turns.v9.train: is 1, but there are 0"),
+        (lambda manifest: manifest.dispositions.update(used=6),
+         "MANIFEST.json: dispositions.used: is 6, but there are 7"),
         (lambda manifest: manifest.rejections.clear(), "MANIFEST.json: rejections.echo: is 0, but there are 1"),
     ],
-)
+)  # fmt: skip
 def test_wrong_counts_are_found(root, change, line):
     folder.edit_manifest(root, change)
     assert line in told(root)
@@ -219,8 +209,7 @@ def test_wrong_counts_are_found(root, change, line):
 def test_a_folder_that_is_no_release_is_told_from_a_damaged_one(root, tmp_path):
     (tmp_path / "empty").mkdir()
     for place, reason in ((tmp_path / "empty", "is no release"), (tmp_path / "none", "there is no such folder")):
-        with pytest.raises(InputError, match=reason):
-            find_release(place)
+        raised(InputError, find_release, place, match=reason)
     assert find_release(root) == find_release(root.parent) == root
 
 
@@ -230,8 +219,7 @@ def test_many_findings_of_a_kind_are_counted():
         found.add("order", "b", f"row {i}", "wrong")
     found.add("order", "a", "", "wrong")
     listed = found.listed()
-    assert listed[0] == Finding("order", "a", "", "wrong")
-    assert len(listed) == MOST + 2
+    assert (listed[0], len(listed)) == (Finding("order", "a", "", "wrong"), MOST + 2)
     assert str(listed[-1]) == "b: and 3 more of this kind"
 
 
@@ -240,11 +228,59 @@ def test_a_missing_manifest_is_named(root):
     assert told(root) == ["MANIFEST.json: is missing"]
 
 
-def with_span_off(dialogue):
-    for turn in dialogue["turns"]:
-        for span in turn["frames"][0]["slots"]:
-            span["start"] += 1
-            return
+# The manifest.
+
+
+def drop_file(path):
+    def change(manifest):
+        manifest.files = [file for file in manifest.files if file.path != path]
+
+    return change
+
+
+def set_fields(part=lambda manifest: manifest, **fields):
+    def change(manifest):
+        for field, value in fields.items():
+            setattr(part(manifest), field, value)
+
+    return change
+
+
+def set_split(**fields):
+    return set_fields(lambda manifest: manifest.configs["numbers"].splits["full"], **fields)
+
+
+LOST = "is not in 'files', or is no file of this split: data/numbers/full-…"
+FIRST = "data/numbers/full-00000-of-00003.parquet"
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (set_fields(version="1.0.1"), "version: is '1.0.1', but the folder is '1.0.0'"),
+        (set_fields(name="big"), "name: is 'big', but the folder is 'little'"),
+        (drop_file("LICENSE"), "LICENSE: is part of every release, and not in 'files'"),
+        (drop_file(FIRST), f"configs.numbers.splits.full: '{FIRST}' {LOST}"),
+        (set_split(rows=11), "configs.numbers.splits.full: has 11 rows, its files 10"),
+        (set_split(files=["../x"]), f"configs.numbers.splits.full: '../x' {LOST}"),
+        (lambda manifest: manifest.configs["numbers"].key.append("y"),
+         "configs.numbers: has the key a, b, y, and no such column"),
+        (lambda manifest: manifest.configs.pop("numbers"), f"{FIRST}: is in 0 splits, not in one"),
+    ],
+)  # fmt: skip
+def test_a_manifest_agrees_with_itself(root, change, line):
+    folder.edit_manifest(root, change)
+    assert f"MANIFEST.json: {line}" in told(root)
+
+
+@pytest.mark.parametrize("column", ["worker_hash", "WorkerId", "accept_time", "submit_time"])
+def test_columns_that_tell_of_workers_are_found(tmp_path, column):
+    columns = folder.NUMBERS.append(pa.field(column, pa.string()))
+    nested = folder.NUMBERS.append(pa.field("who", pa.list_(pa.struct([(column, pa.string())]))))
+    for i, schema in enumerate((columns, nested)):
+        tables = {"numbers": ("row", ["a", "b"], schema, [{"a": 1, "b": "2"}])}
+        root = folder.write_release(tmp_path / str(i), folder.sample_corpora(1), tables)
+        assert f"MANIFEST.json: configs.numbers: '{column}' may identify a worker" in told(root)
 
 
 @pytest.mark.parametrize("keep", [0, 1, 1000, -2])
@@ -255,6 +291,13 @@ def test_a_truncated_manifest_is_named_and_the_files_are_still_checked(root, kee
     assert any(line.startswith("MANIFEST.json: its SHA-256 is") for line in lines)
     assert any(line.startswith("MANIFEST.json: ") and "SHA-256" not in line for line in lines)
     assert any(line.startswith("LICENSE: its SHA-256 is") for line in lines)
+
+
+def with_span_off(dialogue):
+    for turn in dialogue["turns"]:
+        for span in turn["frames"][0]["slots"]:
+            span["start"] += 1
+            return
 
 
 def test_a_span_that_is_off_by_one_is_found(tmp_path):

@@ -1,26 +1,19 @@
 """Calls of DSTC2 as rounds and lines: searches, ratings, the knowledge base, the split, odd texts."""
 
-import pytest
+import json
+
 from dstc2_calls import asian_oriental, write_lists
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import dialogue_text, parse_dialogues
-from parapet.transforms.simulators.task6.calls import (
-    Act,
-    Call,
-    CallTurn,
-    from_token,
-    one_line,
-    read_call,
-    read_knowledge,
-    read_logs,
-    token,
-)
+from parapet.transforms.simulators.task6 import calls
+from parapet.transforms.simulators.task6.calls import from_token, one_line, read_call, read_knowledge, read_logs, token
 from parapet.transforms.simulators.task6.conversion import Words, lines_of, rounds
 
-OFFER = (Act("offer", (("name", "ask"),)),)
+OFFER = (calls.Act("offer", (("name", "ask"),)),)
 NOTHING = []
 
 
@@ -28,20 +21,15 @@ def test_a_knowledge_base_of_ones_own(tmp_path):
     lines = tmp_path / "kb.txt"
     lines.write_text("1 pizza_hut R_cuisine italian\n1 pizza_hut R_phone pizza_hut_phone\n1 ask R_location\tnorth\n")
     rows = tmp_path / "kb.json"
-    rows.write_text(
-        '[{"name": "Pizza Hut", "food": "italian", "phone": "pizza hut phone"}, {"name":"ask","area":"north"}]'
-    )
     expected = [{"name": "pizza hut", "food": "italian", "phone": "pizza hut phone"}, {"name": "ask", "area": "north"}]
+    rows.write_text(json.dumps([{**expected[0], "name": "Pizza Hut"}, expected[1]]))
     assert read_knowledge(str(lines)) == read_knowledge(str(rows)) == expected
     rows.write_text('[{"food": "italian"}]')
-    with pytest.raises(InputError, match="has no name"):
-        read_knowledge(str(rows))
+    raised(InputError, read_knowledge, str(rows), match="has no name")
     rows.write_text("[]")
-    with pytest.raises(InputError, match="no restaurants here"):
-        read_knowledge(str(rows))
+    raised(InputError, read_knowledge, str(rows), match="no restaurants here")
     lines.write_text("\n")
-    with pytest.raises(InputError, match=r"kb\.txt: the file is empty"):
-        read_knowledge(str(lines))
+    raised(InputError, read_knowledge, str(lines), match=r"kb\.txt: the file is empty")
     assert from_token(token("Asian  Oriental")) == "asian oriental"
 
 
@@ -56,8 +44,7 @@ def test_the_split_rule(tmp_path):
     as_it_is = {"train": ("t/1",), "dev": ("d/1", "d/2", "d/3"), "test": ("e/1",)}
     assert read_logs(str(tmp_path), None).splits == read_logs(str(tmp_path), 500).splits == as_it_is
     ruled = read_logs(str(tmp_path), 1)
-    assert ruled.splits == {"train": ("t/1", "d/2", "d/3"), "dev": ("d/1",), "test": ("e/1",)}
-    assert ruled.moved == 2
+    assert (ruled.splits, ruled.moved) == ({"train": ("t/1", "d/2", "d/3"), "dev": ("d/1",), "test": ("e/1",)}, 2)
     assert [batch.names for batch in ruled.batches] == [("t/1", "d/2", "d/3"), ("d/1",), ("e/1",)]
 
 
@@ -66,8 +53,7 @@ texts = st.text(st.characters(exclude_categories=()), max_size=20)
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
 def test_any_text_makes_lines_that_can_be_read(said):
-    turns = tuple(CallTurn(one_line(s), OFFER, one_line(u), (), (), "none", ()) for s, u in said)
-    call = Call("a", turns)
+    call = calls.Call("a", tuple(calls.CallTurn(one_line(s), OFFER, one_line(u), (), (), "none", ()) for s, u in said))
     lines = lines_of(call, rounds(call, NOTHING, "0"), Words(NOTHING, []))
     (read,) = parse_dialogues(dialogue_text(lines).encode())
     assert list(read.lines) == lines

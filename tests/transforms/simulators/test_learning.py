@@ -5,24 +5,18 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
+from parapet.transforms.simulators.restaurants import simulating
 from parapet.transforms.simulators.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
 from parapet.transforms.simulators.restaurants.learning import learn
 from parapet.transforms.simulators.restaurants.ontology import default_ontology, parse_ontology, read_ontology
-from parapet.transforms.simulators.restaurants.simulating import (
-    World,
-    candidates,
-    knowledge_base,
-    lines_of,
-    missing_acts,
-    simulate,
-)
 from parapet.transforms.storage.toml import toml_of
 
 WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "tu", "ze", "ra") for b in ("l", "n", "sh", "x", "'s", "ck", "")]
-WORLD = World(default_ontology(), "0", 3)
+WORLD = simulating.World(default_ontology(), "0", 3)
 VALUES = {
     value: of[(i + 1) % len(of)]  # another one of the same field
     for field in WORLD.ontology.fields
@@ -91,7 +85,11 @@ def some_ontology(seed):
 
 
 def dialogues_of(world, tasks, split, n):
-    return [BabiDialogue(tuple(lines_of(world, simulate(world, task, split, i)))) for task in tasks for i in range(n)]
+    return [
+        BabiDialogue(tuple(simulating.lines_of(world, simulating.simulate(world, task, split, i))))
+        for task in tasks
+        for i in range(n)
+    ]
 
 
 def score(learned, dialogues):
@@ -107,9 +105,8 @@ def score(learned, dialogues):
 @settings(max_examples=20)
 @given(st.integers(0, 10**9), st.sampled_from([(1,), (2,), (3,), (4,), (5,), (1, 4), (1, 2, 3, 4, 5)]))
 def test_learned_from_train_alone_the_rules_solve_the_tests(seed, tasks):
-    world = World(some_ontology(seed), str(seed), 2)
-    train = dialogues_of(world, tasks, "train", 150)
-    learned = learn(train, list(knowledge_base(world)), "kb")
+    world = simulating.World(some_ontology(seed), str(seed), 2)
+    learned = learn(dialogues_of(world, tasks, "train", 150), list(simulating.knowledge_base(world)), "kb")
     for split in ("test", "oov"):
         wrong, not_understood = score(learned, dialogues_of(world, tasks, split, 40))
         assert not wrong
@@ -117,14 +114,14 @@ def test_learned_from_train_alone_the_rules_solve_the_tests(seed, tasks):
 
 
 def test_acts_that_files_lack_are_named():
-    learned = learn(dialogues_of(WORLD, (1,), "train", 150), list(knowledge_base(WORLD)), "kb")
+    learned = learn(dialogues_of(WORLD, (1,), "train", 150), list(simulating.knowledge_base(WORLD)), "kb")
     ontology = read_ontology(toml_of(learned.ontology).encode(), "learned")
-    assert missing_acts(ontology, 1) == []
-    assert missing_acts(ontology, 2) == [
+    assert simulating.missing_acts(ontology, 1) == []
+    assert simulating.missing_acts(ontology, 2) == [
         *("user.update", "bot.updated", "user.no_more", "bot.search_again", "user.thank", "bot.farewell")
     ]
-    assert missing_acts(ontology, 4)[:2] == ["user.phrase.name", "bot.reserve_by_name"]
-    assert "bot.option" in missing_acts(ontology, 3)
+    assert simulating.missing_acts(ontology, 4)[:2] == ["user.phrase.name", "bot.reserve_by_name"]
+    assert "bot.option" in simulating.missing_acts(ontology, 3)
 
 
 def turned(dialogue, how):
@@ -175,8 +172,7 @@ def test_other_courses_of_a_dialogue_are_learned(how):
         [turned(one, how) for one in dialogues_of(WORLD, (3,), split, n)]
         for split, n in (("train", 200), ("test", 80), ("oov", 80))
     )
-    learned = learn(train, list(knowledge_base(WORLD)), "kb")
-    assert score(learned, [*test, *oov]) == ([], 0)
+    assert score(learn(train, list(simulating.knowledge_base(WORLD)), "kb"), [*test, *oov]) == ([], 0)
 
 
 def test_a_field_is_updated_twice():
@@ -189,12 +185,11 @@ def test_a_field_is_updated_twice():
         return BabiDialogue((*lines[:first], Exchange(" ".join(words), update.bot), *lines[first:]))
 
     train, test = ([again(one) for one in dialogues_of(WORLD, (2,), split, 150)] for split in ("train", "test"))
-    learned = learn(train, list(knowledge_base(WORLD)), "kb")
-    assert score(learned, test) == ([], 0)
+    assert score(learn(train, list(simulating.knowledge_base(WORLD)), "kb"), test) == ([], 0)
 
 
 def test_the_knowledge_base_lacks_what_the_test_has():
-    half = [fact for fact in knowledge_base(WORLD) if fact.entity in {one.name for one in WORLD.halves[0]}]
+    half = [fact for fact in simulating.knowledge_base(WORLD) if fact.entity in {one.name for one in WORLD.halves[0]}]
     learned = learn(dialogues_of(WORLD, (1, 2, 3, 4, 5), "train", 80), half, "kb")
     assert learned.ontology["fields"][0].keys() == {"name", "values"}
     assert score(learned, dialogues_of(WORLD, (1, 2, 3, 4, 5), "oov", 40)) == ([], 0)
@@ -208,8 +203,8 @@ def test_one_text_for_several_acts():
         {"name": "area", "seen": ["a", "b", "c"], "unseen": ["d", "e", "f"]},
         {"name": "room", "values": ["single", "double", "suite"]},
     ]
-    world = World(parse_ontology({**given, "fields": fields}, "inns"), "0", 2)
-    learned = learn(dialogues_of(world, (2, 5), "train", 100), list(knowledge_base(world)), "kb")
+    world = simulating.World(parse_ontology({**given, "fields": fields}, "inns"), "0", 2)
+    learned = learn(dialogues_of(world, (2, 5), "train", 100), list(simulating.knowledge_base(world)), "kb")
     assert learned.ontology["patterns"]["user"]["reject"] == ["okay"]
     assert score(learned, dialogues_of(world, (2, 5), "oov", 60)) == ([], 0)
 
@@ -219,15 +214,12 @@ def test_one_text_for_several_acts():
     [([Fact("a", "R_x", "y"), Fact("b", "R_x", "z")], "kb: has none of the values in place 1 of api_call, such as ")],
 )
 def test_another_knowledge_base(facts, message):
-    with pytest.raises(InputError) as error:
-        learn(dialogues_of(WORLD, (1,), "train", 3), facts, "kb")
-    assert message in str(error.value)
+    assert message in str(raised(InputError, learn, dialogues_of(WORLD, (1,), "train", 3), facts, "kb"))
 
 
 def test_what_is_learned_is_what_was_simulated():
     """Every pattern, the fields, their halves, and the shares of the structure."""
-    dialogues = dialogues_of(WORLD, (1, 2, 3, 4, 5), "train", 300)
-    learned = learn(dialogues, list(knowledge_base(WORLD)), "kb")
+    learned = learn(dialogues_of(WORLD, (1, 2, 3, 4, 5), "train", 300), list(simulating.knowledge_base(WORLD)), "kb")
     assert (learned.course, learned.dropped) == (Course(), [])
     ontology = read_ontology(toml_of(learned.ontology).encode(), "learned")
     assert ontology.patterns.bot_texts(ontology.names) == WORLD.bot_texts
@@ -237,18 +229,14 @@ def test_what_is_learned_is_what_was_simulated():
     for was, now in zip(WORLD.ontology.fields, ontology.fields, strict=True):
         assert (was.name, was.one_each) == (now.name, now.one_each)
         assert (set(was.seen), set(was.unseen), set(was.values)) == (set(now.seen), set(now.unseen), set(now.values))
-    assert (ontology.name, ontology.ratings, ontology.extras) == (
-        ("location", "price", "cuisine"),
-        8,
-        ("phone", "address"),
-    )
+    names, extras = ("location", "price", "cuisine"), ("phone", "address")
+    assert (ontology.name, ontology.ratings, ontology.extras) == (names, 8, extras)
     was, now = WORLD.ontology.structure, ontology.structure
-    assert (now.given, now.updates) == (was.given, was.updates)
-    assert [n for n, _ in now.shares()] == [3, 4, 5]
+    assert (now.given, now.updates, [n for n, _ in now.shares()]) == (was.given, was.updates, [3, 4, 5])
     assert now.accepted == pytest.approx(was.accepted, abs=0.08)
     assert now.all_extras == pytest.approx(was.all_extras, abs=0.1)
-    assert not any(missing_acts(ontology, task) for task in (1, 2, 3, 4, 5))
-    assert set(candidates(World(ontology, "0", 3))) == set(candidates(WORLD))
+    assert not any(simulating.missing_acts(ontology, task) for task in (1, 2, 3, 4, 5))
+    assert set(simulating.candidates(simulating.World(ontology, "0", 3))) == set(simulating.candidates(WORLD))
 
 
 def test_calls_and_questions_in_different_orders():
@@ -262,6 +250,6 @@ def test_calls_and_questions_in_different_orders():
         return BabiDialogue(tuple(lines))
 
     train, test = ([other(one) for one in dialogues_of(WORLD, (1, 2), split, 120)] for split in ("train", "oov"))
-    learned = learn(train, list(knowledge_base(WORLD)), "kb")
+    learned = learn(train, list(simulating.knowledge_base(WORLD)), "kb")
     assert [field["name"] for field in learned.ontology["fields"]] == ["price", "number", "location", "cuisine"]
     assert score(learned, test) == ([], 0)

@@ -5,22 +5,15 @@ import tomllib
 
 import msgspec
 import pytest
+from kit import raised
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.simulators.restaurants import simulating
 from parapet.transforms.simulators.restaurants.ontology import (
     default_ontology,
     parse_ontology,
     read_ontology,
     structure_for,
-)
-from parapet.transforms.simulators.restaurants.simulating import (
-    SPLITS,
-    World,
-    candidates,
-    check_updates,
-    check_world,
-    dialogue_facts,
-    knowledge_base,
 )
 
 HOTELS = """
@@ -62,24 +55,23 @@ def hotels(change=None):
 
 
 def test_the_paper_s_sizes():
-    world = World(default_ontology(), "0", 3)
+    world = simulating.World(default_ontology(), "0", 3)
     assert [len(half) for half in world.halves] == [600, 600]
-    facts = list(knowledge_base(world))
+    facts = list(simulating.knowledge_base(world))
     assert len(set(facts)) == len(facts) == 8400
-    texts = candidates(world)
+    texts = simulating.candidates(world)
     kinds = [text.startswith(("api_call", "how about", "the number is", "you find it at")) for text in texts]
     assert (len(set(texts)), kinds.count(False)) == (4212, 12)
     assert sum(text.startswith("api_call") for text in texts) == 600
     patterns = default_ontology().patterns
     assert (sum(map(len, patterns.user_ways().values())), len(patterns.bot_texts(()))) == (43, 20)
-    ways = default_ontology().patterns.user_ways()
-    assert max(map(len, ways.values())) == 4
+    assert max(map(len, default_ontology().patterns.user_ways().values())) == 4
     for name, position in (("cuisine", 0), ("location", 1)):
         halves = [{entity.request[position] for entity in half} for half in world.halves]
         assert [len(half) for half in halves] == [5, 5]
         assert not halves[0] & halves[1], name
     assert {entity.request[2] for half in world.halves for entity in half} == {"two", "four", "six", "eight"}
-    assert [fact.relation for fact in dialogue_facts(world, world.halves[0][0])] == [
+    assert [fact.relation for fact in simulating.dialogue_facts(world, world.halves[0][0])] == [
         *("R_phone", "R_cuisine", "R_address", "R_location", "R_number", "R_price", "R_rating")
     ]
     first = [(fact.relation, fact.value) for fact in facts[:7]]
@@ -103,18 +95,18 @@ def test_the_structure_of_a_domain():
     assert structure_for(3, {}, "").updates == {"task2": (1, 3), "task5": (1, 2)}
     own = hotels(put("structure", {"given": {"task2": [1, 2]}, "options": {"5": 1}, "accepted": 1})).structure
     assert (own.given_in(2), own.given_in(5), own.shares(), own.accepted) == ((1, 2), (1, 2), [(5, 1.0)], 1)
-    world = World(hotels(put("structure", {"options": {"7": 1}})), "0", 1)
+    world = simulating.World(hotels(put("structure", {"options": {"7": 1}})), "0", 1)
     with pytest.raises(
         InputError, match=r"x\.toml: structure\.options: no request of train finds 7 of the knowledge base: give other"
     ):
-        check_world(world, [3], ["train"], "x.toml")
-    check_world(world, [1, 2, 4, 5], ["train"], "x.toml")
+        simulating.check_world(world, [3], ["train"], "x.toml")
+    simulating.check_world(world, [1, 2, 4, 5], ["train"], "x.toml")
 
 
 def test_a_field_of_one_each_is_not_crossed():
     ontology = hotels(put("fields", 0, "one_each", True))
-    assert [len(half) for half in World(ontology, "0", 1).halves] == [15, 15]
-    assert World(ontology, "0", 1).halves[1][0].request[0] in ("harbour", "hills", "island")
+    assert [len(half) for half in simulating.World(ontology, "0", 1).halves] == [15, 15]
+    assert simulating.World(ontology, "0", 1).halves[1][0].request[0] in ("harbour", "hills", "island")
 
 
 def test_too_few_values():
@@ -127,13 +119,13 @@ def test_too_few_values():
     }
     ontology = parse_ontology(small, "small.toml")
     with pytest.raises(InputError, match=r"small\.toml: too few values: dev has too few requests"):
-        check_world(World(ontology, "0", 1), [1], SPLITS, "small.toml")
+        simulating.check_world(simulating.World(ontology, "0", 1), [1], simulating.SPLITS, "small.toml")
     with pytest.raises(InputError, match="no request of train finds 3 or more"):
-        check_world(World(ontology, "0", 3), [3], ["train"], "small.toml")
-    check_world(World(ontology, "0", 3), [1, 2, 4], ["train"], "small.toml")
+        simulating.check_world(simulating.World(ontology, "0", 3), [3], ["train"], "small.toml")
+    simulating.check_world(simulating.World(ontology, "0", 3), [1, 2, 4], ["train"], "small.toml")
     with pytest.raises(InputError, match="no two requests of train differ in 1 of the fields; give fields more values"):
-        check_updates(World(ontology, "0", 1), [1, 2], ["train"], "small.toml")
-    check_updates(World(ontology, "0", 1), [1, 4], ["train"], "small.toml")
+        simulating.check_updates(simulating.World(ontology, "0", 1), [1, 2], ["train"], "small.toml")
+    simulating.check_updates(simulating.World(ontology, "0", 1), [1, 4], ["train"], "small.toml")
 
 
 def put(*path):
@@ -155,29 +147,19 @@ def put(*path):
     [
         (put("fields", 0, "seen", ["north"]), "fields[0].seen: area: too few values (1)"),
         (put("fields", 0, "seen", None), "fields[0].seen: area: too few values (0)"),
-        (
-            put("fields", 0, "seen", ["north", "north"]),
-            "fields[0].seen[1]: 'north' stands twice: see fields[0].seen[0]",
-        ),
+        (put("fields", 0, "seen", ["north", "north"]),
+         "fields[0].seen[1]: 'north' stands twice: see fields[0].seen[0]"),
         (put("fields", 0, "unseen", ["hills", "west"]), "fields[0].unseen[1]: 'west' stands twice: see fields[0].seen"),
-        (
-            put("structure", "given", "task4", [0, 1]),
-            "structure.given.task4: unknown key: there are task1, task2, task3",
-        ),
-        (
-            put("structure", "given", "task1", [0, 4]),
-            "structure.given.task1: [0, 4]: give the least and the most, from 0",
-        ),
-        (
-            put("structure", "given", "task1", [2, 1]),
-            "structure.given.task1: [2, 1]: give the least and the most, from 0",
-        ),
+        (put("structure", "given", "task4", [0, 1]),
+         "structure.given.task4: unknown key: there are task1, task2, task3"),
+        (put("structure", "given", "task1", [0, 4]),
+         "structure.given.task1: [0, 4]: give the least and the most, from 0"),
+        (put("structure", "given", "task1", [2, 1]),
+         "structure.given.task1: [2, 1]: give the least and the most, from 0"),
         (put("structure", "given", "task1", 2), "structure.given.task1: Expected `array`, got `int`"),
         (put("structure", "given", 2), "structure.given: expected a table"),
-        (
-            put("structure", "updates", "task5", [0, 1]),
-            "structure.updates.task5: [0, 1]: give the least and the most, from",
-        ),
+        (put("structure", "updates", "task5", [0, 1]),
+         "structure.updates.task5: [0, 1]: give the least and the most, from"),
         (put("structure", "options", "3", 0), "structure.options.3: 0: give a number of entities from 1 on"),
         (put("structure", "options", "x", 1), "structure.options.x: 1: give a number of entities from 1 on"),
         (put("structure", "accepted", 2), "structure.accepted: 2 is no share: give 0 to 1"),
@@ -205,52 +187,42 @@ def put(*path):
         (put("patterns", "users", {}), "patterns.users: unknown key: there are user, bot"),
         (put("patterns", "user", "thanks", []), "patterns.user.thanks: unknown key: there are greet,"),
         (put("patterns", "user", "phrase", "are", []), "patterns.user.phrase.are: unknown key: there are area,"),
-        (
-            put("patterns", "user", "phrase", "area", ["in it"]),
-            "patterns.user.phrase.area[0]: 'in it' must have {area}",
-        ),
+        (put("patterns", "user", "phrase", "area", ["in it"]),
+         "patterns.user.phrase.area[0]: 'in it' must have {area}"),
         (put("patterns", "user", "thank", []), "patterns.user.thank: there is none"),
         (put("patterns", "user", "thank", ["to {name}"]), "patterns.user.thank[0]: 'to {name}' must have no {gap}"),
         (put("patterns", "user", "thank", ["a\tb"]), "patterns.user.thank[0]: 'a\\tb': give one line"),
         (put("patterns", "user", "reject", ["we take it"]), "user.accept[1]: says the same as user.reject[0]"),
-        (
-            put("patterns", "user", "phrase", "area", ["with room type {area}"]),
-            "user.phrase.room_type[0]: says the same as user.phrase.area[0], in the same",
-        ),
-        (
-            put("patterns", "user", "question", "phone", ["cheers"]),
-            "user.question.phone[0]: says the same as user.thank[0], in the same",
-        ),
+        (put("patterns", "user", "phrase", "area", ["with room type {area}"]),
+         "user.phrase.room_type[0]: says the same as user.phrase.area[0], in the same"),
+        (put("patterns", "user", "question", "phone", ["cheers"]),
+         "user.question.phone[0]: says the same as user.thank[0], in the same"),
         (put("patterns", "user", "thank", "thanks"), "patterns.user.thank: Expected `array`, got `str`"),
         (put("patterns", "user", "answer", "a"), "patterns.user.answer: expected a table"),
         (put("patterns", "bot", "option", "this one"), "patterns.bot.option: 'this one' must have {name}, once"),
         (put("patterns", "bot", "search", "api_call me"), "patterns.bot.search: 'api_call me': <SILENCE> and api_call"),
     ],
-)
+)  # fmt: skip
 def test_bad_ontologies(change, message):
-    with pytest.raises(InputError) as error:
-        hotels(change)
-    assert message in str(error.value)
-    assert str(error.value).startswith("hotels.toml")
+    error = raised(InputError, hotels, change)
+    assert message in str(error)
+    assert str(error).startswith("hotels.toml")
 
 
 def test_too_many_entities():
     def grow(given):
         given["ratings"], given["fields"][0]["seen"] = 1000, [f"a{i}" for i in range(400)]
 
-    with pytest.raises(InputError, match="1,200,000 entities: at most 1,000,000"):
-        hotels(grow)
+    raised(InputError, hotels, grow, match="1,200,000 entities: at most 1,000,000")
 
 
 @pytest.mark.parametrize("data", [b"domain = ", b"\xff", b"[" * 5000])
 def test_no_toml(data):
-    with pytest.raises(InputError, match=r"hotels\.toml: (not TOML|not UTF-8|TOML nested)"):
-        read_ontology(data, "hotels.toml")
+    raised(InputError, read_ontology, data, "hotels.toml", match=r"hotels\.toml: (not TOML|not UTF-8|TOML nested)")
 
 
 def test_all_must_not_be_shared():
     def share(given):
         given["fields"] = copy.deepcopy(given["fields"][1:])
 
-    with pytest.raises(InputError, match="no field has unseen values"):
-        hotels(share)
+    raised(InputError, hotels, share, match="no field has unseen values")

@@ -5,6 +5,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import Counts, check_invariants
@@ -46,21 +47,18 @@ def test_what_users_do_is_there():
     assert acts >= {"INFORM_INTENT", "INFORM", "AFFIRM", "NEGATE", "REQUEST", "REQUEST_ALTS", "SELECT", "THANK_YOU"}
     said = {act for dialogue, _ in made for turn in acts_of(dialogue, "SYSTEM") for act, _, _ in turn}
     assert said >= {"REQUEST", "CONFIRM", "NOTIFY_SUCCESS", "NOTIFY_FAILURE", "OFFER", "INFORM_COUNT", "REQ_MORE"}
-    several = [turn for dialogue, _ in made for turn in acts_of(dialogue, "USER") if len(turn) > 3]
-    assert several
+    assert [turn for dialogue, _ in made for turn in acts_of(dialogue, "USER") if len(turn) > 3]
     assert len({digest_of(dialogue) for dialogue, _ in made}) == 300
 
 
 def test_what_comes_out_twice_is_made_again():
-    shard = corpus.Shard("train", "dialogues_001.json", 0, 4)
-    split, first, digests = corpus.digest_shard(shard, "0")
+    split, first, digests = corpus.digest_shard(corpus.Shard("train", "dialogues_001.json", 0, 4), "0")
     assert corpus.choose_attempts("0", [(split, first, digests)]) == {}
     second = digests[SIZE : 2 * SIZE]
     same = [("train", 3, second), ("train", 0, digests[: 3 * SIZE]), ("train", 4, digests[:SIZE]), ("test", 0, second)]
     # The first by split and number keeps what it says.
     again = {("train", 1): 1, ("train", 3): 1, ("train", 4): 1}
-    assert corpus.choose_attempts("0", same) == again
-    assert corpus.choose_attempts("0", same[::-1]) == again
+    assert (corpus.choose_attempts("0", same), corpus.choose_attempts("0", same[::-1])) == (again, again)
 
 
 def test_what_is_made_again_differs_from_all(monkeypatch):
@@ -108,8 +106,7 @@ def test_the_check_finds_what_is_wrong(what):
             turn["frames"][0]["slots"] = []
     else:
         turns[0]["frames"][0]["state"]["requested_slots"] = ["colour"]
-    with pytest.raises(RuntimeError, match="dialogue train_000"):
-        check_dialogue(dialogue, goal)
+    raised(RuntimeError, check_dialogue, dialogue, goal, match="dialogue train_000")
 
 
 def test_counts_that_do_not_balance():
@@ -117,8 +114,7 @@ def test_counts_that_do_not_balance():
     config = corpus.Config("out", {"train": 2}, 2, "0")
     counts = Counts()
     counts.add("dialogues", split="train")
-    with pytest.raises(RuntimeError, match="do not balance for dialogues in train"):
-        check_invariants(counts, config.invariants())
+    raised(RuntimeError, check_invariants, counts, config.invariants(), match="do not balance for dialogues in train")
     counts.add("dialogues", split="train")
     check_invariants(counts, config.invariants())
     with pytest.raises(RuntimeError, match="1 of 2 dialogues are the same as another one"):

@@ -6,20 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from kit import train
+from kit import raised, run
 
 from parapet.evaluation.models.babi.baselines import built_in_rules
-from parapet.pipelines.evaluate import run as evaluate
-from parapet.pipelines.predict import run as predict
 from parapet.schemas.errors import InputError
-from parapet.transforms.simulators.babi_format import (
-    SILENCE,
-    BabiDialogue,
-    Exchange,
-    Fact,
-    candidates_text,
-    dialogue_text,
-)
+from parapet.transforms.simulators import babi_format
+from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text
 from parapet.transforms.simulators.task6.rules import Texts, answers_of, extracted, optimised, read_script, values_of
 
 FOODS, AREAS, PRICES = ("thai", "french", "asian_oriental"), ("north", "south"), ("cheap", "moderate", "expensive")
@@ -104,8 +96,7 @@ def test_patterns_are_extracted_and_the_order_is_chosen_on_dev():
     texts = Texts(script, values_of(script, learned, FACTS))
     script = extracted(script, learned, texts)
     patterns = {name: pattern.text for name, pattern in script.patterns.items()}
-    assert patterns["welcome"] == WELCOME
-    assert patterns["ask_location"] == WHICH_AREA
+    assert (patterns["welcome"], patterns["ask_location"]) == (WELCOME, WHICH_AREA)
     assert patterns["offer_cuisine_location"] == "{name} is a fine place in the {location} that has {cuisine} food"
     assert patterns["post_code"] == "The post code of {name} {post_code}"
     assert patterns["none_cuisine_location"] == "Sorry but there is no {cuisine} place in the {location} of town"
@@ -157,9 +148,8 @@ when = { turn = 1 }
 respond = ["hello"]
 """
     script = read_script((lines + rules).encode(), "x.toml")
-    learned = [
-        BabiDialogue((Exchange("a", "hello you"), Exchange("b", "zeus is greek"), Exchange("c", "pan is greek")))
-    ]
+    said = (("a", "hello you"), ("b", "zeus is greek"), ("c", "pan is greek"))
+    learned = [BabiDialogue(tuple(Exchange(*one) for one in said))]
     knowledge = [Fact("zeus", "R_cuisine", "greek"), Fact("pan", "R_cuisine", "greek")]
     texts = Texts(script, values_of(script, learned, knowledge))
     script = extracted(script, learned, texts)
@@ -198,9 +188,7 @@ HEAD = 'slots = ["a"]\n[patterns]\nhi = { match = "hi" }\n'
     ],
 )
 def test_bad_rules(text, message):
-    with pytest.raises(InputError) as error:
-        read_script(text.encode(), "x.toml")
-    assert message in str(error.value)
+    assert message in str(raised(InputError, read_script, text.encode(), "x.toml"))
 
 
 def write(folder):
@@ -208,33 +196,29 @@ def write(folder):
     for name, of_set in sets.items():
         (folder / f"my-task6-{name}.txt").write_text("".join(dialogue_text(one.lines) for one in of_set))
     answers = sorted({line.bot for of_set in sets.values() for one in of_set for line in one.exchanges})
-    (folder / "candidates.txt").write_text(candidates_text(answers))
+    (folder / "candidates.txt").write_text(babi_format.candidates_text(answers))
     (folder / "kb.txt").write_text("".join(f"1 {fact.entity} {fact.relation} {fact.value}\n" for fact in FACTS))
     names = {"train": "my-task6-trn.txt", "dev": "my-task6-dev.txt", "match": "kb.txt", "candidates": "candidates.txt"}
     return {flag: str(folder / name) for flag, name in names.items()}
 
 
-def test_from_files_to_scores(tmp_path, capsys):
+def test_from_files_to_scores(tmp_path):
     files = write(tmp_path)
-    flags = [part for flag, path in files.items() for part in (f"--{flag}", path)]
-    out = tmp_path / "model"
-    assert train(["rules", "--rules", "task6", *flags, "--output", str(out)]) == 0
-    told = capsys.readouterr().err
+    model = run("train", "rules", rules="task6", **files, output=tmp_path / "model")
+    told = model.errors
     assert "of the responses of --dev are right" in told
     assert "task6: no response of --train for the patterns more, ask_price, confirm_price, " in told
     # What was chosen is a file of rules itself, with which a model can be trained again.
-    chosen = tomllib.loads((out / "rules.toml").read_text())
-    assert chosen["patterns"]["welcome"]["text"] == WELCOME
-    rest = [part for flag, path in files.items() if flag != "dev" for part in (f"--{flag}", path)]
-    assert train(["rules", "--rules", str(out / "rules.toml"), *rest, "--output", str(tmp_path / "again")]) == 0
-    assert (tmp_path / "again" / "rules.toml").read_text() == (out / "rules.toml").read_text()
-    inputs = msgspec.json.decode((tmp_path / "again" / "run.json").read_bytes())["inputs"]
-    assert sorted(one["flag"] for one in inputs) == ["candidates", "match", "rules", "train"]
-    reference = ["--reference", str(tmp_path / "my-task6-tst.txt"), "--quiet"]
-    assert predict(["rules", "--model", str(out), *reference, "--output", str(tmp_path / "answers")]) == 0
-    predictions = ["--predictions", str(tmp_path / "answers" / "predictions")]
-    assert evaluate(["--task", "ranking", *reference, *predictions, "--output", str(tmp_path / "scores")]) == 0
-    assert msgspec.json.decode((tmp_path / "scores" / "metrics.json").read_bytes())["#ALL"]["per_response"] > 0.9
+    rules = model.text("rules.toml")
+    assert tomllib.loads(rules)["patterns"]["welcome"]["text"] == WELCOME
+    rest = {flag: path for flag, path in files.items() if flag != "dev"}
+    again = run("train", "rules", rules=model.folder / "rules.toml", **rest, output=tmp_path / "again")
+    assert again.text("rules.toml") == rules
+    assert sorted(one["flag"] for one in again.manifest["inputs"]) == ["candidates", "match", "rules", "train"]
+    given = {"reference": tmp_path / "my-task6-tst.txt", "quiet": True}
+    answers = run("predict", "rules", model=model.folder, **given, output=tmp_path / "answers").folder
+    scores = run("evaluate", task="ranking", **given, predictions=answers / "predictions", output=tmp_path / "scores")
+    assert scores.json("metrics.json")["#ALL"]["per_response"] > 0.9
 
 
 @pytest.mark.parametrize(
@@ -247,9 +231,8 @@ def test_from_files_to_scores(tmp_path, capsys):
         (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects any response of --train"),
     ],
 )
-def test_bad_flags(flags, message, tmp_path, monkeypatch, capsys):
+def test_bad_flags(flags, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("t").write_text("1 a\tb\n\n")
     Path("k").write_text("1 a R_x y\n")
-    assert train(["rules", *flags, "--output", "out"]) == 2
-    assert message in capsys.readouterr().err
+    assert message in run("train", "rules", *flags, output="out", status=2).errors

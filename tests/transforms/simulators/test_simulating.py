@@ -9,36 +9,22 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.running.counts import CountKey, Counts
-from parapet.transforms.simulators.babi_format import (
-    SILENCE,
-    BabiDialogue,
-    Exchange,
-    Fact,
-    dialogue_text,
-    parse_dialogues,
-)
+from parapet.transforms.simulators import babi_format
+from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact, dialogue_text, parse_dialogues
+from parapet.transforms.simulators.restaurants import simulating
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, answered, solve
 from parapet.transforms.simulators.restaurants.corpus import schema, sgd_dialogue
 from parapet.transforms.simulators.restaurants.ontology import default_ontology
-from parapet.transforms.simulators.restaurants.simulating import (
-    KINDS,
-    RATES,
-    SPLITS,
-    TASKS,
-    World,
-    disfluent,
-    lines_of,
-    parse_rates,
-    simulate,
-)
+from parapet.transforms.simulators.restaurants.simulating import KINDS, RATES, TASKS, disfluent, parse_rates, simulate
 from parapet.transforms.simulators.restaurants.statistics import count, intersections, note, repeats, statistics
 
-WORLD = World(default_ontology(), "0", 3)
+WORLD = simulating.World(default_ontology(), "0", 3)
 RULES = Rules(WORLD.ontology)
 SERVICES = {one["service_name"]: parse_service(one) for one in schema(WORLD.ontology)}
 FIELDS = ("cuisine", "location", "number", "price")
@@ -62,11 +48,11 @@ SHAPES = {
     5: "gGrA(Ka){1,3}SC(uU){1,3}nSCFO(xNO)*yR(qI){1,2}tEdB",
 }
 
-some = st.tuples(st.sampled_from(TASKS), st.sampled_from(SPLITS), st.integers(0, 10**6))
+some = st.tuples(st.sampled_from(TASKS), st.sampled_from(simulating.SPLITS), st.integers(0, 10**6))
 
 
 def read(simulated):
-    (dialogue,) = parse_dialogues(dialogue_text(lines_of(WORLD, simulated)).encode())
+    (dialogue,) = parse_dialogues(dialogue_text(simulating.lines_of(WORLD, simulated)).encode())
     return dialogue
 
 
@@ -78,12 +64,8 @@ def user_letter(text):
 
 
 def bot_letter(text):
-    for begins, letter in (
-        ("api_call ", "C"),
-        ("how about this place: ", "O"),
-        ("the number is", "I"),
-        ("you find", "I"),
-    ):
+    begin = (("api_call ", "C"), ("how about this place: ", "O"), ("the number is", "I"), ("you find", "I"))
+    for begins, letter in begin:
         if text.startswith(begins):
             return letter
     (found,) = {letter for act, letter in BOT_LETTERS.items() if WORLD.bot_texts[act] == text}
@@ -169,8 +151,7 @@ def check_options(said, facts, simulated):
 
 def check_answers(said, facts):
     """Phone and address of what was reserved, each asked for once."""
-    before = [text for letter, text in said if letter in "rO" and "resto_" in text]
-    reserved = before[-1].split()[-1]
+    reserved = [text for letter, text in said if letter in "rO" and "resto_" in text][-1].split()[-1]
     asked = []
     for (letter, question), (_, answer) in itertools.pairwise(said):
         if letter == "q":
@@ -232,8 +213,7 @@ def check_service_calls(frames, simulated, task):
     assert tuple(wishes) == (() if task == 4 else simulated.requests)
     if task > 2:
         last, (booked,) = calls[-1]
-        assert booked["name"] == last.parameters["name"]
-        assert booked["phone"] == f"{booked['name']}_phone"
+        assert (booked["name"], booked["phone"]) == (last.parameters["name"], f"{booked['name']}_phone")
 
 
 @pytest.fixture(scope="module")
@@ -288,8 +268,7 @@ def test_disfluencies_keep_what_is_meant(which):
             assert new.user.line.utterance != old.user.line.utterance
     turns = sum(one.user is not None for one in plain.pairs)
     able = [found.possible[kind] for kind in KINDS]
-    assert able[0] == turns
-    assert [found.turns[kind] for kind in KINDS] == able
+    assert (able[0], [found.turns[kind] for kind in KINDS]) == (turns, able)
     assert found == disfluent(WORLD, plain, split, dict.fromkeys(KINDS, 1.0))
 
 
@@ -304,13 +283,12 @@ def test_disfluencies_come_at_their_rates():
         assert abs(counts[kind] / counts["turns"] - rate) < 0.03, kind
     assert dict(parse_rates("correction=0.5")) == {**RATES, "correction": 0.5}
     for wrong in ("corection=1", "correction", "correction=2", "correction=x"):
-        with pytest.raises(InputError, match="--babi_plus_rates"):
-            parse_rates(wrong)
+        raised(InputError, parse_rates, wrong, match="--babi_plus_rates")
 
 
 def test_overlapping_splits_are_an_error():
     seen = {}
-    for split in SPLITS:
+    for split in simulating.SPLITS:
         for task in TASKS:
             for number in range(20):
                 note(WORLD, split, simulate(WORLD, task, split, number), seen)
@@ -321,15 +299,14 @@ def test_overlapping_splits_are_an_error():
         **{"number": 4, "price": 3, "rating": 8},
     }
     note(WORLD, "oov", simulate(WORLD, 5, "dev", 0), seen)
-    with pytest.raises(RuntimeError, match=r"dev\+oov, name, cuisine, location, phone, address"):
-        intersections(WORLD, seen)
+    raised(RuntimeError, intersections, WORLD, seen, match=r"dev\+oov, name, cuisine, location, phone, address")
 
 
 @pytest.mark.parametrize(("task", "size"), [(1, 3000), (4, 3000), (2, 1000), (3, 1000), (5, 500)])
 def test_no_dialogue_repeats_another(task, size):
     """As many as the test of another seed has; of task 4 there are 1,800 beginnings, so that some begin alike."""
-    world = World(WORLD.ontology, "1", 3)
-    texts = (dialogue_text(lines_of(world, simulate(world, task, "test", number))) for number in range(size))
+    world = simulating.World(WORLD.ontology, "1", 3)
+    texts = (dialogue_text(simulating.lines_of(world, simulate(world, task, "test", number))) for number in range(size))
     signatures = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in texts)
     key = CountKey("repeats", str(task), "test")
     assert repeats([((str(task), "test"), signatures)]) == {key: 0}
@@ -359,11 +336,10 @@ def test_what_is_drawn_is_drawn_as_often_as_it_should(numbers):
 
 def test_the_bot_of_rules_is_told_the_right_answers():
     """A wrong answer of its own does not go on; what it does not understand it guesses, and says so."""
-    dialogue = read(simulate(WORLD, 1, "train", 3))
-    lines = list(dialogue.lines)
+    lines = list(read(simulate(WORLD, 1, "train", 3)).lines)
     strange = Exchange("what do you mean", lines[1].bot)
     bot = Bot(RULES)
-    pairs = list(answered(bot, BabiDialogue((lines[0], strange, *lines[2:]))))
+    pairs = list(answered(bot, babi_format.BabiDialogue((lines[0], strange, *lines[2:]))))
     assert bot.not_understood == 1
     assert [answer for _, answer in pairs[:2]] == [lines[0].bot, lines[1].bot]  # a request, it guesses; of no field
     for strange in ("i need a table under the sea", "i need a tableau"):

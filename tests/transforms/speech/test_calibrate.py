@@ -5,20 +5,11 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.speech.alignment import (
-    CLOSE,
-    LEVELS,
-    Calibration,
-    Setting,
-    check_within_reach,
-    set_name,
-    share,
-    steps,
-    unreachable,
-    with_levels,
-)
+from parapet.transforms.perturbations.speech import alignment
+from parapet.transforms.perturbations.speech.alignment import LEVELS, Calibration, Setting, set_name, share, with_levels
 from parapet.transforms.perturbations.speech.spoken import DRAWS
 
 RATIOS = (20.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0)
@@ -116,7 +107,7 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     known = [(dict(zip(RATIOS, errors, strict=True)), words, draw) for (words, errors), draw in turns]
     bins = {}
     for errors, words, draw in known:
-        for level, more in steps(errors, words, draw):
+        for level, more in alignment.steps(errors, words, draw):
             before = bins.get(level, (0, 0))
             bins[level] = (before[0] + (0 if level else words), before[1] + more)
     given = list(bins.items())
@@ -130,9 +121,8 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     best = min(abs(errors - wanted) for errors in totals.values())
     plan = Calibration(RATIOS, 11.0, (Setting(target), Setting(0.95, 17)))
     every = max(sum(words for _, words, _ in known), 1)
-    if not min(totals.values()) <= wanted <= max(totals.values()) and best > CLOSE * every:
-        with pytest.raises(InputError, match=f"{set_name(target)}: "):
-            with_levels(plan, given)
+    if not min(totals.values()) <= wanted <= max(totals.values()) and best > alignment.CLOSE * every:
+        raised(InputError, with_levels, plan, given, match=f"{set_name(target)}: ")
         return
     found, carried = with_levels(plan, given).settings
     assert carried == Setting(0.95, 17), "a level that is carried over stays"
@@ -143,11 +133,10 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
 
 @pytest.mark.parametrize(("target", "hint"), [(0.05, "a higher --snr"), (0.5, "a lower --snr")])
 def test_what_a_sample_is_far_from_is_not_tried(target, hint):
-    check_within_reach([0.08, 0.2, 0.32], 0.1, 0.3)
+    alignment.check_within_reach([0.08, 0.2, 0.32], 0.1, 0.3)
     message = f"{set_name(target)}: {RATE} 10.0% to 30.0%, and the target is {target:.1%}; "
-    with pytest.raises(InputError, match=re.escape(message) + hint):
-        check_within_reach([0.2, target], 0.1, 0.3)
-    assert ("a higher --snr" in unreachable(target, 0.1, 0.3)) == (target < 0.1)
+    raised(InputError, alignment.check_within_reach, [0.2, target], 0.1, 0.3, match=re.escape(message) + hint)
+    assert ("a higher --snr" in alignment.unreachable(target, 0.1, 0.3)) == (target < 0.1)
 
 
 @given(st.integers(1, 9999))
@@ -160,7 +149,6 @@ def test_each_hundredth_of_a_percent_has_its_own_name(n):
 def test_a_target_that_the_whole_does_not_have(target):
     bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
     said = f"{RATE} 20.0% to 50.0%, and the target is {target:.1%}"
-    with pytest.raises(InputError, match=re.escape(said)):
-        with_levels(Calibration(RATIOS, 11.0, (Setting(target),)), bins)
+    raised(InputError, with_levels, Calibration(RATIOS, 11.0, (Setting(target),)), bins, match=re.escape(said))
     assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), iter(bins)).settings == (Setting(0.29, 400),)
     assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), []).settings == (Setting(0.29, 0),)

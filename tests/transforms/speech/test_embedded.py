@@ -12,7 +12,7 @@ pytest.importorskip("scipy")
 if find_spec("moonshine_voice") is None:
     pytest.skip("moonshine-voice is not installed", allow_module_level=True)
 
-from kit import write
+from kit import raised, write
 
 from parapet.schemas.errors import InputError, install_line
 from parapet.transforms.perturbations.speech import embedded
@@ -83,8 +83,7 @@ def test_speed_and_pitch(voice, longer, higher, speaker):
 )
 def test_voices_that_cannot_be_used(voice, told, speaker, tmp_path, monkeypatch):
     monkeypatch.setenv("HIBARI_HOME", str(tmp_path))
-    with pytest.raises(InputError, match=re.escape(f"--voices: {told}")):
-        speaker.check(["heart", voice])
+    raised(InputError, speaker.check, ["heart", voice], match=re.escape(f"--voices: {told}"))
 
 
 def words_of(listener, text, sound):
@@ -117,8 +116,6 @@ def test_a_package_without_its_model(tmp_path, monkeypatch):
     write(tmp_path / "moonshine_voice/assets/tiny-en/tokenizer.bin", "")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(embedded, "find_spec", lambda name: find_spec(name))
-    with pytest.raises(InputError, match=re.escape(f"comes without its model: {install_line('speech')}")):
-        Moonshine()
+    raised(InputError, Moonshine, match=re.escape(f"comes without its model: {install_line('speech')}"))
     monkeypatch.setattr(embedded, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=re.escape(f"moonshine-voice is not installed: {install_line('speech')}")):
-        Moonshine()
+    raised(InputError, Moonshine, match=re.escape(f"moonshine-voice is not installed: {install_line('speech')}"))

@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 pytest.importorskip("jiwer")
 
 from parapet.schemas.dialogue import Turn
-from parapet.transforms.perturbations.speech.alignment import (
-    Aligned,
-    Found,
-    align,
-    alignment_text,
-    find_span,
-    plain_ranges,
-    restored,
-)
+from parapet.transforms.perturbations.speech import alignment
+from parapet.transforms.perturbations.speech.alignment import align, alignment_text, find_span, plain_ranges, restored
 from parapet.transforms.perturbations.speech.replacing import recognised_turn, unchanged_turn, write_into
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, load_normalisation, spoken_words
 from parapet.transforms.perturbations.speech.transcribing import Transcript
@@ -63,7 +56,6 @@ RAW = turn_of(
 
 
 RIGHT = "at seven thirty p m in san jose please"
-TIME, CITY = {"time": "seven thirty p m"}, {"city": "san jose"}
 
 
 def test_the_row_says_all_of_it():
@@ -93,14 +85,12 @@ def test_what_is_no_span_stays():
     )
     for words in ("at seven thirty p m", "something else"):
         after, found = heard(raw, words)
-        assert after["frames"][0] == raw["frames"][0]
-        assert after["frames"][2] == raw["frames"][2]
+        assert (after["frames"][0], after["frames"][2]) == (raw["frames"][0], raw["frames"][2])
         kept = after["frames"][1]["slots"]
         assert [one for one in kept if "exclusive_end" not in one] == [copied, {"slot": "half", "start": 3}]
         assert kept[0] == copied
         assert all(one["mine"] == [1] for one in kept[1:-1])
-        assert len(found.row["slots"]) == 1
-        assert len(kept) == (3 if words.startswith("at") else 2)
+        assert (len(found.row["slots"]), len(kept)) == (1, 3 if words.startswith("at") else 2)
 
 
 def test_spans_that_are_not_in_the_utterance_are_lost():
@@ -231,14 +221,13 @@ def test_fewest_errors_and_all_words_once(reference, heard):
 
 def test_the_text():
     reference, heard = ["i", "want", "three", "a", "b", "c"], ["i", "want", "tree", "b", "c", "the"]
-    text = alignment_text(reference, heard, align(reference, heard))
-    assert text == "i want three>tree a> b c >the"
+    assert alignment_text(reference, heard, align(reference, heard)) == "i want three>tree a> b c >the"
 
 
 @pytest.mark.parametrize("word", ["", "a b", "a>b", ">", "a\n"])
 def test_words_that_would_not_read_back_are_refused(word):
     with pytest.raises(ValueError, match="not the words"):
-        alignment_text([word], [], Aligned((("delete", 0, 1, 0, 0),), 0, 1, 0, 0))
+        alignment_text([word], [], alignment.Aligned((("delete", 0, 1, 0, 0),), 0, 1, 0, 0))
 
 
 @settings(deadline=None, max_examples=250)
@@ -275,7 +264,7 @@ def test_restored_words_are_where_they_are_said_to_be(drawn):
     text, ranges = restored(utterance, words, aligned, heard)
     assert len(ranges) == len(heard)
     written = {utterance[word.start : word.end] for word in words}
-    last = Found(0, 0)
+    last = alignment.Found(0, 0)
     for one, word in zip(ranges, heard, strict=True):
         assert one == last or last.end <= one.start < one.end <= len(text)
         assert text[one.start : one.end] in {word, *written}

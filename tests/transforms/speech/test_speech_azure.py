@@ -5,6 +5,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+from kit import raised
 
 pytest.importorskip("azure.cognitiveservices.speech", reason="azure-cognitiveservices-speech is not installed")
 pytest.importorskip("websockets")
@@ -51,8 +52,7 @@ def asked(engine, text=TEXTS[0]):
 @pytest.mark.parametrize("fault", ["nothing", "silence", "babble"])
 def test_where_no_words_are_nothing_is_heard(fault):
     with AzureSpeechServer([fault]) as server, opened(AzureRecogniser, server) as engine:
-        assert engine.hear(sound_of("hm")) == ""
-        assert engine.hear(np.zeros(0, np.int16)) == ""
+        assert (engine.hear(sound_of("hm")), engine.hear(np.zeros(0, np.int16))) == ("", "")
         assert len(server.requests) == 1
 
 
@@ -72,8 +72,7 @@ def test_nothing_of_a_sound_is_left_in_the_next(fault):
         if fault == "tail":
             assert engine.hear(sounds[0]) == texts[0]
         else:
-            with pytest.raises(Refused, match="unavailable: "):
-                engine.hear(sounds[0])
+            raised(Refused, engine.hear, sounds[0], match="unavailable: ")
         engine.seconds = 20
         assert [engine.hear(sound) for sound in sounds] == texts
         assert [one.text for one in server.requests[-2:]] == texts
@@ -104,8 +103,7 @@ def test_what_may_pass_is_tried_again(kind, fault, caplog):
 )
 def test_what_no_further_request_could_mend_stops(kind, fault, reason):
     with AzureSpeechServer([fault, fault]) as server, opened(kind, server) as engine:
-        with pytest.raises(Stopped, match=f"^{reason}"):
-            asked(engine)
+        raised(Stopped, asked, engine, match=f"^{reason}")
         # The SDK itself tries again to speak.
         assert len(server.keys) == (2 if fault == "404" and kind is AzureSynthesiser else 1)
 
@@ -114,9 +112,7 @@ def test_what_no_further_request_could_mend_stops(kind, fault, reason):
 @pytest.mark.parametrize("fault", ["400", "1007"])
 def test_a_bad_request_is_refused(kind, fault):
     with AzureSpeechServer([fault]) as server, opened(kind, server) as engine:
-        with pytest.raises(Refused, match="invalid: ") as refused:
-            asked(engine)
-        assert server.url not in refused.value.reason
+        assert server.url not in raised(Refused, asked, engine, match="invalid: ").reason
         assert asked(engine) == TEXTS[0]
 
 
@@ -125,15 +121,13 @@ def test_an_outage_is_waited_out_once(kind, monkeypatch):
     monkeypatch.setattr(azure, "WAITS", (0.05, 0.05))
     down = [True]
     with AzureSpeechServer(lambda: "503" if down[0] else "") as server, opened(kind, server, patience=0.4) as engine:
-        with pytest.raises(Refused, match=r"unavailable: .*503"):
-            asked(engine)
+        raised(Refused, asked, engine, match=r"unavailable: .*503")
         tries = len(server.keys)
         assert tries > 3
         # The SDK speaks twice by itself.
         once = 2 if kind is AzureSynthesiser else 1
         for _ in range(2):
-            with pytest.raises(Refused, match="unavailable"):
-                asked(engine)
+            raised(Refused, asked, engine, match="unavailable")
         assert len(server.keys) == tries + 2 * once
         down[0] = False
         assert asked(engine) == TEXTS[0]
@@ -154,19 +148,16 @@ def test_what_cannot_be_spoken_is_not_sent():
     voices = ["", "Jenny", "en-US", f"{VOICE}\n", "en-US-Jenny Neural", markup]
     with AzureSpeechServer() as server, opened(AzureSynthesiser, server) as engine:
         for text, voice in [*((text, VOICE) for text in ("  ", "a\0b", "\ud800")), *(("hello", one) for one in voices)]:
-            with pytest.raises(Refused, match="invalid: "):
-                engine.speak(text, voice)
+            raised(Refused, engine.speak, text, voice, match="invalid: ")
         assert server.keys == []
     assert all(map(is_voice, [VOICE, "zh-CN-liaoning-XiaobeiNeural", "en-US-Ava:DragonHDLatestNeural"]))
 
 
 @both
 def test_without_a_key_or_region_there_is_one_clear_line(kind, monkeypatch):
-    with pytest.raises(InputError, match=r"^--azure_region: is not given: .* or set AZURE_SPEECH_REGION$"):
-        kind().open()
+    raised(InputError, kind().open, match=r"^--azure_region: is not given: .* or set AZURE_SPEECH_REGION$")
     monkeypatch.setenv("AZURE_SPEECH_REGION", "http://elsewhere")
-    with pytest.raises(InputError, match=r"^AZURE_SPEECH_REGION: is no region"):
-        kind().open()
+    raised(InputError, kind().open, match=r"^AZURE_SPEECH_REGION: is no region")
     monkeypatch.setenv("AZURE_SPEECH_REGION", "westeurope")
     engine = kind()
     engine.open()
@@ -174,11 +165,9 @@ def test_without_a_key_or_region_there_is_one_clear_line(kind, monkeypatch):
     for value in ("", " \n"):
         monkeypatch.setenv("AZURE_SPEECH_KEY", value)
         for given in ({"region": "westeurope"}, {"endpoint": "wss://example.org"}):
-            with pytest.raises(InputError, match=r"^AZURE_SPEECH_KEY: is not set: "):
-                kind(**given).open()
+            raised(InputError, kind(**given).open, match=r"^AZURE_SPEECH_KEY: is not set: ")
     monkeypatch.setitem(sys.modules, "azure.cognitiveservices.speech", None)
-    with pytest.raises(InputError, match=r"pip install .*\[azure\]'"):
-        kind(region="westeurope").open()
+    raised(InputError, kind(region="westeurope").open, match=r"pip install .*\[azure\]'")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +184,6 @@ def test_without_a_key_or_region_there_is_one_clear_line(kind, monkeypatch):
 )
 @both
 def test_arguments_that_cannot_be(kind, given, named):
-    with pytest.raises(InputError) as error:
-        kind(**given)
-    assert error.value.path == named
-    assert "secret" not in str(error.value)
+    error = raised(InputError, kind, **given)
+    assert error.path == named
+    assert "secret" not in str(error)

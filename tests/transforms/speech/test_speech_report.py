@@ -26,8 +26,7 @@ SUMS = {"turns": 600, "words": 12345, "substitutions": 700, "deletions": 80, "in
 def numbers(**made_with):
     counts = Counts()
     for i, setting in enumerate(SETTINGS, 1):
-        sums = {**SUMS, "substitutions": 700 * i, "slots_kept": 400 - 50 * i}
-        for name, n in sums.items():
+        for name, n in {**SUMS, "substitutions": 700 * i, "slots_kept": 400 - 50 * i}.items():
             counts.add(f"domain_{name}", 2 * n, set=setting.name, value="Hotels")
             for voice in MADE_WITH["voices"]:
                 counts.add(f"voice_{name}", n, set=setting.name, value=voice)
@@ -52,10 +51,8 @@ def section(of, title):
 
 
 def row(**other):
-    slots = [
-        {"slot": "time", "value": "7:30", "status": "lost"},
-        {"slot": "city", "value": "San Jose", "status": "kept"},
-    ]
+    lost = {"slot": "time", "value": "7:30", "status": "lost"}
+    slots = [lost, {"slot": "city", "value": "San Jose", "status": "kept"}]
     alignment = "at seven thirty>thirteen in san jose> >please"
     base = {"dialogue_id": "1_00001", "turn": 4, "original": "At 7:30 in San Jose", "alignment": alignment}
     return {**base, "snr": 7.5, "wer": 0.5, "slots": slots, **other}
@@ -77,12 +74,9 @@ def test_every_set_is_there():
     assert (dots[0].label, dots[0].low, dots[0].high) == ("SR-10", low, high)
     tenths = next(one for one in made.sections if isinstance(one, Bars))
     assert [series.name for series in tenths.series] == ["SR-10", "SR-12.5", "SR-20"]
-    assert tenths.series[0].values[:4] == (600.0, 0.0, 300.0, 0.0)
-    assert tenths.categories[:2] == ["none", "to 10%"]
-    assert [cells[1:3] for cells in section(made, "Word error rate by noise").rows] == [
-        ["5.0%", "20"],
-        ["45.0%", "7.5"],
-    ]
+    assert (tenths.series[0].values[:4], tenths.categories[:2]) == ((600.0, 0.0, 300.0, 0.0), ["none", "to 10%"])
+    by_noise = [cells[1:3] for cells in section(made, "Word error rate by noise").rows]
+    assert by_noise == [["5.0%", "20"], ["45.0%", "7.5"]]
     assert section(made, "By domain").rows[0][:4] == ["Hotels", f"{100 * 1740 / 24690:.1f}%", "87.5%", "1,200"]
     assert [cells[0] for cells in section(made, "By voice").rows] == ["fenrir", "heart"]
     assert [tile.label for tile in made.tiles][:3] == [f"word error rate, SR-{rate}" for rate in ("10", "12.5", "20")]
@@ -111,8 +105,7 @@ def test_an_example_marks_the_errors_and_names_lost_values():
 
 
 def test_sets_without_a_transcript():
-    nothing = {**statistics(Counts(), SETTINGS, []), "made_with": MADE_WITH}
-    made = report(nothing)
+    made = report({**statistics(Counts(), SETTINGS, []), "made_with": MADE_WITH})
     rows = section(made, "Word error rate by set").rows
     assert [cells[0] for cells in rows] == ["SR-10", "SR-12.5", "SR-20"]
     assert all((cells[1], cells[3], cells[-1]) == ("–", "0", "–") for cells in rows)

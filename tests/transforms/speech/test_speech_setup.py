@@ -4,7 +4,7 @@ import re
 
 import msgspec
 import pytest
-from kit import write
+from kit import raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import read_corpus
@@ -31,8 +31,7 @@ RATIOS = ["", "10", "10,10.0", "61,5", "5,-21", "5,nan"]
     ],
 )
 def test_targets_and_ratios_that_are_none(parse, given, said):
-    with pytest.raises(InputError, match=re.escape(said)):
-        parse(given)
+    raised(InputError, parse, given, match=re.escape(said))
 
 
 def calibration(place, *settings):
@@ -90,6 +89,5 @@ def test_how_much_there_is_to_say(sample):
     assert size.turns == len(said) > 100
     assert size.texts == len(set(said)) < len(said)
     assert size.characters == sum(len(one.text) for one in set(said))
-    words = sum(len(one.text.split()) for one in set(said))
-    assert size.seconds == pytest.approx(0.3 * words + 0.8 * size.texts)
+    assert size.seconds == pytest.approx(0.3 * sum(len(one.text.split()) for one in set(said)) + 0.8 * size.texts)
     assert size_of([], SPEAKERS).seconds == 0

@@ -10,28 +10,15 @@ import kit
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, storable
 from parapet.transforms.perturbation.corpora import dialogues_of
 from parapet.transforms.perturbations.speech import spoken
-from parapet.transforms.perturbations.speech.spoken import (
-    DRAWS,
-    WORD,
-    Occurrence,
-    Speakers,
-    Utterance,
-    draw_of,
-    load_normalisation,
-    occurrences_of,
-    shard_of,
-    spoken_words,
-    unspeakable,
-    user_turns,
-    voice_of,
-)
+from parapet.transforms.perturbations.speech.spoken import Speakers, draw_of, occurrences_of, spoken_words, voice_of
 
-RULES = load_normalisation()
+RULES = spoken.load_normalisation()
 BUNDLED = Path(spoken.__file__).with_name("normalisation.toml").read_text(encoding="utf-8")
 
 # What utterances are made of, put together in ways that nobody foresaw.
@@ -56,7 +43,7 @@ def said(utterance):
 def test_words_of_any_text(utterance):
     words = spoken_words(utterance, RULES)
     for word in words:
-        assert WORD.fullmatch(word.text)
+        assert spoken.WORD.fullmatch(word.text)
         assert 0 <= word.start < word.end <= len(utterance)
     for word, after in pairwise(words):
         assert (word.start, word.end) == (after.start, after.end) or word.end <= after.start
@@ -65,7 +52,7 @@ def test_words_of_any_text(utterance):
 @settings(deadline=None, max_examples=250)
 @given(TEXTS, st.integers(0, 300))
 def test_what_is_speakable_has_words(utterance, longest):
-    reason = unspeakable(utterance, RULES, longest)
+    reason = spoken.unspeakable(utterance, RULES, longest)
     assert reason in (None, "empty", "script", "too_long")
     if reason is None:
         assert 1 <= len(said(utterance)) <= longest
@@ -184,18 +171,15 @@ def test_a_bad_file(old, new, where, reason, tmp_path):
     path = tmp_path / "own.toml"
     assert old in BUNDLED
     path.write_text(BUNDLED.replace(old, new), encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        load_normalisation(path)
-    assert (caught.value.path, caught.value.where) == (str(path), where)
-    assert reason in caught.value.reason
+    caught = raised(InputError, spoken.load_normalisation, path)
+    assert (caught.path, caught.where) == (str(path), where)
+    assert reason in caught.reason
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        load_normalisation(tmp_path / "none.toml")
+    raised(InputError, spoken.load_normalisation, tmp_path / "none.toml", match="no such file")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
-    with pytest.raises(InputError, match="not UTF-8 at byte 0"):
-        load_normalisation(tmp_path / "bytes.toml")
+    raised(InputError, spoken.load_normalisation, tmp_path / "bytes.toml", match="not UTF-8 at byte 0")
 
 
 SPEAKERS = Speakers(("heart", "fenrir", "f1"), "0", RULES, 1000)
@@ -218,7 +202,7 @@ def file_of(place, data, split="test"):
 def test_draws_and_voices_depend_on_id_turn_and_seed_alone(name, turn, seed, longest):
     one = Speakers(("heart", "fenrir", "f1"), seed, RULES, 1000)
     other = Speakers(("x", "y", "z"), seed, RULES, longest)
-    assert 0 <= draw_of(name, turn, one) < DRAWS
+    assert 0 <= draw_of(name, turn, one) < spoken.DRAWS
     assert draw_of(name, turn, one) == draw_of(name, turn, other)
     assert one.voices.index(voice_of(name, one)) == other.voices.index(voice_of(name, other))
 
@@ -242,8 +226,8 @@ def test_what_is_said_in_a_file(tmp_path):
     expected = [("a", 0, 0, "at seven thirty p m please"), ("a", 0, 4, "yes"), ("\ud800", 1, 0, "yes")]
     assert found == [
         (
-            Utterance(voice_of(name, SPEAKERS), text),
-            Occurrence("test/dialogues_001.json", position, turn, draw_of(name, turn, SPEAKERS), storable(name)),
+            spoken.Utterance(voice_of(name, SPEAKERS), text),
+            spoken.Occurrence("test/dialogues_001.json", position, turn, draw_of(name, turn, SPEAKERS), storable(name)),
         )
         for name, position, turn, text in expected
     ]
@@ -255,7 +239,7 @@ def test_user_turns_and_why_some_are_not_said(tmp_path):
     short = Speakers(("heart",), "0", RULES, 30)
     said = ["hello", "", "?!", "\u4f60\u597d", "a" * 31, "\ud800", "1234567890123"]
     ((_, _, _, typed),) = dialogues_of(file_of(tmp_path, [dialogue("a", *said)]))
-    found = list(user_turns(typed, short))
+    found = list(spoken.user_turns(typed, short))
     assert [turn.position for turn in found] == [0, 2, 4, 6, 8, 10, 12]
     assert [turn.reason for turn in found] == ["", "empty", "empty", "script", "too_long", "empty", "too_long"]
     assert [bool(turn.words) for turn in found] == [True, *[False] * 6]
@@ -288,17 +272,15 @@ GOOD = json.dumps([dialogue("a"), dialogue("b")]).encode()
 def test_of_a_file_that_cannot_be_read_nothing_is_said(data, tmp_path):
     file = file_of(tmp_path, data)
     assert list(occurrences_of(file, SPEAKERS)) == []
-    with pytest.raises(InputError, match=r"dialogues_001\.json"):
-        list(dialogues_of(file))
+    raised(InputError, list, dialogues_of(file), match=r"dialogues_001\.json")
     marked = file_of(tmp_path, b"\xef\xbb\xbf" + GOOD)
     assert len(list(occurrences_of(marked, SPEAKERS))) == 2, "a mark at the start of a file is forgiven"
-    gone = DialogueFile("test", "x.json", str(tmp_path / "x.json"), 0)
-    assert list(occurrences_of(gone, SPEAKERS)) == []
+    assert list(occurrences_of(DialogueFile("test", "x.json", str(tmp_path / "x.json"), 0), SPEAKERS)) == []
 
 
 def test_texts_are_kept_in_some_thousand_groups():
-    shards = [shard_of(Utterance("heart", f"text {i}")) for i in range(500)]
+    shards = [spoken.shard_of(spoken.Utterance("heart", f"text {i}")) for i in range(500)]
     assert all(len(shard) == 3 and int(shard, 16) < 4096 for shard in shards)
     assert len(set(shards)) > 400
-    assert shard_of(Utterance("a", "b")) == hashlib.sha256(b"a\0b").hexdigest()[:3]
-    assert shard_of(Utterance("fenrir", "text 0")) != shards[0]
+    assert spoken.shard_of(spoken.Utterance("a", "b")) == hashlib.sha256(b"a\0b").hexdigest()[:3]
+    assert spoken.shard_of(spoken.Utterance("fenrir", "text 0")) != shards[0]

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from kit import raised
 
 pytest.importorskip("soundfile")
 
@@ -52,8 +53,7 @@ class Speaker(Engine):
         assert self.opened > 0
         self.asked.append((text, voice))
         self.answer(text)
-        levels = [TOP, *(TOP - STEP * (LETTERS.index(c) + 1) for c in text)]
-        return np.repeat(np.array(levels, np.int16), HOLD)
+        return np.repeat(np.array([TOP, *(TOP - STEP * (LETTERS.index(c) + 1) for c in text)], np.int16), HOLD)
 
 
 class Listener(Engine):
@@ -121,8 +121,7 @@ def test_what_failed_is_not_kept_and_asked_again(tmp_path):
     transcriber = Transcriber(channel_of(tmp_path, Speaker(), listener))
     found = transcriber.transcribe("abc", [(one, [QUIET, LOUD]) for one in TEXTS])
     assert found[TEXTS[2], QUIET] == found[TEXTS[2], LOUD] == Failure("unavailable: try later")
-    assert words(found)["hello"] == {"hello"}
-    assert transcriber.decoded == 4
+    assert (words(found)["hello"], transcriber.decoded) == ({"hello"}, 4)
     del listener.answer
     listener.heard.clear()
     assert words(hear(channel_of(tmp_path, Speaker(), listener), TEXTS)) == ALL
@@ -139,8 +138,7 @@ def test_what_failed_is_not_kept_and_asked_again(tmp_path):
 @pytest.mark.parametrize("dollars", [0.0, 1.0])
 def test_once_it_is_of_no_use_nobody_is_asked_any_more(who, dollars, tmp_path):
     speaker, listener = Speaker(dollars=dollars), Listener(dollars=dollars)
-    asked_of = speaker if who == "speaker" else listener
-    asked_of.answer = stops
+    (speaker if who == "speaker" else listener).answer = stops
     transcriber = Transcriber(channel_of(tmp_path, speaker, listener))
     found = transcriber.transcribe("abc", [(one, [QUIET, LOUD]) for one in TEXTS])
     assert words(found) == {"hello": {"hello"}, "a table for two": {"quota: used up"}, "no": {"quota: used up"}}
@@ -152,8 +150,7 @@ def test_once_it_is_of_no_use_nobody_is_asked_any_more(who, dollars, tmp_path):
     assert words(transcriber.transcribe("abc", [(TEXTS[0], [QUIET])])) == {"hello": {"hello"}}, "kept"
     fresh = Listener(dollars=dollars)
     found = hear(channel_of(tmp_path, Speaker(dollars=dollars), fresh), TEXTS)
-    assert words(found) == ALL
-    assert Counter(fresh.heard) == {"a table for two": 2, "no": 2}
+    assert (words(found), Counter(fresh.heard)) == (ALL, {"a table for two": 2, "no": 2})
 
 
 @pytest.mark.parametrize("paid", ["speaker", "listener"])
@@ -169,15 +166,12 @@ def test_what_was_paid_for_is_kept_after_each_utterance(paid, tmp_path):
         return text
 
     listener.answer = killed
-    with pytest.raises(KeyboardInterrupt):
-        hear(channel, TEXTS)
+    raised(KeyboardInterrupt, hear, channel, TEXTS)
     (file,) = (tmp_path / "heard").iterdir()
-    assert len(json.loads(file.read_bytes())) == 4
-    assert file.name == "abc.json"
+    assert (len(json.loads(file.read_bytes())), file.name) == (4, "abc.json")
     fresh = Listener(dollars=listener.dollars_per_hour)
     again = Speaker(dollars=channel.synthesiser.dollars_per_million)
-    assert words(hear(channel_of(tmp_path, again, fresh), TEXTS)) == ALL
-    assert fresh.heard == ["no", "no"]
+    assert (words(hear(channel_of(tmp_path, again, fresh), TEXTS)), fresh.heard) == (ALL, ["no", "no"])
     assert again.asked == ([] if paid == "speaker" else [("no", "v")]), "paid for: on disk before it is heard"
 
 

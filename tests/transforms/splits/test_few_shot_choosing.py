@@ -28,8 +28,7 @@ def test_the_cover_covers(slots):
         if covered == every:
             rest = found[i:]
             break
-        gain = len(set(of.slots) - covered)
-        assert gain == max(len(set(other.slots) - covered) for other in candidates)
+        assert len(set(of.slots) - covered) == max(len(set(other.slots) - covered) for other in candidates)
         covered |= set(of.slots)
     assert rest is None or rest == sorted(rest)
     assert covered == every
@@ -65,8 +64,7 @@ def test_the_choice_is_that_of_a_plain_list(found, multi_domain):
     other = [of for of in kept["train"] if of.digest not in {of_test.digest for of_test in test}]
     left = [of for of in other if of.dialogue_id not in {of_test.dialogue_id for of_test in test}]
     chosen = choose(*([of for part, of in found if part == name] for name in ("train", "test")), rule)
-    assert chosen.test == test
-    assert chosen.train == ordered(left)[: rule.sizes[-1]]
+    assert (chosen.test, chosen.train) == (test, ordered(left)[: rule.sizes[-1]])
     assert chosen.occurring == sorted({slot for of in kept["train"] for slot in of.slots})
     assert (chosen.candidates, chosen.test_candidates) == (len(left), len(kept["test"]))
     assert chosen.same_id == len(other) - len(left)

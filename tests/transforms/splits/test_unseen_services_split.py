@@ -3,20 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.perturbation.corpora import Used
-from parapet.transforms.splits.split import (
-    REASONS,
-    SETS,
-    Schema,
-    SplitCorpus,
-    UnseenServices,
-    chosen,
-    groups_of,
-    test_split_of,
-)
+from parapet.transforms.splits import split as splitting
+from parapet.transforms.splits.split import REASONS, SplitCorpus, UnseenServices, chosen, groups_of, test_split_of
 
 test_split_of.__test__ = False
 NAMES = ["A_1", "A_2", "B_1", "C"]
@@ -29,7 +22,7 @@ def service(name, *slots, description=""):
 
 def split_of(services, by, test_split, with_seen=False, one_schema=True):
     """The split of a corpus, given the services of its splits."""
-    corpus = SplitCorpus("", {split: Schema({}, of) for split, of in services.items()}, one_schema, {})
+    corpus = SplitCorpus("", {split: splitting.Schema({}, of) for split, of in services.items()}, one_schema, {})
     groups = groups_of((name for of in services.values() for name in of), by)
     return UnseenServices(corpus=corpus, by=by, groups=groups, test_split=test_split, with_seen=with_seen)
 
@@ -50,7 +43,7 @@ def test_every_dialogue_ends_once(split, touched, idle_too, by, test_split, with
     held_out = split_of({"train": SERVICES}, by, test_split, with_seen)
     for group, services in held_out.groups.items():
         end = held_out.destination(group, split, used)
-        assert end in (*SETS, *REASONS)
+        assert end in (*splitting.SETS, *REASONS)
         # By the plain meaning of the sets.
         if touched & set(services):
             assert end == ("test" if split == test_split else REASONS[0 if touched <= set(services) else 1])
@@ -72,18 +65,13 @@ def test_groups():
     assert chosen(groups, "B,A", "domain", "--hold_out") == ["A", "B"]
     with pytest.raises(InputError, match=r"there is no domain 'A_1'; there are: A, B, C"):
         chosen(groups, "A_1", "domain", "--hold_out")
-    with pytest.raises(InputError, match="give one or more of: A, B, C"):
-        chosen(groups, "", "domain", "--hold_out")
-    with pytest.raises(InputError, match=r"'RUN\.json' has the name of a file"):
-        groups_of(["RUN.json"], "service")
+    raised(InputError, chosen, groups, "", "domain", "--hold_out", match="give one or more of: A, B, C")
+    raised(InputError, groups_of, ["RUN.json"], "service", match=r"'RUN\.json' has the name of a file")
 
 
 def test_which_split_is_tested_on():
-    assert test_split_of(None, SPLITS) == "test"
-    assert test_split_of(None, ["train", "dev"]) == "dev"
+    assert (test_split_of(None, SPLITS), test_split_of(None, ["train", "dev"])) == ("test", "dev")
     assert test_split_of("dev", SPLITS) == "dev"
     for asked, there in (("train", SPLITS), ("test", ["train", "dev"]), (None, ["train"])):
-        with pytest.raises(InputError, match="--test_split: there are no dialogues in"):
-            test_split_of(asked, there)
-    with pytest.raises(InputError, match="nothing to train on"):
-        test_split_of(None, ["test"])
+        raised(InputError, test_split_of, asked, there, match="--test_split: there are no dialogues in")
+    raised(InputError, test_split_of, None, ["test"], match="nothing to train on")

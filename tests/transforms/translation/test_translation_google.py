@@ -5,6 +5,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+from kit import raised
 
 from parapet.transforms.translation.memory import Limits
 
@@ -45,8 +46,7 @@ def opened(server, **given):
 )
 def test_what_no_further_request_could_mend_stops(fault, reason):
     with GoogleServer([fault]) as server, opened(server) as engine:
-        with pytest.raises(Stopped, match=f"^{reason}"):
-            engine.translate(TEXTS, "en", "ko")
+        raised(Stopped, engine.translate, TEXTS, "en", "ko", match=f"^{reason}")
         assert len(server.requests) == 1
 
 
@@ -60,33 +60,27 @@ def test_what_no_further_request_could_mend_stops(fault, reason):
 )
 def test_what_is_refused_for_good(fault, reason, splits):
     with GoogleServer([fault]) as server, opened(server) as engine:
-        with pytest.raises(Refused) as refused:
-            engine.translate(TEXTS, "en", "ko")
-        assert (refused.value.reason, refused.value.splits) == (reason, splits)
-        with pytest.raises(Refused, match="invalid: ") as refused:
-            engine.translate(["fine", "\ud800"], "en", "ko")  # no Unicode
-        assert refused.value.splits
+        refused = raised(Refused, engine.translate, TEXTS, "en", "ko")
+        assert (refused.reason, refused.splits) == (reason, splits)
+        assert raised(Refused, engine.translate, ["fine", "\ud800"], "en", "ko", match="invalid: ").splits  # no Unicode
         assert len(server.requests) == 1
 
 
 def test_an_outage_is_waited_out_once():
     down = [True]
     with GoogleServer(lambda _: "unavailable" if down[0] else "") as server, opened(server, patience=0.2) as engine:
-        with pytest.raises(Refused) as refused:
-            engine.translate(TEXTS, "en", "ko")
-        assert refused.value.reason == "unavailable: The service is currently unavailable."
-        assert not refused.value.splits
+        refused = raised(Refused, engine.translate, TEXTS, "en", "ko")
+        assert refused.reason == "unavailable: The service is currently unavailable."
+        assert not refused.splits
         tries = len(server.requests)
         assert tries > 2
         for _ in range(3):
-            with pytest.raises(Refused, match="unavailable"):
-                engine.translate(TEXTS, "en", "ko")
+            raised(Refused, engine.translate, TEXTS, "en", "ko", match="unavailable")
         assert len(server.requests) == tries + 3  # one each
         down[0] = False
         assert engine.translate(TEXTS, "en", "ko")
         down[0] = True
-        with pytest.raises(Refused, match="unavailable"):
-            engine.translate(TEXTS, "en", "ko")
+        raised(Refused, engine.translate, TEXTS, "en", "ko", match="unavailable")
         assert len(server.requests) > tries + 5  # patient again
     with pytest.raises(Refused, match=r"unavailable: .*refused"), opened(server, patience=0.1) as engine:
         engine.translate(TEXTS, "en", "ko")  # nobody there
@@ -108,14 +102,12 @@ def test_a_glossary_is_followed():
 
 def test_without_credentials_there_is_one_clear_line(monkeypatch, tmp_path):
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
-    with pytest.raises(InputError) as error:
-        Google("my-project").open()
-    assert "none.json was not found" in str(error.value)
-    assert "\n" not in str(error.value)
+    error = raised(InputError, Google("my-project").open)
+    assert "none.json was not found" in str(error)
+    assert "\n" not in str(error)
     monkeypatch.delattr(sys.modules["google.cloud"], "translate_v3")
     monkeypatch.setitem(sys.modules, "google.cloud.translate_v3", None)
-    with pytest.raises(InputError, match=r"pip install .*\[google\]'"):
-        Google("my-project").open()
+    raised(InputError, Google("my-project").open, match=r"pip install .*\[google\]'")
 
 
 def test_another_endpoint_is_by_tls_with_credentials(monkeypatch):
@@ -140,9 +132,7 @@ def test_another_endpoint_is_by_tls_with_credentials(monkeypatch):
     ],
 )
 def test_arguments_that_cannot_be(given, named):
-    with pytest.raises(InputError) as error:
-        Google(**{"project": "p", **given})
-    assert error.value.path == named
+    assert raised(InputError, Google, **{"project": "p", **given}).path == named
 
 
 def test_what_is_asked_and_answered():

@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from kit import raised
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
@@ -42,8 +43,7 @@ def test_the_key_is_sent_and_nowhere_told(monkeypatch, caplog):
         with opened(server, tries=1) as engine:
             assert engine.translate(["a"], "en", "ko")
             assert engine._cleaned(f"no such key: {KEY}") == "no such key: …"
-            with pytest.raises(Refused, match="unavailable: HTTP 503"):
-                engine.translate(["a"], "en", "ko")
+            raised(Refused, engine.translate, ["a"], "en", "ko", match="unavailable: HTTP 503")
         assert server.requests[0].key == KEY
     assert KEY not in caplog.text
 
@@ -52,8 +52,7 @@ def test_the_key_is_sent_and_nowhere_told(monkeypatch, caplog):
 def test_a_wrong_key_stops(given, said, monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, given)
     with LibreTranslateServer(key=KEY) as server, opened(server) as engine:
-        with pytest.raises(Stopped, match=f"key: HTTP 40.: {said}.*: set {KEY_VARIABLE}"):
-            engine.translate(TEXTS, "en", "ko")
+        raised(Stopped, engine.translate, TEXTS, "en", "ko", match=f"key: HTTP 40.: {said}.*: set {KEY_VARIABLE}")
         assert len(server.requests) == 1
 
 
@@ -78,9 +77,7 @@ def test_it_waits_as_long_as_the_server_asks(asked, waited, monkeypatch):
 )
 def test_what_stays_so_is_unavailable(fault, said, tries):
     with LibreTranslateServer(lambda _: fault) as server, opened(server, tries=3, seconds=0.5) as engine:
-        with pytest.raises(Refused, match=f"^unavailable: {said}.*$") as refused:
-            engine.translate(TEXTS, "en", "ko")
-        assert not refused.value.splits
+        assert not raised(Refused, engine.translate, TEXTS, "en", "ko", match=f"^unavailable: {said}.*$").splits
         assert len(server.requests) == tries
 
 
@@ -97,10 +94,8 @@ def test_what_stays_so_is_unavailable(fault, said, tries):
 )
 def test_what_is_refused(fault, reason, splits):
     with LibreTranslateServer([fault]) as server, opened(server) as engine:
-        with pytest.raises(Refused) as refused:
-            engine.translate(TEXTS, "en", "ko" if fault else "tlh")
-        assert (refused.value.reason, refused.value.splits) == (reason, splits)
-        assert len(server.requests) == 1
+        refused = raised(Refused, engine.translate, TEXTS, "en", "ko" if fault else "tlh")
+        assert (refused.reason, refused.splits, len(server.requests)) == (reason, splits, 1)
         assert engine.translate(TEXTS, "en", "ko")
 
 
@@ -114,8 +109,7 @@ def test_what_is_refused(fault, reason, splits):
 )
 def test_what_no_further_request_could_mend_stops(fault, reason):
     with LibreTranslateServer([fault]) as server, opened(server) as engine:
-        with pytest.raises(Stopped, match=reason):
-            engine.translate(TEXTS, "en", "ko")
+        raised(Stopped, engine.translate, TEXTS, "en", "ko", match=reason)
         assert len(server.requests) == 1
 
 
@@ -130,8 +124,7 @@ def test_nobody_there():
 
 @pytest.mark.parametrize("url", ["", "localhost:5000", "ftp://host", "http://me:secret@host", "http://host?x=1"])
 def test_an_address_that_is_none(url):
-    with pytest.raises(InputError, match="is no address such as"):
-        LibreTranslate(url)
+    raised(InputError, LibreTranslate, url, match="is no address such as")
 
 
 @pytest.mark.parametrize("fault", ["busy", "down", "gateway", "cut", "stall"])

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("ctranslate2")
 
 import torch
-from kit import run, service, slot, write
+from kit import raised, run, service, slot, write
 from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, phrases, word_for_word
 
 from parapet.schemas.errors import InputError
@@ -113,8 +113,7 @@ def test_no_network(copy, name, monkeypatch):
     for asked in ("connect", "connect_ex"):
         monkeypatch.setattr(socket.socket, asked, connect)
     monkeypatch.setattr(socket, "getaddrinfo", connect)
-    engine = opened({"zh-en": str(copy(name))})
-    assert engine.translate(["数量"], "zh", "en")
+    assert opened({"zh-en": str(copy(name))}).translate(["数量"], "zh", "en")
 
 
 @pytest.mark.parametrize(
@@ -128,21 +127,16 @@ def test_no_network(copy, name, monkeypatch):
     ],
 )
 def test_languages_that_a_model_has_not(models, given, pair, reason):
-    engine = opened({key: models[name] for key, name in given.items()})
-    with pytest.raises(Refused) as refused:
-        engine.translate(["name"], *pair)
-    assert refused.value.reason.startswith(reason)
-    assert not refused.value.splits
+    refused = raised(Refused, opened({key: models[name] for key, name in given.items()}).translate, ["name"], *pair)
+    assert refused.reason.startswith(reason)
+    assert not refused.splits
 
 
 @pytest.mark.parametrize("name", ["zh-en", "ct2-zh-en"])
 def test_texts_that_it_cannot_translate(models, name, monkeypatch):
     engine = opened({"zh-en": models[name]})
-    with pytest.raises(Refused, match="too_long: ") as refused:
-        engine.translate(["价格", "价格 " * 64], "zh", "en")
-    assert refused.value.splits
-    with pytest.raises(Refused, match="invalid: is not Unicode text"):
-        engine.translate(["\ud800"], "zh", "en")
+    assert raised(Refused, engine.translate, ["价格", "价格 " * 64], "zh", "en", match="too_long: ").splits
+    raised(Refused, engine.translate, ["\ud800"], "zh", "en", match="invalid: is not Unicode text")
     with pytest.raises(Refused, match=r"cut_off: .* within 3 tokens") as refused:
         opened({"zh-en": models[name]}, max_tokens=3).translate(["价格", "价格 电影 数量 何处"], "zh", "en")
     assert refused.value.splits
@@ -154,9 +148,7 @@ def test_texts_that_it_cannot_translate(models, name, monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
 
         monkeypatch.setattr(engine._models[models[name]].model, "generate", fail)
-        with pytest.raises(Refused, match="memory: ") as refused:
-            engine.translate(["价格"], "zh", "en")
-        assert refused.value.splits
+        assert raised(Refused, engine.translate, ["价格"], "zh", "en", match="memory: ").splits
 
 
 @pytest.mark.parametrize("name", ["zh-en", "m2m", "nllb"])
@@ -175,8 +167,7 @@ def test_each_text_ends_somewhere(models, tmp_path):
     step.teardown()
     (dead,) = [one.value for one in found if not isinstance(one, Translation)]
     translated = [one for one in found if isinstance(one, Translation)]
-    assert sorted([dead.text, *(one.text for one in translated)]) == texts
-    assert dead.text == "价格 " * 64
+    assert (sorted([dead.text, *(one.text for one in translated)]), dead.text) == (texts, "价格 " * 64)
     assert dead.reason.startswith("too_long: 65 tokens, the model takes 64")
     assert Translation("local", engine.model, "zh", "en", "名称", "title") in translated
 
@@ -202,16 +193,14 @@ def test_a_model_that_is_exchanged_meanwhile_is_not_used(copy):
     engine = opened({"zh-en": str(folder)})
     with (folder / "generation_config.json").open("a") as handle:
         handle.write("\n")
-    with pytest.raises(InputError, match="is not the model that it was when this began"):
-        engine.translate(["价格"], "zh", "en")
+    raised(InputError, engine.translate, ["价格"], "zh", "en", match="is not the model that it was when this began")
 
 
 @pytest.mark.parametrize(("name", "package"), [("zh-en", "torch"), ("ct2-zh-en", "ctranslate2")])
 def test_without_the_packages_it_says_what_to_install(models, name, package, monkeypatch):
     engine = Local({"zh-en": models[name]})
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf"{package} is not installed: pip install .*\[local\]'"):
-        engine.open()
+    raised(InputError, engine.open, match=rf"{package} is not installed: pip install .*\[local\]'")
 
 
 def test_names_of_languages():
@@ -229,8 +218,7 @@ def test_its_name_in_the_memory(models):
     assert sampling.model == f"marian:zh-en@{digest},temperature=0.7,top_k=50,seed=two"
     both = Local({"*": models["m2m"], "zh-en": models["ct2-zh-en"]}, beams=1)
     ours = f"m2m_100:*@{inspect(models['m2m']).digest},marian/ctranslate2:zh-en@{inspect(models['ct2-zh-en']).digest}"
-    assert both.model == f"{ours},beams=1"
-    assert (both.provider, both.dollars_per_million, both.parallel) == ("local", 0, 1)
+    assert (both.model, both.provider, both.dollars_per_million, both.parallel) == (f"{ours},beams=1", "local", 0, 1)
     assert Local({"zh-en": folder}, batch=8, max_tokens=9, threads=3).model == Local({"zh-en": folder}).model
     assert Local({"zh-en": folder}, batch=8).limits == Limits(texts=8, codepoints=20_000)
 
@@ -269,10 +257,9 @@ def test_folders_that_cannot_be_used(copy, file, content, reason):
     (folder / file).unlink()
     if content:
         (folder / file).write_text(content)
-    with pytest.raises(InputError) as error:
-        Local({"zh-en": str(folder)})
-    assert error.value.reason.startswith(reason)
-    assert error.value.path.startswith(str(folder))
+    error = raised(InputError, Local, {"zh-en": str(folder)})
+    assert error.reason.startswith(reason)
+    assert error.path.startswith(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -290,18 +277,13 @@ def test_folders_that_cannot_be_used(copy, file, content, reason):
 )
 def test_arguments_that_cannot_be(models, given, named):
     folders = {pair: models[name] for pair, name in given.pop("models", {"zh-en": "zh-en"}).items()}
-    with pytest.raises(InputError) as error:
-        Local(folders, **given)
-    assert error.value.path == named
+    assert raised(InputError, Local, folders, **given).path == named
 
 
 def test_models_that_cannot_be(models):
-    with pytest.raises(InputError, match="a Marian model translates in one direction"):
-        Local({"*": models["zh-en"]})
-    with pytest.raises(InputError, match="cannot repeat its samples"):
-        Local({"zh-en": models["ct2-zh-en"]}, sample=True)
-    with pytest.raises(InputError, match=r"there is no such folder; .*'hf download"):
-        Local({"en-zh": "Helsinki-NLP/opus-mt-en-zh"})
+    raised(InputError, Local, {"*": models["zh-en"]}, match="a Marian model translates in one direction")
+    raised(InputError, Local, {"zh-en": models["ct2-zh-en"]}, sample=True, match="cannot repeat its samples")
+    raised(InputError, Local, {"en-zh": "Helsinki-NLP/opus-mt-en-zh"}, match=r"there is no such folder; .*'hf download")
 
 
 def test_the_command_there_and_back_and_again_from_the_memory(models, tmp_path):

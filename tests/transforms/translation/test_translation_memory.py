@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import write
+from kit import raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import MEMORY, Translation
@@ -43,9 +43,8 @@ def columns_of(*given):
 )
 def test_a_bad_csv_is_told_by_row(tmp_path, content, where, reason):
     path = write(tmp_path / "mine.csv", content)
-    with pytest.raises(InputError, match=reason) as error:
-        read_memory(path)
-    assert (error.value.path, error.value.where) == (str(path), where)
+    error = raised(InputError, read_memory, path, match=reason)
+    assert (error.path, error.where) == (str(path), where)
 
 
 @pytest.mark.parametrize(
@@ -58,22 +57,17 @@ def test_a_bad_csv_is_told_by_row(tmp_path, content, where, reason):
 )
 def test_a_bad_parquet_row_is_told(tmp_path, change, where, reason):
     path = parquet(tmp_path / "m.parquet", {**columns_of(NAME, DATE), **change})
-    with pytest.raises(InputError, match=reason) as error:
-        read_memory(path)
-    assert (error.value.path, error.value.where) == (str(path), where)
+    error = raised(InputError, read_memory, path, match=reason)
+    assert (error.path, error.where) == (str(path), where)
 
 
 def test_files_that_are_no_memory(tmp_path):
     (tmp_path / "m.parquet").write_bytes(b"PAR1 or not")
-    with pytest.raises(InputError, match="cannot be read as Parquet"):
-        read_memory(tmp_path)
+    raised(InputError, read_memory, tmp_path, match="cannot be read as Parquet")
     columns = columns_of(NAME)
     del columns["target"]
-    path = parquet(tmp_path / "m.parquet", columns)
-    with pytest.raises(InputError, match="has no column 'target'"):
-        read_memory(path)
-    with pytest.raises(InputError, match="there is no such file or folder"):
-        read_memory(tmp_path / "none")
+    raised(InputError, read_memory, parquet(tmp_path / "m.parquet", columns), match="has no column 'target'")
+    raised(InputError, read_memory, tmp_path / "none", match="there is no such file or folder")
 
 
 @settings(deadline=None)
@@ -127,8 +121,7 @@ def test_by_hand():
     limits = Limits(texts=2, codepoints=5)
     batches, too_long = make_batches(["bb", "a", "ccc", "dddddd", "eeeee", "f"], "en", "ko", limits)
     assert batches == [Batch("en", "ko", texts) for texts in (("a", "bb"), ("ccc",), ("eeeee",), ("f",))]
-    assert too_long == ["dddddd"]
-    assert make_batches([], "en", "ko", limits) == ([], [])
+    assert (too_long, make_batches([], "en", "ko", limits)) == (["dddddd"], ([], []))
     sheep = ["가나다라마", "🐑🐑🐑🐑🐑"]
     batches, too_long = make_batches(sheep, "ko", "en", Limits(texts=9, codepoints=5))
     assert ([batch.texts for batch in batches], too_long) == ([(one,) for one in sheep], []), "not bytes"

@@ -67,8 +67,7 @@ def test_a_batch_that_fails_is_alone_in_it(tmp_path):
         translated, dead, counters = run(google(server), tmp_path)
         assert contents(server) == BATCHES
     assert dead == [Untranslated("en", "ko", text, reasons[faults[batch]]) for batch in faults for text in batch]
-    assert translated == expected(list(BATCHES[3]))
-    assert counters["texts_not_translated"] == 9
+    assert (translated, counters["texts_not_translated"]) == (expected(list(BATCHES[3])), 9)
 
 
 @pytest.mark.parametrize("fault", ["daily_limit", "unauthenticated"])
@@ -80,8 +79,7 @@ def test_after_any_stop_nothing_more_is_asked(fault, tmp_path):
         assert contents(server) == BATCHES[:2]
     assert outcomes[0] == expected(list(BATCHES[0]))
     dead = [one.value for batch in outcomes[1:] for one in batch]
-    assert [one.text for one in dead] == TEXTS[3:]
-    assert len({one.reason for one in dead}) == 1
+    assert ([one.text for one in dead], len({one.reason for one in dead})) == (TEXTS[3:], 1)
 
 
 def test_one_bad_text_is_found_by_halves_and_asked_again_by_a_rerun(tmp_path):

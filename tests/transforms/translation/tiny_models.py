@@ -70,8 +70,7 @@ def save_marian(folder: Path, source: Sequence[str], targets: dict[str, Sequence
     tokenizer = MarianTokenizer.from_pretrained(str(folder), local_files_only=True)
     pad = len(vocabulary) - 1
     special = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0, "forced_eos_token_id": 0}
-    config = MarianConfig(**SIZES, vocab_size=len(vocabulary), **special)
-    model = MarianMTModel(config)
+    model = MarianMTModel(MarianConfig(**SIZES, vocab_size=len(vocabulary), **special))
     model.generation_config.bad_words_ids = [[pad]]
     model.generation_config.num_beams = 6  # as the Hub's say; not what is asked for
     ids = {word: _only([*tokenizer(word)["input_ids"]][:-1]) for word in source}

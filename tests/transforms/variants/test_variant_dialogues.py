@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import raised
 from variant_corpora import BUS, DIALOGUE, NAMES, SERVICES, TAXI, changed
 
 from benchmarks.rewrite_reference import rename
@@ -126,16 +127,14 @@ def renamings(draw):
 def test_as_a_plain_reference_and_back_again(dialogue, names):
     original, expected = json.dumps(dialogue), copy.deepcopy(dialogue)
     rename(expected, {old: (new.service, new.slots, new.intents) for old, new in names.items()})
-    places = Places(dialogue, KNOWN)
-    places.write(names)
+    Places(dialogue, KNOWN).write(names)
     assert dialogue == expected
     back = {
         new.service: Names(old, {b: a for a, b in new.intents.items()}, {b: a for a, b in new.slots.items()})
         for old, new in names.items()
     }
     known = {new: (frozenset(names.slots), frozenset(names.intents)) for new, names in back.items()}
-    again = Places(dialogue, known)
-    again.write(back)
+    Places(dialogue, known).write(back)
     assert dialogue == json.loads(original)
 
 
@@ -168,8 +167,7 @@ def test_the_dialogue_of_these_tests_is_one():
 
 @pytest.mark.parametrize("dialogue", [None, 1, "turns", [], {}, {"services": []}, {"services": [[]], "turns": []}])
 def test_what_is_no_dialogue(dialogue):
-    with pytest.raises(InputError, match="not_sgd"):
-        Places(dialogue, KNOWN)
+    raised(InputError, Places, dialogue, KNOWN, match="not_sgd")
 
 
 def test_an_intent_that_no_schema_has_stays_and_is_counted():

@@ -4,7 +4,7 @@ import copy
 
 import msgspec
 import pytest
-from kit import write
+from kit import raised, write
 from variant_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
@@ -52,9 +52,7 @@ def test_variants_in_natural_order_all_or_those_wanted(corpus):
         (variants / "notes", [], "no variants here"),
         (corpus / "none", [], "there is no such folder"),
     ):
-        with pytest.raises(InputError) as caught:
-            find_variants(folder, wanted)
-        assert said in str(caught.value)
+        assert said in str(raised(InputError, find_variants, folder, wanted))
 
 
 def test_all_mismatches_are_listed_with_their_files(corpus):
@@ -131,8 +129,7 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus):
     assert plan_of(corpus, "v1", mapped=both).problems == [
         f"{variants}/v1: train/schema.json: service 'Bus_1': 'Taxi_11' is the counterpart of 'Taxi_1' already"
     ]
-    with pytest.raises(InputError, match="there is no such file"):
-        find_mapping(variants, "none.json")
+    raised(InputError, find_mapping, variants, "none.json", match="there is no such file")
 
 
 def test_a_split_alone(corpus):
@@ -143,10 +140,8 @@ def test_a_split_alone(corpus):
 
 def test_dialogues_without_schema_and_schemas_without_dialogues(corpus):
     write(corpus / "sgd/dev/dialogues_001.json", [DIALOGUE])
-    with pytest.raises(InputError, match=r"there are dialogues and no schema\.json"):
-        plan_of(corpus)
-    with pytest.raises(InputError, match="no dialogues here"):
-        make_plan(corpus / "variants/v1", {}, None)
+    raised(InputError, plan_of, corpus, match=r"there are dialogues and no schema\.json")
+    raised(InputError, make_plan, corpus / "variants/v1", {}, None, match="no dialogues here")
 
 
 def test_remarks(corpus):

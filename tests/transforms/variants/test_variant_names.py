@@ -4,6 +4,7 @@ import copy
 
 import msgspec
 import pytest
+from kit import raised
 from variant_corpora import NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
@@ -64,9 +65,7 @@ def test_a_mapping_comes_back_from_its_file():
     ],
 )
 def test_a_file_that_is_no_mapping(data, said):
-    with pytest.raises(InputError) as caught:
-        read_mapping(data, "m.json")
-    assert said in str(caught.value)
+    assert said in str(raised(InputError, read_mapping, data, "m.json"))
 
 
 def test_by_position():

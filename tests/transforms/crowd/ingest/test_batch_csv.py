@@ -4,6 +4,7 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment, DeadLetter
@@ -64,8 +65,7 @@ def check_others_went_on(found):
     assert list(assignments(found)) == ["3A", "3C"]
     assert all(one.answers["intent_0"] == "BookTaxi" for one in assignments(found).values())
     for letter in dead(found):
-        assert letter.stage == "ingest"
-        assert letter.source == "names.csv: row 3"
+        assert (letter.stage, letter.source) == ("ingest", "names.csv: row 3")
         assert not any(worker in letter.payload + letter.key + letter.reason for worker in WORKERS)
 
 
@@ -98,46 +98,30 @@ def test_columns_may_stand_in_any_order():
     [
         (b"", "", "the file is empty"),
         (b"\r\n \r\n", "", "the file is empty"),
-        (
-            table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]),
-            "row 1",
-            "no batch results: the header lacks AssignmentId",
-        ),
+        (table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]), "row 1",
+         "no batch results: the header lacks AssignmentId"),
         (table({}, columns=["HITId", "Input.x"]), "row 1", "the header lacks AssignmentId, WorkerId, Answer.*"),
-        (
-            table({}, columns=["AssignmentId", "WorkerId", "Input.x"]),
-            "row 1",
-            "no batch results: the header lacks Answer.*",
-        ),
-        (
-            table({}, columns=[*ROW, "Answer.slot_0", "HITId"]),
-            "row 1",
-            "the header has a column twice: Answer.slot_0, HITId",
-        ),
+        (table({}, columns=["AssignmentId", "WorkerId", "Input.x"]), "row 1",
+         "no batch results: the header lacks Answer.*"),
+        (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
+         "the header has a column twice: Answer.slot_0, HITId"),
         (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
-        (
-            table({}, delimiter=";"),
-            "row 1",
-            "the header cannot be read: broken_row: ',' expected after '\"'; the cells must",
-        ),
+        (table({}, delimiter=";"), "row 1",
+         "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
         (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
         (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
         (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", "the header cannot be read: broken_row: a quote is opened"),
         ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
-        (
-            table({}).replace(b'"', b"").decode().encode("utf-16-be"),
-            "row 1",
-            "the file looks like UTF-16: save it as UTF-8",
-        ),
+        (table({}).replace(b'"', b"").decode().encode("utf-16-be"), "row 1",
+         "the file looks like UTF-16: save it as UTF-8"),
         (b"PK\x03\x04\x14\x00", "row 1", "lacks AssignmentId, WorkerId, Answer.*; this is a workbook: save it as CSV"),
         (b"PK\x03\x04\x14\xff\x00", "row 1", "this is a workbook: save it as CSV"),
     ],
-)
+)  # fmt: skip
 def test_files_without_a_usable_header(data, where, reason):
-    with pytest.raises(InputError) as caught:
-        read(data)
-    assert (caught.value.path, caught.value.where) == ("names.csv", where)
-    assert reason in caught.value.reason
+    caught = raised(InputError, read, data)
+    assert (caught.path, caught.where) == ("names.csv", where)
+    assert reason in caught.reason
 
 
 # --- bad rows --------------------------------------------------------------------------------------------------------
@@ -154,19 +138,13 @@ def test_a_row_of_too_few_cells():
     [
         ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is missing"),
         ({"Input.task_id": ""}, "3B", "no_task: neither Input.task_id"),
-        (
-            {"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"},
-            "3B",
-            "unknown_task: 'poems' is",
-        ),
-        (
-            {"RequesterAnnotation": "Bus_1:names"},
-            "3B",
-            "contradicting_task: the record names Bus_1:names and Taxi_1:names",
-        ),
+        ({"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"}, "3B",
+         "unknown_task: 'poems' is"),
+        ({"RequesterAnnotation": "Bus_1:names"}, "3B",
+         "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
         ({"Answer.taskAnswers": "{"}, "3B", "task_answers: not JSON"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("worker", [*WORKERS, "someone@example.org", "w7"])
 def test_a_row_that_cannot_be_used(row, key, reason, worker):
     found = read(table({}, {"AssignmentId": "3B", "WorkerId": worker, **row}, {"AssignmentId": "3C"}))

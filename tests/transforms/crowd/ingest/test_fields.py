@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.transforms.crowd import ingest as fields
 
@@ -32,20 +33,13 @@ def test_no_text_breaks_the_reader_of_times(text):
         ("Taxi_1", "", "names", "", "unknown_task: Input.task_id 'Taxi_1' is not SERVICE:names"),
         ("Taxi_1:utterances", "", "", "", "unknown_task: Input.task_id 'Taxi_1:utterances' is not SERVICE:names"),
         ("", "Taxi_1", "utterances", "", "unknown_task: 'utterances' is neither 'names' nor 'descriptions'"),
-        (
-            "Taxi_1:names",
-            "",
-            "",
-            "Taxi_1:descriptions",
-            "contradicting_task: the record names Taxi_1:descriptions and Taxi_1:names",
-        ),
+        ("Taxi_1:names", "", "", "Taxi_1:descriptions",
+         "contradicting_task: the record names Taxi_1:descriptions and Taxi_1:names"),
         ("Taxi_1:names", "Bus_1", "names", "", "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
     ],
-)
+)  # fmt: skip
 def test_the_task_is_not_clear(task_id, service, task, annotation, reason):
-    with pytest.raises(fields.Unusable) as caught:
-        fields.find_task(task_id, service, task, annotation)
-    assert str(caught.value).startswith(reason)
+    assert str(raised(fields.Unusable, fields.find_task, task_id, service, task, annotation)).startswith(reason)
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
@@ -71,14 +65,11 @@ def test_both_shapes_of_task_answers(answers, in_a_list):
     ],
 )
 def test_task_answers_that_are_none(text, reason):
-    with pytest.raises(fields.Unusable) as caught:
-        fields.split_answers({"taskAnswers": text})
-    assert str(caught.value).startswith(reason)
+    assert str(raised(fields.Unusable, fields.split_answers, {"taskAnswers": text})).startswith(reason)
 
 
 def test_empty_task_answers_are_no_answers():
-    assert fields.split_answers({"taskAnswers": " "}) == ({}, {})
-    assert fields.split_answers({}) == ({}, {})
+    assert (fields.split_answers({"taskAnswers": " "}), fields.split_answers({})) == (({}, {}), ({}, {}))
 
 
 # --- payloads --------------------------------------------------------------------------------------------------------

@@ -57,8 +57,7 @@ def test_valid_tables_are_read_as_pythons_csv_reads_them(table, quoting, end):
     plain = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     assume(plain == table)  # the writer does not quote a \r where lines end with \n
     found = records(text)
-    assert problems(found) == []
-    assert good(found) == table
+    assert (problems(found), good(found)) == ([], table)
 
 
 @given(tables(), st.sampled_from(["utf-8-sig", "utf-16", "utf-32"]))
@@ -66,8 +65,7 @@ def test_a_byte_order_mark_decides(table, encoding):
     # The reader tells undecodable places of wide encodings by U+FFFD.
     assume(not any("\ufffd" in cell for row in table for cell in row))
     found = records(written(table).encode(encoding), encoding="ascii")
-    assert problems(found) == []
-    assert good(found) == table
+    assert (problems(found), good(found)) == ([], table)
 
 
 @given(tables(st.text(st.characters(codec="latin-1"))))
@@ -77,8 +75,7 @@ def test_a_named_encoding(table):
 
 @given(tables(FLAT), st.integers(0, 6))
 def test_numbers_are_those_of_lines(table, blank):
-    text = written(table[:1]) + "\r\n" * blank + written(table[1:])
-    numbers = [record.number for record in records(text)]
+    numbers = [record.number for record in records(written(table[:1]) + "\r\n" * blank + written(table[1:]))]
     assert numbers == [1, *range(2 + blank, 1 + blank + len(table))]
 
 
@@ -120,9 +117,8 @@ def test_a_row_of_another_width_costs_itself_only(table, data):
     cells = data.draw(st.lists(FLAT, min_size=1, max_size=width + 3).filter(lambda row: len(row) != width))
     found, others = broken_apart(table, broken, written([cells]))
     assert good(found) == others
-    assert [problem for _, problem in problems(found)] == [
-        f"broken_row: {len(cells)} cells where the header has {width}"
-    ]
+    told = f"broken_row: {len(cells)} cells where the header has {width}"
+    assert [problem for _, problem in problems(found)] == [told]
 
 
 @given(exports(), st.data())
@@ -130,9 +126,8 @@ def test_a_byte_of_another_encoding_costs_its_own_row_only(table, data):
     broken = data.draw(st.integers(0, len(table) - 1))
     row = written([[f"x{i}" for i in range(len(table[0]))]]).encode()
     at = data.draw(st.integers(0, len(row) - 2))
-    found, others = broken_apart(
-        table, broken, row[:at] + data.draw(st.sampled_from([b"\xe9", b"\xff", b"\xc3"])) + row[at:]
-    )
+    odd = data.draw(st.sampled_from([b"\xe9", b"\xff", b"\xc3"]))
+    found, others = broken_apart(table, broken, row[:at] + odd + row[at:])
     assert good(found) == others
     (broken_record,) = [record for record in found if record.problem]
     assert broken_record.problem == "encoding: the row is not UTF-8; save the file as UTF-8"
