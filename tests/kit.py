@@ -133,6 +133,16 @@ def _seeded(line: list[str]) -> list[str]:
     return [*line, "--seed", str(SEED)] if SEED and draws else line
 
 
+def lacking(whole: Any, *parts: Any) -> list[Any]:
+    """Those of the parts that something does not hold: what a page says, or a command, is asserted of all at once."""
+    return [part for part in parts if part not in whole]
+
+
+def holding(whole: Any, *parts: Any) -> list[Any]:
+    """Those of the parts that something holds."""
+    return [part for part in parts if part in whole]
+
+
 def as_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Credentials for AWS of nobody, and none of those of whoever runs the tests."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:

@@ -68,10 +68,9 @@ def sample_tables():
         }
         for i in range(8)
     ]
-    numbers = [{"a": i % 3, "b": f"b{i}", "x": i / 7} for i in range(10)]
     return {
         "paraphrases": ("paraphrase", ["response_id"], ANSWERS, answers),
-        "numbers": ("row", ["a", "b"], NUMBERS, numbers),
+        "numbers": ("row", ["a", "b"], NUMBERS, [{"a": i % 3, "b": f"b{i}", "x": i / 7} for i in range(10)]),
     }
 
 
@@ -84,10 +83,9 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
 
     def add(config, kind, record, key, columns, split, rows):
         put_shards(root, config, split, key, columns, rows, shards)
-        made = configs.setdefault(
-            config, {"kind": kind, "record": record, "key": key, "columns": columns, "splits": []}
-        )
-        made["splits"].append(split)
+        configs.setdefault(config, {"kind": kind, "record": record, "key": key, "columns": columns, "splits": []})[
+            "splits"
+        ].append(split)
 
     splits = list(dict.fromkeys(split for corpus in corpora.values() for split in corpus))
     counts = {}

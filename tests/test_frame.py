@@ -114,10 +114,9 @@ def sets_of(name, output):
 def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     output = outputs[name]
     letters = [json.loads(line) for line in (output / "dead_letters.jsonl").read_text().splitlines()]
-    left_out = [
-        (letter["file"], letter["dialogue_id"]) for letter in letters if not letter["where"].startswith("turns")
-    ]
-    assert left_out[:2] == [("dialogues_001.json", "bad"), ("dialogues_003.json", "")]
+    assert [(letter["file"], letter["dialogue_id"]) for letter in letters if not letter["where"].startswith("turns")][
+        :2
+    ] == [("dialogues_001.json", "bad"), ("dialogues_003.json", "")]
     assert [letter["reason"].partition(":")[0] for letter in letters[:2]] == ["not_sgd", "broken_file"]
     expected = {
         file: [one["dialogue_id"] for one in json.loads((corpus / "test" / file).read_bytes()) if len(one) > 1]
@@ -125,11 +124,10 @@ def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     }
     sets = sets_of(name, output)
     for folder in sets.values():
-        files = {
+        assert {
             path.name: [one["dialogue_id"] for one in json.loads(path.read_bytes())]
             for path in sorted((folder / "test").glob("dialogues_*.json"))
-        }
-        assert files == expected
+        } == expected
         assert (folder / "test" / "schema.json").read_bytes() == (corpus / "test" / "schema.json").read_bytes()
     counts = json.loads((output / "run.json").read_bytes())["counts"]
     assert (counts["files"], counts["broken_files"], counts["dialogues"], counts["left_out"]) == (3, 1, 9, 1)
@@ -166,8 +164,7 @@ def test_mistakes(argv, status, message, tmp_path, monkeypatch, capsys):
 
 def test_the_help_of_one_has_its_options(capsys):
     assert main(["perturb", "shout", "--help"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "--share X how many of the user turns (default: 1.0)" in printed
+    assert "--share X how many of the user turns (default: 1.0)" in " ".join(capsys.readouterr().out.split())
 
 
 RELEASE = """

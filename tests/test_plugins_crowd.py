@@ -42,8 +42,7 @@ def test_a_distance_ranks(example, tmp_path):
     assert record(out) == [(plugins.DISTANCES, "ngrams")]
     assert json.loads((out / "run.json").read_text())["options"]["names"] == "ngrams distance"
     crowd = [CROWD / "names.csv", CROWD / "descriptions.csv"]
-    made = parapet.compose(ROOT / "schemas" / "sample", crowd, name_distance="ngrams=3")
-    for name, splits in made.variants.items():
+    for name, splits in parapet.compose(ROOT / "schemas" / "sample", crowd, name_distance="ngrams=3").variants.items():
         for split, services in splits.items():
             assert services == json.loads((out / name / split / "schema.json").read_text())
 
@@ -96,15 +95,13 @@ def test_a_vetting_rule_takes_part_when_it_is_named(example, tmp_path):
     assert row["disposition"] != "review"
     assert "plugins" not in json.loads((tmp_path / "unasked" / "run.json").read_text())
     out = tmp_path / "out"
-    rows = composed(out, *flags, "--vetting_rules", "first_person")
-    (row,) = [row for row in rows if row["text"] == text]
+    (row,) = [row for row in composed(out, *flags, "--vetting_rules", "first_person") if row["text"] == text]
     assert (row["disposition"], row["reason"]) == ("review", "first_person")
     assert "Speaks of the worker: I, me, my, we, our." in (out / "review.csv").read_text()
     assert "Speaks of the worker" in (out / "report.html").read_text()
     assert record(out) == [(plugins.VETTING_RULES, "first_person")]
     assert json.loads((out / "statistics.json").read_text())["method"]["vetting rules"] == "first_person"
-    made = parapet.compose(ROOT / "schemas" / "sample", files, vetting_rules="first_person")
-    made.save(tmp_path / "saved")
+    parapet.compose(ROOT / "schemas" / "sample", files, vetting_rules="first_person").save(tmp_path / "saved")
     for name in ("review.csv", "report.html", "statistics.json", "responses.parquet"):
         assert (tmp_path / "saved" / name).read_bytes() == (out / name).read_bytes()
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import files_of
+from kit import files_of, lacking
 
 from parapet.crowd import compose, rank
 from parapet.pipelines.main import main
@@ -52,8 +52,7 @@ def saved(made, folder):
 
 
 def test_what_is_saved_is_what_the_command_writes(tmp_path, made, sample, answers, decisions):
-    flags = ["--schemas", sample, "--responses", *answers, "--decisions", decisions]
-    expected = by_command(tmp_path / "command", *flags)
+    expected = by_command(tmp_path / "command", "--schemas", sample, "--responses", *answers, "--decisions", decisions)
     assert saved(made, tmp_path / "api") == expected
     assert made.statistics == json.loads(expected["statistics.json"])
     rows = list(csv.DictReader(expected["shortfall.csv"].decode().splitlines()))
@@ -148,8 +147,7 @@ def test_exports_of_any_kind_give_the_same_by_both(tmp_path_factory, tables, see
     if not any(isinstance(record, Assignment) for record in read):
         assert "no assignment could be read" in refused(SAMPLE, files)
     else:
-        made = compose(SAMPLE, files, allow_partial=True, seed=seed)
-        assert saved(made, folder / "api") == expected
+        assert saved(compose(SAMPLE, files, allow_partial=True, seed=seed), folder / "api") == expected
 
 
 @given(st.permutations(ROWS[:24]), st.lists(st.integers(0, 23), max_size=8), st.integers(0, 24))
@@ -160,8 +158,7 @@ def test_order_and_copies_of_answers_do_not_matter(tmp_path_factory, rows, copie
     made = compose(SAMPLE, written(folder, [rows[:cut], rows[cut:]]), allow_partial=True)
     same = compose(SAMPLE, written(folder, [ROWS[:24]]), allow_partial=True)
     assert made.audit.equals(same.audit)
-    assert made.variants == same.variants
-    assert made.statistics == same.statistics
+    assert (made.variants, made.statistics) == (same.variants, same.statistics)
     assert made.audit.num_rows > 100
 
 
@@ -175,8 +172,7 @@ def test_records_are_as_good_as_files(sample, answers, decisions, made):
     again = compose(sample, records, decided)
     assert again.audit.equals(made.audit)
     assert again.variants == made.variants
-    mixed = compose(sample, [answers[0], *records], [decisions, *decided])
-    assert mixed.audit.equals(made.audit)
+    assert compose(sample, [answers[0], *records], [decisions, *decided]).audit.equals(made.audit)
 
 
 def test_a_service_that_breaks_a_rule_is_a_dead_letter(sample, answers):
@@ -222,8 +218,7 @@ def test_bad_input_is_refused_with_place_and_reason(tmp_path, sample, answers):
     assert refused(sample, tmp_path / "none.csv") == f"responses {tmp_path}/none.csv: there is no such file"
     assert refused(sample, tmp_path) == f"responses {tmp_path}: is a folder; give a file"
     assert refused(sample, []) == "responses: no assignment could be read: the files hold none"
-    assert "no assignment could be read" in refused(sample, empty)
-    assert f"{empty}: unusable_file" in refused(sample, empty)
+    assert not lacking(refused(sample, empty), "no assignment could be read", f"{empty}: unusable_file")
     assert refused(sample, answers, empty).startswith(f"{empty}: the file is empty")
     assert refused(sample, [answers[0], 3]) == ("responses[1]: expected a path or a record of Assignment, found int")
     assert refused(sample, answers, [answers]).startswith("decisions[0]: expected a path or a record of Decision")
@@ -241,8 +236,7 @@ def test_records_made_by_hand_are_checked(sample):
     good = Assignment("3A", "Ferries_1", "names", "ab", {"slot_0": "x"})
     bad = msgspec.structs.replace(good, answers={"slot_0": 3})
     assert refused(sample, [good, bad]).startswith("responses[1]: Expected `str`, got `int`")
-    half = msgspec.structs.replace(good, answers={"slot_0": "\ud800"})
-    assert "half a surrogate pair" in refused(sample, [half])
+    assert "half a surrogate pair" in refused(sample, [msgspec.structs.replace(good, answers={"slot_0": "\ud800"})])
     maybe = Decision("3A:slot_0", "perhaps")
     assert refused(sample, [good], [maybe]).startswith("decisions[0]: Invalid enum value 'perhaps'")
 

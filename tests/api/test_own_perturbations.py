@@ -221,8 +221,7 @@ def test_edits_keep_values_and_move_spans(data):
     replacement = data.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3))
 
     def edits(turn):
-        length = len(turn.utterance)
-        cuts = data.draw(st.sets(st.integers(0, length), max_size=6))
+        cuts = data.draw(st.sets(st.integers(0, len(turn.utterance)), max_size=6))
         cuts = sorted(cuts)
         return [(start, end, replacement) for start, end in zip(cuts[::2], cuts[1::2], strict=False)]
 

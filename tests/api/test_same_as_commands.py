@@ -38,8 +38,7 @@ def data_of(folder):
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory):
     """Corpora by name: the sample, a split of it, three dialogues that are soon heard."""
-    folder = tmp_path_factory.mktemp("source")
-    source = write(folder / "foreign.txt", "\n".join(FOREIGN) + "\n")
+    source = write(tmp_path_factory.mktemp("source") / "foreign.txt", "\n".join(FOREIGN) + "\n")
     some, *_ = three_dialogues(tmp_path_factory)
     return {
         "sample": sample_root(),
@@ -157,8 +156,7 @@ def test_what_the_command_heard_is_not_heard_again(roots, tmp_path_factory, form
     run("speech_errors", sgd=roots["some"], split="test", snr="14,3", sample=2, output=out / "c", **both)
     cache = shutil.copytree(out / "c" / ".heard", out / "cache")
     kept = files_of(cache)
-    corpus = parapet.perturb(roots["some"], "speech_errors", cache=cache, snr=(14, 3), sample=2, **both)
-    corpus.save(out / "a")
+    parapet.perturb(roots["some"], "speech_errors", cache=cache, snr=(14, 3), sample=2, **both).save(out / "a")
     assert data_of(out / "a") == data_of(out / "c" / "SR-20")
     assert files_of(cache) == kept
 

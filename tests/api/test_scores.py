@@ -44,7 +44,7 @@ def test_every_form_of_predictions_gives_the_same(tmp_path, predictions):
     by_dialogue = {}
     for line, rest in zip(lines, anonymous, strict=True):
         by_dialogue.setdefault(line["dialogue_id"], []).append(rest)
-    forms = {
+    for name, form in {
         "dialogues": PREDICTIONS,
         "a generator": iter(PREDICTIONS),
         "lines": shuffled,
@@ -53,8 +53,7 @@ def test_every_form_of_predictions_gives_the_same(tmp_path, predictions):
         "lines by id": by_dialogue,
         "a corpus": parapet.corpus_of({"test": PREDICTIONS}, {"test": CORPUS.services("test")}),
         "files of lines": folder,
-    }
-    for name, form in forms.items():
+    }.items():
         assert parapet.score_states(CORPUS, form).metrics == expected, name
 
 
@@ -85,8 +84,7 @@ def variants():
 
 @pytest.fixture(scope="module")
 def scores(variants):
-    corpora = {"original": CORPUS, **variants}
-    return {name: parapet.score_states(corpus, Keywords()) for name, corpus in corpora.items()}
+    return {name: parapet.score_states(corpus, Keywords()) for name, corpus in {"original": CORPUS, **variants}.items()}
 
 
 def test_the_original_is_in_no_sensitivity(scores):
@@ -153,8 +151,7 @@ def test_pandas_has_what_arrow_has(scores):
     )
     typos = parapet.perturb(CORPUS, "typos", seed=1)
     assert len(parapet.to_pandas(typos)) == typos.rows.num_rows > 100
-    crowd = sample_root() / "crowd"
-    made = parapet.compose(CORPUS, crowd / "names.csv")
+    made = parapet.compose(CORPUS, sample_root() / "crowd" / "names.csv")
     assert parapet.to_pandas(made).disposition.tolist() == made.audit["disposition"].to_pylist()
     with pytest.raises(parapet.InputError, match=r"^x: expected a table, scores, a composition or rows, found int"):
         parapet.to_pandas(3)
@@ -240,8 +237,7 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     assert (
         refused(CORPUS, no_frame) == f"predictions: {first} turns[0] {frame}: no frame of this service; there are: none"
     )
-    short = edited(lambda dialogue: dialogue["turns"].pop())
-    assert f"predictions: {first}: " in refused(CORPUS, short)
+    assert f"predictions: {first}: " in refused(CORPUS, edited(lambda dialogue: dialogue["turns"].pop()))
     odd = edited(lambda dialogue: dialogue["turns"][0]["frames"][0]["state"].update(slot_values=3))
     assert refused(CORPUS, odd).startswith("predictions[0]: [0].turns[0].frames[0].state.slot_values: Expected")
     assert refused(CORPUS, [3]) == "predictions[0]: expected a dict, found int"
@@ -288,8 +284,7 @@ def test_trackers_that_give_something_else_are_refused():
 
     with pytest.raises(ZeroDivisionError, match="mine"):
         parapet.score_states(CORPUS, failing)
-    by_function = parapet.score_states(CORPUS, Keywords().predict)
-    assert by_function.metrics == parapet.score_states(CORPUS, Keywords()).metrics
+    assert parapet.score_states(CORPUS, Keywords().predict).metrics == parapet.score_states(CORPUS, Keywords()).metrics
 
 
 @pytest.mark.parametrize("across_turn", [False, True])
@@ -298,8 +293,7 @@ def test_intervals_are_those_of_the_command(tmp_path, across_turn):
     by_command(tmp_path, "--model", BASELINE, "--seed", "7", "--replicates", "200", *flags)
     expected = json.loads((tmp_path / "robustness.json").read_text())["sets"]["original"]["intervals"]
     scores = parapet.score_states(parapet.load_corpus(), Keywords(), across_turn=across_turn)
-    found = {key: list(scores.interval(services=key, seed=7, replicates=200)) for key in expected}
-    assert found == expected
+    assert {key: list(scores.interval(services=key, seed=7, replicates=200)) for key in expected} == expected
     with pytest.raises(parapet.InputError, match="metric: 'jga' is unknown: expected one of"):
         scores.interval("jga")
     with pytest.raises(parapet.InputError, match="level: 95 is out of range"):

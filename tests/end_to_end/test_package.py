@@ -252,8 +252,7 @@ def test_the_program_and_the_module_are_the_same(installed):
 
 @pytest.mark.thorough
 def test_a_command_runs_on_the_sample_of_the_wheel(installed):
-    said = installed.run("python", "-m", "parapet", "hits", "--output", "my_hits")
-    assert re.search(r"^total +12 +142 ", said, re.M)
+    assert re.search(r"^total +12 +142 ", installed.run("python", "-m", "parapet", "hits", "--output", "my_hits"), re.M)
     assert (installed.folder / "my_hits" / "index.html").is_file()
     assert (installed.folder / "my_hits" / "manifest.jsonl").is_file()
 

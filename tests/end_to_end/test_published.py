@@ -32,8 +32,7 @@ def row_of(page, name):
 def test_the_pages_give_what_the_command_prints(real_data, tmp_path, capsys):
     flags = ["--sgd", str(real_data / "sgd"), "--variants", str(real_data / "sgd/sgd_x/data")]
     assert main(["statistics", "--output", str(tmp_path), *flags]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
-    printed = {line[0]: line[1:] for line in lines}
+    printed = {line[0]: line[1:] for line in [line.split() for line in capsys.readouterr().out.splitlines() if line]}
     variants = [f"v{k}" for k in range(1, 6)]
     for name in ("original", *variants, "average"):
         slots, intents, distance, _, bleu, _ = row_of("statistics.md", name)

@@ -338,5 +338,4 @@ def test_every_control_has_a_name(review):
 
 
 def test_nothing_to_review(review):
-    page = review([])
-    assert "There is nothing to review" in page.page.inner_text("body")
+    assert "There is nothing to review" in review([]).page.inner_text("body")

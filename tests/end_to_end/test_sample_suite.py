@@ -139,8 +139,7 @@ def test_every_file_that_the_pages_name_is_made(demo, sample, tmp_path):
     sheet = (sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
     (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
     (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
-    reviewers = ["--reviewers", str(tmp_path / "anna.csv"), str(tmp_path / "ben.csv")]
-    run("compose", *reviewers, output=tmp_path / "reviewed")
+    run("compose", "--reviewers", str(tmp_path / "anna.csv"), str(tmp_path / "ben.csv"), output=tmp_path / "reviewed")
     one = ["--schemas", str(sample / "test" / "schema.json")]
     one += ["--responses", *(str(sample / "crowd" / name) for name in ("names.csv", "descriptions.csv"))]
     run("compose", *one, output=tmp_path / "one")
@@ -181,8 +180,7 @@ def test_a_top_up_asks_only_for_what_is_missing(tmp_path):
 )
 def test_a_bad_shortfall_is_told_by_row(text, said, tmp_path):
     (tmp_path / "shortfall.csv").write_text(text)
-    flags = ["--output", str(tmp_path / "out"), "--shortfall", str(tmp_path / "shortfall.csv")]
-    assert said in refused("hits", *flags)
+    assert said in refused("hits", "--output", str(tmp_path / "out"), "--shortfall", str(tmp_path / "shortfall.csv"))
 
 
 def test_without_a_place_for_the_key_there_is_no_traceback(tmp_path, monkeypatch, capfd):

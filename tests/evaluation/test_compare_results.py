@@ -14,8 +14,7 @@ SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]
 
 def test_states_by_set_and_by_group(tmp_path):
     outcome = read_outcome(states(tmp_path / "one", SETS, split="dev"))
-    assert outcome.variants == ("v1", "v2")
-    assert outcome.options == {"split": "dev"}
+    assert (outcome.variants, outcome.options) == (("v1", "v2"), {"split": "dev"})
     assert {column.group for column in outcome.values} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
     assert outcome.values[Column("dst", "v2", JGA)] == 0.375
     assert outcome.values[Column("dst", "v2", JGA, "unseen")] == 0.25
@@ -23,8 +22,7 @@ def test_states_by_set_and_by_group(tmp_path):
     assert outcome.values[Column("dst", "v2", JGA, "Cabs_1")] == 0.25
     assert outcome.values[Column("dst", VARIANTS, JGA)] == (0.5 + 0.375) / 2
     assert outcome.values[Column("dst", VARIANTS, SENSITIVITY)] == sensitivity([SETS["v1"], SETS["v2"]])
-    columns = columns_of([outcome])
-    assert [column.name for column in columns] == [
+    assert [column.name for column in columns_of([outcome])] == [
         "dst/original/joint_goal_accuracy", "dst/v1/joint_goal_accuracy", "dst/v2/joint_goal_accuracy",
         "dst/#VARIANTS/joint_goal_accuracy", "dst/#VARIANTS/schema_sensitivity",
     ]  # fmt: skip
@@ -162,5 +160,4 @@ def test_rows_give_back_the_numbers(tmp_path):
     )  # fmt: skip
     (by_dialogue,) = rows.parts[Column("dst", VARIANTS, SENSITIVITY)]
     # The second frame of d0 is wrong under both variants.
-    assert by_dialogue["d0"] == (pytest.approx(2**0.5), 2)
-    assert by_dialogue["d1"] == (pytest.approx(2**0.5), 2)
+    assert (by_dialogue["d0"], by_dialogue["d1"]) == ((pytest.approx(2**0.5), 2), (pytest.approx(2**0.5), 2))

@@ -45,8 +45,7 @@ def test_what_is_wrong_is_told_by_line(tmp_path, text, line, reason):
     path = write(tmp_path, text)
     with pytest.raises(InputError) as caught:
         read_keyed(path, Row)
-    assert caught.value.path == path
-    assert caught.value.where == line
+    assert (caught.value.path, caught.value.where) == (path, line)
     assert reason in caught.value.reason
 
 

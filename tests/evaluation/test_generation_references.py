@@ -126,7 +126,6 @@ def test_a_variant_that_does_not_match(changed, said):
     ],
 )
 def test_no_sentence_is_broken_english(name, description, wanted):
-    slot = Slot(name, description, True, ["True", "False"])
-    words = words_of(Service("Places_1", "", [slot], []))
+    words = words_of(Service("Places_1", "", [Slot(name, description, True, ["True", "False"])], []))
     act = Act("Places_1", "INFORM", name, ("False",), ("False",), "boolean")
     assert list(references(act, words, "extended"))[2:] == wanted

@@ -42,20 +42,18 @@ def answers(*given):
 
 
 def ranked(*given):
-    keys = [(0, 0), (0, 1), (1, 0), (1, 1)]
     rows = [
         {"dialogue": d, "turn": t, "answer": names[0] if names else "", "answers": names}
-        for (d, t), names in zip(keys, given, strict=True)
+        for (d, t), names in zip([(0, 0), (0, 1), (1, 0), (1, 1)], given, strict=True)
     ]
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def test_what_is_right_within_the_first_of_a_ranking(tmp_path):
     call = "api_call french rome four cheap"
-    rankings = (["hello"], ["bye", "hello", call], ["bye", "hello"], ["hello", call])
     test = read_test(
         write(tmp_path, "t.txt", TEST),
-        write(tmp_path, "t.jsonl", ranked(*rankings)),
+        write(tmp_path, "t.jsonl", ranked(["hello"], ["bye", "hello", call], ["bye", "hello"], ["hello", call])),
         frozenset({"hello", "bye", call}),
         top=3,
     )

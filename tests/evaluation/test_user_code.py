@@ -141,8 +141,7 @@ def test_errors_of_other_kinds_are_the_users_too(code, tmp_path):
         lines = str(caught.value).splitlines()
         assert lines[0] == "--model: other.py:Tracker failed while it was imported:"
         assert lines[-1].startswith(last)
-        places = {line.split('"')[1] for line in lines if "File " in line}
-        assert places == {str(tmp_path / "other.py")}
+        assert {line.split('"')[1] for line in lines if "File " in line} == {str(tmp_path / "other.py")}
         (tmp_path / "other.py").unlink()
     with pytest.raises(UserCodeError, match="SystemExit: 3"):
         called(code("Tracker", checkpoint="stop"))

@@ -34,8 +34,7 @@ def _schema() -> list[Any]:
 
 
 def _perturbed(name: str, dialogue: Any) -> None:
-    corpus = parapet.corpus_of({"test": [dialogue]}, {"test": _schema()})
-    for perturbed in parapet.perturb(corpus, name).dialogues():
+    for perturbed in parapet.perturb(parapet.corpus_of({"test": [dialogue]}, {"test": _schema()}), name).dialogues():
         json.dumps(perturbed)
 
 

@@ -31,8 +31,7 @@ def variant_of(raw, label):
     slots = slots[1:] + slots[:1] if label in ("v1", "ja") else [f"{label}_{name}" for name in slots]
     names = {f"slot_{i}": name for i, name in enumerate(slots)}
     names |= {f"intent_{i}": f"Do{name}{label.title()}" for i, name in enumerate(intents)}
-    suffix = label.removeprefix("v")
-    return compose_variant(raw, suffix, names, dict.fromkeys((*names, "service"), "Ünlike"))
+    return compose_variant(raw, label.removeprefix("v"), names, dict.fromkeys((*names, "service"), "Ünlike"))
 
 
 def make_corpus(folder, sample):
@@ -68,10 +67,9 @@ def reference(corpus, corruptions, output, sets=ALL, split="train"):
     folders = {"backtrans": corpus / "backtrans", "oracle": corpus / "oracle", "corrupted": corruptions}
     schema = json.loads((corpus / "sgd" / split / "schema.json").read_bytes())
     for name in sets.split(","):
-        places = [] if name == "none" else [folders[kind] for kind in name.split("+")]
         schemas = [
             (label, json.loads((place / label / split / "schema.json").read_bytes()))
-            for place in places
+            for place in ([] if name == "none" else [folders[kind] for kind in name.split("+")])
             for label in VERSIONS[name]
             if (place / label).exists()
         ]
@@ -105,8 +103,7 @@ def test_the_same_as_a_plain_reference(made, tmp_path):
 
 
 def test_some_variants_another_split_and_a_split_alone(corpus):
-    flags = ["--variant", "v2,zh", "--split", "dev", "--quiet"]
-    assert run(corpus, *flags, sets="backtrans+oracle") == 0
+    assert run(corpus, "--variant", "v2,zh", "--split", "dev", "--quiet", sets="backtrans+oracle") == 0
     versions = json.loads((corpus / "out/run.json").read_bytes())["options"]["sets"]["backtrans+oracle"]
     assert versions == ["original", "zh", "v2"]
     assert (corpus / "out/backtrans+oracle/dev/dialogues_001.json").exists()

@@ -167,8 +167,7 @@ def without(corpora, tmp_path_factory):
     def output_of(argv, victim):
         key = tuple(argv)
         if key not in outputs:
-            output = folder / str(len(outputs))
-            outputs[key] = fenced(argv, corpora / victim, output).folder
+            outputs[key] = fenced(argv, corpora / victim, folder / str(len(outputs))).folder
         return outputs[key]
 
     return output_of
@@ -375,5 +374,4 @@ def test_a_chosen_dialogue_lost(corpora, tmp_path, monkeypatch):
 
     monkeypatch.setattr(few_shot, "texts_of", texts_of)
     argv = ["few_shot", "--sizes", "2", "--test", "2", "--sgd", "{corpus}"]
-    told = fenced(argv, corpora / "whole", tmp_path / "out", status=1).errors
-    assert "the counts do not balance for chosen" in told
+    assert "the counts do not balance for chosen" in fenced(argv, corpora / "whole", tmp_path / "out", status=1).errors

@@ -28,8 +28,7 @@ ASSIGNMENTS = ("services._entry", "composing.worker_columns", "merge._merge", "i
 
 @pytest.mark.parametrize("target", some(ASSIGNMENTS, "services._entry"))
 def test_one_assignment_costs_itself(target, composed, sample, tmp_path, monkeypatch):
-    row = rows_of(sample / "crowd/names.csv")[0]
-    victim = row["AssignmentId"]
+    victim = rows_of(sample / "crowd/names.csv")[0]["AssignmentId"]
     assert poison(monkeypatch, f"parapet.transforms.crowd.{target}", ERROR, victim) == []
     made = compose(sample, tmp_path / "out")
     message = made.errors

@@ -38,8 +38,7 @@ def long_flags(parser):
 
 def test_the_common_flags_fit_on_a_screen(parser):
     common, whole = parser.format_help().splitlines(), parser.format_help(rare=True).splitlines()
-    too_wide = [line for line in [*common, *whole] if len(line) > 80]
-    assert not too_wide
+    assert not [line for line in [*common, *whole] if len(line) > 80]
     assert len(common) <= (len(whole) if "perturb" in parser.prog else COMMON_LINES)
     assert len(whole) <= ALL_LINES
 

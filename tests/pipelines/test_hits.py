@@ -86,16 +86,14 @@ def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(rewritten, tmp_path):
     drawn = run("hits", **flags, output=tmp_path / "out")
     options = drawn.manifest["options"]
     assert (drawn.manifest["counts"]["pages"], options["turns"], options["seed"]) == (7, 7, 3)
-    records = drawn.text("manifest.jsonl").splitlines()
-    assert set(records) < set((rewritten / "manifest.jsonl").read_text().splitlines())
+    assert set(drawn.text("manifest.jsonl").splitlines()) < set((rewritten / "manifest.jsonl").read_text().splitlines())
     cost = float(drawn.json("plan.json")["total"]["cost"])
     assert f"{cost:,.2f}" in run("hits", "--dry_run", **flags, output=tmp_path / "none").output
     assert not (tmp_path / "none").exists()
 
 
 def test_splits_that_share_ids_are_told(tmp_path):
-    splits = [sample_root() / split for split in SPLITS]
-    out = run("hits", task="rewrites", dialogues=splits, output=tmp_path / "out")
+    out = run("hits", task="rewrites", dialogues=[sample_root() / split for split in SPLITS], output=tmp_path / "out")
     counts = out.manifest["counts"]
     assert counts["user_turns"] == counts["pages"] + counts["not_asked"]
     duplicates = [each for each in out.json("plan.json")["not_asked"] if "duplicate" in each["reason"]]

@@ -6,7 +6,7 @@ import json
 
 import kit
 import pytest
-from kit import corpus, dialogues_of, refused, run, sample_dialogues, write
+from kit import corpus, dialogues_of, lacking, refused, run, sample_dialogues, write
 
 from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 
@@ -114,7 +114,6 @@ def test_values_perturbed(root, tmp_path):
 
 def test_odd_corpora(tmp_path):
     """Spans overlapping, off by one, cutting a cluster, in values of values; ids that are paths; all is kept."""
-    hostile = '<script>alert(1)</script> a "really" nice workshop somewhere'
     both = {"city": ["Port Alder"], "area": ["Alder"]}
     turns = [
         turn_of("Somewhere in Port Alder please", ("city", 13, 23), ("area", 18, 23), **both),
@@ -122,14 +121,13 @@ def test_odd_corpora(tmp_path):
         turn_of("For 2 people around 2 pm perhaps", ("time", 20, 24), ("people", 4, 5), time=["2 pm"], people=["2"]),
         turn_of("Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ words naïvely wordé", ("name", 0, 4), name=["Cafe\u0301"]),
         turn_of("half \ud83d surrogate somewhere"),
-        turn_of(hostile),
+        turn_of('<script>alert(1)</script> a "really" nice workshop somewhere'),
         turn_of(""),
         turn_of("nothing at all 9 but words"),
     ]
     system = kit.turn("SYSTEM", "OK")
     dialogue = kit.dialogue("../../etc/passwd\0", *(one for turn in turns for one in (turn, system)))
-    bare = kit.dialogue("no frames", kit.turn("USER", "Hello"))
-    root = corpus(tmp_path / "sgd", test=[[dialogue, bare], []])
+    root = corpus(tmp_path / "sgd", test=[[dialogue, kit.dialogue("no frames", kit.turn("USER", "Hello"))], []])
     assert "the text of 3 spans is no value" in vary(tmp_path / "out", sgd=root, least_changed="0").errors
     for kind in KINDS:
         after = user_turns(dialogues_of(tmp_path / "out" / kind))
@@ -139,8 +137,7 @@ def test_odd_corpora(tmp_path):
                     value = old["utterance"][span["start"] : span["exclusive_end"]]
                     assert after[place]["utterance"][found["start"] : found["exclusive_end"]] == value
         clusters = after["../../etc/passwd\0", 6]["utterance"]
-        assert "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ" in clusters
-        assert "naïvely wordé" in clusters
+        assert not lacking(clusters, "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé")
         rows = rows_of(tmp_path / "out", kind)
         assert "\\ud83d" in rows["../../etc/passwd\0", 8]["original"]
         assert rows["../../etc/passwd\0", 12]["reason"] == "no_word"
@@ -156,8 +153,7 @@ def test_as_multiwoz_has_it(tmp_path):
     turn["frames"][0]["slots"].insert(0, {"slot": "day", "copy_from": "other", "value": "tuesday"})
     turn["frames"].append({"service": "Hotels_1"})
     dialogue = {"dialogue_id": "PMUL.json", "services": ["Repairs_1"], "turns": [turn], "extra": {"a": [1.5, None]}}
-    root = corpus(tmp_path / "sgd", test=[dialogue])
-    vary(tmp_path / "out", sgd=root, env=1)
+    vary(tmp_path / "out", sgd=corpus(tmp_path / "sgd", test=[dialogue]), env=1)
     for kind in KINDS:
         made = dialogues_of(tmp_path / "out" / kind)["PMUL.json"]
         copied, span = made["turns"][0]["frames"][0]["slots"]
@@ -186,8 +182,7 @@ def test_what_cannot_be_mended(tmp_path):
         ("dialogues_001.json", "bad", "turns", "not_sgd"),
         ("dialogues_002.json", "", "line 1 column 16", "broken_file"),
     ]
-    rows = rows_of(tmp_path / "out", "typos")
-    assert [row["status"] for row in rows.values()] == ["unchanged", "varied"]
+    assert [row["status"] for row in rows_of(tmp_path / "out", "typos").values()] == ["unchanged", "varied"]
     assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == dialogue["turns"][0]
 
 

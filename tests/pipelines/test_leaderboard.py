@@ -9,7 +9,7 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
-from kit import edit, refused, run, write
+from kit import edit, holding, refused, run, write
 from release_folder import sample_corpora, write_release
 
 SETS = ("original", "noisy")
@@ -85,8 +85,7 @@ def place(tmp_path_factory):
     (place.submissions / "empty").mkdir()
     (place.submissions / ".hidden").mkdir()
     (place.submissions / "twin").symlink_to(place.submissions / "good")
-    damaged = place.submit("damaged")
-    write(damaged / "predictions" / "noisy" / "test" / "dialogues_001.json", "[" * 5000)
+    write(place.submit("damaged") / "predictions" / "noisy" / "test" / "dialogues_001.json", "[" * 5000)
     place.board()
     return place
 
@@ -116,13 +115,11 @@ def test_the_pages_are_harmless(place):
     assert len(pages) == 4
     for path in pages:
         page = Page(path)
-        assert "script" not in page.tags
-        assert "img" not in page.tags
+        assert not holding(page.tags, "script", "img")
         for link in page.links:
             assert link == "https://example.org/?a=1&b=%22" or (path.parent / link).resolve().is_relative_to(out)
             assert link.startswith("https://example.org/") or (path.parent / link).is_file()
-    index = (out / "index.html").read_text()
-    assert "&lt;img src=x onerror=alert(2)&gt;" in index
+    assert "&lt;img src=x onerror=alert(2)&gt;" in (out / "index.html").read_text()
     own = (out / published(place)["submissions"][1]["page"]).read_text()
     for title in ("Accuracy by slot", "Domains, of 100", "Joint goal accuracy by domain and set, of 100"):
         assert title in own
@@ -196,8 +193,7 @@ def test_a_release_that_was_changed(tmp_path):
 def test_a_template_is_never_replaced(tmp_path):
     place = Place(tmp_path)
     folder = place.submit("mine", system='"Mine"')
-    told = refused("leaderboard", "--template", release=place.release, output=folder, status=1)
-    assert "is there already" in told
+    assert "is there already" in refused("leaderboard", "--template", release=place.release, output=folder, status=1)
     assert 'system = "Mine"' in (folder / "submission.toml").read_text()
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from kit import dialogues_of, refused, rows_of, run, write
+from kit import dialogues_of, lacking, refused, rows_of, run, write
 
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
@@ -43,8 +43,7 @@ def made(talk, tmp_path_factory):
 
 def test_card_and_page(made):
     card = (made / "README.md").read_text()
-    assert "| ood-50 | train | 50.0% | 150 | 75 | 33.3% |" in card
-    assert "talk.jsonl (JSON lines)" in card
+    assert not lacking(card, "| ood-50 | train | 50.0% | 150 | 75 | 33.3% |", "talk.jsonl (JSON lines)")
     page = (made / "report.html").read_text()
     assert "please explain" in page
     assert any(fallback.split("'")[0] in page for fallback in FALLBACKS)
@@ -64,11 +63,9 @@ def check_uses(out, name, split, rows, most):
     uses = Counter(key_of(row["utterance"]) for row in rows)
     assert max(uses.values()) <= most
     assert max(Counter((row["dialogue_id"], key_of(row["utterance"])) for row in rows).values()) == 1
-    numbers = json.loads((out / "statistics.json").read_bytes())
-    told = numbers["sets"][name]["splits"][split]["uses"]
+    told = json.loads((out / "statistics.json").read_bytes())["sets"][name]["splits"][split]["uses"]
     assert told == {str(n): times for n, times in sorted(Counter(uses.values()).items())}
-    manifest = json.loads((out / "run.json").read_bytes())
-    assert manifest["options"]["uses"] == {"at_most": 10, "user_turns_each": 25}
+    assert json.loads((out / "run.json").read_bytes())["options"]["uses"] == {"at_most": 10, "user_turns_each": 25}
     shown = ", ".join(f"{n}: {times:,}" for n, times in told.items())
     assert f'<td class="n">{shown}</td>' in (out / "report.html").read_text()
     assert f"| {shown} |" in (out / "README.md").read_text()
@@ -144,8 +141,7 @@ def test_real_dialogues(real_data, tmp_path):
 @pytest.mark.thorough
 def test_all_rates_on_real_dialogues(real_data, tmp_path):
     """RADDLE's three rates from a corpus's own turns, on dialogues of ten services."""
-    root = real_data / "sgd"
-    ood(tmp_path / "out", sgd=root, split="dev")
+    ood(tmp_path / "out", sgd=real_data / "sgd", split="dev")
     for name, rate in SETS.items():
         rows = turns_of(tmp_path / "out", name, "dev")
         foreign = [row for row in rows if row["label"] == "ood"]

@@ -76,13 +76,11 @@ def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path):
         assert train([model.replace("shared", "embeddings"), *files, *flags, *short, "--output", str(out)]) == 0
         head = json.loads((out / "run.json").read_text())
         found[model] = sum(tensor.numel() for tensor in load_file(out / WEIGHTS).values())
-        assert head["result"]["parameters"] == found[model]
-        assert head["result"]["vocabulary"] == len(inputs | answers)
+        assert (head["result"]["parameters"], head["result"]["vocabulary"]) == (found[model], len(inputs | answers))
         assert head["options"]["preset"] == flags[1]
         assert (head["options"]["task"], head["options"]["learning_rate"]) == ("1", 0.01)
     assert found["memn2n"] == 128 * (len(inputs) + len(answers) + 1000 + 2 + 128)
-    assert found["embeddings"] == 32 * (len(inputs) + len(answers))
-    assert found["shared"] == 32 * len(inputs | answers)
+    assert (found["embeddings"], found["shared"]) == (32 * (len(inputs) + len(answers)), 32 * len(inputs | answers))
 
 
 def test_the_vocabulary_of_the_published_files(real_data):
@@ -94,8 +92,7 @@ def test_the_vocabulary_of_the_published_files(real_data):
     assert len(candidates) == PUBLISHED_CANDIDATES
     texts = [*candidates, *(folder / "dialog-babi-kb-all.txt").read_text().splitlines()]
     texts += [text.partition(" ")[2] for path in folder.glob("*task*.txt") for text in path.read_text().splitlines()]
-    words = {word for text in texts for word in words_of(text)}
-    assert len(words) == PUBLISHED_VOCABULARY - 19
+    assert len({word for text in texts for word in words_of(text)}) == PUBLISHED_VOCABULARY - 19
 
 
 @pytest.mark.thorough
@@ -127,5 +124,4 @@ def test_a_third_of_the_training_set_gives_the_numbers_of_task_4(model, flags, b
             for one, answers in zip(given, answerer.answers(given), strict=True)
             for line, answer in zip(one.exchanges, answers, strict=True)
         ]
-        right = sum(bot == answer for bot, answer in pairs) / len(pairs)
-        assert band[0] <= right <= band[1], name
+        assert band[0] <= sum(bot == answer for bot, answer in pairs) / len(pairs) <= band[1], name

@@ -40,8 +40,7 @@ def dialogues_of(folder):
 
 
 def test_the_corpus(output):
-    files = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
-    assert files == {
+    assert {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()} == {
         *("README.md", "report.html", "run.json", "statistics.json"),
         *("train/schema.json", "train/dialogues_001.json", "train/dialogues_002.json", "train/dialogues_003.json"),
         *("test/schema.json", "test/dialogues_001.json"),

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from kit import refused, run, write
+from kit import lacking, refused, run, write
 
 from parapet.transforms.running.counts import Counts, check_invariants
 from parapet.transforms.simulators.babi_format import (
@@ -109,8 +109,7 @@ def test_ambiguous_patterns(tmp_path):
     confusing = HOTELS + '[patterns.user]\nrequest = ["i need a hotel", "i need a hotel whose room is single"]\n'
     flags = {"ontology": write(tmp_path / "hotels.toml", confusing), "tasks": 1, "sizes": 300, "formats": "babi"}
     message = refused("restaurants", **flags, output=tmp_path / "out", status=1)
-    assert "the rule-based bot does not find" in message
-    assert "are two patterns ambiguous?" in message
+    assert not lacking(message, "the rule-based bot does not find", "are two patterns ambiguous?")
     assert not list((tmp_path / "out").glob("*.txt"))
 
 
@@ -156,8 +155,7 @@ def test_the_published_structure(real_data):
         assert len(ours) == {1: 16, 4: 4}[task]  # which fields are given; what is asked about, in which order
         for key, n in theirs.items():
             p = (n + ours[key]) / 8000
-            error = (2 * p * (1 - p) / 4000) ** 0.5
-            assert abs(n - ours[key]) / 4000 < 4 * error
+            assert abs(n - ours[key]) / 4000 < 4 * ((2 * p * (1 - p) / 4000) ** 0.5)
         # Greetings, answers and questions have as many wordings; what a request says is put together of phrases.
         assert len(wordings[0]) == len(wordings[1]) == {1: 13, 4: 9}[task]
         check_figures(task, theirs, repeated)
@@ -174,8 +172,7 @@ def check_figures(task, found, repeated):
     for column in ("exchanges", "silences", "facts"):
         mean = sum(n * getattr(key, column) for key, n in found.items()) / 4000
         assert mean == pytest.approx(means[{"exchanges": "bot", "facts": "results"}.get(column, column)], abs=0.005)
-    assert figures["lines"] == means["bot"]
-    assert figures["repeats"] == repeated
+    assert (figures["lines"], figures["repeats"]) == (means["bot"], repeated)
 
 
 class Shape(NamedTuple):
@@ -196,8 +193,7 @@ def shape(dialogue, fields):
     exchanges = dialogue.exchanges
     what = tuple(sorted(fields[word] for word in exchanges[1].user.split() if word in fields))
     if dialogue.facts:
-        answers = [one.bot.rpartition("_")[2] for one in exchanges[2:]]
-        what = tuple(answers)
+        what = tuple([one.bot.rpartition("_")[2] for one in exchanges[2:]])
     return Shape(len(exchanges), sum(one.user == SILENCE for one in exchanges), len(dialogue.facts), what)
 
 

@@ -71,8 +71,7 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
                     assert {**frame, "slots": 0} == {**before, "slots": 0}
                     assert {span["slot"] for span in frame["slots"]} <= {span["slot"] for span in before["slots"]}
         one = numbers[set_name]
-        assert one["words"] == words
-        assert one["wer"] == pytest.approx(sum(errors.values()) / words)
+        assert (one["words"], one["wer"]) == (words, pytest.approx(sum(errors.values()) / words))
         assert abs(one["wer"] - target) < 0.05  # a single turn weighs that much here
         assert {row["status"] for row in rows.values()} == {"heard"}
     assert all(wrong["SR-10"][turn] <= n for turn, n in wrong["SR-30"].items())
@@ -145,8 +144,7 @@ def test_sgd_as_it_lies(real_data, tmp_path):
 def test_a_target_out_of_reach_is_told_after_the_first_texts(wer, ratios, hint, some, tmp_path, capsys):
     """Transcript through the two ends of what may be used, and through nothing between them."""
     out = tmp_path / "out"
-    flags = ["--wer", f"{wer},0.5", f"--snr={ratios}", "--sample", "3"]
-    assert run(out, "--sgd", str(some[0]), *flags) == 1
+    assert run(out, "--sgd", str(some[0]), "--wer", f"{wer},0.5", f"--snr={ratios}", "--sample", "3") == 1
     told = capsys.readouterr().err
     assert f"and the target is {float(wer):.1%}; {hint} --snr" in told
     assert sum(len(json.loads(file.read_bytes())) for file in (out / ".heard/heard").glob("*.json")) == 6

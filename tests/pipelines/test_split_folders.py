@@ -40,10 +40,8 @@ def variants(tmp_path_factory):
 def test_rewrite(sgd, given, out, sample, variants, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd")
     shutil.copytree(sample / "dev", tmp_path / "sgd/copy")
-    flags = ["--variants", str(variants / given), "--quiet"]
-    run("rewrite", *flags, sgd=tmp_path / "sgd" / sgd, output=tmp_path / "out")
-    whole = ["--sgd", str(sample), "--variants", str(variants), "--quiet"]
-    run("rewrite", *whole, output=tmp_path / "whole")
+    run("rewrite", "--variants", str(variants / given), "--quiet", sgd=tmp_path / "sgd" / sgd, output=tmp_path / "out")
+    run("rewrite", "--sgd", str(sample), "--variants", str(variants), "--quiet", output=tmp_path / "whole")
     for name in ("dialogues_001.json", "schema.json"):
         assert (tmp_path / "out" / out / name).read_bytes() == (tmp_path / "whole/v1/dev" / name).read_bytes()
 
@@ -59,16 +57,14 @@ def test_variants_of_other_splits_are_told_at_once(sample, variants, tmp_path):
 def test_augment(sample, variants, tmp_path):
     flags = ["--oracle", str(variants), "--sets", "oracle", "--quiet"]
     run("augment", *flags, sgd=sample / "dev", output=tmp_path / "out")
-    whole = ["--sgd", str(sample), "--split", "dev", *flags]
-    run("augment", *whole, output=tmp_path / "whole")
+    run("augment", "--sgd", str(sample), "--split", "dev", *flags, output=tmp_path / "whole")
     for name in ("dialogues_001.json", "schema.json"):
         place = f"oracle/dev/{name}"
         assert (tmp_path / "out" / place).read_bytes() == (tmp_path / "whole" / place).read_bytes()
 
 
 def test_statistics(sample, variants, tmp_path):
-    flags = ["--variants", str(variants), "--quiet"]
-    run("statistics", *flags, sgd=sample / "dev", output=tmp_path / "out")
+    run("statistics", "--variants", str(variants), "--quiet", sgd=sample / "dev", output=tmp_path / "out")
     found = json.loads((tmp_path / "out/statistics.json").read_bytes())
     of_dev = layout.read_root(sample / "dev")[0].services
     assert (found["split"], found["services"]) == ("dev", len(of_dev))

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from kit import edit, rows_of, run, sample_dialogues, write
+from kit import edit, lacking, rows_of, run, sample_dialogues, write
 
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
@@ -184,8 +184,7 @@ rows = [
 ]
 """,
     )
-    table = read_suite(str(folder / "small.toml")).tables[-1]
-    filled, own, none = table.rows
+    filled, own, none = read_suite(str(folder / "small.toml")).tables[-1].rows
     assert filled.ours == ("@sets/typos/x.json#/a/y", "@sets/wordy/x.json#/y")
     assert own.ours == ("@sets/typos/x.json#/a", "@sets/typos/x.json#/b")
     assert (filled.scale, own.scale, none.ours) == ((100, 100), (1, 1), ("", ""))
@@ -373,8 +372,7 @@ def test_a_step_that_leaves_without_a_result_is_not_done(folder):
 
 @pytest.mark.thorough
 def test_what_a_model_forks_keeps_no_lock(folder):
-    fork = "pid = os.fork(); pid or (os.setsid(), time.sleep(600)); open('pid', 'w').write(str(pid))"
-    leaving(folder, fork)
+    leaving(folder, "pid = os.fork(); pid or (os.setsid(), time.sleep(600)); open('pid', 'w').write(str(pid))")
     child = int((folder / "pid").read_text())
     try:
         with ThreadPoolExecutor(1) as others:
@@ -404,14 +402,12 @@ def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path, caplog):
 
 
 def test_a_step_cannot_have_the_name_of_a_result(folder, made):
-    files = {path.name for path in (made / "out").iterdir() if path.is_file()}
-    assert files <= set(RESULTS)
+    assert {path.name for path in (made / "out").iterdir() if path.is_file()} <= set(RESULTS)
     text = (folder / "small.toml").read_text("utf-8")
     for name in ("index.html", "run.json"):
         write(folder / "small.toml", f'[[steps]]\npipeline = "few_shot"\nname = "{name}"\n{text}')
         for flags in ([], ["--dry_run"]):
-            told = suite(folder, *flags, status=2).errors
-            assert f"steps[0].name: '{name}' is a file of the suite itself" in told
+            assert f"steps[0].name: '{name}' is a file of the suite itself" in suite(folder, *flags, status=2).errors
     assert not (folder / "out").exists()
 
 
@@ -471,8 +467,7 @@ def test_a_failed_step_leaves_the_others_done(folder):
     assert "sets/ood failed: " in told
     assert "error: 1 step failed: sets/ood; not run, because it needs what failed: few_shot" in told
     page = (folder / "out/index.html").read_text("utf-8")
-    assert "What is missing" in page
-    assert ".suite/logs/sets/ood.log" in page
+    assert not lacking(page, "What is missing", ".suite/logs/sets/ood.log")
     assert {"typos", "wordy"} <= {row["set"] for row in rows_of(folder / "out/table.csv")}
     text = (folder / "small.toml").read_text("utf-8")
     write(folder / "small.toml", text.replace("rates = [0.9]", "rates = [0.1]").replace("ood-90", "ood-10"))
@@ -572,13 +567,10 @@ def test_the_results(made):
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "Small &lt;suite&gt;" in page
     assert "Small <suite>" not in page
-    assert f"{100 * accuracy:.1f}" in page
-    assert "a checkpoint of theirs" in page
-    assert 'href="sets/typos/report.html"' in page
+    assert not lacking(page, f"{100 * accuracy:.1f}", "a checkpoint of theirs", 'href="sets/typos/report.html"')
     mixes = page.index("<summary>1 more set: mixes of these sets with the original</summary>")
     for name in ("original", "typos", "wordy", "wordy-env1"):
-        link = f'href="scores/keywords/dst/failures/{name}.html"'
-        assert link in page
+        assert f'href="scores/keywords/dst/failures/{name}.html"' in page
         assert (out / f"scores/keywords/dst/failures/{name}.html").is_file()
         # Mixes are folded away: in the table of scores, and in that of failures.
         assert (name == "wordy-env1") == (page.index(f">{name}</th>") > mixes)

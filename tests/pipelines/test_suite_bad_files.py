@@ -1,6 +1,7 @@
 """Suite files that cannot work: each ends in one line with file, place and reason, before anything is made."""
 
 import pytest
+from kit import lacking
 
 from parapet.pipelines import suite
 
@@ -245,8 +246,7 @@ def message(capsys):
     """The one line that the command printed."""
     captured = capsys.readouterr()
     assert captured.out == ""
-    lines = captured.err.rstrip("\n").split("\n")
-    errors = [line for line in lines if not line.startswith("warning: ")]
+    errors = [line for line in captured.err.rstrip("\n").split("\n") if not line.startswith("warning: ")]
     assert len(errors) == 1, captured.err
     return errors[0]
 
@@ -278,9 +278,7 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
     path.write_text(NEEDS_EXTRA)
     assert run(tmp_path, str(path)) == 2
     line = message(capsys)
-    assert "sets[0]" in line
-    assert "needs the extra speech" in line
-    assert "pip install" in line
+    assert not lacking(line, "sets[0]", "needs the extra speech", "pip install")
     assert not (tmp_path / "out").exists()
 
 

@@ -104,8 +104,7 @@ def test_no_run_ends_by_it(pipeline, flags, sample, tmp_path):
     shutil.copytree(sample, root)
     shutil.copytree(sample, tmp_path / "same/v1", ignore=shutil.ignore_patterns("dialogues_*"))
     whole = sample_dialogues("test")
-    bad = list(each_kind(whole))
-    (root / "test/dialogues_001.json").write_text(json.dumps([*whole, *bad]))
+    (root / "test/dialogues_001.json").write_text(json.dumps([*whole, *list(each_kind(whole))]))
     argv = [pipeline, "--sgd", str(root), *(flag.format(root=tmp_path) for flag in flags), "--max_bad", "100%"]
     run(*argv, output=tmp_path / "out")
     dead = list(read_dead_letters((tmp_path / "out/dead_letters.jsonl").read_bytes().splitlines()))
@@ -122,8 +121,7 @@ def test_in_a_schema_it_makes_a_bad_service(sample, tmp_path):
     path.write_text(json.dumps(services))
     with pytest.raises(InputError) as caught:
         read_root(path)
-    assert caught.value.path == str(path)
-    assert caught.value.where == "[1].slots[0].description"
+    assert (caught.value.path, caught.value.where) == (str(path), "[1].slots[0].description")
     assert "half a surrogate pair" in caught.value.reason
     (split,) = read_root(path, leave_out_bad=True)
     assert len(split.services) == len(services) - 1

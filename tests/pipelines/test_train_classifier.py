@@ -19,8 +19,7 @@ ALL_FOREIGN = 0.31  # F1 on the sets where all turns are called out of domain
 
 
 def lines(path, turns):
-    rows = [{"id": turn.key[1], "label": turn.label, "utterance": turn.utterance} for turn in turns]
-    return str(write(path, rows))
+    return str(write(path, [{"id": turn.key[1], "label": turn.label, "utterance": turn.utterance} for turn in turns]))
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +109,7 @@ def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     assert len(by_set["original"]) == 49
     assert "BookRepair" in {label for _, label in by_set["original"].values()}
     counts = json.loads((tmp_path / "one" / "run.json").read_text())["counts"]
-    assert counts["turns/v1"] == 49
-    assert counts["answered"] == 147
+    assert (counts["turns/v1"], counts["answered"]) == (49, 147)
     given = {"task": "intent", "reference": sample, "predictions": tmp_path / "one" / "predictions"}
     metrics = run("evaluate", *flags[4:], **given, output=tmp_path / "scores").json("metrics.json")
     assert set(metrics) == {"#ALL", "#MEAN", "original", "v1", "reversed"}

@@ -94,8 +94,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
     # The variant says the original's acts in its own words: as a corpus of these words has them.
     assert metrics["named"]["sgsacc"] > LEARNED
     assert metrics["v1"]["slot_error_rate"] == metrics["named"]["slot_error_rate"]
-    alone = scores(said, made / "toy", tmp_path / "alone")
-    assert alone["#ALL"] == metrics["original"]
+    assert scores(said, made / "toy", tmp_path / "alone")["#ALL"] == metrics["original"]
     # Other batches, dialogues in another order, two workers.
     turned = tmp_path / "turned"
     shutil.copytree(made / "toy", turned)
@@ -140,9 +139,8 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(model, made, tmp_path, mon
 @pytest.mark.thorough
 def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     weak = tmp_path / "weak"
-    few = ["--learning_rate", "0.015", "--epochs", "5", *LEARNING]
     given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
-    assert train(["ft_t5", *given, *few, "--output", str(weak)]) == 0
+    assert train(["ft_t5", *given, "--learning_rate", "0.015", "--epochs", "5", *LEARNING, "--output", str(weak)]) == 0
     asked = ["ft_t5", "--quiet", "--model", str(weak), "--reference", str(made / "toy"), "--candidates", "5"]
     found = {}
     for name, flags in {"plain": [], "ranked": ["--rerank", "lexical"]}.items():

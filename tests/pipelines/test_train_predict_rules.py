@@ -14,8 +14,7 @@ SIZES = ["--sizes", "train=150,dev=1,test=40,oov=40", "--formats", "babi", "--qu
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
     """All five tasks."""
-    folder = tmp_path_factory.mktemp("simulated") / "out"
-    return run("restaurants", *SIZES, output=folder).folder
+    return run("restaurants", *SIZES, output=tmp_path_factory.mktemp("simulated") / "out").folder
 
 
 def scores(flags, tests, candidates, out):
@@ -38,8 +37,7 @@ def test_tasks_without_patterns_are_left_out(simulated, tmp_path):
     told = run(*flags, output=tmp_path / "again").errors
     assert "ontology.toml: there are no patterns of user.update, bot.updated, user.no_more, bot.search_again," in told
     assert "which task 5 needs: it is left out" in told
-    names = {path.name.split("-")[2] for path in (tmp_path / "again").glob("dialog-babi-task*")}
-    assert names == {"task1", "task4"}
+    assert {path.name.split("-")[2] for path in (tmp_path / "again").glob("dialog-babi-task*")} == {"task1", "task4"}
     told = refused(*flags, tasks="1,3", output=tmp_path / "no")
     assert "there are no patterns of bot.option, user.reject, bot.another," in told
     assert not (tmp_path / "no").exists()

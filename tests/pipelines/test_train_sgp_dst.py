@@ -64,8 +64,7 @@ def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
     given = ["sgp_dst", "--model", str(folder), "--reference", corpus, "--sets", f"output={corpus}"]
     assert predict([*given, "--output", str(tmp_path / "states")]) == 0
     cut = "the oldest part of the dialogue was cut off"
-    told = f"original: {expected} inputs longer than the model's --max_length: {cut}"
-    assert told in capsys.readouterr().err
+    assert f"original: {expected} inputs longer than the model's --max_length: {cut}" in capsys.readouterr().err
     counts = json.loads((tmp_path / "states" / "run.json").read_text())["counts"]
     assert 0 < counts["too_long/original"] == counts["too_long/output"] == expected
 

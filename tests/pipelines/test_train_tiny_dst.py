@@ -82,8 +82,7 @@ def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path):
 
 
 def test_predictions_do_not_depend_on_batches(model, toy):
-    frames = read_labels(str(toy / "corpus"), "train").rows
-    asked = [one.asked for one in frames]
+    asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").rows]
     together = tiny.load(str(model), "cpu", 64).predict(asked)
     alone = tiny.load(str(model), "cpu", 1)
     assert [alone.predict([one])[0] for one in asked[:12]] == together[:12]

@@ -30,8 +30,7 @@ def strings_of(value):
 def plain_words(text):
     """Words as the plain reference has them: separated by blanks and dashes, with no mark but those inside numbers."""
     said = re.split(r"[\s–-]+(?!\d)|-(?=\D)", text.casefold().replace("'s", " s"))
-    rough = [word.strip(".,:;!?()\"'’$&#") for word in said]
-    return [word.replace(",", "").replace("'", "") for word in rough if word]
+    return [word.replace(",", "").replace("'", "") for word in [word.strip(".,:;!?()\"'’$&#") for word in said] if word]
 
 
 def check(original, out, training, split):
@@ -75,8 +74,7 @@ def test_a_gazetteer(tmp_path):
     towns = ["Quorndon", "Wexcombe", "Zelah", "Ystrad", "Xanten", "Vaduz"]
     write(path, [{"slot_or_kind": "city", "value": town} for town in towns])
     rows = replaced(replace(tmp_path / "out", values=path).folder)
-    new = {row["canonical_replacement"] for row in rows if row["kind"] == "city"}
-    assert new <= set(towns)
+    assert {row["canonical_replacement"] for row in rows if row["kind"] == "city"} <= set(towns)
     assert {row["reason"] for row in rows if row["kind"] == "time"} == {"not_in_file"}
     write(path, "slot_or_kind,value\ncity,Quorndon\n")
     told = replace(tmp_path / "few", values=path, status=1).errors

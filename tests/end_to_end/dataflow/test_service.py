@@ -105,8 +105,7 @@ def job(bucket, tmp_path_factory):
 
 @pytest.mark.thorough
 def test_the_staged_package_alone_writes_what_a_local_run_writes(job):
-    assert job.status == 0
-    assert job.wrote == job.expected
+    assert (job.status, job.wrote) == (0, job.expected)
     assert len(job.wrote) > 30
 
 
@@ -206,8 +205,7 @@ def test_the_job_of_each_pipeline(name, bucket, variants, tmp_path, capsys):
         "pipeline.pb",
         "submission_environment_dependencies.txt",
     }
-    template = json.loads((tmp_path / "job.json").read_bytes())
-    (pool,) = template["environment"]["workerPools"]
+    (pool,) = json.loads((tmp_path / "job.json").read_bytes())["environment"]["workerPools"]
     assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == [IMAGE]
     assert {path.rpartition(".")[0] for path in bucket.tree(f"{name}/out")} <= {".incomplete/.owner"}
 

@@ -45,8 +45,7 @@ class Runner:
         assert self.process.stdin
         assert self.process.stdout
         self.told.write_text("")
-        order = {"argv": argv, "kill_at": kill_at, "told": str(self.told)}
-        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.write(json.dumps({"argv": argv, "kill_at": kill_at, "told": str(self.told)}) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         return answer["status"], answer["points"]

@@ -110,8 +110,7 @@ def _check_what_came_in(loop):
     for who, answers in there.items():
         wanted = asked(given[who])
         assert {name: wanted.get(name, "") for name in answers} == asked(answers), who
-    snapshot = loop.server.snapshot()
-    assert {line["AssignmentId"] for line in lines} == set(snapshot["assignments"])
+    assert {line["AssignmentId"] for line in lines} == set(loop.server.snapshot()["assignments"])
     audit = pq.read_table(loop.variants / "responses.parquet").to_pylist()
     dead = (loop.variants / "dead_letters.jsonl").read_text().splitlines()
     assert len({row["response_id"].partition(":")[0] for row in audit}) + len(dead) >= len(lines)
@@ -135,8 +134,7 @@ def _pay_and_check(loop):
         "rejected": states["Rejected"],
         "bonus": 1,
     }
-    spent = sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in ledger), Decimal(0))
-    assert spent == _spent(after)
+    assert sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in ledger), Decimal(0)) == _spent(after)
     assert loop.mturk("pay", *flags) == 0
     assert loop.server.snapshot()["balance"] == after["balance"]
 

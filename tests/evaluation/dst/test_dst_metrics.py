@@ -71,9 +71,8 @@ UTTERANCE = "tea at 6 pm, Rue É."
 @given(STATES, STATES, SPANS, st.none() | SPANS, st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_equals_the_plain_reference(wanted, given_, spans, predicted, fuzzy):
-    reference = {"state": wanted, "slots": spans}
     other = {"state": given_} | ({} if predicted is None else {"slots": predicted})
-    expected = frame_metrics(reference, other, UTTERANCE, SERVICE, fuzzy)
+    expected = frame_metrics({"state": wanted, "slots": spans}, other, UTTERANCE, SERVICE, fuzzy)
     texts = [[(s["slot"], UTTERANCE[s["start"] : s["exclusive_end"]]) for s in of or ()] for of in (spans, predicted)]
     found, wrong = score_frame(
         State(**wanted),
@@ -216,7 +215,6 @@ def test_the_plain_reference_equals_the_official_scoring(real_data):
     services = {raw["service_name"]: raw for raw in splits["dev"].raw}
     seen = {service.service_name for service in splits["train"].services}
     expected = json.loads((real_data / "evaluation" / "expected_dev.json").read_bytes())["fuzzy"]
-    found = evaluate(pairs, services, seen)
-    assert {key: of["joint_goal_accuracy"] for key, of in found.items()} == pytest.approx(
+    assert {key: of["joint_goal_accuracy"] for key, of in evaluate(pairs, services, seen).items()} == pytest.approx(
         {key: of["joint_goal_accuracy"] for key, of in expected.items()}, abs=1e-12
     )

@@ -102,8 +102,7 @@ def bert(tmp_path_factory):
 def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path):
     turns = toy()
     config = config_of(checkpoint=str(bert), **FINE_TUNING, epochs=8, max_length=32)
-    corpus = Corpus(turns, turns[::3], [], [])
-    made = trained(config, corpus, tmp_path / "out", inspect(str(bert), KINDS))
+    made = trained(config, Corpus(turns, turns[::3], [], []), tmp_path / "out", inspect(str(bert), KINDS))
     folder = write(tmp_path / "model", made)
     card, model = load(folder, "cpu", 64)
     assert card.labels == sorted({turn.label for turn in turns})
@@ -132,8 +131,7 @@ def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):
 
 
 def test_folders_that_do_not_fit(tmp_path):
-    made = trained(config_of(epochs=1), Corpus(toy(), toy(), [], []), tmp_path / "o")
-    folder = write(tmp_path / "model", made)
+    folder = write(tmp_path / "model", trained(config_of(epochs=1), Corpus(toy(), toy(), [], []), tmp_path / "o"))
     assert isinstance(read_card(folder), Card)
     place = tmp_path / "model" / MODEL
     good = place.read_bytes()

@@ -41,8 +41,7 @@ def versions(share, count=1, names="typos,verbose", seed="0"):
 def test_a_draw_depends_on_seed_and_epoch_alone():
     first = versions(0.5).draw(3)
     assert first == versions(0.5).draw(3)
-    others = [versions(0.5).draw(4), versions(0.5, seed="1").draw(3)]
-    assert first not in others
+    assert first not in [versions(0.5).draw(4), versions(0.5, seed="1").draw(3)]
     later = versions(0.5)
     for epoch in (1, 2):
         later.draw(epoch)
@@ -110,8 +109,7 @@ def test_versions_are_found_by_their_numbers(shapes, count):
     sizes = [1 + int(name.split(".")[0]) % 3 for name in names]
     parts = [f"{name}/{part}" for name, size in zip(names, sizes, strict=True) for part in range(size)]
     for row in of_parts(table, sizes).tolist():
-        places = [parts[number].split(".") for number in row]
-        assert len({(dialogue, place) for dialogue, _, place in places}) == 1
+        assert len({(dialogue, place) for dialogue, _, place in [parts[number].split(".") for number in row]}) == 1
 
 
 def test_a_version_with_another_number_of_examples_is_refused():
@@ -221,8 +219,7 @@ def test_the_worst_version_of_a_model_is_trained_on(toy, model):
             assert losses[version] >= max(losses.values()) - 1e-3
     learner.module.train()
     seed_all("step")
-    loss = learner.loss(batch)
-    assert torch.isfinite(loss)
+    assert torch.isfinite(learner.loss(batch))
 
 
 # Shifted embeddings.
@@ -301,8 +298,7 @@ class Bag(Learner):
 
 
 def dialogue_of(number, text):
-    turn = {"speaker": "USER", "utterance": text, "frames": []}
-    return {"dialogue_id": str(number), "services": [], "turns": [turn]}
+    return {"dialogue_id": str(number), "services": [], "turns": [{"speaker": "USER", "utterance": text, "frames": []}]}
 
 
 def config(**length):

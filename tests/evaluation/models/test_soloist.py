@@ -111,8 +111,7 @@ def test_idle_services_are_in_no_belief():
 def test_the_steps_of_a_dialogue():
     first, second, third = steps_of(TYPED[0], KNOWN)
     assert [step.turn for step in (first, second, third)] == [0, 2, 4]
-    assert second.response == "there is [inns_1_inn_name] only ."
-    assert second.database == ((OF, "Inns_1"), (VALUE, "one"))
+    assert (second.response, second.database) == ("there is [inns_1_inn_name] only .", ((OF, "Inns_1"), (VALUE, "one")))
     assert third.belief[-1] == (ASKED, "phone")
     assert next(asked_of("1", [("USER", "hi")])) == Step("1", 0, (("<|user|>", "hi"),))
     short = msgspec.structs.replace(TYPED[0], turns=TYPED[0].turns[:3])

@@ -101,8 +101,7 @@ def test_numbers_of_every_set_are_those_of_the_plain_reference(place, scores):
     numbers = json.loads((scores / "robustness.json").read_bytes())
     expected = of_folders(sample_root(), "test", place / "predictions" / "original")
     assert json.loads((scores / "metrics.json").read_bytes()) == numbers["sets"]["original"]["metrics"]
-    roots = {"original": sample_root()} | {name: place / "variants" / name for name in VARIANTS}
-    for name, root in roots.items():
+    for name, root in ({"original": sample_root()} | {name: place / "variants" / name for name in VARIANTS}).items():
         expected = of_folders(root, "test", place / "predictions" / name)
         found = numbers["sets"][name]["metrics"]
         assert found.keys() == expected.keys()
@@ -133,8 +132,7 @@ def test_sensitivity_under_every_policy(place, scores):
     turns = {}
     for (name, turn, _), values in frames.items():
         turns[name, turn] = turns.get((name, turn), 1.0) * np.array(values)
-    by_unit = {"frame": frames, "turn": turns}
-    for unit, of_unit in by_unit.items():
+    for unit, of_unit in {"frame": frames, "turn": turns}.items():
         values = np.array(list(of_unit.values()))
         # Three lines: equations 2 and 3, equation 1, and what the bootstrap draws.
         cov = np.nan_to_num(values.std(axis=1, ddof=1) / np.where(values.any(axis=1), values.mean(axis=1), np.nan))
@@ -150,8 +148,7 @@ def test_sensitivity_under_every_policy(place, scores):
     row = numbers["table"]["#ALL_SERVICES"]
     assert numbers["headline"] == {"unit": "frame", "zero": "zero"}
     assert row["schema_sensitivity"] == numbers["schema_sensitivity"]["frame/zero"]["#ALL_SERVICES"][JGA]
-    interval = numbers["schema_sensitivity_intervals"]["frame/zero"]["#ALL_SERVICES"]
-    assert row["schema_sensitivity_interval"] == interval
+    assert row["schema_sensitivity_interval"] == numbers["schema_sensitivity_intervals"]["frame/zero"]["#ALL_SERVICES"]
     original, mean = row["original"], row["variants"]
     assert row["difference"] == pytest.approx((mean - original) / original)
     assert row["difference"] < 0
@@ -180,12 +177,10 @@ def test_a_variant_that_lacks_a_dialogue(place, tmp_path):
 
 def test_rows_and_page(scores):
     rows = [row for path in sorted((scores / "rows").rglob("*.parquet")) for row in rows_of(path)]
-    numbers = json.loads((scores / "robustness.json").read_bytes())["sets"]
-    for name, one in numbers.items():
+    for name, one in json.loads((scores / "robustness.json").read_bytes())["sets"].items():
         of = [row for row in rows if row["set"] == name]
         assert np.mean([row[JGA] for row in of]) == pytest.approx(one["metrics"]["#ALL_SERVICES"][JGA])
-        wrong = [row for row in of if row[JGA] < 1]
-        assert all(row["wrong"] for row in wrong)
+        assert all(row["wrong"] for row in [row for row in of if row[JGA] < 1])
     page = (scores / "report.html").read_text()
     assert "A &lt;b&gt;tracker&lt;/b&gt;" in page
     assert "<b>tracker" not in page
@@ -203,8 +198,7 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
     write(tmp_path / "predictions" / "original" / FILE, dialogues)
     for dialogue in dialogues:
         first, second, *others = dialogue["turns"]
-        inserted = [{**first, "utterance": evil}, {**second, "utterance": long}]
-        dialogue["turns"] = [first, second, *inserted, *others]
+        dialogue["turns"] = [first, second, {**first, "utterance": evil}, {**second, "utterance": long}, *others]
     write(tmp_path / "noisy" / "test" / FILE, dialogues)
     predictions = json.loads(json.dumps(dialogues))
     for dialogue in predictions:
@@ -287,8 +281,7 @@ def test_a_model_of_ones_own(place, tmp_path, capsys):
                 frame.pop("slots")
                 frame["state"] = state()
     write(tmp_path / "empty" / "dialogues_001.json", empty)
-    expected = of_folders(sample_root(), "test", tmp_path / "empty")
-    for key, of in expected.items():
+    for key, of in of_folders(sample_root(), "test", tmp_path / "empty").items():
         assert metrics[key] == pytest.approx(of)
     for name, said in (("Short", "got a list of 49"), ("NoState", "something that is not a state")):
         assert run(tmp_path / "bad", "--model", f"{here}:{name}") == 1
@@ -403,8 +396,7 @@ def test_workers_exchange_places_of_predictions(name, tmp_path):
     path.write_bytes(b"\xef\xbb\xbf" + content.encode())
     parts = [part for _, part in read_parts(str(path))]
     assert [*predictions_in(parts)] == [*read_predictions(str(path))]
-    whole = FilePart(str(path), parts[0].start, parts[-1].end)
-    assert [*predictions_in([whole])] == [*read_predictions(str(path))]
+    assert [*predictions_in([FilePart(str(path), parts[0].start, parts[-1].end)])] == [*read_predictions(str(path))]
     assert max(len(pickle.dumps(part)) for part in parts) < 1_000
 
 
@@ -414,8 +406,7 @@ def test_lines_need_none_for_a_dialogue_without_frames(place, tmp_path):
     edit(lambda of: [turn.update(frames=[]) for turn in of[0]["turns"]])(corpus / "test")
     write(lines, lines_of(dialogues_of(corpus / "test").values(), "state"))
     assert run(tmp_path / "out", "--reference", corpus, "--predictions", lines) == 0
-    metrics = json.loads((tmp_path / "out" / "metrics.json").read_bytes())
-    assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
+    assert json.loads((tmp_path / "out" / "metrics.json").read_bytes())["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
 
 
 def test_a_set_without_a_frame_to_score_is_refused(tmp_path, capsys):

@@ -113,8 +113,7 @@ def test_values_states_and_how_much_has_changed(corpus, tmp_path):
     assert metrics["lossy"] == {"changed": 1, "states_equal": 0.75, "values_kept": 0, "values_kept_fuzzy": 0}
     # What the set's own state has is what its turn has to say.
     assert metrics["renamed"] == {"changed": 0.25, "states_equal": 0.25, "values_kept": 1, "values_kept_fuzzy": 1}
-    details = json.loads((tmp_path / "out" / "details.json").read_bytes())
-    group = details["groups"]["lossy"]
+    group = json.loads((tmp_path / "out" / "details.json").read_bytes())["groups"]["lossy"]
     assert (group["values"], group["values_found"]) == (4, 1)
     assert group["lost_by_slot"] == {"city": 2, "party": 1}
     rows = rows_of(tmp_path / "out" / "rows.parquet")
@@ -124,8 +123,7 @@ def test_values_states_and_how_much_has_changed(corpus, tmp_path):
             known = [row[metric] for row in rows if row["set"] == name and row[metric] is not None]
             assert sum(known) / len(known) == value
     lost = {(row["set"], row["dialogue_id"], row["turn"]): row["lost"] for row in rows if row["lost"]}
-    assert lost["lossy", "1_00001", 0] == "city: no value"
-    assert lost["heard", "1_00000", 2] == "time: 5:30 pm; party: 2"
+    assert (lost["lossy", "1_00001", 0], lost["heard", "1_00000", 2]) == ("city: no value", "time: 5:30 pm; party: 2")
     page = (tmp_path / "out" / "report.html").read_text()
     assert "San Diego" in page
     assert "<script>alert" not in page
@@ -136,8 +134,7 @@ def test_values_states_and_how_much_has_changed(corpus, tmp_path):
 def test_what_a_classifier_predicts_of_both_texts(corpus, tmp_path):
     """Trained on the acts of the corpus itself: it knows the originals, and what is said elsewhere."""
     root = str(corpus / "original")
-    labels = {turn.utterance: turn.label for turn in read_turns(root, "test", ACTS)}
-    assert labels == {
+    assert {turn.utterance: turn.label for turn in read_turns(root, "test", ACTS)} == {
         "Food in San Jose, please.": "INFORM",
         "At 5:30 pm for 2 people.": "INFORM",
         "Thanks a lot.": "THANK_YOU",
@@ -300,7 +297,5 @@ def test_kappa_of_workers_who_differ(corpus, tmp_path):
     observed, yes = (3 + 2 / 3) / 5, (3 * 3 + 2) / 15
     expected = yes**2 + (1 - yes) ** 2
     assert metrics["fleiss_kappa"] == pytest.approx((observed - expected) / (1 - expected))
-    assert metrics["human_valid"] == pytest.approx(3 / 5)
-    assert metrics["observed_agreement"] == pytest.approx(observed)
-    compared = run("compare", systems=f"a={tmp_path / 'out'}", output=tmp_path / "compared")
-    assert "100.0" in compared.text("table.md")
+    assert (metrics["human_valid"], metrics["observed_agreement"]) == (pytest.approx(3 / 5), pytest.approx(observed))
+    assert "100.0" in run("compare", systems=f"a={tmp_path / 'out'}", output=tmp_path / "compared").text("table.md")

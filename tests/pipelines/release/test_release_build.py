@@ -6,7 +6,7 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from kit import files_of
+from kit import files_of, lacking
 from release_corpora import AUDIT, MEMORY, build, edit
 
 from parapet.pipelines.main import main
@@ -34,8 +34,7 @@ def test_labels_that_are_hidden(toml, tmp_path, capfd):
     root = tmp_path / "out" / "small" / "1.0.0"
     assert main(["release", "verify", str(root)]) == 0
     for path in layout.dialogue_files(toml.parent / "sgd", "test"):
-        both = path, root / "sgd/original/test" / path.name
-        labelled, shown = (json.loads(one.read_bytes()) for one in both)
+        labelled, shown = (json.loads(one.read_bytes()) for one in (path, root / "sgd/original/test" / path.name))
         for one, other in zip(labelled, shown, strict=True):
             assert set(other) == {"dialogue_id", "services", "turns"}
             assert [turn["utterance"] for turn in other["turns"]] == [turn["utterance"] for turn in one["turns"]]
@@ -199,8 +198,7 @@ def test_the_same_key_twice_is_an_error(toml, tmp_path, capsys):
     (folder / "dialogues_900.json").write_bytes((folder / "dialogues_001.json").read_bytes())
     assert build(toml, tmp_path / "out", "--quiet") == 1
     said = capsys.readouterr().err
-    assert "two rows have the key" in said
-    assert "(in dialogues_001.json and dialogues_900.json)" in said
+    assert not lacking(said, "two rows have the key", "(in dialogues_001.json and dialogues_900.json)")
 
 
 class Killed(BaseException):
@@ -216,7 +214,6 @@ def test_cut_off_anywhere_the_rerun_ends_the_same(at, built, tmp_path, monkeypat
         patch.setattr(building, at, cut_off)
         with pytest.raises(Killed):
             build(built.toml, tmp_path, "--quiet")
-    root = tmp_path / "small" / "1.0.0"
-    assert (root / "SHA256SUMS").exists() == (at == "update_latest")
+    assert (tmp_path / "small" / "1.0.0" / "SHA256SUMS").exists() == (at == "update_latest")
     assert build(built.toml, tmp_path, "--quiet") == (2 if at == "update_latest" else 0)
     assert files_of(tmp_path / "small") == files_of(built.root.parent)

@@ -48,8 +48,7 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
         found, expected = (json.dumps(one, sort_keys=True) for one in (dialogue_of(row), dialogue))
         assert found == expected  # as text: NaN is not equal to itself
     assert main(["release", "verify", str(root), "--quiet"]) == 0
-    text = (root / "MANIFEST.json").read_text()
-    (root / "MANIFEST.json").write_text(text.replace('"format": 4', '"format": 3'))
+    (root / "MANIFEST.json").write_text((root / "MANIFEST.json").read_text().replace('"format": 4', '"format": 3'))
     capsys.readouterr()
     assert main(["release", "verify", str(root), "--quiet"]) == 1
     lines = capsys.readouterr().out

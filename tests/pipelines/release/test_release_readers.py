@@ -68,8 +68,7 @@ def test_pandas(built):
     frame = pandas.read_parquet(built.root / "data" / "original" / "train-00000-of-00001.parquet")
     expected = dialogues(built, "train")
     assert frame["dialogue_id"].tolist() == [dialogue["dialogue_id"] for dialogue in expected]
-    first = [turn["utterance"] for turn in frame["turns"][0]]
-    assert first == [turn["utterance"] for turn in expected[0]["turns"]]
+    assert [turn["utterance"] for turn in frame["turns"][0]] == [turn["utterance"] for turn in expected[0]["turns"]]
     memory = pandas.read_parquet(built.root / "data" / "memory")
     assert memory["text"].tolist() == [row["text"] for row in sorted(MEMORY, key=lambda r: (r["source"], r["pivot"]))]
 

@@ -139,8 +139,7 @@ def test_keys_that_are_not_taken(root, tmp_path, monkeypatch):
     ids=["empty", "object", "deep", "kind", "bytes", "null"],
 )
 def test_a_signature_that_is_none(pristine, bundle):
-    data = (pristine / "MANIFEST.json").read_bytes()
-    found = list(problems(data, bundle, folder.manifest_of(pristine), Trust()))
+    found = list(problems((pristine / "MANIFEST.json").read_bytes(), bundle, folder.manifest_of(pristine), Trust()))
     assert found == ["is no signature in Sigstore's bundle format"]
 
 
