@@ -120,6 +120,13 @@ def refused(*argv: object, status: int | tuple[int, ...] = 2, **flags: object) -
     return said
 
 
+def raised(kind: type[Exception], call: Callable[..., Any], *args: Any, match: str | None = None, **named: Any) -> Any:
+    """The error that a call must end with; ``match`` is searched in what it says, as a regular expression."""
+    with pytest.raises(kind, match=match) as caught:
+        call(*args, **named)
+    return caught.value
+
+
 def train(argv: Sequence[str]) -> int:
     """``parapet train`` with this run's seed; its exit status."""
     from parapet.pipelines.train import run as train_command
@@ -171,6 +178,11 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".csv":
         return list(csv.DictReader(io.StringIO(text, newline="")))
     return [json.loads(line) for line in text.split("\n") if line.strip()]
+
+
+def json_of(path: Path) -> Any:
+    """The value of a JSON file."""
+    return json.loads(path.read_bytes())
 
 
 def write(path: Path, content: Any) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kit import write
+from kit import json_of, write
 
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
 from parapet.schemas.layout import dialogue_bytes, sample_root, schema_bytes
@@ -47,9 +47,9 @@ def sample_corpora(per_split=5):
     original = {}
     for split in ("train", "test"):
         folder = sample_root() / split
-        original[split] = {"schema.json": json.loads((folder / "schema.json").read_text())}
+        original[split] = {"schema.json": json_of(folder / "schema.json")}
         for path in sorted(folder.glob("dialogues_*.json")):
-            original[split][path.name] = json.loads(path.read_text())[:per_split]
+            original[split][path.name] = json_of(path)[:per_split]
     other = copy.deepcopy(original)
     for split in other.values():
         for dialogue in split["dialogues_001.json"]:
@@ -323,7 +323,7 @@ def edit_manifest(root, change):
 def mend_all(root, croissant=True):
     """Every hash, size and number of rows as it should be for what stands there; documents say what they said."""
     if croissant:
-        document = json.loads((root / "croissant.json").read_bytes())
+        document = json_of(root / "croissant.json")
         for file in document["distribution"]:
             if (root / file["contentUrl"]).is_file():
                 file["sha256"] = hashlib.sha256((root / file["contentUrl"]).read_bytes()).hexdigest()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from kit import holding, lacking, refused, run
+from kit import holding, json_of, lacking, raised, refused, run
 from plugin_packages import bring, record
 
 import parapet
@@ -100,8 +100,8 @@ def test_a_translation_engine_with_an_argument(example, tmp_path):
     assert {(row["provider"], row["model"]) for row in rows} == {("pig_latin", "ending-ay")}
     there = {row["text"]: row["translation"] for row in rows if row["target"] == "de"}
     assert there["day of the crossing".capitalize()] == "ofay theay crossingay Dayay"
-    services = json.loads((out / "de" / "train" / "schema.json").read_text())
-    words = json.loads((ROOT / "schemas" / "sample" / "train" / "schema.json").read_text())[0]["description"].split()
+    services = json_of(out / "de" / "train" / "schema.json")
+    words = json_of(ROOT / "schemas" / "sample" / "train" / "schema.json")[0]["description"].split()
     assert services[0]["description"].split() == [*words[1:], words[0]]
     assert record(out) == [(plugins.TRANSLATION_ENGINES, "pig_latin")]
 
@@ -145,7 +145,7 @@ def test_a_metric(example, tmp_path, capsys):
     out, said = tmp_path / "out", tmp_path / "said.jsonl"
     turns = [
         {"dialogue_id": one["dialogue_id"], "turn": i, "utterance": f"{turn['utterance']} indeed"}
-        for one in json.loads((ROOT / "schemas" / "sample" / "dev" / "dialogues_001.json").read_text())
+        for one in json_of(ROOT / "schemas" / "sample" / "dev" / "dialogues_001.json")
         for i, turn in enumerate(one["turns"])
         if turn["speaker"] == "SYSTEM"
     ]
@@ -156,7 +156,7 @@ def test_a_metric(example, tmp_path, capsys):
     for turn in turns:
         words = set(turn["utterance"].removesuffix(" indeed").lower().split())
         expected.append(len(words) / len(words | {"indeed"}))
-    value = json.loads((out / "metrics.json").read_text())["#ALL"]["word_overlap"]
+    value = json_of(out / "metrics.json")["#ALL"]["word_overlap"]
     assert value == pytest.approx(sum(expected) / len(expected))
     rows = [row for row in pq.read_table(out / "rows.parquet").to_pylist() if row["kind"] == "turn"]
     assert sorted(row["word_overlap"] for row in rows) == pytest.approx(sorted(expected))
@@ -196,8 +196,8 @@ def test_a_metric_cannot_have_a_name_that_is_taken(site):
 def test_a_speech_engine(example, tmp_path):
     out = tmp_path / "out"
     run("speech_errors", "--engine", "modem", "--wer", "0.2", "--snr", "9,7,5", "--sample", "15", "--quiet", output=out)
-    assert json.loads((out / "statistics.json").read_text())["sets"]["SR-20"]["wer"] == pytest.approx(0.2, abs=0.02)
-    options = json.loads((out / "run.json").read_text())["options"]
+    assert json_of(out / "statistics.json")["sets"]["SR-20"]["wer"] == pytest.approx(0.2, abs=0.02)
+    options = json_of(out / "run.json")["options"]
     assert (options["synthesiser"], options["recogniser"]) == ("modem 1", "modem 1")
     assert record(out) == [(plugins.SPEECH_ENGINES, "modem")]
 
@@ -270,12 +270,12 @@ def plainly_mentioned(folder):
     """The intent of each user frame; and of those with categorical values the share that was mentioned last."""
     slots = {
         (service["service_name"], slot["name"]): slot["possible_values"]
-        for service in json.loads((folder / "schema.json").read_text())
+        for service in json_of(folder / "schema.json")
         for slot in service["slots"]
         if slot["is_categorical"]
     }
     intents, accuracies = [], []
-    for dialogue in json.loads((folder / "dialogues_001.json").read_text()):
+    for dialogue in json_of(folder / "dialogues_001.json"):
         said: list[str] = []
         for turn in dialogue["turns"]:
             said.append(turn["utterance"].lower())
@@ -295,7 +295,7 @@ def test_a_model(example, tmp_path):
     out = tmp_path / "out"
     flags = ["--split", "dev", "--model", "mention", "--replicates", "0", "--quiet"]
     assert main(["evaluate", "--task", "dst", *flags, "--output", str(out)]) == 0
-    metrics = json.loads((out / "metrics.json").read_text())["#ALL_SERVICES"]
+    metrics = json_of(out / "metrics.json")["#ALL_SERVICES"]
     intents, accuracies = plainly_mentioned(ROOT / "schemas" / "sample" / "dev")
     assert metrics["active_intent_accuracy"] == intents.count("NONE") / len(intents)  # it always says NONE
     assert metrics["average_cat_accuracy"] == pytest.approx(sum(accuracies) / len(accuracies))
@@ -315,5 +315,4 @@ def test_the_speech_engine_hears_what_it_says(example):
     text = "a table for two at 7 o'clock"
     assert listener.hear(speaker.speak(text, speaker.default_voice)) == text
     assert chosen.plugin.name == "modem"
-    with pytest.raises(InputError, match="no voice of the modem"):
-        speaker.check(["plain", "fancy"])
+    raised(InputError, speaker.check, ["plain", "fancy"], match="no voice of the modem")

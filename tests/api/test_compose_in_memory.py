@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import files_of, lacking
+from kit import files_of, json_of, lacking, raised
 
 from parapet.crowd import compose, rank
 from parapet.pipelines.main import main
@@ -176,7 +176,7 @@ def test_records_are_as_good_as_files(sample, answers, decisions, made):
 
 
 def test_a_service_that_breaks_a_rule_is_a_dead_letter(sample, answers):
-    services = json.loads((sample / "test" / "schema.json").read_bytes())
+    services = json_of(sample / "test" / "schema.json")
     services[0]["slots"][0]["name"] = ""
     made = compose(services, answers)
     (letter,) = [letter for letter in made.dead_letters if letter.stage == "schemas"]
@@ -246,8 +246,7 @@ def test_a_save_that_fails_publishes_nothing(tmp_path, made, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("parapet.transforms.crowd.composing.write_audit", full)
-    with pytest.raises(NoRoomError, match="no room left"):
-        made.save(tmp_path / "out")
+    raised(NoRoomError, made.save, tmp_path / "out", match="no room left")
     assert not (tmp_path / "out" / "run.json").exists()
     assert not (tmp_path / "out" / "responses.parquet").exists()
 
@@ -267,10 +266,8 @@ def test_rank_orders_by_distance_then_text(original, paraphrases, by):
 def test_rank_refuses_what_it_cannot_rank():
     with pytest.raises(InputError, match="there is no distance 'cosine': built in: jaccard, levenshtein"):
         rank("a", ["b"], by="cosine")
-    with pytest.raises(InputError, match="put it in a list"):
-        rank("a", "bc")
-    with pytest.raises(InputError, match=r"paraphrases\[1\]: expected a text, found NoneType"):
-        rank("a", ["b", None])
+    raised(InputError, rank, "a", "bc", match="put it in a list")
+    raised(InputError, rank, "a", ["b", None], match=r"paraphrases\[1\]: expected a text, found NoneType")
 
 
 def test_two_reviewers_are_merged_as_by_the_command(tmp_path, sample, answers, decisions):

@@ -7,6 +7,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import raised
 
 import parapet
 import parapet.beam
@@ -71,8 +72,7 @@ def test_what_perturb_returns_is_checked(mistake, tmp_path):
     corpus = parapet.perturb(parapet.load_corpus(), Returns, value=value)
     with pytest.raises(InputError, match=reason):
         next(corpus.dialogues("test"))
-    with pytest.raises(InputError, match=reason):
-        corpus.save(tmp_path / "out")
+    raised(InputError, corpus.save, tmp_path / "out", match=reason)
     assert not (tmp_path / "out" / "run.json").exists()
 
 
@@ -83,8 +83,7 @@ def test_a_mistake_in_the_class_is_no_dead_letter(mistake):
     pipeline = beam.Pipeline()
     dialogues = pipeline | beam.Create([*parapet.load_corpus().dialogues("test")])
     _ = dialogues | parapet.beam.Perturb(Returns(value=value)).with_outputs()
-    with pytest.raises(InputError, match=reason):
-        pipeline.run()
+    raised(InputError, pipeline.run, match=reason)
 
 
 @pytest.mark.parametrize("mistake", WRONG_TABLES)

@@ -9,7 +9,7 @@ import zlib
 import kit
 import pytest
 import zstandard
-from kit import lacking, quoted, refused, rows_of, write
+from kit import json_of, lacking, quoted, refused, rows_of, write
 
 from parapet.schemas import layout
 
@@ -269,7 +269,7 @@ def test_bad_services_are_left_out_and_told(tmp_path, table):
     ]
     parts = ("it names files", "stands twice", "stands twice", "refers to slot 'gone'", "Expected `str`")
     assert [part in reason for reason, part in zip(reasons, parts, strict=True)] == [True] * 5
-    assert list(json.loads((tmp_path / "out/statistics.json").read_text())["services"]) == ["Good_1"]
+    assert list(json_of(tmp_path / "out/statistics.json")["services"]) == ["Good_1"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["names.csv", "out", "schema.json"]
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 
 import pytest
-from kit import files_of, intent, rows_of, write
+from kit import files_of, intent, json_of, rows_of, write
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -103,7 +103,7 @@ def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed):
         ("Museums_1/slot/has_audio_guide", "names", "slot_3", "3", "no"),
         ("Museums_1/slot/collection", "descriptions", "slot_2", "4", "no"),
     ]
-    statistics = json.loads((composed / "statistics.json").read_text())
+    statistics = json_of(composed / "statistics.json")
     assert [name for name, service in statistics["services"].items() if not service["composed"]] == ["Museums_1"]
     assert {
         r["reason"]
@@ -113,12 +113,12 @@ def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed):
 
 
 def test_statistics_are_those_of_the_audit(composed):
-    statistics, rows = json.loads((composed / "statistics.json").read_text()), answers_of(composed)
+    statistics, rows = json_of(composed / "statistics.json"), answers_of(composed)
     counted = Counter(row["disposition"] for row in rows)
     assert statistics["answers"] == {"total": len(rows), **{k: counted[k] for k in list(statistics["answers"])[1:]}}
     reasons = Counter(row["reason"].partition(":")[0] for row in rows if row["disposition"] == "rejected")
     assert statistics["reasons"]["rejected"] == dict(reasons)
-    assert set(json.loads((composed / "run.json").read_text())["files"]) == set(files_of(composed)) - {"run.json"}
+    assert set(json_of(composed / "run.json")["files"]) == set(files_of(composed)) - {"run.json"}
 
 
 def test_no_output_carries_a_worker_id(composed, csvs):
@@ -158,7 +158,7 @@ def test_partial_services_are_completed_and_marked(tmp_path, sample, csvs):
         names.append(layout.services_by_name(layout.read_root(tmp_path / f"v{k}"))[f"Museums_1{k}"].slots[3].name)
     assert len(set(names[:3])) == 3
     assert names[3] == names[4] == names[2]
-    assert json.loads((tmp_path / "statistics.json").read_text())["services"]["Museums_1"]["partial"]
+    assert json_of(tmp_path / "statistics.json")["services"]["Museums_1"]["partial"]
 
 
 def test_require_complete_fails_a_short_run(tmp_path, capsys):
@@ -170,7 +170,7 @@ def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(tmp_pat
     found = {}
     for name, flags in {"a": ["--seed", 1], "b": ["--seed", 2], "diverse": ["--selection", "diverse"]}.items():
         assert compose(tmp_path / name, "--schemas", sample, "--responses", *csvs, *flags) == 0
-        found[name] = json.loads((tmp_path / name / "statistics.json").read_text())
+        found[name] = json_of(tmp_path / name / "statistics.json")
     assert found["a"]["answers"] == found["b"]["answers"]
     assert (tmp_path / "a/v1/train/schema.json").read_bytes() != (tmp_path / "b/v1/train/schema.json").read_bytes()
     assert found["diverse"]["self_bleu"] < found["a"]["self_bleu"]
@@ -184,7 +184,7 @@ def test_two_reviewers_are_merged_and_disagreements_wait(tmp_path, sample, csvs)
         (tmp_path / f"{name}.csv").write_text("response_id,decision,text,reason,reviewer\n" + "\n".join(lines) + "\n")
     flags = ["--schemas", sample, "--responses", *csvs, "--reviewers", tmp_path / "ann.csv", tmp_path / "bob.csv"]
     assert compose(tmp_path / "second", *flags) == 0
-    agreement = json.loads((tmp_path / "second/statistics.json").read_text())["agreement"]
+    agreement = json_of(tmp_path / "second/statistics.json")["agreement"]
     assert (agreement["items"], agreement["disagreements"]) == (6, 1)
     assert agreement["cohen_kappa"] == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
     assert [row["response_id"] for row in rows_of(tmp_path / "second/adjudicate.csv")] == [held[3]]
@@ -246,7 +246,7 @@ def test_a_corpus_with_other_conventions(tmp_path):
     )
     names = defaultdict(set)
     for k in range(1, 6):
-        service = json.loads((tmp_path / f"out/v{k}/schema.json").read_text())[0]
+        service = json_of(tmp_path / f"out/v{k}/schema.json")[0]
         assert list(service) == list(schema[0])
         assert "possible_values" not in service["slots"][1]
         assert "result_slots" not in service["intents"][0]
@@ -271,7 +271,7 @@ def test_a_reviewers_work_is_never_replaced(tmp_path, capsys):
         assert "review.csv: was changed since it was written: move it away" in capsys.readouterr().err
         assert sheet.read_bytes() == filled
     assert compose(out, "--quiet", "--decisions", sheet.rename(tmp_path / "mine.csv")) == 0
-    assert json.loads((out / "statistics.json").read_text())["decisions"]["accept"] > 20
+    assert json_of(out / "statistics.json")["decisions"]["accept"] > 20
 
 
 def test_a_file_of_somebody_elses_is_never_replaced(tmp_path, capsys):
@@ -283,7 +283,7 @@ def test_a_file_of_somebody_elses_is_never_replaced(tmp_path, capsys):
 
 
 def test_a_bad_service_is_not_complete(tmp_path, sample, csvs):
-    schema = json.loads((sample / "train/schema.json").read_text())
+    schema = json_of(sample / "train/schema.json")
     kept = [service for service in schema if service["service_name"] in ("Ferries_1", "Gyms_1")]
     (tmp_path / "schema.json").write_text(json.dumps(kept))
     flags = ["--schemas", tmp_path / "schema.json", "--responses", *csvs, "--require_complete", "--quiet"]

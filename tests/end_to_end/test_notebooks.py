@@ -3,13 +3,12 @@
 They are committed with their outputs, since GitHub and the site show them as they are. "make notebooks" renews these.
 """
 
-import json
 import re
 import sys
 
 import nbformat
 import pytest
-from kit import holding, run
+from kit import holding, json_of, run
 from notebooks import FOLDER, execute
 
 import parapet
@@ -87,7 +86,7 @@ def test_the_scores_are_those_of_the_command(executed, tmp_path):
     parapet.perturb(corpus, "unseen_entities", seed=1).save(tmp_path / "unseen")
     flags = ["--model", f"{tmp_path / 'tracker.py'}:tracker", "--variants", str(tmp_path / "dialogues"), "--quiet"]
     run("evaluate", *flags, "--sets", f"unseen={tmp_path / 'unseen'}", "--output", str(tmp_path / "out"), task="dst")
-    numbers = json.loads((tmp_path / "out" / "robustness.json").read_text())
+    numbers = json_of(tmp_path / "out" / "robustness.json")
     table = rows_of(notebook, "table.map(")
     original = numbers["sets"]["original"]["metrics"]["#ALL_SERVICES"]
     for name, row in (("original", "original"), ("v2", "v2"), ("v5", "v5"), ("unseen", "unseen entities")):
@@ -108,11 +107,11 @@ def test_the_variants_are_those_of_the_command(executed, tmp_path):
     flags = ["--responses", str(crowd / "names.csv"), str(crowd / "descriptions.csv"), "--quiet"]
     decisions = ["--decisions", str(crowd / "decisions.csv"), "--schemas", str(parapet.sample_root())]
     run("compose", *flags, *decisions, output=tmp_path / "out")
-    services = json.loads((tmp_path / "out" / "v5" / "test" / "schema.json").read_text())
+    services = json_of(tmp_path / "out" / "v5" / "test" / "schema.json")
     (repairs,) = [service for service in services if service["service_name"] == "Repairs_15"]
     names = [row[-1] for first, row in rows_of(notebook, "pd.DataFrame(names").items() if first not in ("", "original")]
     assert names == [slot["name"] for slot in repairs["slots"]]
-    statistics = json.loads((tmp_path / "out" / "statistics.json").read_text())
+    statistics = json_of(tmp_path / "out" / "statistics.json")
     after = {disposition: row[1] for disposition, row in rows_of(notebook, "before review").items()}
     assert {key: after[key] for key in ("used", "rejected", "review")} == {
         key: str(statistics["answers"][key]) for key in ("used", "rejected", "review")

@@ -1,6 +1,5 @@
 """The published data of SGD-X, composed again: the checks beside the data hold, and so do the figures of the docs."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -9,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kit import THOROUGH, files_of, rows_of, run
+from kit import THOROUGH, files_of, json_of, rows_of, run
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -48,7 +47,7 @@ def test_corruptions_are_as_strong_as_their_page_says(real_data, tmp_path, capsy
     for split in ("train", "dev"):
         (tmp_path / "sgd" / split).mkdir(parents=True)
         shutil.copy(real_data / "sgd" / split / "schema.json", tmp_path / "sgd" / split)
-    (one, *_) = json.loads(layout.dialogue_files(real_data / "sgd", "train")[0].read_bytes())
+    (one, *_) = json_of(layout.dialogue_files(real_data / "sgd", "train")[0])
     (tmp_path / "sgd/train/dialogues_001.json").write_bytes(layout.dialogue_bytes([one]))
     sgd = ["--sgd", str(tmp_path / "sgd")]
     assert main(["augment", *sgd, "--sets", "corrupted", "--output", str(tmp_path / "sets")]) == 0
@@ -130,9 +129,9 @@ def check_the_page(said):
 def cut_out(source, target, services):
     """A split with some services, and the first five dialogues of each that have no other."""
     target.mkdir(parents=True)
-    schema = [raw for raw in json.loads((source / "schema.json").read_bytes()) if raw["service_name"] in services]
+    schema = [raw for raw in json_of(source / "schema.json") if raw["service_name"] in services]
     (target / "schema.json").write_bytes(layout.schema_bytes(schema))
-    dialogues = [one for path in layout.dialogue_files(source, "") for one in json.loads(path.read_bytes())]
+    dialogues = [one for path in layout.dialogue_files(source, "") for one in json_of(path)]
     kept = [
         dialogue
         for service in sorted(services)
@@ -158,7 +157,7 @@ def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_pat
     run("suite", "four.toml", output="out")
     log = (tmp_path / "out/.suite/logs/statistics.log").read_text()
     assert log.count("the variants have 29 services that the corpus lacks, ignored: Alarm_1, Banks_1, Buses_2,") == 1
-    statistics = json.loads((tmp_path / "out/statistics/statistics.json").read_bytes())
+    statistics = json_of(tmp_path / "out/statistics/statistics.json")
     assert (statistics["services"], statistics["unseen_services"]) == (5, 4)
     rows = rows_of(tmp_path / "out/table.csv")
     groups = {(row["set"], row["group"]) for row in rows if row["metric"] == "joint_goal_accuracy"}

@@ -1,13 +1,12 @@
 """A release of SGD's train and dev with dialogues under SGD-X: built, compared, tampered with."""
 
-import json
 import shutil
 import subprocess
 import sys
 
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_PROCESSES, lacking, run
+from kit import TWO_PROCESSES, json_of, lacking, run
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -85,7 +84,7 @@ def test_a_changed_copy_is_another_version_and_the_difference_is_named(work, cap
     changed = work / "changed"
     shutil.copytree(work / "dialogues", changed / "dialogues")
     path = changed / "dialogues" / "v5" / "dev" / "dialogues_002.json"
-    dialogues = json.loads(path.read_bytes())
+    dialogues = json_of(path)
     dialogues[7]["turns"][0]["utterance"] += " Thanks!"
     gone = dialogues.pop()
     path.write_bytes(layout.dialogue_bytes(dialogues))
@@ -105,6 +104,6 @@ def test_datasets_loads_it(work, real_dialogues, tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", program, str(root(work))]
     told = subprocess.run(command, capture_output=True, text=True, env=offline, check=True).stdout
     files = {split: layout.dialogue_files(real_dialogues, split) for split in ("train", "dev")}
-    counts = {split: sum(len(json.loads(path.read_bytes())) for path in of) for split, of in files.items()}
+    counts = {split: sum(len(json_of(path)) for path in of) for split, of in files.items()}
     assert told.strip() == str(counts)
     assert counts["dev"] == 3 * counts["train"] >= 96

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from kit import BUNDLED, SAMPLE, THOROUGH, refused, rows_of, run
+from kit import BUNDLED, SAMPLE, THOROUGH, json_of, refused, rows_of, run
 
 from parapet.pipelines.main import main
 
@@ -107,10 +107,10 @@ def test_the_table_scrolls_beside_its_first_column(demo, width):
 @pytest.mark.thorough
 def test_the_demos_numbers(demo):
     out = demo[0]
-    composed = json.loads((out / "compose/statistics.json").read_text())
+    composed = json_of(out / "compose/statistics.json")
     assert sum(service["composed"] for service in composed["services"].values()) == 6
     assert composed["answers"]["used"] == 710
-    measured = json.loads((out / "statistics/statistics.json").read_text())
+    measured = json_of(out / "statistics/statistics.json")
     assert measured["original"] == {"slot_names_seen": pytest.approx(6 / 19, abs=1e-6), "intent_names_seen": 0.2}
     distances = [measured["variants"][f"v{k}"]["name_distance"] for k in range(1, 6)]
     assert distances == sorted(distances)
@@ -164,7 +164,7 @@ def test_a_top_up_asks_only_for_what_is_missing(tmp_path):
     lines = (tmp_path / "hits/manifest.jsonl").read_text().splitlines()
     asked = {(r["task_id"], field) for r in map(json.loads, lines) for field in r["fields"]}
     assert asked == {(f"{r['service_name']}:{r['task']}", r["field"]) for r in rows_of(shortfall)}
-    plan = json.loads((tmp_path / "hits/plan.json").read_text())
+    plan = json_of(tmp_path / "hits/plan.json")
     assert plan["total"]["assignments"] == 8  # two HITs; 2 missing at an expected yield of a half
 
 

@@ -8,7 +8,7 @@ import random
 import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, groups, mean, sensitivity, states
-from kit import lacking
+from kit import lacking, raised
 
 from parapet.evaluation.compare.leaderboard import SignificanceConfig, grid, leaderboard, read_board, read_systems
 from parapet.evaluation.compare.page import board_json, headline, page_of, sections, table_files
@@ -216,8 +216,7 @@ def test_everything_with_dashes(tmp_path, trackers):
 
 def test_what_no_system_has_is_left_out_of_everything(trackers):
     chosen = Selection(sets=("typos", "SR-30", "original"), average=("joint_goal_accuracy", "combined", "SR-30/f1"))
-    with pytest.raises(InputError, match="no system has a set 'SR-30'"):
-        read_systems(trackers, selection=chosen)
+    raised(InputError, read_systems, trackers, selection=chosen, match="no system has a set 'SR-30'")
     read = read_systems(trackers, sets="all", selection=chosen)
     assert [column.name for column in read.averaged] == [
         "dst/typos/joint_goal_accuracy",
@@ -232,10 +231,8 @@ def test_what_no_system_has_is_left_out_of_everything(trackers):
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
 def test_no_board(tmp_path, content):
     (tmp_path / "leaderboard.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"this is no leaderboard\.json"):
-        read_board(str(tmp_path / "leaderboard.json"))
-    with pytest.raises(InputError, match="there is no such file"):
-        read_board(str(tmp_path / "none.json"))
+    raised(InputError, read_board, str(tmp_path / "leaderboard.json"), match=r"this is no leaderboard\.json")
+    raised(InputError, read_board, str(tmp_path / "none.json"), match="there is no such file")
 
 
 def test_the_board_is_json_of_its_own(trackers):

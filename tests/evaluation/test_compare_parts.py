@@ -6,6 +6,7 @@ import json
 
 import pytest
 from compare_folders import JGA, groups, intent_metrics, intents, mean, states
+from kit import json_of
 
 from parapet.evaluation.compare.leaderboard import (
     SignificanceConfig,
@@ -155,7 +156,7 @@ def test_raddles_sixteen_columns_come_from_the_flag(tmp_path):
         ]
     }
     # The set is called as the group of unseen services is.
-    tracked = json.loads((tmp_path / "dst" / "robustness.json").read_text())
+    tracked = json_of(tmp_path / "dst" / "robustness.json")
     for of_set in tracked["sets"].values():
         of_set["metrics"]["#UNSEEN_SERVICES"] = {JGA: 0.0, "active_intent_accuracy": 0.0}
     (tmp_path / "dst" / "robustness.json").write_text(json.dumps(tracked))

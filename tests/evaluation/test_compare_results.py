@@ -2,6 +2,7 @@
 
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
+from kit import raised
 
 from parapet.evaluation.compare.leaderboard import read_systems
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Column, columns_of, read_outcome, shared
@@ -27,16 +28,13 @@ def test_states_by_set_and_by_group(tmp_path):
         "dst/#VARIANTS/joint_goal_accuracy", "dst/#VARIANTS/schema_sensitivity",
     ]  # fmt: skip
     (tmp_path / "one" / "robustness.json").write_text('{"sets": []}')
-    with pytest.raises(InputError, match="not the numbers of"):
-        read_outcome(str(tmp_path / "one"))
+    raised(InputError, read_outcome, str(tmp_path / "one"), match="not the numbers of")
 
 
 def test_metrics_that_are_not_there(tmp_path):
     outcome = read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
-    with pytest.raises(InputError, match="no such metric: 'f2'; there are: bleu, fpr95"):
-        columns_of([outcome], ["f2"])
-    with pytest.raises(InputError, match="which metrics"):
-        columns_of([outcome])
+    raised(InputError, columns_of, [outcome], ["f2"], match="no such metric: 'f2'; there are: bleu, fpr95")
+    raised(InputError, columns_of, [outcome], match="which metrics")
 
 
 def test_rows_that_do_not_average_to_the_number(tmp_path):
@@ -94,11 +92,8 @@ def test_what_cannot_be_compared(tmp_path):
             "scored in different ways: positive is None for 'one', 'ood' for 'other'",
         ),
     ):
-        with pytest.raises(InputError, match=reason) as caught:
-            read_systems({"one": [one], "other": [path]})
-        assert caught.value.path == path
-    with pytest.raises(InputError, match="'b' has two results of task 'intent'"):
-        read_systems({"a": [one], "b": [one, one]})
+        assert raised(InputError, read_systems, {"one": [one], "other": [path]}, match=reason).path == path
+    raised(InputError, read_systems, {"a": [one], "b": [one, one]}, match="'b' has two results of task 'intent'")
 
 
 @pytest.mark.parametrize(
@@ -116,10 +111,8 @@ def test_what_cannot_be_compared(tmp_path):
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    with pytest.raises(InputError, match=reason):
-        read_outcome(str(tmp_path))
-    with pytest.raises(InputError, match="no such folder"):
-        read_outcome(str(tmp_path / "nothing"))
+    raised(InputError, read_outcome, str(tmp_path), match=reason)
+    raised(InputError, read_outcome, str(tmp_path / "nothing"), match="no such folder")
 
 
 @pytest.mark.parametrize(
@@ -132,8 +125,7 @@ def test_folders_that_are_no_evaluation(tmp_path, files, reason):
 def test_files_that_cannot_be_read(tmp_path, place, content, reason):
     path = states(tmp_path / "one", SETS)
     (tmp_path / "one" / place).write_bytes(content)
-    with pytest.raises(InputError, match=reason):
-        read_systems({"one": [path]})
+    raised(InputError, read_systems, {"one": [path]}, match=reason)
 
 
 def test_other_tasks_have_a_mean_over_variants(tmp_path):

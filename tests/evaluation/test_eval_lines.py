@@ -1,6 +1,7 @@
 """JSON lines of predictions: what is wrong in them is told by line."""
 
 import pytest
+from kit import raised
 
 from parapet.evaluation.sets import Keyed, read_keyed
 from parapet.schemas.errors import InputError
@@ -43,13 +44,11 @@ def write(tmp_path, text):
 )
 def test_what_is_wrong_is_told_by_line(tmp_path, text, line, reason):
     path = write(tmp_path, text)
-    with pytest.raises(InputError) as caught:
-        read_keyed(path, Row)
-    assert (caught.value.path, caught.value.where) == (path, line)
-    assert reason in caught.value.reason
+    caught = raised(InputError, read_keyed, path, Row)
+    assert (caught.path, caught.where) == (path, line)
+    assert reason in caught.reason
 
 
 def test_a_file_must_be_there(tmp_path):
     for path in (tmp_path / "nothing", tmp_path):
-        with pytest.raises(InputError, match="no such file"):
-            read_keyed(str(path), Row)
+        raised(InputError, read_keyed, str(path), Row, match="no such file")

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("torch", reason="the extra 'local' is not installed")
 pytest.importorskip("transformers")
 
+from kit import json_of, raised
 from tiny_nli import save_roberta
 
 from parapet.evaluation.generation.scoring import Nli
@@ -40,7 +41,7 @@ def test_each_pair_is_judged_as_alone(roberta):
 
 
 def spoil(folder, fault):
-    config = json.loads((folder / "config.json").read_text())
+    config = json_of(folder / "config.json")
     if fault == "no config":
         (folder / "config.json").unlink()
     elif fault == "no json":
@@ -85,15 +86,13 @@ def spoil(folder, fault):
 def test_folders_that_cannot_be_used(roberta, tmp_path, fault, said):
     copy = Path(shutil.copytree(roberta, tmp_path / "copy"))
     spoil(copy, fault)
-    with pytest.raises(InputError) as error:
-        Nli(str(copy))
-    assert error.value.reason.startswith(said)
-    assert error.value.path.startswith(str(copy))
+    error = raised(InputError, Nli, str(copy))
+    assert error.reason.startswith(said)
+    assert error.path.startswith(str(copy))
 
 
 def test_a_batch_of_nothing(roberta):
-    with pytest.raises(InputError, match="--batch: 0: is 1 or more"):
-        Nli(str(roberta), batch=0)
+    raised(InputError, Nli, str(roberta), batch=0, match="--batch: 0: is 1 or more")
 
 
 @pytest.mark.parametrize("fault", ["broken weights", "half of the weights"])

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from kit import raised
 
 from parapet.evaluation.ranking import (
     Answers,
@@ -84,8 +85,7 @@ def test_rankings_that_are_not_sound(tmp_path, answers, reason):
     with pytest.raises(InputError) as caught:
         read_test(reference, write(tmp_path, "a.jsonl", row), frozenset({"hello", "bye"}), top=2)
     assert reason in str(caught.value)
-    with pytest.raises(InputError, match="dialogues have one answer a turn"):
-        read_test(reference, reference, None, top=2)
+    raised(InputError, read_test, reference, reference, None, top=2, match="dialogues have one answer a turn")
 
 
 def test_files_by_task_oov_beside_plain(tmp_path):
@@ -140,12 +140,8 @@ def test_answers_that_do_not_fit(tmp_path, name, text, reason):
 
 def test_every_file_has_its_answers(tmp_path):
     one, other = write(tmp_path / "x", "t.txt", TEST), write(tmp_path / "y", "t.txt", TEST)
-    with pytest.raises(InputError, match="two files are called 't'"):
-        list_tests([one, other], {})
-    with pytest.raises(InputError, match=r"expected t.jsonl or t.txt"):
-        answer_files({"original": [one]}, [str(tmp_path)])
+    raised(InputError, list_tests, [one, other], {}, match="two files are called 't'")
+    raised(InputError, answer_files, {"original": [one]}, [str(tmp_path)], match=r"expected t.jsonl or t.txt")
     write(tmp_path / "x", "t.jsonl", "")
-    with pytest.raises(InputError, match="keep one"):
-        answer_files({"original": [one]}, [str(tmp_path / "x")])
-    with pytest.raises(InputError, match="2 files for 1 of --reference"):
-        answer_files({"original": [one]}, [one, other])
+    raised(InputError, answer_files, {"original": [one]}, [str(tmp_path / "x")], match="keep one")
+    raised(InputError, answer_files, {"original": [one]}, [one, other], match="2 files for 1 of --reference")

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from kit import act, frame, intent, lacking, service, slot, state, turn, write
+from kit import act, frame, intent, lacking, raised, service, slot, state, turn, write
 
 from parapet.evaluation.response.goals import END, naming_slots, read_entities, read_reference, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate, own_responses, read_responses
@@ -156,17 +156,14 @@ def test_files_that_do_not_fit(tmp_path):
         ('{"dialogue_id": "sng2", "turn": 0, "response": "", "state": {"train": []}}', "line 1: state[...]: Expected"),
     ):
         (tmp_path / "said.jsonl").write_text(text)
-        with pytest.raises(InputError) as caught:
-            read(str(tmp_path / "said.jsonl"), reference)
-        assert reason in str(caught.value)
+        assert reason in str(raised(InputError, read, str(tmp_path / "said.jsonl"), reference))
     (tmp_path / "goals.json").write_text(json.dumps({**GOALS, "more": {}}))
     with pytest.raises(InputError, match="no response for dialogue 'more'"):
         read_reference(**files)
     (tmp_path / "goals.json").write_text('{"a": {"b": {"informable": []}}}')
     with pytest.raises(InputError, match="Expected `object`"):
         read_reference(**files)
-    with pytest.raises(InputError, match=r"expected files such as restaurant_db\.json"):
-        read_entities(str(tmp_path))
+    raised(InputError, read_entities, str(tmp_path), match=r"expected files such as restaurant_db\.json")
 
 
 def test_the_slots_that_name_an_entity():

@@ -6,7 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import write
+from kit import raised, write
 
 from parapet.evaluation import user_code
 from parapet.evaluation.user_code import UserCode
@@ -167,8 +167,7 @@ def test_values_of_arguments():
         (["a b=x"], "expected KEY=VALUE"),
         (["a=1", "a=2"], "a is given twice"),
     ):
-        with pytest.raises(InputError, match=re.escape(reason)):
-            user_code.parse_arguments(pairs, "--model_args")
+        raised(InputError, user_code.parse_arguments, pairs, "--model_args", match=re.escape(reason))
 
 
 @given(st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False))

@@ -12,7 +12,7 @@ import pytest
 from commands import made, path_of, ready
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import sample_dialogues
+from kit import json_of, sample_dialogues
 
 from fuzzing import functions, mutations, rounds, watching
 from parapet.evaluation.board import submission
@@ -94,7 +94,7 @@ def test_mutations_are_json_and_of_the_seed(seed):
 
 
 def dialogues_of(place):
-    return json.loads((Path(path_of(ready(place, "perturb")[3])) / "test/dialogues_001.json").read_bytes())
+    return json_of(Path(path_of(ready(place, "perturb")[3])) / "test/dialogues_001.json")
 
 
 def test_a_planted_fault_is_found_and_traced_to_its_record(place, monkeypatch):

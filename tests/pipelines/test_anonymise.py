@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given as of
 from hypothesis import reject
 from hypothesis import strategies as st
-from kit import files_of, rows_of, run, write
+from kit import files_of, json_of, rows_of, run, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
@@ -75,7 +75,7 @@ def test_a_set_as_the_papers_concierge(tmp_path):
     assert sets["dev"].startswith(expected)
     candidates = [f"1 hi <person>, checking place {one} {other}" for one in "abcdefgh" for other in "klmno"]
     assert (out / "concierge/dialog-concierge-candidates.txt").read_text().splitlines() == ["1 api_call", *candidates]
-    assert json.loads((out / "statistics.json").read_text())["set"] == {
+    assert json_of(out / "statistics.json")["set"] == {
         "dialogues": {"train": 30, "dev": 6, "test": 4}, "utterances": 4, "user_utterances": 2, "bot_utterances": 2,
         "vocabulary": 29, "candidates": 41, "without_answer": 1,
     }  # fmt: skip
@@ -132,7 +132,7 @@ def test_what_a_second_look_suspects(output):
     assert rows_of(output / "suspects" / "00001.jsonl") == [
         {"chat_id": "00001-000002", "turn": 0, "kind": "carried", "first": "o", "length": 7}
     ]
-    numbers = json.loads((output / "statistics.json").read_text())
+    numbers = json_of(output / "statistics.json")
     assert {kind: n for kind, n in numbers["suspects"].items() if n} == {"carried": 1}
     assert numbers["chats_with_suspects"] == 1
 

@@ -6,7 +6,7 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from kit import dialogues_of, edit, files_of, rows_of, write
+from kit import dialogues_of, edit, files_of, json_of, rows_of, write
 
 from benchmarks.rewrite_reference import names_of, rename
 from parapet.pipelines import augment
@@ -65,10 +65,10 @@ def run(corpus, *flags, sets=ALL, out="out"):
 def reference(corpus, corruptions, output, sets=ALL, split="train"):
     """The same in plain loops: everything in memory, a deep copy a version."""
     folders = {"backtrans": corpus / "backtrans", "oracle": corpus / "oracle", "corrupted": corruptions}
-    schema = json.loads((corpus / "sgd" / split / "schema.json").read_bytes())
+    schema = json_of(corpus / "sgd" / split / "schema.json")
     for name in sets.split(","):
         schemas = [
-            (label, json.loads((place / label / split / "schema.json").read_bytes()))
+            (label, json_of(place / label / split / "schema.json"))
             for place in ([] if name == "none" else [folders[kind] for kind in name.split("+")])
             for label in VERSIONS[name]
             if (place / label).exists()
@@ -78,7 +78,7 @@ def reference(corpus, corruptions, output, sets=ALL, split="train"):
         write(folder / "schema.json", json.dumps(services, indent=2) + "\n")
         for path in (corpus / "sgd" / split).glob("dialogues_*.json"):
             dialogues = []
-            for dialogue in json.loads(path.read_bytes()):
+            for dialogue in json_of(path):
                 dialogues.append(dialogue)
                 for label, variant in schemas:
                     version = copy.deepcopy(dialogue)
@@ -104,8 +104,7 @@ def test_the_same_as_a_plain_reference(made, tmp_path):
 
 def test_some_variants_another_split_and_a_split_alone(corpus):
     assert run(corpus, "--variant", "v2,zh", "--split", "dev", "--quiet", sets="backtrans+oracle") == 0
-    versions = json.loads((corpus / "out/run.json").read_bytes())["options"]["sets"]["backtrans+oracle"]
-    assert versions == ["original", "zh", "v2"]
+    assert json_of(corpus / "out/run.json")["options"]["sets"]["backtrans+oracle"] == ["original", "zh", "v2"]
     assert (corpus / "out/backtrans+oracle/dev/dialogues_001.json").exists()
     assert (corpus / "out/backtrans+oracle/parquet/dev-00000-of-00001.parquet").exists()
     alone = ["--sgd", str(corpus / "sgd/dev"), "--split", "dev", "--sets", "none", "--output", str(corpus / "alone")]
@@ -132,10 +131,10 @@ def test_mismatches_are_told_and_lose_nothing(corpus, capsys):
     written = dialogues_of(corpus / "out/oracle/train")
     assert len(written) == 23 * 3 - len(gone)
     assert not {f"{name}_v2" for name in gone} & written.keys()
-    counts = json.loads((corpus / "out/run.json").read_bytes())["counts"]
+    counts = json_of(corpus / "out/run.json")["counts"]
     assert counts["left_out/v2"] == len(gone) + 1
     assert counts["dialogues/oracle"] == counts["rows/oracle"] == len(written)
-    services = [s["service_name"] for s in json.loads((corpus / "out/oracle/train/schema.json").read_bytes())]
+    services = [s["service_name"] for s in json_of(corpus / "out/oracle/train/schema.json")]
     assert "Museums_11" in services
     assert "Museums_12" not in services
 
@@ -223,5 +222,5 @@ def test_the_published_variants(real_data, real_dialogues, tmp_path):
     services = layout.services_by_name(layout.read_root(root))
     for path in layout.dialogue_files(root, "train"):
         assert not [one for dialogue in read_dialogues(path) for one in problems_of(dialogue, services)]
-    counts = json.loads((tmp_path / "out/run.json").read_bytes())["counts"]
+    counts = json_of(tmp_path / "out/run.json")["counts"]
     assert counts["dialogues/oracle"] == counts["rows/oracle"] == 6 * counts["dialogues"] > 0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import TWO_PROCESSES, TWO_THREADS, files_of, rows_of, run, write
+from kit import TWO_PROCESSES, TWO_THREADS, files_of, json_of, rows_of, run, write
 from plugin_packages import bring
 
 from parapet.schemas.errors import ISSUES
@@ -153,7 +153,7 @@ def corpora(sample, tmp_path_factory):
         shutil.copytree(sample / split, root / "variants/v1" / split, ignore=shutil.ignore_patterns("dialogues*"))
         for name in ("whole", VICTIM, TRAINED):
             shutil.copytree(sample / split, root / name / split)
-            found = json.loads((sample / split / "dialogues_001.json").read_bytes())
+            found = json_of(sample / split / "dialogues_001.json")
             found[3] = {**({} if name == victim else found[3]), "dialogue_id": victim}
             write(root / name / split / "dialogues_001.json", found)
     return root
@@ -316,9 +316,7 @@ def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatc
     (letter,) = ran.dead_letters
     assert (letter["dialogue_id"], letter["variant"]) == (VICTIM, "")
     for name in ("ood-10", "ood-20"):
-        written, clean = (
-            json.loads((tmp_path / of / name / "test/dialogues_001.json").read_bytes()) for of in ("out", "clean")
-        )
+        written, clean = (json_of(tmp_path / of / name / "test/dialogues_001.json") for of in ("out", "clean"))
         assert written == [dialogue for dialogue in clean if dialogue["dialogue_id"] != VICTIM]
         assert len(written) == len(clean) - 1
         place = f"{name}/turns/test/dialogues_001.parquet"

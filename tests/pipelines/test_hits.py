@@ -1,10 +1,9 @@
-import json
 import subprocess
 import sys
 import time
 
 import pytest
-from kit import refused, run, write
+from kit import json_of, refused, run, write
 
 from parapet.schemas.layout import SPLITS, sample_root
 
@@ -149,5 +148,5 @@ def test_help_imports_no_beam_and_is_quick():
 def test_dry_run_prints_the_plan_and_writes_nothing(made, tmp_path):
     planned = run("hits", "--dry_run", output=tmp_path / "none")
     assert not planned.folder.exists()
-    total = json.loads((made / "plan.json").read_bytes())["total"]
+    total = json_of(made / "plan.json")["total"]
     assert f"{float(total['cost']):,.2f}" in planned.output

@@ -1,12 +1,11 @@
 """Every command reports a local input that does not exist at once; a missing extra ends with the status of usage."""
 
-import json
 import re
 import shutil
 from argparse import Namespace
 
 import pytest
-from kit import argv_of, edit, lacking, refused, run, write
+from kit import argv_of, edit, json_of, lacking, refused, run, write
 
 from parapet.pipelines import compose
 from parapet.pipelines.command import check_there, run_checked
@@ -86,7 +85,7 @@ def test_compose_takes_the_folder_of_a_batch(tmp_path, sample):
 def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample):
     for name in ("v1", "v2"):
         for split in ("train", "dev", "test"):
-            schema = json.loads((sample / split / "schema.json").read_text())
+            schema = json_of(sample / split / "schema.json")
             others = [{**service, "service_name": f"Other{split}{i}_1"} for i, service in enumerate(schema)]
             write(tmp_path / name / split / "schema.json", others)
     lines = refused("rewrite", "--quiet", variants=tmp_path, output=tmp_path / "out").splitlines()

@@ -2,11 +2,10 @@
 
 import copy
 import hashlib
-import json
 
 import kit
 import pytest
-from kit import corpus, dialogues_of, lacking, refused, run, sample_dialogues, write
+from kit import corpus, dialogues_of, json_of, lacking, refused, run, sample_dialogues, write
 
 from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 
@@ -108,8 +107,7 @@ def test_values_perturbed(root, tmp_path):
     changed = [slot for slot in slots if slot["value"] != slot["new_value"]]
     assert len(changed) > 10
     assert all(slot["value"][0] == slot["new_value"][0] for slot in changed)
-    numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["kinds"]["typos"]
-    assert numbers["spans_perturbed"] == len(changed)
+    assert json_of(tmp_path / "out" / "statistics.json")["kinds"]["typos"]["spans_perturbed"] == len(changed)
 
 
 def test_odd_corpora(tmp_path):
@@ -143,7 +141,7 @@ def test_odd_corpora(tmp_path):
         assert rows["../../etc/passwd\0", 12]["reason"] == "no_word"
     assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"sgd", "out"}
     assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
-    assert json.loads((tmp_path / "out" / "typos" / "test" / "dialogues_002.json").read_bytes()) == []
+    assert json_of(tmp_path / "out" / "typos" / "test" / "dialogues_002.json") == []
 
 
 def test_as_multiwoz_has_it(tmp_path):

@@ -1,7 +1,7 @@
 """``parapet language_variations --engine checkpoint``: paraphrases by a T5 that the test trains on a few turns."""
 
 import pytest
-from kit import lacking, write
+from kit import write
 
 pytest.importorskip("torch", reason="needs the extra models")
 
@@ -54,15 +54,19 @@ def by_text(rows):
 def test_paraphrases_of_a_checkpoint(checkpoint, tmp_path):
     # An untrained rest of the sample: what comes of it loses values, and may not end.
     shared = ["--kinds", "paraphrase", "--env", "none", "--least_changed", "0", "--max_bad", "100%", "--quiet"]
-    assert run(tmp_path / "out", *shared, "--engine", "checkpoint", "--model", str(checkpoint), "--beams", "1") == 0
+    flags = ["--engine", "checkpoint", "--model", str(checkpoint), "--beams", "1"]
+    assert run(tmp_path / "out", *shared, *flags) == 0
     rows = by_text(check_set(originals(), tmp_path / "out", "paraphrase"))
     first, second, third, fourth, fifth = LEARNED
     for text in (first, second):
         assert (rows[text]["utterance"], rows[text]["source"]) == (LEARNED[text], "checkpoint")
     assert rows[third]["reason"].startswith(("value_lost", "value_unclear"))
-    assert (rows[fourth]["reason"], rows[fifth]["reason"]) == ("meaning", "copy")
+    assert rows[fourth]["reason"] == "meaning"
+    assert rows[fifth]["reason"] == "copy"
     page = (tmp_path / "out" / "README.md").read_text()
-    assert not lacking(page, "| pivots | en-x-para |", "| provider | checkpoint |", "| model | t5@")
+    assert "| pivots | en-x-para |" in page
+    assert "| provider | checkpoint |" in page
+    assert "| model | t5@" in page
     # The memory has the answers: they are replayed without the model.
     before = [row["utterance"] for row in rows_of(tmp_path / "out", "paraphrase").values()]
     assert run(tmp_path / "out", *shared, "--pivots", "en-x-para") == 0

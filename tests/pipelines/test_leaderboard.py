@@ -9,7 +9,7 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
-from kit import edit, holding, refused, run, write
+from kit import edit, holding, json_of, raised, refused, run, write
 from release_folder import sample_corpora, write_release
 
 SETS = ("original", "noisy")
@@ -91,7 +91,7 @@ def place(tmp_path_factory):
 
 
 def published(place):
-    return json.loads((place.root / "board" / "leaderboard.json").read_bytes())
+    return json_of(place.root / "board" / "leaderboard.json")
 
 
 class Page(HTMLParser):
@@ -261,8 +261,7 @@ def test_submissions_that_are_not_read(place, bad, tmp_path):
     change, reason = BAD[bad]
     path = tmp_path / "one" / "submission.toml"
     write(path, change(path.read_text()))
-    with pytest.raises(InputError, match=reason):
-        read_submission(tmp_path / "one", release, ["dst", "response"])
+    raised(InputError, read_submission, tmp_path / "one", release, ["dst", "response"], match=reason)
 
 
 def test_where_none_is_accepted_the_reason_is_an_error(place, tmp_path):

@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from kit import refused
+from kit import json_of, refused
 
 from parapet.pipelines.main import main
 
@@ -24,7 +24,7 @@ def spoiled(sample, root, share):
     """The sample, of each file so many dialogues without turns."""
     shutil.copytree(sample, root)
     for path in root.glob("*/dialogues_*.json"):
-        dialogues = json.loads(path.read_bytes())
+        dialogues = json_of(path)
         for dialogue in dialogues[: round(share * len(dialogues))]:
             dialogue["turns"] = 7
         path.write_text(json.dumps(dialogues))

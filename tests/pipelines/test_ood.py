@@ -1,12 +1,11 @@
 """``parapet ood`` as a person runs it: exact, nested, disjoint, the same in any order; what is told of bad input."""
 
-import json
 from collections import Counter
 
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from kit import dialogues_of, lacking, refused, rows_of, run, write
+from kit import dialogues_of, json_of, lacking, refused, rows_of, run, write
 
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
@@ -47,7 +46,7 @@ def test_card_and_page(made):
     page = (made / "report.html").read_text()
     assert "please explain" in page
     assert any(fallback.split("'")[0] in page for fallback in FALLBACKS)
-    assert json.loads((made / "statistics.json").read_bytes())["overlapping"] == 0
+    assert json_of(made / "statistics.json")["overlapping"] == 0
 
 
 def test_small_talk(tmp_path):
@@ -63,9 +62,9 @@ def check_uses(out, name, split, rows, most):
     uses = Counter(key_of(row["utterance"]) for row in rows)
     assert max(uses.values()) <= most
     assert max(Counter((row["dialogue_id"], key_of(row["utterance"])) for row in rows).values()) == 1
-    told = json.loads((out / "statistics.json").read_bytes())["sets"][name]["splits"][split]["uses"]
+    told = json_of(out / "statistics.json")["sets"][name]["splits"][split]["uses"]
     assert told == {str(n): times for n, times in sorted(Counter(uses.values()).items())}
-    assert json.loads((out / "run.json").read_bytes())["options"]["uses"] == {"at_most": 10, "user_turns_each": 25}
+    assert json_of(out / "run.json")["options"]["uses"] == {"at_most": 10, "user_turns_each": 25}
     shown = ", ".join(f"{n}: {times:,}" for n, times in told.items())
     assert f'<td class="n">{shown}</td>' in (out / "report.html").read_text()
     assert f"| {shown} |" in (out / "README.md").read_text()

@@ -1,10 +1,8 @@
 """``--preset table8`` and ``table9`` against Bordes, Boureau and Weston 2017, Tables 1, 8, 9 and 10."""
 
-import json
-
 import pytest
 from babi_toy import CANDIDATES, dialogues, write_toy
-from kit import train
+from kit import json_of, raised, train
 from safetensors.torch import load_file
 
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
@@ -51,8 +49,7 @@ def test_the_task_is_that_of_the_files_and_flags_win(model, preset):
     assert (by_steps.steps, by_steps.epochs, by_steps.learning_rate) == (30, None, given.learning_rate)
     with pytest.raises(InputError, match="needs a task, and the names of the files have none: give --task"):
         parsed(model, "--preset", preset)
-    with pytest.raises(InputError, match="has no row for task 7: give --task"):
-        parsed(model, "--preset", preset, name="task7")
+    raised(InputError, parsed, model, "--preset", preset, name="task7", match="has no row for task 7: give --task")
 
 
 def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path):
@@ -74,7 +71,7 @@ def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path):
     }.items():
         out = tmp_path / model
         assert train([model.replace("shared", "embeddings"), *files, *flags, *short, "--output", str(out)]) == 0
-        head = json.loads((out / "run.json").read_text())
+        head = json_of(out / "run.json")
         found[model] = sum(tensor.numel() for tensor in load_file(out / WEIGHTS).values())
         assert (head["result"]["parameters"], head["result"]["vocabulary"]) == (found[model], len(inputs | answers))
         assert head["options"]["preset"] == flags[1]

@@ -1,8 +1,7 @@
 """``parapet reminders`` as a person runs it: a corpus that the other pipelines take, the same for any sharding."""
 
-import json
-
 import pytest
+from kit import json_of
 
 from parapet.pipelines.reminders import run
 from parapet.schemas.dialogue import problems_of, read_dialogues
@@ -36,7 +35,7 @@ def test_mistakes(flags, message, tmp_path, capsys):
 
 
 def dialogues_of(folder):
-    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
+    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json_of(file)]
 
 
 def test_the_corpus(output):
@@ -50,7 +49,7 @@ def test_the_corpus(output):
         typed = [one for file in sorted((output / split).glob("d*.json")) for one in read_dialogues(file)]
         assert [one.dialogue_id for one in typed] == [f"{split}_{i:05}" for i in range(n)]
         assert not [problem for one in typed for problem in problems_of(one, services)]
-    numbers = json.loads((output / "statistics.json").read_bytes())
+    numbers = json_of(output / "statistics.json")
     train = dialogues_of(output / "train")
     of = numbers["splits"]["train"]
     utterances = [turn["utterance"] for one in train for turn in one["turns"]]
@@ -63,6 +62,6 @@ def test_the_corpus(output):
     )
     assert train[0]["turns"][0]["utterance"] in (output / "report.html").read_text()
     assert "| train | 40 |" in (output / "README.md").read_text()
-    counts = json.loads((output / "run.json").read_bytes())["counts"]
+    counts = json_of(output / "run.json")["counts"]
     assert (counts["dialogues//train"], counts["dialogues//test"]) == (40, 12)
     assert counts["turns//train"] == len(utterances)

@@ -1,11 +1,10 @@
 """``parapet restaurants`` as a person runs it: the published files, the corpora, the numbers, any sharding."""
 
-import json
 from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from kit import lacking, refused, run, write
+from kit import json_of, lacking, refused, run, write
 
 from parapet.transforms.running.counts import Counts, check_invariants
 from parapet.transforms.simulators.babi_format import (
@@ -218,7 +217,6 @@ def test_more_dialogues_another_seed_another_domain(output, tmp_path):
                for fact in first.facts)  # fmt: skip
     world = World(default_ontology(), "0", 3)
     ids = [simulating.simulate(world, 1, "train", number).dialogue_id for number in range(3)]
-    stored = json.loads((output / "sgd" / "task1" / "train" / "dialogues_001.json").read_bytes())
-    assert [one["dialogue_id"] for one in stored[:3]] == ids
+    assert [one["dialogue_id"] for one in json_of(output / "sgd" / "task1" / "train" / "dialogues_001.json")[:3]] == ids
     other = World(default_ontology(), "1", 3)
     assert simulating.simulate(world, 5, "dev", 0) != simulating.simulate(other, 5, "dev", 0)

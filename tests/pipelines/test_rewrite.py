@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from kit import edit, files_of, run, write
+from kit import edit, files_of, json_of, run, write
 
 from benchmarks.rewrite_reference import rewrite as reference
 from parapet.schemas import layout
@@ -92,7 +92,7 @@ def test_intents_that_no_schema_has_are_told(corpus):
 
     edit(corpus / "sgd/dev/dialogues_001.json", rename)
     assert "unchanged: 1 intent that no schema has" in rewrite(corpus).errors
-    found = json.loads((corpus / "out/v1/dev/dialogues_001.json").read_bytes())
+    found = json_of(corpus / "out/v1/dev/dialogues_001.json")
     assert found[0]["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"
 
 

@@ -1,9 +1,7 @@
 """``parapet speech_errors`` as a person runs it: against a plain loop, on two processes, again, with mistakes."""
 
-import json
-
 import pytest
-from kit import corpus, refused
+from kit import corpus, json_of, refused
 
 pytest.importorskip("hibari")
 
@@ -41,7 +39,7 @@ def errors_of(said, heard):
 @pytest.mark.thorough
 def test_a_set_is_what_a_plain_loop_makes(heard, some):
     """Every turn spoken, put through its noise, heard and aligned here, one after the other."""
-    numbers = json.loads((heard / "statistics.json").read_bytes())["sets"]
+    numbers = json_of(heard / "statistics.json")["sets"]
     speaker, listener = Hibari(), Moonshine()
     listener.open()
     rules = load_normalisation()
@@ -127,12 +125,12 @@ def test_mistakes(flags, told, tmp_path, monkeypatch):
 @pytest.mark.thorough
 def test_sgd_as_it_lies(real_data, tmp_path):
     """Some turns of its dev split: with the defaults 10 % is reached, and words are misheard, not left out."""
-    every = json.loads((real_data / "sgd" / "dev" / "dialogues_001.json").read_bytes())
+    every = json_of(real_data / "sgd" / "dev" / "dialogues_001.json")
     chosen = [{**one, "turns": one["turns"][:4]} for one in every[::20][:5]]
-    corpus(tmp_path / "sgd", json.loads((real_data / "sgd" / "dev" / "schema.json").read_bytes()), dev=chosen)
+    corpus(tmp_path / "sgd", json_of(real_data / "sgd" / "dev" / "schema.json"), dev=chosen)
     out = tmp_path / "out"
     assert run(out, "--sgd", str(tmp_path / "sgd"), "--split", "dev", "--wer", "0.1,0.3", "--sample", "3") == 0
-    sets = json.loads((out / "statistics.json").read_bytes())["sets"]
+    sets = json_of(out / "statistics.json")["sets"]
     assert sets["SR-10"]["wer"] == pytest.approx(0.1, abs=0.04)
     assert sets["SR-30"]["substitutions"] > 2 * sets["SR-30"]["deletions"]
 
@@ -147,5 +145,5 @@ def test_a_target_out_of_reach_is_told_after_the_first_texts(wer, ratios, hint, 
     assert run(out, "--sgd", str(some[0]), "--wer", f"{wer},0.5", f"--snr={ratios}", "--sample", "3") == 1
     told = capsys.readouterr().err
     assert f"and the target is {float(wer):.1%}; {hint} --snr" in told
-    assert sum(len(json.loads(file.read_bytes())) for file in (out / ".heard/heard").glob("*.json")) == 6
+    assert sum(len(json_of(file)) for file in (out / ".heard/heard").glob("*.json")) == 6
     assert not (out / "run.json").exists()

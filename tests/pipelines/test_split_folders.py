@@ -1,10 +1,9 @@
 """A split's folder, or its schema, is accepted where a corpus is; and whose dialogues are meant where nobody says."""
 
-import json
 import shutil
 
 import pytest
-from kit import refused, run
+from kit import json_of, refused, run
 
 from parapet.schemas import layout
 from parapet.transforms.variants.matching import compose_variant
@@ -65,7 +64,7 @@ def test_augment(sample, variants, tmp_path):
 
 def test_statistics(sample, variants, tmp_path):
     run("statistics", "--variants", str(variants), "--quiet", sgd=sample / "dev", output=tmp_path / "out")
-    found = json.loads((tmp_path / "out/statistics.json").read_bytes())
+    found = json_of(tmp_path / "out/statistics.json")
     of_dev = layout.read_root(sample / "dev")[0].services
     assert (found["split"], found["services"]) == ("dev", len(of_dev))
     known = {one.service_name for one in layout.read_root(sample / "train")[0].services}

@@ -2,7 +2,6 @@
 
 import csv
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -13,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from kit import edit, lacking, rows_of, run, sample_dialogues, write
+from kit import edit, json_of, lacking, raised, rows_of, run, sample_dialogues, write
 
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
@@ -163,8 +162,7 @@ rows = [{ name = "changed", ours = "@typos-{seed}/statistics.json#/sets/typos/tu
         ("seeds=a b", "'a b' cannot be part of a name"),
         ("seeds=[1.5]", "Expected"),
     ):
-        with pytest.raises(InputError, match=reason):
-            read_suite(str(folder / "small.toml"), [bad])
+        raised(InputError, read_suite, str(folder / "small.toml"), [bad], match=reason)
 
 
 def test_the_places_of_a_tables_rows(folder):
@@ -193,8 +191,7 @@ rows = [
 
 def test_an_entry_with_a_seed_needs_a_name_with_it(folder):
     append_to(folder, '[[steps]]\nname = "a"\npipeline = "perturb typos"\nseed = "{seed}"\n')
-    with pytest.raises(InputError, match=r"give it a name with {seed}"):
-        read_suite(str(folder / "small.toml"))
+    raised(InputError, read_suite, str(folder / "small.toml"), match=r"give it a name with {seed}")
 
 
 @pytest.fixture(scope="module")
@@ -276,9 +273,7 @@ def test_a_release_is_built_again_when_what_it_holds_has_changed(folder):
     assert (released / "typos/test/dialogues_001.json").read_bytes() != before
     cut_one(folder / "mine/test/dialogues_001.json")
     assert runs(folder) == 1
-    original, mine = (
-        json.loads((released / name / "test/dialogues_001.json").read_bytes()) for name in ("original", "mine")
-    )
+    original, mine = (json_of(released / name / "test/dialogues_001.json") for name in ("original", "mine"))
     assert len(original) == len(mine) + 1
 
 
@@ -466,8 +461,7 @@ def test_a_failed_step_leaves_the_others_done(folder):
     told = suite(folder, status=1).errors
     assert "sets/ood failed: " in told
     assert "error: 1 step failed: sets/ood; not run, because it needs what failed: few_shot" in told
-    page = (folder / "out/index.html").read_text("utf-8")
-    assert not lacking(page, "What is missing", ".suite/logs/sets/ood.log")
+    assert not lacking((folder / "out/index.html").read_text("utf-8"), "What is missing", ".suite/logs/sets/ood.log")
     assert {"typos", "wordy"} <= {row["set"] for row in rows_of(folder / "out/table.csv")}
     text = (folder / "small.toml").read_text("utf-8")
     write(folder / "small.toml", text.replace("rates = [0.9]", "rates = [0.1]").replace("ood-90", "ood-10"))
@@ -557,9 +551,7 @@ def test_the_results(made):
     out = made / "out"
     with (out / "table.csv").open(newline="", encoding="utf-8") as handle:
         rows = {(row["set"], row["metric"]): row for row in csv.DictReader(handle) if row["group"] == "all"}
-    accuracy = json.loads((out / "scores/keywords/dst/metrics.json").read_text())["#ALL_SERVICES"][
-        "joint_goal_accuracy"
-    ]
+    accuracy = json_of(out / "scores/keywords/dst/metrics.json")["#ALL_SERVICES"]["joint_goal_accuracy"]
     row = rows["original", "joint_goal_accuracy"]
     assert float(row["value"]) == pytest.approx(accuracy)
     assert float(row["low"]) <= accuracy <= float(row["high"])
@@ -575,7 +567,7 @@ def test_the_results(made):
         # Mixes are folded away: in the table of scores, and in that of failures.
         assert (name == "wordy-env1") == (page.index(f">{name}</th>") > mixes)
     assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output OUT/sets/wordy" in page
-    manifest = json.loads((out / "run.json").read_text())
+    manifest = json_of(out / "run.json")
     assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
     assert set(manifest["files"]) == {"index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"}
 

@@ -277,8 +277,7 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
     path = tmp_path / "bad.toml"
     path.write_text(NEEDS_EXTRA)
     assert run(tmp_path, str(path)) == 2
-    line = message(capsys)
-    assert not lacking(line, "sets[0]", "needs the extra speech", "pip install")
+    assert not lacking(message(capsys), "sets[0]", "needs the extra speech", "pip install")
     assert not (tmp_path / "out").exists()
 
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import run, sample_dialogues
+from kit import json_of, raised, run, sample_dialogues
 
 from parapet.schemas.dialogue import dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError, surrogate_in
@@ -116,13 +116,12 @@ def test_no_run_ends_by_it(pipeline, flags, sample, tmp_path):
 
 def test_in_a_schema_it_makes_a_bad_service(sample, tmp_path):
     path = tmp_path / "schema.json"
-    services = json.loads((sample / "test/schema.json").read_bytes())
+    services = json_of(sample / "test/schema.json")
     services[1]["slots"][0]["description"] += HALF
     path.write_text(json.dumps(services))
-    with pytest.raises(InputError) as caught:
-        read_root(path)
-    assert (caught.value.path, caught.value.where) == (str(path), "[1].slots[0].description")
-    assert "half a surrogate pair" in caught.value.reason
+    caught = raised(InputError, read_root, path)
+    assert (caught.path, caught.where) == (str(path), "[1].slots[0].description")
+    assert "half a surrogate pair" in caught.reason
     (split,) = read_root(path, leave_out_bad=True)
     assert len(split.services) == len(services) - 1
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import stopped
 from inn_toy import dialogues, write_corpus
-from kit import TWO_WORKERS, files_of, refused, rows_of, run, train
+from kit import TWO_WORKERS, files_of, json_of, refused, rows_of, run, train
 
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.systems.damd import DamdLearner
@@ -63,7 +63,7 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
         sum(row["acts"] == msgspec.to_builtins(acts) for row, acts in zip(rows, right, strict=True)) / len(rows)
         > LEARNED
     )
-    counts = json.loads((one / "run.json").read_text())["counts"]
+    counts = json_of(one / "run.json")["counts"]
     assert counts["answered/original"] == counts["asked/again"] == 18
 
 
@@ -94,7 +94,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch
     assert len(rows_of(tmp_path / "cut" / ".training" / "log.jsonl")) == 1
     assert train(flags("cut")) == 0
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
-    options = json.loads((tmp_path / "cut" / "run.json").read_text())["options"]
+    options = json_of(tmp_path / "cut" / "run.json")["options"]
     assert (options["multi_action"], options["schedule"], options["vocabulary"]) == (3, "plateau", 3000)
 
 

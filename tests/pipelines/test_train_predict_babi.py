@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 from babi_toy import CANDIDATES, FACTS, dialogues, unseen, write_toy
-from kit import TWO_WORKERS, files_of, lacking, refused, rows_of, run, write
+from kit import TWO_WORKERS, files_of, json_of, lacking, refused, rows_of, run, write
 
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.pipelines.predict import run as predict
@@ -72,7 +72,7 @@ def test_predictions_are_the_same_on_two_workers_and_are_evaluated(memn2n, toy, 
     assert right(answers, dialogues()) > LEARNED
     # What is matched by type is found though training never had it; half needs no match, "hello" and "on it".
     assert right(answers_of(one / "predictions" / "OOV" / "toy-task1-tst-OOV.jsonl"), unseen()) > 0.5
-    counts = json.loads((one / "run.json").read_text())["counts"]
+    counts = json_of(one / "run.json")["counts"]
     assert {counts[f"{kind}/predictions/original/toy-task1-tst.jsonl"] for kind in ("turns", "answers")} == {104}
     given = {"task": "ranking", "reference": test, "predictions": one / "predictions"}
     metrics = run("evaluate", **given, candidates=toy[0] / "candidates.txt", output=tmp_path / "s").json("metrics.json")
@@ -112,7 +112,7 @@ def test_what_a_memory_network_attends_to(memn2n, toy, tmp_path, capsys):
     heaviest = max(call["memories"], key=lambda memory: memory["attention"][0])
     assert heaviest["text"] == "a thai table in rome"  # all that the call needs
     assert "a thai table in rome" in (folder / "toy-task1-tst.html").read_text()
-    assert json.loads((out / "run.json").read_text())["options"] == {"attention": 2}
+    assert json_of(out / "run.json")["options"] == {"attention": 2}
     told = refused("predict", *flags, attention=65, output=tmp_path / "no")
     assert "--attention: 65: give a number from 0 to 64" in told
     told = refused("predict", "embeddings", *flags[1:], attention=1, output=tmp_path / "no")

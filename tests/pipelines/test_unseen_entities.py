@@ -1,9 +1,8 @@
 """``parapet unseen_entities`` as a person runs it: leaks and spans by plain search, processes, bad input."""
 
-import json
 import re
 
-from kit import rows_of, run, write
+from kit import json_of, rows_of, run, write
 
 from parapet.transforms.perturbations.entities.words import GENERIC
 
@@ -13,7 +12,7 @@ def replace(out, **flags):
 
 
 def read(path):
-    return json.loads(path.read_bytes())
+    return json_of(path)
 
 
 def replaced(out, split="test"):

@@ -1,10 +1,8 @@
 """``parapet unseen_services`` as a person runs it: nothing lost, nothing of what is held out in training."""
 
-import json
-
 import kit
 import pytest
-from kit import dialogues_of, lacking, run, write
+from kit import dialogues_of, json_of, lacking, run, write
 
 from parapet.pipelines.splits import run_named
 from parapet.schemas.layout import read_root
@@ -17,7 +15,7 @@ def made(tmp_path_factory):
 
 
 def test_the_splits_as_given(made, sample):
-    given = json.loads((made / "statistics.json").read_bytes())["as_given"]
+    given = json_of(made / "statistics.json")["as_given"]
     splits = {one.split: one.services for one in read_root(sample)}
     known = {one.service_name for one in splits["train"]}
     unseen = [one for one in splits["test"] if one.service_name not in known]
@@ -65,7 +63,7 @@ def test_one_schema_and_idle_frames(tmp_path):
     assert [one.service_name for one in read_root(out / "train")[0].services] == ["hotel", "taxi"]
     (tested,) = said.dialogues("train/test").values()
     assert tested == of_splits["test"][0]  # as it is, keys of others too
-    numbers = json.loads((out / "statistics.json").read_bytes())
+    numbers = json_of(out / "statistics.json")
     assert numbers["held_out"]["train"]["without_idle_frames"] == 1
     assert numbers["as_given"]["test"]["unseen_services"] == ["taxi"]
     assert (out / "dead_letters.jsonl").read_text().count("not_sgd") == 1
@@ -93,7 +91,7 @@ def test_real_dialogues(real_data, tmp_path):
     root = real_data / "sgd"
     flags = ["--sgd", str(root), "--hold_out", "Restaurants,Travel", "--quiet"]
     assert run_named("unseen_services", ["--output", str(tmp_path / "out"), *flags]) == 0
-    numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())
+    numbers = json_of(tmp_path / "out" / "statistics.json")
     schemas = {one.split: one.services for one in read_root(root)}
     known = {one.service_name for one in schemas["train"]}
     unseen = [one for one in schemas["dev"] if one.service_name not in known]

@@ -15,7 +15,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
 from commands import RELEASE
 from google.cloud.dataflow import JobType
-from kit import THOROUGH, files_of, refused
+from kit import THOROUGH, files_of, json_of, refused
 
 from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
 from parapet.pipelines import progress, runners
@@ -161,7 +161,7 @@ STEPS = {
 def variants(bucket):
     """A variant that is the original under another suffix: enough to build jobs on."""
     for split in ("train", "dev", "test"):
-        services = json.loads((sample_root() / split / "schema.json").read_bytes())
+        services = json_of(sample_root() / split / "schema.json")
         renamed = [{**service, "service_name": service["service_name"] + "1"} for service in services]
         bucket.write(f"variants/v1/{split}/schema.json", json.dumps(renamed).encode())
     return f"{bucket.url}/variants"
@@ -205,7 +205,7 @@ def test_the_job_of_each_pipeline(name, bucket, variants, tmp_path, capsys):
         "pipeline.pb",
         "submission_environment_dependencies.txt",
     }
-    (pool,) = json.loads((tmp_path / "job.json").read_bytes())["environment"]["workerPools"]
+    (pool,) = json_of(tmp_path / "job.json")["environment"]["workerPools"]
     assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == [IMAGE]
     assert {path.rpartition(".")[0] for path in bucket.tree(f"{name}/out")} <= {".incomplete/.owner"}
 

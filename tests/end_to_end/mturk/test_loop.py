@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pyarrow.parquet as pq
 import pytest
+from kit import json_of
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import play, scripts_from_jsonl
@@ -55,7 +56,7 @@ class Loop:
         flags = ("--schemas", self.schemas, "--responses", responses, "--output", self.variants, "--quiet")
         status = main(["compose", *map(str, flags)])
         # Five answers an element, some of them spoilt, need not be enough for any service yet.
-        services = json.loads((self.variants / "statistics.json").read_text())["services"].values()
+        services = json_of(self.variants / "statistics.json")["services"].values()
         assert status == (0 if any(service["composed"] for service in services) else 1)
 
     def shortfall(self):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import service, slot, state, turn
+from kit import json_of, service, slot, state, turn
 
 import parapet
 from benchmarks.evaluate_reference import evaluate, frame_metrics, match
@@ -30,7 +30,7 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_equals_the_official_scoring(real_data, name):
     settings, across_turn = SETTINGS[name]
-    expected = json.loads((real_data / "evaluation" / "expected_dev.json").read_bytes())[name]
+    expected = json_of(real_data / "evaluation" / "expected_dev.json")[name]
     splits = {split.split: split.services for split in read_root(real_data / "sgd")}
     services = {service.service_name: slots_of(service) for service in splits["dev"]}
     seen = frozenset(service.service_name for service in splits["train"])
@@ -214,7 +214,7 @@ def test_the_plain_reference_equals_the_official_scoring(real_data):
     pairs = [(real_data / "sgd" / "dev" / path.name, path) for path in sorted(place.glob("*.json"))]
     services = {raw["service_name"]: raw for raw in splits["dev"].raw}
     seen = {service.service_name for service in splits["train"].services}
-    expected = json.loads((real_data / "evaluation" / "expected_dev.json").read_bytes())["fuzzy"]
+    expected = json_of(real_data / "evaluation" / "expected_dev.json")["fuzzy"]
     assert {key: of["joint_goal_accuracy"] for key, of in evaluate(pairs, services, seen).items()} == pytest.approx(
         {key: of["joint_goal_accuracy"] for key, of in expected.items()}, abs=1e-12
     )

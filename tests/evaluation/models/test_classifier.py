@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from intent_toy import toy
-from kit import SEED
+from kit import SEED, raised
 from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
@@ -116,8 +116,7 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path)
     model.batch = 8
     assert model.answers(texts[::-1]) == (many[::-1], long)
     (tmp_path / "model" / MODEL).write_bytes((tmp_path / "model" / MODEL).read_bytes().replace(b'"Alarm"', b'"A", "B"'))
-    with pytest.raises(InputError, match=r"has 4 classes, and .* beside it 5"):
-        load(folder, "cpu", 1)
+    raised(InputError, load, folder, "cpu", 1, match=r"has 4 classes, and .* beside it 5")
 
 
 def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):
@@ -143,5 +142,4 @@ def test_folders_that_do_not_fit(tmp_path):
         (b"}", b"", "is damaged"),
     ):
         place.write_bytes(good.replace(old, new))
-        with pytest.raises(InputError, match=told):
-            load(folder, "cpu", 1)
+        raised(InputError, load, folder, "cpu", 1, match=told)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, STARS, dialogues, inns
-from kit import SEED
+from kit import SEED, raised
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import DamdConfig
@@ -119,8 +119,7 @@ def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
     everything, frequent = vocabulary_of(TEXTS, 3000, 1), vocabulary_of(TEXTS, 3000, 10)
     assert {"please", "rome"} <= {*everything.words}
     assert {*everything.words} - {*frequent.words} >= {"please"}
-    with pytest.raises(InputError, match="the names and placeholders alone are"):
-        vocabulary_of(TEXTS, room - 1, 1)
+    raised(InputError, vocabulary_of, TEXTS, room - 1, 1, match="the names and placeholders alone are")
 
 
 def config(**own):
@@ -233,8 +232,6 @@ def test_folders_that_do_not_fit(model, tmp_path):
     ):
         assert old in good
         (tmp_path / MODEL).write_bytes(good.replace(old, new, 1))
-        with pytest.raises(InputError, match=said):
-            check(str(tmp_path))
+        raised(InputError, check, str(tmp_path), match=said)
     (tmp_path / MODEL).write_bytes(good.replace(b'"hidden": 8', b'"hidden": 9'))
-    with pytest.raises(InputError, match="does not fit"):
-        load(str(tmp_path), KNOWN, "cpu", 8)
+    raised(InputError, load, str(tmp_path), KNOWN, "cpu", 8, match="does not fit")

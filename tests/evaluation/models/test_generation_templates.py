@@ -2,9 +2,9 @@
 
 import re
 
-import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.evaluation.generation.corpus import Act, ServiceWords, Words
 from parapet.evaluation.models.generation.data import key_of, read_templates, sentence, template_of, text_of
@@ -129,12 +129,9 @@ def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path):
         "INFORM!!city\tIt is @ @.": "the key has 0 @ and the sentence 2: both need one for each value",
     }.items():
         folder = write(tmp_path / "t", Cafes_1=f"\ufeffREQ_MORE\tAnything else?\n\n{line}\n")
-        with pytest.raises(InputError, match=re.escape(reason)) as error:
-            read_templates(str(folder))
-        assert (error.value.path, error.value.where) == (str(folder / "Cafes_1.tsv"), "line 3")
+        error = raised(InputError, read_templates, str(folder), match=re.escape(reason))
+        assert (error.path, error.where) == (str(folder / "Cafes_1.tsv"), "line 3")
     (tmp_path / "t" / "Cafes_1.tsv").write_bytes(b"GOODBYE\t\xe9")
-    with pytest.raises(InputError, match="not UTF-8 at byte 8"):
-        read_templates(str(folder))
+    raised(InputError, read_templates, str(folder), match="not UTF-8 at byte 8")
     for place in (tmp_path, tmp_path / "none", tmp_path / "t" / "Cafes_1.tsv"):
-        with pytest.raises(InputError, match="has no templates: expected a folder with SERVICE"):
-            read_templates(str(place))
+        raised(InputError, read_templates, str(place), match="has no templates: expected a folder with SERVICE")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
-from kit import SEED
+from kit import SEED, raised
 from tiny_dialogues import dialogues, texts, write_corpus
 from tiny_gpt2 import save_gpt2
 from tiny_t5 import save_t5
@@ -62,9 +62,7 @@ def test_what_cannot_run_in_the_loop_is_refused():
         ("typos,ood", "ood needs the whole corpus"),
         ("unseen_entities", "'parapet perturb unseen_entities'"),
     ):
-        with pytest.raises(InputError, match="--perturb") as told:
-            perturbations_of(names, "0")
-        assert reason in str(told.value)
+        assert reason in str(raised(InputError, perturbations_of, names, "0", match="--perturb"))
 
 
 def test_a_dialogue_that_cannot_be_perturbed_stays_as_it_is(caplog):
@@ -83,8 +81,7 @@ def test_a_perturbation_that_adds_turns_is_refused():
         return " ".join(said(raw)).split()
 
     found = Versions([Readable(json.dumps(one).encode(), parts(one), parts)], "verbose", 1.0, 1, "0")
-    with pytest.raises(InputError, match=f"verbose makes .* examples of a dialogue that has {len(parts(one))}"):
-        found.draw(1)
+    raised(InputError, found.draw, 1, match=f"verbose makes .* examples of a dialogue that has {len(parts(one))}")
 
 
 # How versions are laid out.

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, STARS, dialogues, inns, texts
-from kit import SEED, write
+from kit import SEED, raised, write
 from tiny_gpt2 import save_gpt2
 from tiny_nli import save_roberta
 
@@ -184,8 +184,7 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
         (b"20", b"0", "its lengths must be 1 or more"),
     ):
         (tmp_path / MODEL).write_bytes(good.replace(old, new))
-        with pytest.raises(InputError, match=said):
-            check(str(tmp_path))
+        raised(InputError, check, str(tmp_path), match=said)
     (tmp_path / MODEL).write_bytes(good)
     for path in (tmp_path / "checkpoint").glob("*token*"):
         path.unlink()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from kit import raised
 from torch import nn
 
 from parapet.evaluation.models.configs import TrainingConfig
@@ -116,8 +117,7 @@ def test_a_state_of_other_shapes_is_told(tmp_path):
     run(tmp_path, Line([0.1] * 6))
     line = Line([1.0])
     line.module = nn.Sequential(nn.Linear(2, 1))
-    with pytest.raises(InputError, match="is of another program or version"):
-        run(tmp_path, line)
+    raised(InputError, run, tmp_path, line, match="is of another program or version")
 
 
 def test_a_loss_that_is_no_number_ends_it(tmp_path):
@@ -138,8 +138,7 @@ def test_memory_that_is_used_up_is_told():
 def test_what_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert device_of("auto").type == "cpu"
-    with pytest.raises(InputError, match="--device: torch finds no GPU here"):
-        device_of("cuda")
+    raised(InputError, device_of, "cuda", match="--device: torch finds no GPU here")
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(InputError, match=r"safetensors is not installed: pip install .*\[models\]'"):
         check_installed("json", "safetensors")

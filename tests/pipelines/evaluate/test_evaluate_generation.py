@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from kit import lacking, write
+from kit import json_of, lacking, write
 
 from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.corpus import tampered
@@ -24,14 +24,14 @@ def lines_of(root, split="test"):
 
 
 def read(folder, name):
-    return json.loads((folder / name).read_text())
+    return json_of(folder / name)
 
 
 def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
     said = tmp_path / "said" / "test"
     said.mkdir(parents=True)
     for path in sorted((sample / "test").glob("dialogues_*.json")):
-        dialogues = json.loads(path.read_text())
+        dialogues = json_of(path)
         for dialogue in dialogues:
             for turn in dialogue["turns"]:
                 turn["utterance"] = "Hm." if turn["speaker"] == "SYSTEM" else turn["utterance"]
@@ -58,7 +58,7 @@ def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
 def test_variants_and_no_validation(sample, tmp_path):
     variants = tmp_path / "variants"
     for split in ("train", "test"):
-        schema = json.loads((sample / split / "schema.json").read_text())
+        schema = json_of(sample / split / "schema.json")
         for service in schema:
             service["service_name"] += "1"
             for slot in service["slots"]:
@@ -73,8 +73,7 @@ def test_variants_and_no_validation(sample, tmp_path):
     assert list(told) == ["original", "v1"]
     assert told["original"]["acts"] == told["v1"]["acts"] > 10
     assert told["original"]["recall"] >= told["v1"]["recall"]
-    page = (out / "report.html").read_text()
-    assert not lacking(page, "F1 on tampered references", "<svg")
+    assert not lacking((out / "report.html").read_text(), "F1 on tampered references", "<svg")
 
     plain = tmp_path / "plain"
     assert evaluate(*common, "--output", plain, "--no_validation") == 0
@@ -144,8 +143,7 @@ def test_a_corpus_that_cannot_be_scored(sample, tmp_path, capfd):
         place = tmp_path / "corpus"
         place.mkdir(exist_ok=True)
         (place / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
-        dialogues = json.loads((sample / "test" / "dialogues_001.json").read_text())
-        (place / "dialogues_001.json").write_text(json.dumps(spoil(dialogues)))
+        (place / "dialogues_001.json").write_text(json.dumps(spoil(json_of(sample / "test" / "dialogues_001.json"))))
         assert evaluate("--reference", place, "--predictions", "reference", "--output", tmp_path / "out") == 2
         return str(capfd.readouterr().err)
 

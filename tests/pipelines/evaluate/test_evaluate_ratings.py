@@ -2,7 +2,6 @@
 
 import csv
 import hashlib
-import json
 import shutil
 from collections import Counter
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from generation_toy import write_toy
-from kit import as_nobody, edit, files_of, holding, lacking, refused, rows_of, run, write
+from kit import as_nobody, edit, files_of, holding, json_of, lacking, refused, rows_of, run, write
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, invented, play
@@ -76,7 +75,7 @@ def credentials(monkeypatch, tmp_path):
 
 def recorded(folder):
     """Makes ``run.json`` say what is there now."""
-    there = {path: (folder / path).read_bytes() for path in json.loads((folder / "run.json").read_text())["files"]}
+    there = {path: (folder / path).read_bytes() for path in json_of(folder / "run.json")["files"]}
     facts = {path: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for path, data in there.items()}
     edit(folder / "run.json", lambda manifest: manifest.update(files=facts))
 
@@ -132,8 +131,8 @@ def test_from_pages_to_judgements_and_pay(world, tmp_path):
         "too_fast": len(records[0]["fields"]),
         "failed_check": sum(len(record["fields"]) for record in records[2:]),
     }
-    metrics = json.loads((judged / "metrics.json").read_text())
-    details = json.loads((judged / "details.json").read_text())
+    metrics = json_of(judged / "metrics.json")
+    details = json_of(judged / "details.json")
     assert metrics["#ALL"]["krippendorff_alpha"] == 1.0
     assert metrics["#VALIDATED"]["agreement"] == 1.0  # the lexical scorer finds bananas unfaithful, too
     assert details["groups"]["#ALL"]["majorities"] == details["groups"]["#ALL"]["utterances"]
@@ -258,7 +257,7 @@ def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials)
 )
 def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(world)
-    options = json.loads((world / "scores" / "run.json").read_text())["options"]
+    options = json_of(world / "scores" / "run.json")["options"]
     for name, other in {"unvalidated": {**options, "validation": False}, "no_options": [1]}.items():
         shutil.copytree(world / "scores", world / name, dirs_exist_ok=True)
         edit(world / name / "run.json", lambda manifest, other=other: manifest.update(options=other))
@@ -327,8 +326,7 @@ def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world
     turns = {(row["dialogue_id"], row["turn"]) for row in rows if row["kind"] == "act"}
     assert Counter((item["dialogue_id"], item["turn"]) for item in drawn) == dict.fromkeys(turns, 1)
     assert Counter(item["stratum"] for item in items)["check"] == len(records)
-    options = json.loads((world / "hits" / "run.json").read_text())["options"]
-    assert {name: of["drawn"] for name, of in options["drawn"].items()} == {
+    assert {name: of["drawn"] for name, of in json_of(world / "hits" / "run.json")["options"]["drawn"].items()} == {
         name: sum(item["stratum"] == name for item in drawn) for name in ("faithful", "unfaithful", "invalid")
     }
     for record in records:

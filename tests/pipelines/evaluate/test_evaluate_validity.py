@@ -12,6 +12,7 @@ from kit import (
     files_of,
     frame,
     intent,
+    json_of,
     refused,
     rows_of,
     run,
@@ -113,7 +114,7 @@ def test_values_states_and_how_much_has_changed(corpus, tmp_path):
     assert metrics["lossy"] == {"changed": 1, "states_equal": 0.75, "values_kept": 0, "values_kept_fuzzy": 0}
     # What the set's own state has is what its turn has to say.
     assert metrics["renamed"] == {"changed": 0.25, "states_equal": 0.25, "values_kept": 1, "values_kept_fuzzy": 1}
-    group = json.loads((tmp_path / "out" / "details.json").read_bytes())["groups"]["lossy"]
+    group = json_of(tmp_path / "out" / "details.json")["groups"]["lossy"]
     assert (group["values"], group["values_found"]) == (4, 1)
     assert group["lost_by_slot"] == {"city": 2, "party": 1}
     rows = rows_of(tmp_path / "out" / "rows.parquet")
@@ -154,7 +155,7 @@ def test_what_a_classifier_predicts_of_both_texts(corpus, tmp_path):
     right = sum(answer.label == "INFORM" for answer in answers[:2]) / 2
     assert metrics["heard"]["same_label"] == metrics["heard"]["accuracy"] == right
     assert metrics["heard"]["accuracy_original"] == 1
-    details = json.loads((tmp_path / "out" / "details.json").read_bytes())
+    details = json_of(tmp_path / "out" / "details.json")
     assert details["labels"] == "acts"
     assert details["groups"]["swapped"]["changed_labels"] == [["INFORM", "THANK_YOU", 1], ["THANK_YOU", "INFORM", 1]]
     assert "Turns of swapped with another prediction" in (tmp_path / "out" / "report.html").read_text()
@@ -245,7 +246,7 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch):
     on_page = {place_of(item) for item in records[bad]["pairs"] if item["stratum"] != "check"}
     assert {row["naturalness"] for place, row in said.items() if place in on_page} == {2.5}
     assert {row["naturalness"] for place, row in said.items() if place not in on_page} == {3.0}
-    people = json.loads((tmp_path / "judged" / "details.json").read_bytes())["people"]
+    people = json_of(tmp_path / "judged" / "details.json")["people"]
     assert people["reasons"]["rejected"] == {"failed_check": len(records[bad]["fields"])}
     assert (people["workers"], people["assignments"]) == (3, 3 * len(records))
     responses = rows_of(tmp_path / "judged" / "responses.parquet")

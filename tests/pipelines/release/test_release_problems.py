@@ -4,6 +4,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
+from kit import json_of
 from release_corpora import build, edit
 
 from parapet.pipelines.main import main
@@ -22,7 +23,7 @@ CHANGES = [
 
 def test_dialogues_of_another_format_are_named_and_published_where_that_is_allowed(toml, tmp_path, capsys):
     path = toml.parent / "sgd" / "test" / "dialogues_001.json"
-    dialogues = json.loads(path.read_text())
+    dialogues = json_of(path)
     for dialogue, (change, _) in zip(dialogues[1:], CHANGES, strict=False):
         dialogue.update(change)
     path.write_text(json.dumps(dialogues, indent=2, sort_keys=True) + "\n")
@@ -36,7 +37,7 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
     edit(toml, ('name = "small"', 'name = "small"\nallow_problems = ["format"]'))
     assert build(toml, tmp_path / "out", "--quiet") == 0
     root = tmp_path / "out" / "small" / "1.0.0"
-    manifest = json.loads((root / "MANIFEST.json").read_bytes())
+    manifest = json_of(root / "MANIFEST.json")
     assert manifest["known_problems"] == {"format": 4}
     assert manifest["counts"]["dialogues"]["original"]["test"] == len(dialogues)
     assert (root / "sgd/original/test/dialogues_001.json").read_bytes() == path.read_bytes()
