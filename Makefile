@@ -10,7 +10,7 @@ LOCKS := $(wildcard requirements/*.txt)
 NO_MKDOCS_2_WARNING := 1
 export NO_MKDOCS_2_WARNING
 
-.PHONY: demo demo-core docs test test-all test-machines test-faults fuzz lint style types bench notebooks lock audit sbom clean help
+.PHONY: demo demo-core docs test test-all test-machines test-faults record fuzz lint style types bench notebooks lock audit sbom clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-all  the same, and the tests that take long"
 	@echo "make test-machines  the tests that train, as other machines would run them"
 	@echo "make test-faults  commands killed, and their disk failing, at hundreds of operations"
+	@echo "make record  write down what each command makes of the sample, after a change that is meant"
 	@echo "make fuzz   damaged inputs of every command for an hour: make fuzz MINUTES=5 SEED=2"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make docs   the documentation site: build/site/index.html"
@@ -39,7 +40,7 @@ $(VENV)/.core: setup.py $(LOCKS) | $(BIN)/python
 	@touch $@
 
 $(VENV)/.demo: setup.py $(LOCKS) | $(BIN)/python
-	$(INSTALL) demo '[speech,models]'
+	$(INSTALL) demo '[speech,models,translate]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.test: setup.py $(LOCKS) | $(BIN)/python
@@ -80,6 +81,9 @@ test-all: lint
 
 test-machines: $(VENV)/.test
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python tests/machines.py
+
+record: $(VENV)/.test
+	PARAPET_RECORD=1 $(PYTEST) tests/test_laws.py -k on_record
 
 test-faults: $(VENV)/.test
 	PYTHONPATH=tests $(BIN)/python -m faults

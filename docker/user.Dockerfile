@@ -5,7 +5,7 @@ ARG PYTHON_VERSION=3.11
 ARG BASE=python:${PYTHON_VERSION}-slim
 
 FROM ${BASE} AS build
-# A file of requirements/: core, or demo, which has the extras speech and models.
+# A file of requirements/: core, or demo, which has the extras speech, models and translate.
 ARG LOCK=core
 COPY . /tmp/parapet
 WORKDIR /tmp/parapet

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 PAID = ".paid"  # below the output: every answer as it came, until the memory that is published has it
 CHECKPOINT = "checkpoint"  # an engine of language_variations, which has two flags of the engine "local"
+EMBEDDED = "embedded"
 MEMORY = "memory"  # nobody is asked: what the memories have is replayed
 ENGINE = "translation engine; memory only looks up --memory"  # the help of --engine
 ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY)
@@ -110,12 +111,11 @@ def parse_pivots(given: str) -> list[str]:
     return pivots
 
 
-def read_memories(args: argparse.Namespace, corpus: str | None) -> list[Translation]:
+def read_memories(args: argparse.Namespace) -> list[Translation]:
     """What is given, what an earlier run published, what one that was cut off has paid for.
 
     Args:
-      args: with ``memory``, ``engine`` and ``output``.
-      corpus: as it was given; nothing for the sample, which brings a memory.
+      args: with ``memory`` and ``output``.
 
     Raises:
       InputError: a memory that cannot be read.
@@ -126,8 +126,6 @@ def read_memories(args: argparse.Namespace, corpus: str | None) -> list[Translat
     from parapet.transforms.translation.translate import read_parts
 
     given = list(args.memory)
-    if not given and not corpus and args.engine == MEMORY:
-        given = [str(sample_root() / "translations.csv")]
     before = join(args.output, MEMORY_FILE)
     if is_there(before):
         given.append(before)
@@ -177,7 +175,7 @@ def bill(engine: str, dollars_per_million: float, counters: Mapping[str, int]) -
 
 
 EXAMPLE = """\
-  parapet back_translate --output translated       # the sample, from its memory
+  parapet back_translate --output translated       # the sample, through Portuguese
   parapet back_translate --schemas my_corpus --engine google --google_project my-project --output translated --dry_run
   parapet back_translate --schemas my_corpus --engine local --model en-zh=opus-mt-en-zh zh-en=opus-mt-zh-en \\
       --pivots zh --output translated"""
@@ -218,8 +216,8 @@ def parser() -> Parser:
     parser = Parser("back_translate", what, EXAMPLE)
     add_schemas(parser)
     add = parser.group("translation")
-    add("--pivots", metavar="LIST", default="zh,ja,ko", help="pivot languages, comma-separated")
-    add("--engine", choices=ENGINES, default="memory", help=ENGINE)
+    add("--pivots", metavar="LIST", help="pivot languages (default: pt with --engine embedded, else zh,ja,ko)")
+    add("--engine", choices=ENGINES, help=f"{ENGINE} (default: memory with --memory, else embedded)")
     add_flags(parser)
     add_max_bad(parser, "texts of a pivot")
     add_dry_run(parser)
@@ -238,12 +236,14 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.transforms.translation.translate import Known
     from parapet.transforms.variants.back_translation import texts_of
 
+    args.engine = args.engine or (MEMORY if args.memory else EMBEDDED)
     check_flags(args)
     if args.engine != "local" and args.seed is not None:
         raise InputError(f"is for --engine local, and this is {args.engine}", "--seed")
     check_apart(args.output, schemas=args.schemas)
-    corpus = _corpus(args.schemas or sample_root(), parse_pivots(args.pivots))
-    memory = read_memories(args, args.schemas)
+    pivots = ("pt" if args.engine == EMBEDDED else "zh,ja,ko") if args.pivots is None else args.pivots
+    corpus = _corpus(args.schemas or sample_root(), parse_pivots(pivots))
+    memory = read_memories(args)
     translator = open_engine(args, corpus.pivots, args.seed)
     engine = (translator.provider, translator.model) if translator else ("", "")
     config = Config(

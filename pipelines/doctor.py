@@ -50,12 +50,14 @@ ENABLES = {
     "lint": "make lint (for developers)",
     "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train: checkpoints",
     "models": "train and predict, without checkpoints",
+    "meaning": "language_variations: the meaning of paraphrases by MiniLM",
     "mturk": "mturk",
     "notebooks": "the notebooks of docs/notebooks; Beam in any notebook",
     "pandas": "parapet.to_pandas",
     "sign": "release sign; release verify, of signed releases",
     "speech": "speech_errors, offline",
     "test": "make test (for developers)",
+    "translate": "back_translate, language_variations: --engine embedded, without a network",
 }
 
 _SHOWN = 4  # packages of an extra

@@ -313,9 +313,10 @@ _TRANSLATING = ("pivots", "dry_run", "prefix", *translating.FLAGS)
 def add_translation_flags(parser: Parser) -> None:
     """Adds the flags of translation."""
     add = parser.group("translation")
-    text = "rules; checkpoint, a paraphraser; memory looks up --memory; others translate and back (default: rules)"
+    text = "rules alone; checkpoint, a paraphraser; memory looks up --memory; others translate and back "
+    text += "(default: embedded where it is installed)"
     add("--engine", choices=ENGINES, help=text)
-    add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: de)")
+    add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: pt)")
     translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for --engine checkpoint")
     text = "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)"
     parser.group("--engine checkpoint", rare=True)("--prefix", metavar="TEXT", help=text)
@@ -350,7 +351,8 @@ def language_variations(args: argparse.Namespace) -> LanguageVariations:
     parts = []
     for kind in kinds:
         typos = {name: getattr(args, name) for name in ("rates", "at_least", "perturb_values") if kind == "typos"}
-        part = KINDS[kind](seed=args.seed, rewritten=rewritten or (), **typos)
+        rules = {"engine": RULES} if kind == Paraphrase.name else {}
+        part = KINDS[kind](seed=args.seed, rewritten=rewritten or (), **typos, **rules)
         usual = LEAST_OF_FILES if rewritten else part.usual_least
         part.least = usual if args.least_changed is None else args.least_changed
         if isinstance(part, Paraphrase) and how:
@@ -380,7 +382,11 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
 
 def _engine(args: argparse.Namespace) -> str:
     """What ``--engine`` names, else the one that the other flags are for."""
-    return args.engine or (translating.MEMORY if args.memory or args.pivots else RULES)
+    from parapet.transforms.translation.embedded import is_installed
+
+    if args.engine or args.memory:
+        return str(args.engine or translating.MEMORY)
+    return translating.EMBEDDED if args.pivots or is_installed() else RULES
 
 
 def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
@@ -391,8 +397,7 @@ def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
     from parapet.transforms.translation.memory import by_languages
     from parapet.transforms.translation.translate import Known
 
-    # In any case, since what an earlier run into the folder has paid for stays in it; the sample's only where wanted.
-    rows = translating.read_memories(args, args.sgd or ("" if wanted else "none"))
+    rows = translating.read_memories(args)  # in any case: what an earlier run into the folder has paid for stays in it
     paid = join(args.output, translating.PAID)
     if not wanted:
         return Translating(Known({}), None, paid, rows) if rows else None
@@ -403,13 +408,13 @@ def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
     elif args.prefix is not None:
         raise InputError(f"is for --engine checkpoint, and this is {args.engine}", "--prefix")
     else:
-        pivots = translating.parse_pivots(args.pivots or "de")
+        pivots = translating.parse_pivots(args.pivots or "pt")
         engine = translating.open_engine(args, pivots, args.seed if args.engine == "local" else None)
     known = Known(by_languages(rows, *((engine.provider, engine.model) if engine else ("", ""))))
     if engine is None and not any(known.of("en", pivot) for pivot in pivots):
         hint = "the engine 'memory' only replays: add a --memory that has the user turns, or choose another --engine"
         raise InputError(f"{hint}; there is nothing in {', '.join(pivots)}", "--engine")
-    return Translating(known, engine, paid, rows, tuple(pivots), args.seed)
+    return Translating(known, engine, paid, rows, tuple(pivots), args.seed, args.engine == translating.EMBEDDED)
 
 
 def _paraphraser(args: argparse.Namespace) -> Engine:

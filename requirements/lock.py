@@ -19,7 +19,7 @@ PYTHON = "3.11"
 # File to extras of setup.py.
 LOCKS = {
     "core": [],
-    "demo": ["models", "speech"],
+    "demo": ["models", "speech", "translate"],
     "docs": ["docs"],
     "gcp": ["gcp"],
     "test": ["test", "lint", "docs"],

@@ -99,7 +99,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "hits shortfall": ["--schemas", sgd, "--shortfall", f"{out}/compose/shortfall.csv"],
         "rewrite": ["--sgd", sgd, "--variants", f"{out}/compose", "--mapping", "position"],
         "statistics": ["--sgd", sgd, "--variants", f"{out}/compose"],
-        "back_translate": ["--schemas", sgd, "--memory", f"{sgd}/translations.csv"],
+        "back_translate": ["--schemas", sgd],
         "augment": [
             *("--sgd", sgd, "--backtrans", f"{out}/back_translate", "--oracle", f"{out}/compose"),
             *("--sets", "backtrans,oracle,corrupted", "--max_bad", "30%"),

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from commands import ONE_PROCESS, ended, inputs_of, lines, made, nets, path_of, 
 from fuzzing.watching import CANARY, output_findings
 from kit import THOROUGH, TWO_WORKERS, edit, files_of, holding, json_of, lacking, raised, rows_of, run, write
 
+from parapet import __version__
 from parapet.pipelines.dispatch import PIPELINES
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published
@@ -109,6 +111,53 @@ def test_the_manifest_lists_the_files_and_their_bytes(name, place):
     assert {path: hashlib.sha256(data).hexdigest() for path, data in files.items()} == {
         path: facts if isinstance(facts, str) else facts["sha256"] for path, facts in listed.items()
     }
+
+
+# What is learned, or translated by a net, has other last digits on another processor.
+RECORDED = [
+    name
+    for name in QUICK
+    if name not in ("back_translate", "evaluate validity", "evaluate intent", "hits validity")
+    and "classifier" not in name
+]
+RECORD = Path(__file__).parent / "recorded.json"
+
+
+def rounded(value):
+    """A value of JSON whose numbers have six digits: the last bits are nobody's promise."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    return [rounded(one) for one in value] if isinstance(value, list | tuple) else str(value)
+
+
+def content_of(path):
+    """What a file says; of a page the numbers, for its words may be better ones tomorrow."""
+    if path.suffix in (".html", ".svg"):
+        return re.findall(r"-?\d+(?:\.\d+)?", path.read_text("utf-8").replace(__version__, ""))
+    if path.suffix == ".json":
+        return rounded(json.loads(path.read_bytes()))
+    return rounded(rows_of(path)) if path.suffix == ".parquet" else path.read_bytes().hex()
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_data_is_that_on_record(name, place):
+    """A change of what a command makes is seen, and meant: PARAPET_RECORD=1 writes the record anew."""
+    out, found = output_of(place, name), {}
+    for path in sorted(out.rglob("*")):
+        inside = path.relative_to(out)
+        if path.suffix in (".html", ".svg", ".json", ".jsonl", ".parquet", ".csv", ".txt", ".tsv") and not (
+            path.name in ("run.json", "croissant.json") or "backtrans" in inside.parts
+        ):
+            kind = f"{inside.parent}/*{path.suffix}"
+            found.setdefault(kind, hashlib.sha256()).update(json.dumps([path.name, content_of(path)]).encode())
+    digests = {kind: digest.hexdigest()[:12] for kind, digest in found.items()}
+    if os.environ.get("PARAPET_RECORD"):
+        with alone(place):
+            edit(RECORD, lambda record: dict(sorted((record | {name: digests}).items())))
+        return
+    assert json.loads(RECORD.read_bytes())[name] == digests
 
 
 KILLED = NAMES if THOROUGH else ["rewrite", "evaluate", "hits validity", "restaurants"]

@@ -45,7 +45,7 @@ def roots(tmp_path_factory):
         "test": sample_root() / "test",
         "some": some,
         "source": source,
-        "memory": sample_root() / "translations.csv",
+        "memory": run("language_variations", kinds="paraphrase", output=folder / "made").folder / "memory.parquet",
     }
 
 
@@ -210,7 +210,7 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
         ("unseen_entities", {"max_bad": 2}, r"^max_bad: 2 is no share: give 0 to 1$"),
         ("unseen_entities", {"training": 7}, r"^training: expected a corpus or a place, found int$"),
         ("unseen_entities", {"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
-        ("unseen_entities", {"training": sample_root() / "translations.csv"}, r"translations.csv"),
+        ("unseen_entities", {"training": sample_root() / "README.md"}, r"README.md"),
         ("unseen_entities", {"splits": "test"}, r"^unseen_entities has no option 'splits': it has seed, values, "),
         ("unseen_entities", {}, r"^nobody knows what was seen .there are no dialogues in 'train'; there are in: test"),
     ],

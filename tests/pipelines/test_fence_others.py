@@ -140,7 +140,7 @@ NEEDED = {
         *("variants.table1.descriptions_of", "Gyms_1", "service: Gyms_1"),
     ),
     "back_translate": (
-        ["back_translate", "--schemas", "{sample}", "--memory", "{sample}/translations.csv"],
+        ["back_translate", "--schemas", "{sample}"],
         *("variants.back_translation.back_translated", "Gyms_1", "zh variant: Gyms_1"),
     ),
 }

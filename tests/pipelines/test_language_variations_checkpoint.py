@@ -1,17 +1,17 @@
 """``parapet language_variations --engine checkpoint``: paraphrases by a T5 that the test trains on a few turns."""
 
 import pytest
-from kit import write
+from kit import refused, write
 
 pytest.importorskip("torch", reason="needs the extra models")
 
-from test_language_variations_others import check_set, originals, rows_of, run
+from test_language_variations_others import check_set, originals, rows_of, vary
 from tiny_t5 import save_t5
 
 # Turns of the sample to what the model is to say: a paraphrase, a value lost, a denial, a copy.
 LEARNED = {
-    "It's a deal.": "That is settled.",
-    "Someone has to look at my phone.": "Who could see to my phone?",
+    "It's a deal.": "It's a deal for me.",
+    "Someone has to look at my phone.": "Somebody needs to look at my phone.",
     "Ask for Monday then.": "Then ask for Sunday.",
     "It has a cracked screen.": "It has no cracked screen.",
     "Just what we need.": "Just what we need!",
@@ -53,23 +53,22 @@ def by_text(rows):
 @pytest.mark.thorough
 def test_paraphrases_of_a_checkpoint(checkpoint, tmp_path):
     # An untrained rest of the sample: what comes of it loses values, and may not end.
-    shared = ["--kinds", "paraphrase", "--env", "none", "--least_changed", "0", "--max_bad", "100%", "--quiet"]
-    flags = ["--engine", "checkpoint", "--model", str(checkpoint), "--beams", "1"]
-    assert run(tmp_path / "out", *shared, *flags) == 0
+    shared = {"kinds": "paraphrase", "env": "none", "least_changed": 0, "max_bad": "100%"}
+    made = vary(tmp_path / "out", **shared, engine="checkpoint", model=checkpoint, beams=1)
     rows = by_text(check_set(originals(), tmp_path / "out", "paraphrase"))
     first, second, third, fourth, fifth = LEARNED
     for text in (first, second):
         assert (rows[text]["utterance"], rows[text]["source"]) == (LEARNED[text], "checkpoint")
     assert rows[third]["reason"].startswith(("value_lost", "value_unclear"))
-    assert rows[fourth]["reason"] == "meaning"
+    assert rows[fourth]["reason"] == "polarity"
     assert rows[fifth]["reason"] == "copy"
-    page = (tmp_path / "out" / "README.md").read_text()
+    page = made.text("README.md")
     assert "| pivots | en-x-para |" in page
     assert "| provider | checkpoint |" in page
     assert "| model | t5@" in page
     # The memory has the answers: they are replayed without the model.
     before = [row["utterance"] for row in rows_of(tmp_path / "out", "paraphrase").values()]
-    assert run(tmp_path / "out", *shared, "--pivots", "en-x-para") == 0
+    vary(tmp_path / "out", **shared, engine="memory", pivots="en-x-para")
     assert [row["utterance"] for row in rows_of(tmp_path / "out", "paraphrase").values()] == before
 
 
@@ -96,15 +95,14 @@ def test_of_several_results_the_first_that_is_no_copy(checkpoint):
         (["--model", "GPT", "--sample"], "--sample: is for --engine local, and this is checkpoint"),
     ],
 )
-def test_mistakes(flags, reason, tmp_path, capsys):
+def test_mistakes(flags, reason, tmp_path):
     write(tmp_path / "GPT" / "config.json", '{"model_type": "gpt2"}')
-    flags = [str(tmp_path / flag) if flag == "GPT" else flag for flag in flags]
-    assert run(tmp_path / "out", "--engine", "checkpoint", *flags) == 2
-    message = capsys.readouterr().err
+    flags = [tmp_path / flag if flag == "GPT" else flag for flag in flags]
+    message = refused("language_variations", *flags, engine="checkpoint", output=tmp_path / "out")
     assert reason in message
     assert message.count("\n") == 1
 
 
-def test_a_prefix_is_for_checkpoints(tmp_path, capsys):
-    assert run(tmp_path / "out", "--engine", "memory", "--prefix", "x") == 2
-    assert "--prefix: is for --engine checkpoint, and this is memory" in capsys.readouterr().err
+def test_a_prefix_is_for_checkpoints(tmp_path):
+    said = refused("language_variations", engine="memory", prefix="x", output=tmp_path / "out")
+    assert "--prefix: is for --engine checkpoint, and this is memory" in said

@@ -46,6 +46,7 @@ class Translating(msgspec.Struct, frozen=True):
       memory: the rows that the published memory has besides.
       pivots: the languages that turns go through; none: nothing is translated, and the memory is kept.
       seed: of the choice of one of them.
+      again: whether what comes back is translated a second time, as a check.
     """
 
     known: Known
@@ -54,6 +55,7 @@ class Translating(msgspec.Struct, frozen=True):
     memory: Sequence[Translation]
     pivots: Sequence[str] = ()
     seed: str = "0"
+    again: bool = False
 
 
 def translate_turns(
@@ -69,11 +71,11 @@ def translate_turns(
         return answers, _memory(how, files.pipeline | "Nothing new" >> beam.Create([])), None
     read = beam.FlatMap(plain_texts, how).with_outputs(REFUSED, main="texts")
     texts = files | "Texts" >> read
-    plain, lost = texts["texts"] | "As they are" >> BackTranslate(how.known, how.engine, how.paid)
+    plain, lost = texts["texts"] | "As they are" >> BackTranslate(how.known, how.engine, how.paid, how.again)
     first = (plain, lost) | "First answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
     read_again = beam.FlatMap(hidden_texts, how, beam.pvalue.AsDict(_once(first, "First")))
     without = files | "Texts without values" >> read_again.with_outputs(REFUSED, main="texts")
-    hidden, lost_too = without["texts"] | "Without values" >> BackTranslate(how.known, how.engine, how.paid)
+    hidden, lost_too = without["texts"] | "Without values" >> BackTranslate(how.known, how.engine, how.paid, how.again)
     second = (hidden, lost_too) | "Second answers" >> beam.Flatten() | "As answers too" >> beam.Map(answer_of)
     answers = _once((first, second) | "All answers" >> beam.Flatten(), "All")
     refused = (texts[REFUSED], without[REFUSED]) | "Untranslated" >> beam.Flatten()

@@ -1,4 +1,4 @@
-"""User turns in other words (RADDLE, section 4), without a crowd: by rules, or through another language and back."""
+"""User turns in other words (RADDLE, section 4), without a crowd: by rules, and through another language and back."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from importlib import resources
 from typing import NamedTuple
 
 import msgspec
+from rapidfuzz.distance import Levenshtein
 
+from parapet.schemas.errors import is_unicode
 from parapet.transforms.perturbation.user_turns import Range, UserTurn
 from parapet.transforms.perturbations import language
+from parapet.transforms.perturbations.gate import POLARITY, affirms, denies
 from parapet.transforms.perturbations.rewording import LOST, RULES, UNCLEAR, Anchor, Made, anchors_of, reworded
 from parapet.transforms.perturbations.typos import Draw
+from parapet.transforms.reports.text import words
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws, key_of
 from parapet.transforms.translation.local import PARAPHRASED
 from parapet.transforms.translation.memory import ENGLISH
 
-NOT_TRANSLATED, MEANING = "not_translated", "meaning"
+NOT_TRANSLATED = "not_translated"
+UNSTABLE = "unstable"  # what came back is another text in the other language
 NOT_IN_MEMORY = "not_in_memory: add a --memory that has the text, or choose another --engine"
 BACK_TRANSLATED = "back_translated"  # of the operations
 
@@ -28,19 +33,6 @@ Answer = tuple[str, str]  # the translation, or nothing and the reason
 Answers = Mapping[Leg, Answer]
 
 _STAND_INS = "XZQKVJ"
-
-_NEGATION = re.compile(
-    r"\b(?:no|not|nope|nah|never|none|nothing|nobody|nowhere|neither|nor|without|cannot|cant|dont|wont)\b|n['’]t\b",
-    re.IGNORECASE,
-)
-# What says yes anywhere; and what does so as a sentence of its own.
-_YES = re.compile(
-    r"\b(?:yes|yeah|yea|yep|yup|ok|okay|okey|alright)\b"
-    r"|(?:^|[.,;!?] *)(?:sure|right|correct|exactly|absolutely|certainly|definitely|of course|agreed|all right|fine)"
-    r"(?= *(?:[.,;!?]|$))"
-    r"|\b(?:that|it)(?:['’]s| is) (?:right|correct)\b",
-    re.IGNORECASE,
-)
 
 
 class Hidden(msgspec.Struct, frozen=True):
@@ -60,7 +52,8 @@ def plain_text(user_turn: UserTurn) -> str:
     """What is translated first; nothing where a turn says values at most."""
     kept = anchors_of(user_turn)
     rest = _with(user_turn.utterance, kept, [""] * len(kept))
-    return user_turn.utterance if not user_turn.wrong and any(map(str.isalpha, rest)) else ""
+    is_text = not user_turn.wrong and is_unicode(rest)
+    return user_turn.utterance if is_text and any(map(str.isalpha, rest)) else ""
 
 
 def hidden_text(user_turn: UserTurn, pivot: str, answers: Answers) -> str:
@@ -82,11 +75,13 @@ def paraphrased(user_turn: UserTurn, pivot: str, answers: Answers) -> Made:
         return Made(reason=f"{NOT_TRANSLATED}: {why}")
     made = _taken(user_turn, answer, pivot)
     if not _lost(made):
-        return made
+        return made if _agrees(text, answer, pivot, answers) else Made(reason=UNSTABLE)
     form = hidden(user_turn)
     answer, why = back_of(form.text, pivot, answers)
     if not answer:
         return made if why == NOT_IN_MEMORY else Made(reason=f"{NOT_TRANSLATED}: {why}")
+    if not _agrees(form.text, answer, pivot, answers):
+        return Made(reason=UNSTABLE)
     shown = revealed(answer, form)
     return made if shown is None else _taken(user_turn, shown, pivot)
 
@@ -124,21 +119,19 @@ def _with(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> st
 
 def _taken(user_turn: UserTurn, answer: str, pivot: str) -> Made:
     source = "checkpoint" if pivot == PARAPHRASED else f"back_translation:{pivot}"
-    made = reworded(user_turn, answer, BACK_TRANSLATED, source)
-    before = user_turn.utterance
-    if made.operations and (denies(answer) != denies(before) or affirms(answer) != affirms(before)):
-        return Made(reason=MEANING)
-    return made
+    return reworded(user_turn, answer, BACK_TRANSLATED, source)
 
 
-def denies(text: str) -> bool:
-    """Whether a text has a negation."""
-    return _NEGATION.search(text) is not None
+def _agrees(text: str, answer: str, pivot: str, answers: Answers) -> bool:
+    """Whether an answer is translated as the text was, but for a word, and comes back as itself.
 
-
-def affirms(text: str) -> bool:
-    """Whether a text says yes."""
-    return _YES.search(text) is not None
+    Also where that is not known: another engine was not asked.
+    """
+    there, again = (answers.get((ENGLISH, pivot, english), ("", ""))[0] for english in (text, answer))
+    if not again:
+        return True
+    back, _ = answers.get((pivot, ENGLISH, again), ("", ""))
+    return Levenshtein.distance(words(there), words(again)) <= 1 and words(back) == words(answer)
 
 
 def _lost(made: Made) -> bool:
@@ -289,7 +282,7 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
     if language.plain_words(new) == language.plain_words(text):
         return Made(reason="no_rule")
     if denies(new) != denies(text) or affirms(new) != affirms(text):
-        return Made(reason=MEANING)
+        return Made(reason=POLARITY)
     return reworded(user_turn, with_values(new, values), KIND, RULES)
 
 

@@ -34,6 +34,7 @@ class Variation(msgspec.Struct, frozen=True):
       operations: what was done, in order.
       reason: why nothing was: an id, and what it is about after a colon.
       source: whose words they are; nothing where it is as it was.
+      refused: candidates that were not taken, as ``NAME: REASON``.
     """
 
     utterance: str
@@ -41,6 +42,7 @@ class Variation(msgspec.Struct, frozen=True):
     operations: Sequence[Operation] = ()
     reason: str = ""
     source: str = ""
+    refused: Sequence[str] = ()
 
 
 def varied(user_turn: UserTurn, made: Made, perturb_values: bool = False) -> Variation:
@@ -69,9 +71,9 @@ def varied(user_turn: UserTurn, made: Made, perturb_values: bool = False) -> Var
             None,
         )
         if torn is None and utterance != before:
-            return Variation(utterance, kept, made.operations, source=made.source)
+            return Variation(utterance, kept, made.operations, source=made.source, refused=made.refused)
         reason = "unchanged" if torn is None else f"{TORN_SPAN}: {torn}: it cannot be mended"
-    return Variation(before, user_turn.ranges, reason=reason)
+    return Variation(before, user_turn.ranges, reason=reason, refused=made.refused)
 
 
 def _value_after(utterance: str, span: Span, made: Made, perturb_values: bool) -> str:
@@ -197,6 +199,7 @@ TABLES = (
             (Metric("count", "count"), _SHARE, Metric("per_word", "per word", meaning="Operations for each word of all "
                     "user turns, changed or not.", percent=True)), OPERATIONS),
     Numbers("Sources", "kinds/*/sources/*", ("set", "source"), (Metric("", "user turns"),)),
+    Numbers("Candidates refused", "kinds/*/refused/*", ("set", "candidate"), (Metric("", "user turns"),)),
     Numbers("Rewritten turns", "rewritten", (), (
         Metric("lines", "lines"), Metric("bad", "that could not be used"), Metric("with_a_turn", "with a user turn"),
         Metric("kind_not_asked", "of kinds that were not requested"), Metric("no_user_turn", "without a user turn"))),
@@ -223,6 +226,7 @@ def counts_of(turns: Sequence[UserTurn], variations: Sequence[Variation]) -> dic
         sums["bad_spans"] += bool(turn.wrong)
         domains = domains_of(turn.services)
         values.update([("domain_turns", domain) for domain in domains])
+        values.update([("refused", candidate) for candidate in variation.refused])
         if not variation.operations:
             sums["unchanged"] += 1
             sums["bad_turns"] += is_reported(variation.reason, first=False)
@@ -273,6 +277,7 @@ def _of_kind(perturbation: LanguageVariation, kind: str, counts: Counts) -> dict
     }
     numbers["reasons"] = counts.by("value", "reason", set=kind)
     numbers["sources"] = counts.by("value", "source", set=kind)
+    numbers["refused"] = counts.by("value", "refused", set=kind)
     envs = zip(perturbation.env_names(kind), perturbation.envs, strict=True)
     numbers["envs"] = {name: _of_env(name, kind, rate, counts) for name, rate in envs}
     return numbers

@@ -33,12 +33,14 @@ class Made(msgspec.Struct, frozen=True):
       reason: why nothing could: an id, and what it is about after a colon.
       source: whose words they are.
       places: of its spans afterwards, where the operations alone do not tell.
+      refused: of several candidates those that were not taken, as ``NAME: REASON``.
     """
 
     operations: Sequence[Operation] = ()
     reason: str = ""
     source: str = RULES
     places: Sequence[Range] | None = None
+    refused: Sequence[str] = ()
 
 
 def reworded(user_turn: UserTurn, text: str, kind: str, source: str, in_words: bool = True) -> Made:

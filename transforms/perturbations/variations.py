@@ -38,8 +38,9 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Item, dialogues_of, listed
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbations import COMMAND
-from parapet.transforms.perturbations.paraphrase import Answers, paraphrased, pivot_of, rephrased
+from parapet.transforms.perturbations import COMMAND, meaning
+from parapet.transforms.perturbations.gate import NEAR, farthest, passed
+from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
 from parapet.transforms.perturbations.results import (
     BAD_SPAN,
     OPERATIONS,
@@ -53,7 +54,7 @@ from parapet.transforms.perturbations.results import (
     varied,
     write_into,
 )
-from parapet.transforms.perturbations.rewording import Made, reworded
+from parapet.transforms.perturbations.rewording import RULES, Made, reworded
 from parapet.transforms.perturbations.rewritten import REWRITTEN, Rewritten
 from parapet.transforms.perturbations.simple import simple_operations
 from parapet.transforms.perturbations.typos import MIX, Rates, typo_operations
@@ -64,6 +65,7 @@ from parapet.transforms.running.counts import Balance, Counts, Exact, Invariant,
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.progress import ANALYSIS, tracked
 from parapet.transforms.running.seeding import key_of, short_digest
+from parapet.transforms.translation.embedded import PIVOTS, Embedded, OnDemand, is_installed
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -150,18 +152,19 @@ class LanguageVariation(Perturbation):
         """
         raise NotImplementedError
 
-    def vary_all(self, turns: Sequence[UserTurn], answers: Answers = _NONE) -> list[Variation]:
-        """The turns of a dialogue, in order, as the kind has them."""
+    def vary_all(self, turns: Sequence[UserTurn], answers: Answers | None = None) -> list[Variation]:
+        """The turns of a dialogue, in order, as the kind has them. ``answers`` replaces those at hand."""
         said: set[str] = set()
         return [self.vary(turn, answers, said) for turn in turns]
 
-    def vary(self, user_turn: UserTurn, answers: Answers = _NONE, said: set[str] | None = None) -> Variation:
-        """A turn as the kind has it: varied, or as it was with the reason."""
+    def vary(self, user_turn: UserTurn, answers: Answers | None = None, said: set[str] | None = None) -> Variation:
+        """A turn as the kind has it: varied, or as it was with the reason; see :meth:`make`."""
         if user_turn.wrong:
             reason = f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance"
             return Variation(user_turn.utterance, user_turn.ranges, reason=reason)
         if self.rewritten is None:
             key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
+            answers = self.answers if answers is None else answers
             made = self.make(user_turn, key, answers, set() if said is None else said)
         elif line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name)):
             in_words = self.name == Paraphrase.name
@@ -455,12 +458,16 @@ class Simple(LanguageVariation):
 
 
 class Paraphrase(LanguageVariation):
-    """User turns in other words, by rules; or translated and back, from a memory; or as others have rewritten them.
+    """User turns in other words: by rules, and translated and back; or as others have rewritten them.
+
+    Of a turn that both have put in other words, the version that differs in more words is taken, if ``gate`` lets it
+    pass.
 
     Args:
       seed: of all random choices.
-      memory: translation memories, Parquet or CSV, as ``parapet back_translate`` writes them; they take the place of
-        the rules.
+      engine: ``embedded`` translates by the extra ``translate``, ``rules`` uses rules alone; by default ``embedded``
+        where it is installed.
+      memory: translation memories, Parquet or CSV, as ``parapet back_translate`` writes them; they replace the engine.
       pivots: the languages to go through; of several, one is drawn for each turn.
       env: see :class:`LanguageVariation`.
       rewritten: see :class:`LanguageVariation`.
@@ -473,22 +480,34 @@ class Paraphrase(LanguageVariation):
         self,
         *,
         seed: int | str = 0,
+        engine: str = "",
         memory: Paths = (),
-        pivots: Texts = "de",
+        pivots: Texts = "pt",
         env: Texts = (),
         rewritten: Paths = (),
     ) -> None:
         super().__init__(seed=seed, env=env, rewritten=rewritten)
         self.pivots: Sequence[str] = ()
-        if memory and not rewritten:
+        if engine not in ("", RULES, Embedded.provider):
+            raise InputError(f"{engine!r} is no engine: give {Embedded.provider} or {RULES}", "engine")
+        if rewritten:
+            return
+        if memory:
             self.pivots = listed(comma_separated(pivots))
             self.answers = _answers(_paths(memory), self.pivots)
+        elif engine == Embedded.provider or (not engine and is_installed()):
+            Embedded().open()
+            self.pivots, self.answers = PIVOTS, OnDemand()
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
-        """Clauses in another form and synonyms; or what came back from another language."""
+        """Clauses in another form and synonyms, or what came back from another language: what is farther."""
+        by_rules = rephrased(user_turn, key)
         if not self.pivots:
-            return rephrased(user_turn, key)
-        return paraphrased(user_turn, pivot_of(user_turn, self.pivots, self.seed), answers)
+            return by_rules
+        translated = paraphrased(user_turn, pivot_of(user_turn, self.pivots, self.seed), answers)
+        if translated.reason.startswith(NOT_TRANSLATED):  # a failure must show, whatever the rules can do
+            return translated
+        return farthest(user_turn, {RULES: by_rules, "translation": passed(user_turn, translated)})
 
 
 def _answers(memories: Sequence[str], pivots: Sequence[str]) -> Answers:
@@ -545,6 +564,7 @@ class LanguageVariations(LanguageVariation):
             "pivots": [*how.pivots] if how else [],
             "provider": engine.provider if engine else "memory" if how and how.pivots else "rules",
             "model": engine.model if engine else "",
+            "similarity": f"{meaning.measure()}, at least {NEAR}" if how and how.pivots else "",
         }
 
     def plugins_used(self) -> Sequence[Chosen | None]:

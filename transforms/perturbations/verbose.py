@@ -19,10 +19,8 @@ from typing import Any
 
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
+from parapet.transforms.perturbations.gate import POLARITY, affirms, denies
 from parapet.transforms.perturbations.paraphrase import (
-    MEANING,
-    affirms,
-    denies,
     longer_forms,
     says_the_same,
     sentence_with,
@@ -180,7 +178,7 @@ def _checked(user_turn: UserTurn, text: str, new: str) -> Made:
     if not LEAST * before <= after <= max(MOST * before, SHORT):
         return Made(reason="no_rule")
     if denies(new) != denies(text) or affirms(new) != affirms(text):
-        return Made(reason=MEANING)
+        return Made(reason=POLARITY)
     return reworded(user_turn, new, KIND, RULES)
 
 

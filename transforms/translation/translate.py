@@ -232,11 +232,12 @@ class BackTranslate(beam.PTransform):
       known: translations of the memory.
       engine: for all others.
       paid: the folder in which every translation is kept as soon as it arrives.
+      again: whether what comes back goes there and back a second time, which shows whether it still says the same.
     """
 
-    def __init__(self, known: Known, engine: Engine, paid: str) -> None:
+    def __init__(self, known: Known, engine: Engine, paid: str, again: bool = False) -> None:
         super().__init__()
-        self.known, self.engine, self.paid = known, engine, paid
+        self.known, self.engine, self.paid, self.again = known, engine, paid, again
 
     def expand(self, texts: beam.PCollection) -> Any:
         """PCollection of (pivot, English text) to those of Translation, of both legs, and of Untranslated."""
@@ -246,9 +247,15 @@ class BackTranslate(beam.PTransform):
             | "Pivot texts" >> beam.Map(lambda row: (row.target, row.translation))
             | "Back" >> _Leg(True, self.known, self.engine, self.paid)
         )
-        translations = (there, back) | "Translations" >> beam.Flatten()
-        dead = (lost, lost_too) | "Untranslated" >> beam.Flatten()
-        return translations, dead
+        found, dead = [there, back], [lost, lost_too]
+        if self.again:
+            second, lost_again = (
+                back
+                | "English again" >> beam.Map(lambda row: (row.source, row.translation))
+                | "Again" >> BackTranslate(self.known, self.engine, self.paid)
+            )
+            found, dead = [*found, second], [*dead, lost_again]
+        return found | "Translations" >> beam.Flatten(), dead | "Untranslated" >> beam.Flatten()
 
 
 class _Leg(beam.PTransform):

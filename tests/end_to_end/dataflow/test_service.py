@@ -176,7 +176,7 @@ def on(bucket, variants):
         "compose": ["--schemas", corpus, "--responses", *crowd],
         "statistics": ["--sgd", corpus, "--variants", variants],
         "rewrite": ["--sgd", corpus, "--variants", variants],
-        "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
+        "back_translate": ["--schemas", corpus],
         "augment": ["--sgd", corpus, "--oracle", variants],
         "compose_variations": ["--sgd", corpus, "--responses", f"{corpus}/crowd/rewrites.csv"],
         "language_variations": ["--sgd", corpus],

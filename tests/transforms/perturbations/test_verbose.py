@@ -9,7 +9,7 @@ import pytest
 
 from parapet.schemas.dialogue import typed
 from parapet.transforms.perturbation.user_turns import user_turns, value_ranges
-from parapet.transforms.perturbations.paraphrase import affirms, denies
+from parapet.transforms.perturbations.gate import affirms, denies
 from parapet.transforms.perturbations.variations import Verbose
 from parapet.transforms.perturbations.verbose import known_thing, opening, verbose
 from tests.kit import dialogue, dialogues_of, sample_dialogues, turn

