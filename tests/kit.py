@@ -161,6 +161,11 @@ def as_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
         patch.setenv(name, str(folder / "none"))
 
 
+def cases(names: str, *rows: Any, **more: Any) -> Any:
+    """``pytest.mark.parametrize``, of names apart by spaces and the values of each case."""
+    return pytest.mark.parametrize(",".join(names.split()), rows, **more)
+
+
 # Files.
 
 

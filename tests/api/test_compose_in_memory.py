@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import files_of, json_of, lacking, raised
+from kit import cases, files_of, json_of, lacking, raised
 
 from parapet.crowd import compose, rank
 from parapet.pipelines.main import main
@@ -67,16 +67,14 @@ def test_what_is_saved_is_what_the_command_writes(tmp_path, made, sample, answer
             assert services == json.loads(expected[f"{name}/{split}/schema.json"])
 
 
-@pytest.mark.parametrize(
-    ("flags", "options"),
-    [
-        (["--allow_partial", "--seed", "7"], {"allow_partial": True, "seed": 7}),
-        (["--selection", "diverse", "--stopwords", "none"], {"selection": "diverse", "stopwords": "none"}),
-        (
-            ["--name_distance", "jaccard", "--description_distance", "levenshtein"],
-            {"name_distance": "jaccard", "description_distance": "levenshtein"},
-        ),
-    ],
+@cases(
+    "flags options",
+    (["--allow_partial", "--seed", "7"], {"allow_partial": True, "seed": 7}),
+    (["--selection", "diverse", "--stopwords", "none"], {"selection": "diverse", "stopwords": "none"}),
+    (
+        ["--name_distance", "jaccard", "--description_distance", "levenshtein"],
+        {"name_distance": "jaccard", "description_distance": "levenshtein"},
+    ),
 )
 def test_options_are_the_flags(tmp_path, sample, answers, flags, options):
     expected = by_command(tmp_path / "command", "--schemas", sample, "--responses", *answers, *flags)

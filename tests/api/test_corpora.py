@@ -5,7 +5,7 @@ import math
 import shutil
 
 import pytest
-from kit import json_of, raised, write
+from kit import cases, json_of, raised, write
 
 import parapet
 from parapet.evaluation.dst.baseline import Keywords
@@ -44,22 +44,20 @@ def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path):
         assert repr(next(read.dialogues("dev"))["turns"][0]["scores"]) == f"[nan, inf, {10**30}, {-(2**64)}]"
 
 
-@pytest.mark.parametrize(
-    ("dialogues", "services", "reason"),
-    [
-        ({"valid": []}, {"valid": []}, "'valid' is no split"),
-        ({"dev": []}, {}, "no services of 'dev'"),
-        ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
-        ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
-        ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
-        ({"dev": [{1: 2}]}, {"dev": parapet.load_corpus().services("dev")}, "is not JSON: Dict key must be str"),
-        ({"dev": []}, {"dev": [{"service_name": {1}}]}, r"services\['dev'\]"),
-        (
-            {"dev": []},
-            {"dev": [{**parapet.load_corpus().services("dev")[0], "note": {1}}]},
-            r"services\['dev'\]: is not JSON: Object of type set",
-        ),
-    ],
+@cases(
+    "dialogues services reason",
+    ({"valid": []}, {"valid": []}, "'valid' is no split"),
+    ({"dev": []}, {}, "no services of 'dev'"),
+    ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
+    ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
+    ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
+    ({"dev": [{1: 2}]}, {"dev": parapet.load_corpus().services("dev")}, "is not JSON: Dict key must be str"),
+    ({"dev": []}, {"dev": [{"service_name": {1}}]}, r"services\['dev'\]"),
+    (
+        {"dev": []},
+        {"dev": [{**parapet.load_corpus().services("dev")[0], "note": {1}}]},
+        r"services\['dev'\]: is not JSON: Object of type set",
+    ),
 )
 def test_bad_data_in_memory(dialogues, services, reason):
     raised(parapet.InputError, parapet.corpus_of, dialogues, services, match=reason)

@@ -7,7 +7,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised
+from kit import cases, raised
 
 import parapet
 import parapet.beam
@@ -126,19 +126,17 @@ class Seedless(Unchanged):
         self.rate = rate
 
 
-@pytest.mark.parametrize(
-    ("perturbation", "options", "reason"),
-    [
-        (Nameless, {}, 'the class Nameless has no name: add a line such as name = "my_perturbation"'),
-        (Nameless(), {}, "the class Nameless has no name"),
-        (Idle, {}, r"the class Idle has no method perturb\(self, dialogue, set_name, state\)"),
-        (Seedless, {"rate": 1}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
-        (Seedless(1), {}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
-        (Seedless, {}, "unchanged needs the option 'rate'"),
-        (Returns, {"valeu": 1}, "unchanged has no option 'valeu': did you mean 'value'"),
-        (Returns(), {"value": 1}, "unchanged is made already"),
-        (print, {}, "expected a name, a class or an object of a Perturbation, found builtin_function_or_method"),
-    ],
+@cases(
+    "perturbation options reason",
+    (Nameless, {}, 'the class Nameless has no name: add a line such as name = "my_perturbation"'),
+    (Nameless(), {}, "the class Nameless has no name"),
+    (Idle, {}, r"the class Idle has no method perturb\(self, dialogue, set_name, state\)"),
+    (Seedless, {"rate": 1}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
+    (Seedless(1), {}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
+    (Seedless, {}, "unchanged needs the option 'rate'"),
+    (Returns, {"valeu": 1}, "unchanged has no option 'valeu': did you mean 'value'"),
+    (Returns(), {"value": 1}, "unchanged is made already"),
+    (print, {}, "expected a name, a class or an object of a Perturbation, found builtin_function_or_method"),
 )
 def test_classes_that_lack_something(perturbation, options, reason):
     with pytest.raises(InputError, match=reason):
@@ -175,14 +173,12 @@ CIRCULAR = {}
 CIRCULAR["itself"] = CIRCULAR
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"turns": []}, "turns: plugin_error: there are none left"),
-        ({"services": ["Nowhere_1"]}, "services[0]: plugin_error: no schema for service 'Nowhere_1'"),
-        ({"note": {1}}, "plugin_error: it is not JSON: Object of type set is not JSON serializable"),
-        ({"note": CIRCULAR}, "plugin_error: it is not JSON: Circular reference detected"),
-    ],
+@cases(
+    "changes reason",
+    ({"turns": []}, "turns: plugin_error: there are none left"),
+    ({"services": ["Nowhere_1"]}, "services[0]: plugin_error: no schema for service 'Nowhere_1'"),
+    ({"note": {1}}, "plugin_error: it is not JSON: Object of type set is not JSON serializable"),
+    ({"note": CIRCULAR}, "plugin_error: it is not JSON: Circular reference detected"),
 )
 def test_dialogues_that_no_reader_takes_are_refused(changes, reason):
     class Free(Unchanged):

@@ -7,6 +7,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import cases
 from state_predictions import CORPUS, DIALOGUES, PREDICTIONS, by_command, lines_of, metrics_of, wrong
 
 import parapet
@@ -31,15 +32,13 @@ def test_lines_and_pairs_are_taken_by_a_pipeline_too():
         assert_that(metrics, equal_to([parapet.score_states(CORPUS, PREDICTIONS, seen=[]).metrics]))
 
 
-@pytest.mark.parametrize(
-    ("references", "predictions", "reason"),
-    [
-        (DIALOGUES, PREDICTIONS[1:], f"no prediction for dialogue {DIALOGUES[0]['dialogue_id']!r}"),
-        (DIALOGUES[1:], PREDICTIONS, f"the reference lacks, such as {DIALOGUES[0]['dialogue_id']!r}"),
-        (DIALOGUES[:1] * 2, PREDICTIONS[:1], "appears twice"),
-        (DIALOGUES[:1], PREDICTIONS[:1] * 2, "appears twice"),
-        (DIALOGUES[:1], [{"turns": []}], "a dialogue has no dialogue_id"),
-    ],
+@cases(
+    "references predictions reason",
+    (DIALOGUES, PREDICTIONS[1:], f"no prediction for dialogue {DIALOGUES[0]['dialogue_id']!r}"),
+    (DIALOGUES[1:], PREDICTIONS, f"the reference lacks, such as {DIALOGUES[0]['dialogue_id']!r}"),
+    (DIALOGUES[:1] * 2, PREDICTIONS[:1], "appears twice"),
+    (DIALOGUES[:1], PREDICTIONS[:1] * 2, "appears twice"),
+    (DIALOGUES[:1], [{"turns": []}], "a dialogue has no dialogue_id"),
 )
 def test_a_dialogue_that_is_not_on_both_sides_fails_the_pipeline(references, predictions, reason):
     with pytest.raises(Exception, match=reason):

@@ -9,7 +9,7 @@ import zlib
 import kit
 import pytest
 import zstandard
-from kit import json_of, lacking, quoted, refused, rows_of, write
+from kit import cases, json_of, lacking, quoted, refused, rows_of, write
 
 from parapet.schemas import layout
 
@@ -65,15 +65,13 @@ def test_a_broken_row_costs_itself(tmp_path, table):
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "the file is empty"),
-        (b"a,b,c\n1,2,3\n", "the header lacks AssignmentId, WorkerId, Answer.*"),
-        (b"AssignmentId;WorkerId;Answer.slot_0\n", "the cells must be separated by commas"),
-        ("AssignmentId,WorkerId,Answer.slot_0\n".encode("utf-16-le"), "the file looks like UTF-16"),
-        (b"AssignmentId,WorkerId,Answer.slot_0,Answer.slot_0\n", "a column twice: Answer.slot_0"),
-    ],
+@cases(
+    "content reason",
+    (b"", "the file is empty"),
+    (b"a,b,c\n1,2,3\n", "the header lacks AssignmentId, WorkerId, Answer.*"),
+    (b"AssignmentId;WorkerId;Answer.slot_0\n", "the cells must be separated by commas"),
+    ("AssignmentId,WorkerId,Answer.slot_0\n".encode("utf-16-le"), "the file looks like UTF-16"),
+    (b"AssignmentId,WorkerId,Answer.slot_0,Answer.slot_0\n", "a column twice: Answer.slot_0"),
 )
 def test_a_file_that_is_no_batch_is_one_dead_letter_and_the_others_are_read(content, reason, tmp_path, table):
     (tmp_path / "bad.csv").write_bytes(content)
@@ -214,11 +212,11 @@ def test_a_compressed_file_is_read_whole_or_refused(kind, tmp_path, table):
     ):
         path = tmp_path / f"{name}.csv.{kind}"
         path.write_bytes(content)
-        cases = [["--responses", path]]
+        lines = [["--responses", path]]
         if name == "cut":  # decisions are opened as responses are
             (tmp_path / "x.csv").write_bytes(data)
-            cases.append(["--responses", tmp_path / "x.csv", "--decisions", path])
-        for flags in cases:
+            lines.append(["--responses", tmp_path / "x.csv", "--decisions", path])
+        for flags in lines:
             error = refused("compose", *flags, output=tmp_path / "other", status=(1, 2))
             assert str(path) in error, error
             assert told in error, error

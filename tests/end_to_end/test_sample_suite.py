@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from kit import BUNDLED, SAMPLE, THOROUGH, json_of, refused, rows_of, run
+from kit import BUNDLED, SAMPLE, THOROUGH, cases, json_of, refused, rows_of, run
 
 from parapet.pipelines.main import main
 
@@ -168,15 +168,13 @@ def test_a_top_up_asks_only_for_what_is_missing(tmp_path):
     assert plan["total"]["assignments"] == 8  # two HITs; 2 missing at an expected yield of a half
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a,b\n1,2\n", "row 1: not a shortfall.csv of 'parapet compose': lacks"),
-        ("service_name,task,field,have,need\nNone_1,names,slot_0,1,5\n", "row 2: the schemas have no such element"),
-        ("service_name,task,field,have,need\nGyms_1,names,slot_99,1,5\n", "row 2: the schemas have no such element"),
-        ("service_name,task,field,have,need\nGyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' are not numbers"),
-        ("service_name,task,field,have,need\n", "nothing is missing"),
-    ],
+@cases(
+    "text said",
+    ("a,b\n1,2\n", "row 1: not a shortfall.csv of 'parapet compose': lacks"),
+    ("service_name,task,field,have,need\nNone_1,names,slot_0,1,5\n", "row 2: the schemas have no such element"),
+    ("service_name,task,field,have,need\nGyms_1,names,slot_99,1,5\n", "row 2: the schemas have no such element"),
+    ("service_name,task,field,have,need\nGyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' are not numbers"),
+    ("service_name,task,field,have,need\n", "nothing is missing"),
 )
 def test_a_bad_shortfall_is_told_by_row(text, said, tmp_path):
     (tmp_path / "shortfall.csv").write_text(text)

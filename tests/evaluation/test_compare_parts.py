@@ -6,7 +6,7 @@ import json
 
 import pytest
 from compare_folders import JGA, groups, intent_metrics, intents, mean, states
-from kit import json_of
+from kit import cases, json_of
 
 from parapet.evaluation.compare.leaderboard import (
     SignificanceConfig,
@@ -172,16 +172,14 @@ def test_raddles_sixteen_columns_come_from_the_flag(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("sets", "domains", "average", "reason"),
-    [
-        (("typos", "typos"), (), (), "'typos' appears twice"),
-        (("Hotel",), ("Hotel",), (), "'Hotel' is a set and a domain"),
-        (("speech",), ("Hotel", "Train"), (), "no system has a set 'speech'"),
-        ((), ("Hotel", "Train", "Taxi"), (), "'good' has no domain 'Taxi'; it has: Hotel, Train"),
-        ((), ("Hotel", "Train"), ("f2",), "no such metric: 'f2'"),
-        ((), ("Hotel", "Train"), ("fpr95",), "less of it is better, so it is in no average"),
-    ],
+@cases(
+    "sets domains average reason",
+    (("typos", "typos"), (), (), "'typos' appears twice"),
+    (("Hotel",), ("Hotel",), (), "'Hotel' is a set and a domain"),
+    (("speech",), ("Hotel", "Train"), (), "no system has a set 'speech'"),
+    ((), ("Hotel", "Train", "Taxi"), (), "'good' has no domain 'Taxi'; it has: Hotel, Train"),
+    ((), ("Hotel", "Train"), ("f2",), "no such metric: 'f2'"),
+    ((), ("Hotel", "Train"), ("fpr95",), "less of it is better, so it is in no average"),
 )
 def test_what_cannot_be_chosen(tmp_path, sets, domains, average, reason):
     ours = {name: of for name, of in parts(tmp_path, "good", 1.0).items() if name in ("good/Hotel", "good/Train")}

@@ -2,7 +2,7 @@
 
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
-from kit import raised
+from kit import cases, raised
 
 from parapet.evaluation.compare.leaderboard import read_systems
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Column, columns_of, read_outcome, shared
@@ -96,17 +96,15 @@ def test_what_cannot_be_compared(tmp_path):
     raised(InputError, read_systems, {"a": [one], "b": [one, one]}, match="'b' has two results of task 'intent'")
 
 
-@pytest.mark.parametrize(
-    ("files", "reason"),
-    [
-        ({}, "no run.json here"),
-        ({"run.json": "[]"}, "no run.json here"),
-        ({"run.json": '{"pipeline": "ood"}'}, "holds what 'parapet ood' wrote"),
-        ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
-        ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not JSON"),
-        ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'}, "no metrics in it"),
-        ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "is no number"),
-    ],
+@cases(
+    "files reason",
+    ({}, "no run.json here"),
+    ({"run.json": "[]"}, "no run.json here"),
+    ({"run.json": '{"pipeline": "ood"}'}, "holds what 'parapet ood' wrote"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not JSON"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'}, "no metrics in it"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "is no number"),
 )
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
@@ -115,12 +113,10 @@ def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     raised(InputError, read_outcome, str(tmp_path / "nothing"), match="no such folder")
 
 
-@pytest.mark.parametrize(
-    ("place", "content", "reason"),
-    [
-        ("rows/v1/dialogues_001.parquet", b"PAR1", "cannot be read as Parquet"),
-        ("examples.json", b'[{"drop": "x"}]', "no examples of 'parapet evaluate --task dst'"),
-    ],
+@cases(
+    "place content reason",
+    ("rows/v1/dialogues_001.parquet", b"PAR1", "cannot be read as Parquet"),
+    ("examples.json", b'[{"drop": "x"}]', "no examples of 'parapet evaluate --task dst'"),
 )
 def test_files_that_cannot_be_read(tmp_path, place, content, reason):
     path = states(tmp_path / "one", SETS)

@@ -1,7 +1,6 @@
 """JSON lines of predictions: what is wrong in them is told by line."""
 
-import pytest
-from kit import raised
+from kit import cases, raised
 
 from parapet.evaluation.sets import Keyed, read_keyed
 from parapet.schemas.errors import InputError
@@ -17,30 +16,28 @@ def write(tmp_path, text):
     return str(path)
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "reason"),
-    [
-        ('{"id": "a", "value": NaN}', "line 1", "not JSON"),
-        ('{"id": "a", "value": Infinity}', "line 1", "not JSON"),
-        ('{"id": "a", "value": 1e999}', "line 1", "out of range"),
-        ('{"id": "a", "value": "\\ud800"}', "line 1", ""),
-        ('{"id": "a", "value": "1"}', "line 1", "value: Expected `float`"),
-        ('{"id": "a", "value": 1, "value": 2}', "line 1", "value: the key stands twice"),
-        ('{"id": "a", "value": 1, "more": {"b": 1, "b": 2}}', "line 1", "more.b: the key stands twice"),
-        ('{"id": "a"}', "line 1", "missing required field `value`"),
-        ('{"value": 1}', "line 1", "give an id, or dialogue_id and turn"),
-        ('{"dialogue_id": "a", "value": 1}', "line 1", "give an id, or dialogue_id and turn"),
-        ('{"id": "a", "turn": 1, "value": 1}', "line 1", "one or the other"),
-        ('{"dialogue_id": "a", "turn": -1, "value": 1}', "line 1", "there is no turn -1"),
-        ('{"set": "#ALL", "id": "a", "value": 1}', "line 1", "cannot be called"),
-        ('{"id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "appears twice: first in line 1"),
-        ('{"set": "s", "id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "has no set"),
-        ("[1]", "line 1", "Expected `object`"),
-        ("{", "line 1", "not JSON"),
-        (b'{"id": "\xff", "value": 1}', "line 1", ""),
-        ("[" * 100_000, "line 1", ""),
-        ("\n \n", "", "there are no rows"),
-    ],
+@cases(
+    "text line reason",
+    ('{"id": "a", "value": NaN}', "line 1", "not JSON"),
+    ('{"id": "a", "value": Infinity}', "line 1", "not JSON"),
+    ('{"id": "a", "value": 1e999}', "line 1", "out of range"),
+    ('{"id": "a", "value": "\\ud800"}', "line 1", ""),
+    ('{"id": "a", "value": "1"}', "line 1", "value: Expected `float`"),
+    ('{"id": "a", "value": 1, "value": 2}', "line 1", "value: the key stands twice"),
+    ('{"id": "a", "value": 1, "more": {"b": 1, "b": 2}}', "line 1", "more.b: the key stands twice"),
+    ('{"id": "a"}', "line 1", "missing required field `value`"),
+    ('{"value": 1}', "line 1", "give an id, or dialogue_id and turn"),
+    ('{"dialogue_id": "a", "value": 1}', "line 1", "give an id, or dialogue_id and turn"),
+    ('{"id": "a", "turn": 1, "value": 1}', "line 1", "one or the other"),
+    ('{"dialogue_id": "a", "turn": -1, "value": 1}', "line 1", "there is no turn -1"),
+    ('{"set": "#ALL", "id": "a", "value": 1}', "line 1", "cannot be called"),
+    ('{"id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "appears twice: first in line 1"),
+    ('{"set": "s", "id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "has no set"),
+    ("[1]", "line 1", "Expected `object`"),
+    ("{", "line 1", "not JSON"),
+    (b'{"id": "\xff", "value": 1}', "line 1", ""),
+    ("[" * 100_000, "line 1", ""),
+    ("\n \n", "", "there are no rows"),
 )
 def test_what_is_wrong_is_told_by_line(tmp_path, text, line, reason):
     path = write(tmp_path, text)

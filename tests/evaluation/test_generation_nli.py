@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch", reason="the extra 'local' is not installed")
 pytest.importorskip("transformers")
 
-from kit import json_of, raised
+from kit import cases, json_of, raised
 from tiny_nli import save_roberta
 
 from parapet.evaluation.generation.scoring import Nli
@@ -66,22 +66,20 @@ def spoil(folder, fault):
         (folder / "config.json").write_text(json.dumps(config))
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("no config", "has no config.json, so it holds no model; models are not downloaded here"),
-        ("no json", "cannot be read: "),
-        ("a list", "is no JSON object"),
-        ("no weights", "has no weights (model.safetensors or pytorch_model.bin)"),
-        ("no tokenizer", "lacks the files of a tokenizer (tokenizer.json or vocab.json, merges.txt or "),
-        ("another architecture", "holds a RobertaForMaskedLM: a classifier of text pairs"),
-        ("no architecture", "holds a model of type 'roberta': a classifier of text pairs"),
-        ("numbered labels", "its labels are LABEL_0, LABEL_1, LABEL_2: id2label of config.json has to say"),
-        ("two labels", "its labels are entailment, not_entailment: "),
-        ("one label twice", "its labels are entailment, neutral, Neutral: "),
-        ("no labels", "its labels are none: "),
-        ("odd positions", "its labels are entailment, neutral, contradiction: "),
-    ],
+@cases(
+    "fault said",
+    ("no config", "has no config.json, so it holds no model; models are not downloaded here"),
+    ("no json", "cannot be read: "),
+    ("a list", "is no JSON object"),
+    ("no weights", "has no weights (model.safetensors or pytorch_model.bin)"),
+    ("no tokenizer", "lacks the files of a tokenizer (tokenizer.json or vocab.json, merges.txt or "),
+    ("another architecture", "holds a RobertaForMaskedLM: a classifier of text pairs"),
+    ("no architecture", "holds a model of type 'roberta': a classifier of text pairs"),
+    ("numbered labels", "its labels are LABEL_0, LABEL_1, LABEL_2: id2label of config.json has to say"),
+    ("two labels", "its labels are entailment, not_entailment: "),
+    ("one label twice", "its labels are entailment, neutral, Neutral: "),
+    ("no labels", "its labels are none: "),
+    ("odd positions", "its labels are entailment, neutral, contradiction: "),
 )
 def test_folders_that_cannot_be_used(roberta, tmp_path, fault, said):
     copy = Path(shutil.copytree(roberta, tmp_path / "copy"))

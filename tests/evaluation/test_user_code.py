@@ -6,7 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.evaluation import user_code
 from parapet.evaluation.user_code import UserCode
@@ -78,19 +78,17 @@ def test_a_class_a_function_and_an_object(code):
     assert called(code("made")) == [("x", 1, False)] * 2
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "reason"),
-    [
-        ("Tracker", {}, "--model_args: tracker.py:Tracker needs checkpoint=VALUE: it takes checkpoint, beams, greedy"),
-        ("Tracker", {"checkpoint": 1, "beam": 2}, "has no parameter beam: it takes checkpoint, beams, greedy"),
-        ("function", {"batch": 1}, "has no parameter batch: it takes beams"),
-        ("Called", {"x": 1}, "has no parameter x: it takes no arguments"),
-        ("no_batch", {"beams": 1}, "--model: tracker.py:no_batch takes no batch"),
-        ("made", {"beams": 1}, "--model_args: tracker.py:made is a Tracker that is already made"),
-        ("Nothing", {}, "--model: tracker.py:Nothing has no method predict(batch)"),
-        ("number", {}, "--model: tracker.py:number has no method predict(batch)"),
-        ("Trakcer", {}, "its module has no such name, but Tracker"),
-    ],
+@cases(
+    "name arguments reason",
+    ("Tracker", {}, "--model_args: tracker.py:Tracker needs checkpoint=VALUE: it takes checkpoint, beams, greedy"),
+    ("Tracker", {"checkpoint": 1, "beam": 2}, "has no parameter beam: it takes checkpoint, beams, greedy"),
+    ("function", {"batch": 1}, "has no parameter batch: it takes beams"),
+    ("Called", {"x": 1}, "has no parameter x: it takes no arguments"),
+    ("no_batch", {"beams": 1}, "--model: tracker.py:no_batch takes no batch"),
+    ("made", {"beams": 1}, "--model_args: tracker.py:made is a Tracker that is already made"),
+    ("Nothing", {}, "--model: tracker.py:Nothing has no method predict(batch)"),
+    ("number", {}, "--model: tracker.py:number has no method predict(batch)"),
+    ("Trakcer", {}, "its module has no such name, but Tracker"),
 )
 def test_what_cannot_be_called(code, name, arguments, reason):
     with pytest.raises(InputError, match=re.escape(reason)) as caught:

@@ -6,7 +6,7 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from kit import dialogues_of, edit, files_of, json_of, rows_of, write
+from kit import cases, dialogues_of, edit, files_of, json_of, rows_of, write
 
 from benchmarks.rewrite_reference import names_of, rename
 from parapet.pipelines import augment
@@ -164,30 +164,28 @@ def test_an_id_that_stands_twice_fails_the_run(corpus, capsys):
     assert not (corpus / "out/run.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--sets", "oralce"], "--sets: 'oralce' is not a set: none, backtrans, oracle, corrupted, or a+b"),
-        (["--sets", "oracle+corrupted"], "--sets: the set 'oracle+corrupted' needs --oracle DIR"),
-        (["--sets", "none", "--oracle", "{corpus}/oracle"], "--oracle: no set of --sets needs it (none)"),
-        (["--oracle", "{corpus}/oracle", "--variant", "v1,v7"], "--variant: there is no variant 'v7' (found: v1, v2)"),
-        (["--variant", "v1"], "--variant: there is no variant 'v1' (found: none)"),
-        (
-            ["--oracle", "{corpus}/oracle", "--backtrans", "{corpus}/backtrans", "--variant", "v1"],
-            "backtrans: --variant: takes none of ja, zh",
-        ),
-        (["--oracle", "{corpus}/nowhere"], "nowhere: --oracle: there is no such folder"),
-        (["--backtrans", "{corpus}/out/none/parquet"], "--backtrans: no variants here"),
-        (["--sgd", "{corpus}/nowhere"], "nowhere: --sgd: there is no such file or folder"),
-        (["--replace_rate", "1.5"], "--replace_rate: 1.5 is not between 0 and 1"),
-        (["--order_rate", "nan"], "--order_rate: nan is not between 0 and 1"),
-        (["--order_rate", "much"], "argument --order_rate: invalid float value: 'much'"),
-        (["--corruptions", "swap"], "--corruptions: 'swap': the corruptions are replace, order, both"),
-        (["--split", "all"], "no dialogues of 'all' here"),
-        (["--corruption", "order"], "unknown flag --corruption: did you mean --corruptions?"),
-        (["--oracle", "{corpus}/oracle", "--output", "{corpus}/oracle"], "the same folder as --oracle"),
-        (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
-    ],
+@cases(
+    "flags said",
+    (["--sets", "oralce"], "--sets: 'oralce' is not a set: none, backtrans, oracle, corrupted, or a+b"),
+    (["--sets", "oracle+corrupted"], "--sets: the set 'oracle+corrupted' needs --oracle DIR"),
+    (["--sets", "none", "--oracle", "{corpus}/oracle"], "--oracle: no set of --sets needs it (none)"),
+    (["--oracle", "{corpus}/oracle", "--variant", "v1,v7"], "--variant: there is no variant 'v7' (found: v1, v2)"),
+    (["--variant", "v1"], "--variant: there is no variant 'v1' (found: none)"),
+    (
+        ["--oracle", "{corpus}/oracle", "--backtrans", "{corpus}/backtrans", "--variant", "v1"],
+        "backtrans: --variant: takes none of ja, zh",
+    ),
+    (["--oracle", "{corpus}/nowhere"], "nowhere: --oracle: there is no such folder"),
+    (["--backtrans", "{corpus}/out/none/parquet"], "--backtrans: no variants here"),
+    (["--sgd", "{corpus}/nowhere"], "nowhere: --sgd: there is no such file or folder"),
+    (["--replace_rate", "1.5"], "--replace_rate: 1.5 is not between 0 and 1"),
+    (["--order_rate", "nan"], "--order_rate: nan is not between 0 and 1"),
+    (["--order_rate", "much"], "argument --order_rate: invalid float value: 'much'"),
+    (["--corruptions", "swap"], "--corruptions: 'swap': the corruptions are replace, order, both"),
+    (["--split", "all"], "no dialogues of 'all' here"),
+    (["--corruption", "order"], "unknown flag --corruption: did you mean --corruptions?"),
+    (["--oracle", "{corpus}/oracle", "--output", "{corpus}/oracle"], "the same folder as --oracle"),
+    (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
 )
 def test_mistakes_on_the_command_line(flags, said, made, capsys):
     before = files_of(made)

@@ -5,7 +5,7 @@ import json
 from xml.sax.saxutils import escape
 
 import pytest
-from kit import TWO_WORKERS, corpus, files_of, refused, rows_of, run, sample_dialogues, write
+from kit import TWO_WORKERS, cases, corpus, files_of, refused, rows_of, run, sample_dialogues, write
 
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
@@ -133,17 +133,15 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(t
     assert not (tmp_path / "other" / "run.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--responses", "nowhere.csv"], "nowhere.csv: --responses: there is no such file"),
-        (["--sgd", str(sample_root())], "give the response files to read"),
-        (["--split", "all"], "there are no dialogues in 'all'"),
-        (["--hits", str(sample_root())], "manifest.jsonl: --hits: no folder of 'parapet hits'"),
-        (["--reviewers", "a.csv", "a.csv"], "two different sheets"),
-        (["--encoding", "klingon"], "no text encoding 'klingon'"),
-        (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
-    ],
+@cases(
+    "flags told",
+    (["--responses", "nowhere.csv"], "nowhere.csv: --responses: there is no such file"),
+    (["--sgd", str(sample_root())], "give the response files to read"),
+    (["--split", "all"], "there are no dialogues in 'all'"),
+    (["--hits", str(sample_root())], "manifest.jsonl: --hits: no folder of 'parapet hits'"),
+    (["--reviewers", "a.csv", "a.csv"], "two different sheets"),
+    (["--encoding", "klingon"], "no text encoding 'klingon'"),
+    (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
 )
 def test_flags_that_cannot_work(flags, told, tmp_path):
     assert told in refused("compose_variations", *flags, output=tmp_path / "out")

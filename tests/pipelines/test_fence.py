@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import TWO_PROCESSES, TWO_THREADS, files_of, json_of, rows_of, run, write
+from kit import TWO_PROCESSES, TWO_THREADS, cases, files_of, json_of, rows_of, run, write
 from plugin_packages import bring
 
 from parapet.schemas.errors import ISSUES
@@ -214,9 +214,7 @@ KeyError: 'a key'
     assert not (tmp_path / "none/run.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("sets", "named"), [("'nowhere'", "nowhere"), ("", "no set"), ("'some', 'some'", "some, some")]
-)
+@cases("sets named", ("'nowhere'", "nowhere"), ("", "no set"), ("'some', 'some'", "some, some"))
 def test_a_plugin_that_returns_other_sets(sets, named, corpora, site, tmp_path):
     code = f"""\
 import parapet
@@ -273,9 +271,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", some(FAULTS, "typos", "unseen_entities", "rewrite", "few_shot", "augment"))
-@pytest.mark.parametrize(
-    "error", [ERRORS[0], *(pytest.param(error, marks=pytest.mark.thorough) for error in ERRORS[1:])]
-)
+@cases("error", ERRORS[0], *(pytest.param(error, marks=pytest.mark.thorough) for error in ERRORS[1:]))
 def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monkeypatch):
     argv, target = FAULTS[name]
     victim = TRAINED if name == "augment" else VICTIM

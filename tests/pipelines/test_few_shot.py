@@ -1,7 +1,7 @@
 """``parapet few_shot`` as a person runs it: nested, covering, apart from the tests, the same in any order."""
 
 import pytest
-from kit import dialogues_of, lacking, refused, run, write
+from kit import cases, dialogues_of, lacking, refused, run, write
 from multiwoz_corpus import write_corpus
 
 from parapet.schemas.layout import read_root
@@ -53,17 +53,15 @@ def test_what_cannot_be_read(sample, tmp_path):
     assert len(dialogues_of(tmp_path / "out" / "Gyms" / "5" / "train")) == 5
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--sizes", "0"], "--sizes: give numbers of dialogues, such as 5,10,25,50"),
-        (["--sizes", ","], "--sizes: give numbers of dialogues"),
-        (["--test", "0"], "--test: 0 is too few"),
-        (["--domains", "Hotels"], "--domains: there is no domain 'Hotels'; there are: Ferries, Gyms,"),
-        (["--domains", ","], "--domains: give one or more of: Ferries"),
-        (["--test_split", "train"], "--test_split: must differ from --train_split"),
-        (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; there are in: train, dev, test"),
-    ],
+@cases(
+    "flags told",
+    (["--sizes", "0"], "--sizes: give numbers of dialogues, such as 5,10,25,50"),
+    (["--sizes", ","], "--sizes: give numbers of dialogues"),
+    (["--test", "0"], "--test: 0 is too few"),
+    (["--domains", "Hotels"], "--domains: there is no domain 'Hotels'; there are: Ferries, Gyms,"),
+    (["--domains", ","], "--domains: give one or more of: Ferries"),
+    (["--test_split", "train"], "--test_split: must differ from --train_split"),
+    (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; there are in: train, dev, test"),
 )
 def test_mistakes(flags, told, tmp_path):
     said = refused("few_shot", *flags, output=tmp_path / "out")

@@ -3,7 +3,7 @@ import sys
 import time
 
 import pytest
-from kit import json_of, refused, run, write
+from kit import cases, json_of, refused, run, write
 
 from parapet.schemas.layout import SPLITS, sample_root
 
@@ -107,26 +107,24 @@ def test_schema_pages_know_nothing_of_rewrites(made):
         assert b"hit-said" not in page.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--schemas", "nowhere"], "nowhere"),
-        (["--ambiguous", "nowhere.txt"], "nowhere.txt"),
-        (["--reward", "1.234"], "--reward"),
-        (["--hourly_wage", "nan"], "--hourly_wage"),
-        (["--fee", "20"], "--fee"),
-        (["--assignments", "0"], "--assignments"),
-        (["--hourly_wag", "15"], "--hourly_wage"),
-        (["--task", "rewrite"], "rewrites"),
-        (["--task", "rewrites", "--schemas", "."], "--schemas: belongs to --task schemas"),
-        (["--task", "rewrites", "--name_seconds", "20"], "--name_seconds: belongs to --task schemas"),
-        (["--turns", "5"], "--turns: belongs to --task rewrites"),
-        (["--task", "rewrites", "--split", "tset"], "--split"),
-        (["--task", "rewrites", "--turns", "0"], "--turns"),
-        (["--task", "rewrites", "--dialogues", "nowhere"], "nowhere"),
-        (["--task", "rewrites", "--dialogues", "."], "no dialogues here"),
-        (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
-    ],
+@cases(
+    "flags message",
+    (["--schemas", "nowhere"], "nowhere"),
+    (["--ambiguous", "nowhere.txt"], "nowhere.txt"),
+    (["--reward", "1.234"], "--reward"),
+    (["--hourly_wage", "nan"], "--hourly_wage"),
+    (["--fee", "20"], "--fee"),
+    (["--assignments", "0"], "--assignments"),
+    (["--hourly_wag", "15"], "--hourly_wage"),
+    (["--task", "rewrite"], "rewrites"),
+    (["--task", "rewrites", "--schemas", "."], "--schemas: belongs to --task schemas"),
+    (["--task", "rewrites", "--name_seconds", "20"], "--name_seconds: belongs to --task schemas"),
+    (["--turns", "5"], "--turns: belongs to --task rewrites"),
+    (["--task", "rewrites", "--split", "tset"], "--split"),
+    (["--task", "rewrites", "--turns", "0"], "--turns"),
+    (["--task", "rewrites", "--dialogues", "nowhere"], "nowhere"),
+    (["--task", "rewrites", "--dialogues", "."], "no dialogues here"),
+    (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
 )
 def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(tmp_path)

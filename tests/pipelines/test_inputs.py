@@ -5,7 +5,7 @@ import shutil
 from argparse import Namespace
 
 import pytest
-from kit import argv_of, edit, json_of, lacking, refused, run, write
+from kit import argv_of, cases, edit, json_of, lacking, refused, run, write
 
 from parapet.pipelines import compose
 from parapet.pipelines.command import check_there, run_checked
@@ -14,9 +14,7 @@ from parapet.pipelines.flags import StrictParser, is_input
 from parapet.schemas.errors import InputError, MissingExtra, install_line
 
 
-@pytest.mark.parametrize(
-    ("error", "status"), [(MissingExtra("boto3", "mturk"), 2), (InputError("no such key", "a.csv"), 1)]
-)
+@cases("error status", (MissingExtra("boto3", "mturk"), 2), (InputError("no such key", "a.csv"), 1))
 def test_a_missing_extra_is_the_user_s_whenever_it_is_found(error, status, capsys):
     def act(*_):
         raise error
@@ -56,9 +54,7 @@ EVALUATED = ("dst --model keywords", "response --predictions reference")
 
 
 @pytest.mark.parametrize("below", ["", "typos"])
-@pytest.mark.parametrize(
-    "command", ["rewrite", "augment --sets oracle", *(f"evaluate --task {one}" for one in EVALUATED)]
-)
+@cases("command", "rewrite", "augment --sets oracle", *(f"evaluate --task {one}" for one in EVALUATED))
 def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, below):
     """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
     flag = "--oracle" if "oracle" in command else "--variants"

@@ -5,7 +5,7 @@ import hashlib
 
 import kit
 import pytest
-from kit import corpus, dialogues_of, json_of, lacking, refused, run, sample_dialogues, write
+from kit import cases, corpus, dialogues_of, json_of, lacking, refused, run, sample_dialogues, write
 
 from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 
@@ -184,21 +184,19 @@ def test_what_cannot_be_mended(tmp_path):
     assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == dialogue["turns"][0]
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--kinds", "typo"], "--kinds: 'typo' is no kind of variation: there are typos, verbose, simple"),
-        (["--kinds", "typos,typos"], "--kinds: give each kind once"),
-        (["--env", "0.5,0.1"], "--env: give rising rates such as 0.1,0.5,0.8, or none"),
-        (["--env", "10"], "--env: 10 is no rate"),
-        (["--rates", "omision=3"], "--rates: 'omision' is no rate: did you mean omission?"),
-        (["--at_least", "-1"], "--at_least: -1 is too few"),
-        (["--least_changed", "50"], "--least_changed: 50 is no share"),
-        (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for the kind typos"),
-        (["--split", "validation"], "there are no dialogues in 'validation'; there are in: train, dev, test"),
-        (["--split", ","], "--split: give one or more of train, dev, test"),
-        (["--sgd", "nowhere"], "nowhere"),
-    ],
+@cases(
+    "flags told",
+    (["--kinds", "typo"], "--kinds: 'typo' is no kind of variation: there are typos, verbose, simple"),
+    (["--kinds", "typos,typos"], "--kinds: give each kind once"),
+    (["--env", "0.5,0.1"], "--env: give rising rates such as 0.1,0.5,0.8, or none"),
+    (["--env", "10"], "--env: 10 is no rate"),
+    (["--rates", "omision=3"], "--rates: 'omision' is no rate: did you mean omission?"),
+    (["--at_least", "-1"], "--at_least: -1 is too few"),
+    (["--least_changed", "50"], "--least_changed: 50 is no share"),
+    (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for the kind typos"),
+    (["--split", "validation"], "there are no dialogues in 'validation'; there are in: train, dev, test"),
+    (["--split", ","], "--split: give one or more of train, dev, test"),
+    (["--sgd", "nowhere"], "nowhere"),
 )
 def test_mistakes_of_flags(flags, told, tmp_path):
     said = refused("language_variations", *flags, output=tmp_path / "out")

@@ -9,7 +9,7 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
-from kit import edit, holding, json_of, raised, refused, run, write
+from kit import cases, edit, holding, json_of, raised, refused, run, write
 from release_folder import sample_corpora, write_release
 
 SETS = ("original", "noisy")
@@ -161,20 +161,18 @@ def test_none_is_accepted(tmp_path):
     assert "there is no submission.toml" in (tmp_path / "board" / "index.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        (["--tasks", "ranking"], "'ranking': expected each of dst, response, intent, ood once"),
-        (["--tasks", "dst=original,far"], "the release has no set 'far', only original, noisy"),
-        (["--tasks", "dst=noisy"], "the set 'original' is always one of them"),
-        (["--tasks", "ood"], "task ood needs --ood"),
-        (["--split", "dev"], "the release has no dialogues in sgd/original/dev"),
-        (["--template"], "give exactly one of them"),
-        (["--timeout", "0"], "at least 1"),
-        (["--output", "submissions/board"], "lies in the folder of submissions"),
-        (["--average", "f2"], "no task of the board has 'f2'"),
-        (["--average", "far/combined"], "no task of the board has 'far/combined'"),
-    ],
+@cases(
+    "flags reason",
+    (["--tasks", "ranking"], "'ranking': expected each of dst, response, intent, ood once"),
+    (["--tasks", "dst=original,far"], "the release has no set 'far', only original, noisy"),
+    (["--tasks", "dst=noisy"], "the set 'original' is always one of them"),
+    (["--tasks", "ood"], "task ood needs --ood"),
+    (["--split", "dev"], "the release has no dialogues in sgd/original/dev"),
+    (["--template"], "give exactly one of them"),
+    (["--timeout", "0"], "at least 1"),
+    (["--output", "submissions/board"], "lies in the folder of submissions"),
+    (["--average", "f2"], "no task of the board has 'f2'"),
+    (["--average", "far/combined"], "no task of the board has 'far/combined'"),
 )
 def test_flags_that_cannot_work(place, flags, reason, monkeypatch):
     monkeypatch.chdir(place.root)

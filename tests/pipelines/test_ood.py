@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from kit import dialogues_of, json_of, lacking, refused, rows_of, run, write
+from kit import cases, dialogues_of, json_of, lacking, refused, rows_of, run, write
 
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
@@ -93,21 +93,19 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
     assert list(made.dialogues("ood-50/test")) == [good[0]["dialogue_id"], good[1]["dialogue_id"]]
 
 
-@pytest.mark.parametrize(
-    ("flags", "status", "told"),
-    [
-        (["--rates", "10"], 2, "--rates: 10 is no rate: give shares above 0, up to 1"),
-        (["--rates", "0.1,0.1"], 2, "--rates: give each rate once"),
-        (["--split", "validation"], 2, "there are no dialogues in 'validation'; there are in: train, dev, test"),
-        (["--split", ","], 2, "--split: give one or more of train, dev, test"),
-        (
-            ["--rates", "0.9"],
-            1,
-            "have 41 to between, and 44 are needed, 3 more; give rates up to 0.836, the highest possible here",
-        ),
-        (["--source", "nowhere"], 2, "nowhere: --source: there is no such file or folder"),
-        (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),
-    ],
+@cases(
+    "flags status told",
+    (["--rates", "10"], 2, "--rates: 10 is no rate: give shares above 0, up to 1"),
+    (["--rates", "0.1,0.1"], 2, "--rates: give each rate once"),
+    (["--split", "validation"], 2, "there are no dialogues in 'validation'; there are in: train, dev, test"),
+    (["--split", ","], 2, "--split: give one or more of train, dev, test"),
+    (
+        ["--rates", "0.9"],
+        1,
+        "have 41 to between, and 44 are needed, 3 more; give rates up to 0.836, the highest possible here",
+    ),
+    (["--source", "nowhere"], 2, "nowhere: --source: there is no such file or folder"),
+    (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),
 )
 def test_mistakes(flags, status, told, sample, tmp_path):
     flags = [sample if flag == "SAMPLE" else flag for flag in flags]

@@ -2,7 +2,7 @@
 
 import pytest
 from babi_toy import CANDIDATES, dialogues, write_toy
-from kit import json_of, raised, train
+from kit import cases, json_of, raised, train
 from safetensors.torch import load_file
 
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
@@ -93,13 +93,11 @@ def test_the_vocabulary_of_the_published_files(real_data):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("model", "flags", "band"),
-    [
-        ("embeddings", ["--preset", "table8", "--share", "on", "--epochs", "2"], (0.56, 0.6)),  # paper: 57.2 (57.0)
-        ("memn2n", ["--preset", "table9", "--epochs", "3"], (0.56, 0.6)),  # 59.5 (57.6)
-        ("memn2n", ["--preset", "table9", "--epochs", "8", "--match"], (0.9, 1.0)),  # 100 (100)
-    ],
+@cases(
+    "model flags band",
+    ("embeddings", ["--preset", "table8", "--share", "on", "--epochs", "2"], (0.56, 0.6)),  # paper: 57.2 (57.0)
+    ("memn2n", ["--preset", "table9", "--epochs", "3"], (0.56, 0.6)),  # 59.5 (57.6)
+    ("memn2n", ["--preset", "table9", "--epochs", "8", "--match"], (0.9, 1.0)),  # 100 (100)
 )
 def test_a_third_of_the_training_set_gives_the_numbers_of_task_4(model, flags, band, real_data, tmp_path):
     folder = real_data / "babi"

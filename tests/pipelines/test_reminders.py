@@ -1,7 +1,7 @@
 """``parapet reminders`` as a person runs it: a corpus that the other pipelines take, the same for any sharding."""
 
 import pytest
-from kit import json_of
+from kit import cases, json_of
 
 from parapet.pipelines.reminders import run
 from parapet.schemas.dialogue import problems_of, read_dialogues
@@ -17,14 +17,12 @@ def output(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--dialogues", "5,5"], "--dialogues: give three numbers, of train, dev and test"),
-        (["--dialogues", "0,0,0"], "--dialogues: give three numbers"),
-        (["--dialogues", "1,x,0"], "--dialogues: give three numbers"),
-        (["--per_file", "0"], "--per_file: 0: give 1 to 10,000"),
-    ],
+@cases(
+    "flags message",
+    (["--dialogues", "5,5"], "--dialogues: give three numbers, of train, dev and test"),
+    (["--dialogues", "0,0,0"], "--dialogues: give three numbers"),
+    (["--dialogues", "1,x,0"], "--dialogues: give three numbers"),
+    (["--per_file", "0"], "--per_file: 0: give 1 to 10,000"),
 )
 def test_mistakes(flags, message, tmp_path, capsys):
     assert run(["--output", str(tmp_path / "out"), *flags]) == 2

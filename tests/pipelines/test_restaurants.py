@@ -4,7 +4,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from kit import json_of, lacking, refused, run, write
+from kit import cases, json_of, lacking, refused, run, write
 
 from parapet.transforms.running.counts import Counts, check_invariants
 from parapet.transforms.simulators.babi_format import (
@@ -81,22 +81,20 @@ def test_published_files(output):
         assert (output / "babi_plus" / name).read_bytes() == (output / name).read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--tasks", "6"], "--tasks: '6' is no task: choose from 1, 2, 3, 4, 5"),
-        (["--tasks", "1,1"], "--tasks: give each task once"),
-        (["--sizes", "train=x"], "--sizes: 'x' is no size"),
-        (["--sizes", "training=5"], "--sizes: 'training' is no split: choose from train, dev, test, oov"),
-        (["--sizes", "0"], "--sizes: all sizes are 0"),
-        (["--formats", "json"], "--formats: 'json' is no format"),
-        (["--dialogues_per_file", "0"], "--dialogues_per_file: 0: give 1 to 1,000,000"),
-        (["--least_options", "9"], "--least_options: 9: give 1 to 8"),
-        (["--least_options", "8"], "no request of train finds 8 or more of the knowledge base"),
-        (["--solve", "2"], "--solve: 2 is no share"),
-        (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: needs --babi_plus"),
-        (["--ontology", "nowhere.toml"], "nowhere.toml: --ontology: there is no such file"),
-    ],
+@cases(
+    "flags message",
+    (["--tasks", "6"], "--tasks: '6' is no task: choose from 1, 2, 3, 4, 5"),
+    (["--tasks", "1,1"], "--tasks: give each task once"),
+    (["--sizes", "train=x"], "--sizes: 'x' is no size"),
+    (["--sizes", "training=5"], "--sizes: 'training' is no split: choose from train, dev, test, oov"),
+    (["--sizes", "0"], "--sizes: all sizes are 0"),
+    (["--formats", "json"], "--formats: 'json' is no format"),
+    (["--dialogues_per_file", "0"], "--dialogues_per_file: 0: give 1 to 1,000,000"),
+    (["--least_options", "9"], "--least_options: 9: give 1 to 8"),
+    (["--least_options", "8"], "no request of train finds 8 or more of the knowledge base"),
+    (["--solve", "2"], "--solve: 2 is no share"),
+    (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: needs --babi_plus"),
+    (["--ontology", "nowhere.toml"], "nowhere.toml: --ontology: there is no such file"),
 )
 def test_bad_flags(flags, message, tmp_path):
     assert message in refused("restaurants", *flags, output=tmp_path / "out")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from kit import edit, files_of, json_of, run, write
+from kit import cases, edit, files_of, json_of, run, write
 
 from benchmarks.rewrite_reference import rewrite as reference
 from parapet.schemas import layout
@@ -96,17 +96,15 @@ def test_intents_that_no_schema_has_are_told(corpus):
     assert found[0]["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--variant", "v1,v7"], "there is no variant 'v7' (found: v1, v2)"),
-        (["--mapping", "none.json"], "none.json: --mapping: there is no such file"),
-        (["--varant", "v1"], "unknown flag --varant: did you mean --variant?"),
-        (["--sgd", "nowhere"], "nowhere: --sgd: there is no such file or folder"),
-        (["--variants", "nowhere"], "nowhere: --variants: there is no such folder"),
-        (["--output", "{corpus}/variants"], "the same folder as --variants"),
-        (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
-    ],
+@cases(
+    "flags said",
+    (["--variant", "v1,v7"], "there is no variant 'v7' (found: v1, v2)"),
+    (["--mapping", "none.json"], "none.json: --mapping: there is no such file"),
+    (["--varant", "v1"], "unknown flag --varant: did you mean --variant?"),
+    (["--sgd", "nowhere"], "nowhere: --sgd: there is no such file or folder"),
+    (["--variants", "nowhere"], "nowhere: --variants: there is no such folder"),
+    (["--output", "{corpus}/variants"], "the same folder as --variants"),
+    (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
 )
 def test_mistakes_on_the_command_line(flags, said, corpus):
     before = copy.deepcopy(files_of(corpus))

@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from kit import files_of, raised, refused, run
+from kit import cases, files_of, raised, refused, run
 
 from parapet.pipelines import runners
 from parapet.pipelines.flags import Parser
@@ -73,15 +73,13 @@ def test_a_mistyped_flag_of_a_runner(capsys):
     assert "--flink_master" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@cases(
     "flags",
-    [
-        ["--runner=DaskRunner"],
-        ["--runner", "dask"],
-        ["--runner=apache_beam.runners.dask.dask_runner.DaskRunner"],
-        ["--dask_client_address=tcp://localhost:8786"],
-        ["--runner=BundleBasedDirectRunner"],
-    ],
+    ["--runner=DaskRunner"],
+    ["--runner", "dask"],
+    ["--runner=apache_beam.runners.dask.dask_runner.DaskRunner"],
+    ["--dask_client_address=tcp://localhost:8786"],
+    ["--runner=BundleBasedDirectRunner"],
 )
 def test_runners_that_lose_data_are_refused(flags, tmp_path):
     told = refused("compose", *flags, output=tmp_path / "out")

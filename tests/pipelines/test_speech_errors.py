@@ -1,7 +1,7 @@
 """``parapet speech_errors`` as a person runs it: against a plain loop, on two processes, again, with mistakes."""
 
 import pytest
-from kit import corpus, json_of, refused
+from kit import cases, corpus, json_of, refused
 
 pytest.importorskip("hibari")
 
@@ -90,28 +90,26 @@ def test_thresholds_are_carried_over(heard, some, tmp_path, capsys):
     assert "has no SR-20; it has SR-10, SR-30" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        ("--wer 20", "--wer: 20 is no word error rate"),
-        ("--wer a", "--wer: 'a'"),
-        ("--snr 12", "--snr: "),
-        ("--noise brown", "--noise: "),
-        ("--voices nobody", "--voices: 'nobody'"),
-        ("--voices ,", "--voices: give one or more"),
-        ("--split validation", "'validation'; there are in: train, dev, test"),
-        ("--reverberation 9", "--reverberation: 9 is out of range"),
-        ("--calibration nowhere.json", "nowhere.json: --calibration: "),
-        ("--normalisation nowhere.toml", "nowhere.toml"),
-        ("--azure_region westeurope", "--azure_region: is for --engine azure"),
-        ("--sample 0", "--sample: 0"),
-        (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave --snr and --sample out"),
-        ("--seed a\0b", "--seed: "),
-        ("--engine azure", "--azure_region: is not given"),
-        ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is no address"),
-        ("--engine azure --azure_region x --parallel_calls 99", "--parallel_calls: 99"),
-        ("--engine azure --azure_region x --voices heart", "'heart' is no voice of Azure's"),
-    ],
+@cases(
+    "flags told",
+    ("--wer 20", "--wer: 20 is no word error rate"),
+    ("--wer a", "--wer: 'a'"),
+    ("--snr 12", "--snr: "),
+    ("--noise brown", "--noise: "),
+    ("--voices nobody", "--voices: 'nobody'"),
+    ("--voices ,", "--voices: give one or more"),
+    ("--split validation", "'validation'; there are in: train, dev, test"),
+    ("--reverberation 9", "--reverberation: 9 is out of range"),
+    ("--calibration nowhere.json", "nowhere.json: --calibration: "),
+    ("--normalisation nowhere.toml", "nowhere.toml"),
+    ("--azure_region westeurope", "--azure_region: is for --engine azure"),
+    ("--sample 0", "--sample: 0"),
+    (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave --snr and --sample out"),
+    ("--seed a\0b", "--seed: "),
+    ("--engine azure", "--azure_region: is not given"),
+    ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is no address"),
+    ("--engine azure --azure_region x --parallel_calls 99", "--parallel_calls: 99"),
+    ("--engine azure --azure_region x --voices heart", "'heart' is no voice of Azure's"),
 )
 def test_mistakes(flags, told, tmp_path, monkeypatch):
     monkeypatch.delenv("AZURE_SPEECH_REGION", raising=False)
@@ -136,9 +134,7 @@ def test_sgd_as_it_lies(real_data, tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("wer", "ratios", "hint"), [("0.95", "10,0,-4", "a lower"), ("0.1", "-5,-7,-9,-12", "a higher")]
-)
+@cases("wer ratios hint", ("0.95", "10,0,-4", "a lower"), ("0.1", "-5,-7,-9,-12", "a higher"))
 def test_a_target_out_of_reach_is_told_after_the_first_texts(wer, ratios, hint, some, tmp_path, capsys):
     """Transcript through the two ends of what may be used, and through nothing between them."""
     out = tmp_path / "out"

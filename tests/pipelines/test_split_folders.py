@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from kit import json_of, refused, run
+from kit import cases, json_of, refused, run
 
 from parapet.schemas import layout
 from parapet.transforms.variants.matching import compose_variant
@@ -25,16 +25,14 @@ def variants(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize(
-    ("sgd", "given", "out"),
-    [
-        ("dev", "", "v1"),
-        ("dev/schema.json", "", "v1"),
-        ("dev", "v1", "v1"),
-        ("dev", "v1/dev", "v1"),
-        ("dev", "v1/dev/schema.json", "v1"),
-        ("copy", "", "v1"),
-    ],
+@cases(
+    "sgd given out",
+    ("dev", "", "v1"),
+    ("dev/schema.json", "", "v1"),
+    ("dev", "v1", "v1"),
+    ("dev", "v1/dev", "v1"),
+    ("dev", "v1/dev/schema.json", "v1"),
+    ("copy", "", "v1"),
 )
 def test_rewrite(sgd, given, out, sample, variants, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd")

@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from kit import intent, lacking, refused, run, service, slot, write
+from kit import cases, intent, lacking, refused, run, service, slot, write
 
 
 def a_service(name, slots, intents, description):
@@ -106,20 +106,18 @@ def test_another_number_of_slots(corpus):
     assert "'Hotels_12' of variant v2 and its original 'Hotels_1' differ in the number of slots: 1 and 2" in said
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--split", "dev"], "there is no dev/schema.json (found: train, test)"),
-        (["--variants", "{0}/nowhere"], "{0}/nowhere: --variants: there is no such folder"),
-        (["--variants", "{0}/variants/notes"], "no variants here: expected folders such as v1/train/schema.json"),
-        (["--variants", "{0}/variants/v1"], "this is one corpus; give the folder that holds the variants' folders"),
-        (["--sgd", "{0}/nowhere"], "{0}/nowhere: --sgd: there is no such file or folder"),
-        (["--sgd", "{0}/variants"], "no schema here"),
-        (["--output", "{0}/variants"], "the same folder as --variants"),
-        (["--sgd", "{0}/variants/v2"], "no service of variant v1 stands for a service of the original"),
-        (["--split", "train"], "invalid choice: 'train'"),
-        (["--varaints", "x"], "unknown flag --varaints: did you mean --variants?"),
-    ],
+@cases(
+    "flags message",
+    (["--split", "dev"], "there is no dev/schema.json (found: train, test)"),
+    (["--variants", "{0}/nowhere"], "{0}/nowhere: --variants: there is no such folder"),
+    (["--variants", "{0}/variants/notes"], "no variants here: expected folders such as v1/train/schema.json"),
+    (["--variants", "{0}/variants/v1"], "this is one corpus; give the folder that holds the variants' folders"),
+    (["--sgd", "{0}/nowhere"], "{0}/nowhere: --sgd: there is no such file or folder"),
+    (["--sgd", "{0}/variants"], "no schema here"),
+    (["--output", "{0}/variants"], "the same folder as --variants"),
+    (["--sgd", "{0}/variants/v2"], "no service of variant v1 stands for a service of the original"),
+    (["--split", "train"], "invalid choice: 'train'"),
+    (["--varaints", "x"], "unknown flag --varaints: did you mean --variants?"),
 )
 def test_wrong_flags(corpus, flags, message):
     assert message.format(corpus) in measure(corpus, *(flag.format(corpus) for flag in flags), status=2)[1]

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from kit import edit, json_of, lacking, raised, rows_of, run, sample_dialogues, write
+from kit import cases, edit, json_of, lacking, raised, rows_of, run, sample_dialogues, write
 
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
@@ -415,9 +415,7 @@ def test_a_folder_of_other_files_is_refused(folder):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("name", "../../evil"), ("version", "1"), ("nmae", "x"), ("parent", "x"), ("licence", "mine")]
-)
+@cases("key value", ("name", "../../evil"), ("version", "1"), ("nmae", "x"), ("parent", "x"), ("licence", "mine"))
 def test_a_release_that_cannot_be_is_refused_before_anything_runs(key, value, folder):
     release = {"name": "mine", "version": "1.0.0"} | {key: value}
     append_to(folder, "[release]\n" + "".join(f'{key} = "{value}"\n' for key, value in release.items()))
@@ -426,15 +424,13 @@ def test_a_release_that_cannot_be_is_refused_before_anything_runs(key, value, fo
     assert not (folder / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("sets", "release", "place"),
-    [
-        (("a.b", "a+b"), "", "corpora[2].name"),
-        (("mine",), '[[release.corpora]]\npath = "corpus"\nname = "mine"\nkind = "copy"\n', "corpora[2].name"),
-        (("mine",), '[[release.corpora]]\npath = "nowhere"\nkind = "copy"\n', "corpora[2].path"),
-        ((), 'licence = "LicenseRef-mine"\nlicence_file = "nowhere"\n', "licence_file"),
-        (("mine",), '[[release.audits]]\npath = "nowhere"\n', "audits[0].path"),
-    ],
+@cases(
+    "sets release place",
+    (("a.b", "a+b"), "", "corpora[2].name"),
+    (("mine",), '[[release.corpora]]\npath = "corpus"\nname = "mine"\nkind = "copy"\n', "corpora[2].name"),
+    (("mine",), '[[release.corpora]]\npath = "nowhere"\nkind = "copy"\n', "corpora[2].path"),
+    ((), 'licence = "LicenseRef-mine"\nlicence_file = "nowhere"\n', "licence_file"),
+    (("mine",), '[[release.audits]]\npath = "nowhere"\n', "audits[0].path"),
 )
 def test_what_a_release_cannot_hold_is_refused_before_anything_runs(sets, release, place, folder):
     text = '[[sets]]\nperturbation = "typos"\n' if not sets else ""

@@ -1,7 +1,7 @@
 """Suite files that cannot work: each ends in one line with file, place and reason, before anything is made."""
 
 import pytest
-from kit import lacking
+from kit import cases, lacking
 
 from parapet.pipelines import suite
 
@@ -281,21 +281,19 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (["nowhere.toml"], ("nowhere.toml", "no such file", "sgdx")),
-        (["sgd"], ("sgd", "did you mean 'sgdx'")),
-        (["."], ("a folder",)),
-        (["sgdx"], ("corpus.sgd", "--set corpus.sgd=PATH")),
-        (["babi"], ("inputs.babi", "--set inputs.babi=PATH")),
-        (["sample", "--set", "corpus"], ("--set", "KEY=VALUE")),
-        (["sample", "--set", "corpuss.sgd=x"], ("--set", "'corpuss'", "did you mean 'corpus'")),
-        (["sample", "--set", "systems.keyword.model=x"], ("--set", "'keyword'", "did you mean 'keywords'")),
-        (["sample", "--set", "title.text=x"], ("--set", "title")),
-        (["sample", "--only", "typo"], ("--only", "'typo'")),
-        (["sample", "--jobs", "-1"], ("--jobs",)),
-    ],
+@cases(
+    "argv words",
+    (["nowhere.toml"], ("nowhere.toml", "no such file", "sgdx")),
+    (["sgd"], ("sgd", "did you mean 'sgdx'")),
+    (["."], ("a folder",)),
+    (["sgdx"], ("corpus.sgd", "--set corpus.sgd=PATH")),
+    (["babi"], ("inputs.babi", "--set inputs.babi=PATH")),
+    (["sample", "--set", "corpus"], ("--set", "KEY=VALUE")),
+    (["sample", "--set", "corpuss.sgd=x"], ("--set", "'corpuss'", "did you mean 'corpus'")),
+    (["sample", "--set", "systems.keyword.model=x"], ("--set", "'keyword'", "did you mean 'keywords'")),
+    (["sample", "--set", "title.text=x"], ("--set", "title")),
+    (["sample", "--only", "typo"], ("--only", "'typo'")),
+    (["sample", "--jobs", "-1"], ("--jobs",)),
 )
 def test_bad_flags(argv, words, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import json_of, raised, run, sample_dialogues
+from kit import cases, json_of, raised, run, sample_dialogues
 
 from parapet.schemas.dialogue import dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError, surrogate_in
@@ -87,17 +87,15 @@ def test_wherever_it_stands_a_dialogue_is_written_or_left_out(position):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("pipeline", "flags"),
-    [
-        ("rewrite", ["--variants", "{root}/same"]),
-        ("augment", ["--split", "test", "--sets", "none"]),
-        ("few_shot", ["--sizes", "1", "--test", "1"]),
-        ("unseen_entities", []),
-        ("unseen_services", []),
-        ("ood", ["--rates", "0.01"]),
-        ("language_variations", ["--env", "0.5"]),
-    ],
+@cases(
+    "pipeline flags",
+    ("rewrite", ["--variants", "{root}/same"]),
+    ("augment", ["--split", "test", "--sets", "none"]),
+    ("few_shot", ["--sizes", "1", "--test", "1"]),
+    ("unseen_entities", []),
+    ("unseen_services", []),
+    ("ood", ["--rates", "0.01"]),
+    ("language_variations", ["--env", "0.5"]),
 )
 def test_no_run_ends_by_it(pipeline, flags, sample, tmp_path):
     root = tmp_path / "sgd"
@@ -126,14 +124,12 @@ def test_in_a_schema_it_makes_a_bad_service(sample, tmp_path):
     assert len(split.services) == len(services) - 1
 
 
-@pytest.mark.parametrize(
-    ("value", "place"),
-    [
-        ({"a": ["x", {"b": "é😀"}]}, None),
-        ({"a": ["x", {"b": f"y{HALF}"}]}, "a[1].b"),
-        ({"a": {HALF: 1}}, "a.\\ud800"),
-        ([1, None, HALF], "[2]"),
-    ],
+@cases(
+    "value place",
+    ({"a": ["x", {"b": "é😀"}]}, None),
+    ({"a": ["x", {"b": f"y{HALF}"}]}, "a[1].b"),
+    ({"a": {HALF: 1}}, "a.\\ud800"),
+    ([1, None, HALF], "[2]"),
 )
 def test_its_place(value, place):
     assert surrogate_in(value) == place

@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 from babi_toy import CANDIDATES, FACTS, dialogues, unseen, write_toy
-from kit import TWO_WORKERS, files_of, json_of, lacking, refused, rows_of, run, write
+from kit import TWO_WORKERS, cases, files_of, json_of, lacking, refused, rows_of, run, write
 
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.pipelines.predict import run as predict
@@ -317,9 +317,7 @@ def test_tfidf_with_match_types_gives_the_numbers_of_the_paper(real_data, tmp_pa
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("task", "match", "least"), [(1, False, (99, 72)), (1, True, (99, 92)), (4, False, (57, 56)), (4, True, (100, 100))]
-)
+@cases("task match least", (1, False, (99, 72)), (1, True, (99, 92)), (4, False, (57, 56)), (4, True, (100, 100)))
 def test_memn2n_is_as_good_as_the_papers(task, match, least, real_data, tmp_path):
     files = of_babi(real_data, task)
     flags = [*files["train"], *files["candidates"], *(files["match"] if match else [])]

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from kit import refused, run, write
+from kit import cases, refused, run, write
 
 from parapet.transforms.simulators.babi_format import CANDIDATES, FACTS, parse_candidates, parse_dialogues
 
@@ -52,15 +52,13 @@ def test_sentences_that_were_not_learned_are_counted(simulated, tmp_path):
     assert "task1-strange.jsonl: 2 turns with words that the rules do not know: answered by" in told
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--train", "trn.txt"], "--train: needs --match, too"),
-        (["--match", "kb.txt"], "--match: needs --train, too"),
-        (["--train", "trn.txt", "--match", "kb.txt", "--ontology", "a.toml"], "--ontology: give either --ontology, or"),
-        (["--train", "trn.txt", "--match", "other.txt"], "other.txt: has none of the values in place 1 of api_call"),
-        (["--train", "trn.txt", "--match", "alone.txt"], "alone.txt: has none of the values in place"),
-    ],
+@cases(
+    "flags message",
+    (["--train", "trn.txt"], "--train: needs --match, too"),
+    (["--match", "kb.txt"], "--match: needs --train, too"),
+    (["--train", "trn.txt", "--match", "kb.txt", "--ontology", "a.toml"], "--ontology: give either --ontology, or"),
+    (["--train", "trn.txt", "--match", "other.txt"], "other.txt: has none of the values in place 1 of api_call"),
+    (["--train", "trn.txt", "--match", "alone.txt"], "alone.txt: has none of the values in place"),
 )
 def test_bad_flags(flags, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

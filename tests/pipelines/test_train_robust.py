@@ -3,7 +3,7 @@
 import pytest
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
-from kit import json_of, run, train
+from kit import cases, json_of, run, train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 from tiny_gpt2 import save_gpt2
@@ -34,15 +34,13 @@ def flags(toy, model, out, *more):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("model", "more"),
-    [
-        ("tiny_dst", (*WORST, *SHIFTED)),
-        ("t5dst", (*WORST, *SHIFTED, "--negatives", "0.5", "--batch_size", "4", "--max_output", "4")),
-        ("soloist", (*WORST, *SHIFTED, "--consistency", "0.5")),
-        ("damd", ("--perturb", "typos", "--perturb_share", "1", "--multi_action", "2")),
-        ("sgp_dst", ("--perturb", "verbose", "--perturb_share", "1")),
-    ],
+@cases(
+    "model more",
+    ("tiny_dst", (*WORST, *SHIFTED)),
+    ("t5dst", (*WORST, *SHIFTED, "--negatives", "0.5", "--batch_size", "4", "--max_output", "4")),
+    ("soloist", (*WORST, *SHIFTED, "--consistency", "0.5")),
+    ("damd", ("--perturb", "typos", "--perturb_share", "1", "--multi_action", "2")),
+    ("sgp_dst", ("--perturb", "verbose", "--perturb_share", "1")),
 )
 def test_every_model_is_trained_on_perturbed_dialogues(toy, tmp_path, model, more):
     assert train(flags(toy, model, tmp_path / "robust", *more)) == 0

@@ -2,7 +2,7 @@
 
 import kit
 import pytest
-from kit import dialogues_of, json_of, lacking, run, write
+from kit import cases, dialogues_of, json_of, lacking, run, write
 
 from parapet.pipelines.splits import run_named
 from parapet.schemas.layout import read_root
@@ -69,14 +69,12 @@ def test_one_schema_and_idle_frames(tmp_path):
     assert (out / "dead_letters.jsonl").read_text().count("not_sgd") == 1
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--hold_out", "Hotels"], "--hold_out: there is no domain 'Hotels'; there are: Ferries, Gyms"),
-        (["--hold_out", ","], "--hold_out: give one or more of: Ferries"),
-        (["--test_split", "train"], "--test_split: there are no dialogues in 'train' to test on; there are in: dev, t"),
-        (["--sgd", "{out}"], "--output: the same folder as --sgd"),
-    ],
+@cases(
+    "flags told",
+    (["--hold_out", "Hotels"], "--hold_out: there is no domain 'Hotels'; there are: Ferries, Gyms"),
+    (["--hold_out", ","], "--hold_out: give one or more of: Ferries"),
+    (["--test_split", "train"], "--test_split: there are no dialogues in 'train' to test on; there are in: dev, t"),
+    (["--sgd", "{out}"], "--output: the same folder as --sgd"),
 )
 def test_mistakes(flags, told, tmp_path, capsys):
     out = str(tmp_path / "out")

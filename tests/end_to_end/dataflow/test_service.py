@@ -15,7 +15,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
 from commands import RELEASE
 from google.cloud.dataflow import JobType
-from kit import THOROUGH, files_of, json_of, refused
+from kit import THOROUGH, cases, files_of, json_of, refused
 
 from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
 from parapet.pipelines import progress, runners
@@ -242,16 +242,14 @@ def submit(bucket, prefix, service):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("message", "said"),
-    [
-        (
-            "Traceback (most recent call last):\n  File ...\n"
-            "parapet.schemas.errors.InputError: x.json: not JSON [while running 'Rewrite']\n",
-            "error: x.json: not JSON\n",
-        ),
-        ("Startup of the worker pool failed: quota 'CPUS' exceeded", "quota 'CPUS' exceeded (PARAPET_DEBUG=1"),
-    ],
+@cases(
+    "message said",
+    (
+        "Traceback (most recent call last):\n  File ...\n"
+        "parapet.schemas.errors.InputError: x.json: not JSON [while running 'Rewrite']\n",
+        "error: x.json: not JSON\n",
+    ),
+    ("Startup of the worker pool failed: quota 'CPUS' exceeded", "quota 'CPUS' exceeded (PARAPET_DEBUG=1"),
 )
 def test_a_job_that_fails(bucket, message, said, capsys):
     with Dataflow(lambda _: message) as service:

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from kit import json_of, lacking, write
+from kit import cases, json_of, lacking, write
 
 from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.corpus import tampered
@@ -117,10 +117,7 @@ def test_bad_predictions(sample, tmp_path, capfd, fault):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--predictions", "none.jsonl"], "none.jsonl: --predictions: there is no such file or folder"),
+@cases("flags said", (["--predictions", "none.jsonl"], "none.jsonl: --predictions: there is no such file or folder"),
         (["--predictions", "reference", "--scorer", "nli"], "--nli_model: a folder with a model is needed"),
         (["--predictions", "reference", "--nli_model", "x"], "--nli_model: needs --scorer nli"),
         (["--predictions", "reference", "--scorer", "nli", "--nli_model", "org/name"], "org/name: --nli_model: "),
@@ -128,9 +125,7 @@ def test_bad_predictions(sample, tmp_path, capfd, fault):
         (["--predictions", "reference", "--split", "prod"], "there are no dialogues in 'prod'"),
         (["--predictions", "reference", "--scorer", "guess"], "invalid choice: 'guess'"),
         (["--predicitons", "reference"], "did you mean --predictions?"),
-        ([], "required: --predictions"),
-    ],
-)  # fmt: skip
+        ([], "required: --predictions"),)  # fmt: skip
 def test_flags_that_cannot_work(sample, tmp_path, capfd, flags, said):
     assert evaluate("--reference", sample, *flags, "--output", tmp_path / "out") == 2
     told = capfd.readouterr().err

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from generation_toy import write_toy
-from kit import as_nobody, edit, files_of, holding, json_of, lacking, refused, rows_of, run, write
+from kit import as_nobody, cases, edit, files_of, holding, json_of, lacking, refused, rows_of, run, write
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, invented, play
@@ -233,27 +233,25 @@ def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials)
     assert not lacking(answers, "<FreeText>yes</FreeText>", "<FreeText>no</FreeText>")
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ((), "--scores: give the output"),
-        (("--scores", "corpus"), "no finished folder of 'parapet evaluate --task generation'"),
-        (("--scores", "scores", "--faithful", "-1"), "--faithful: a number, 0 or more"),
-        (("--scores", "scores", "--items", "0"), "--items: a number, 1 or more"),
-        (("--scores", "scores", "--split", "test"), "--split: belongs to --task rewrites"),
-        (("--scores", "scores", "--name_seconds", "2"), "--name_seconds: belongs to --task schemas"),
-        (("--scores", "scores", "--dialogues", "corpus", *NONE), "no turn can be drawn"),
-        (("--scores", "scores", "--dialogues", "corpus", "corpus"), "ratings are of one corpus"),
-        (("--scores", "scores"), "is not the corpus that was scored"),  # but the sample
-        (("--scores", "unvalidated", "--dialogues", "corpus"), "--no_validation"),
-        (("--task", "rewrites", "--scores", "scores"), "--scores: belongs to --task ratings"),
-        (("--scores", "no_options", "--dialogues", "corpus"), "no_options/run.json: has no options"),
-        (("--scores", "odd_rows", "--dialogues", "corpus"), "odd_rows/rows.parquet: cannot be read: "),
-        (
-            ("--scores", "other_rows", "--dialogues", "corpus"),
-            "rows.parquet: --scores: is not as 'parapet evaluate gen",
-        ),
-    ],
+@cases(
+    "flags message",
+    ((), "--scores: give the output"),
+    (("--scores", "corpus"), "no finished folder of 'parapet evaluate --task generation'"),
+    (("--scores", "scores", "--faithful", "-1"), "--faithful: a number, 0 or more"),
+    (("--scores", "scores", "--items", "0"), "--items: a number, 1 or more"),
+    (("--scores", "scores", "--split", "test"), "--split: belongs to --task rewrites"),
+    (("--scores", "scores", "--name_seconds", "2"), "--name_seconds: belongs to --task schemas"),
+    (("--scores", "scores", "--dialogues", "corpus", *NONE), "no turn can be drawn"),
+    (("--scores", "scores", "--dialogues", "corpus", "corpus"), "ratings are of one corpus"),
+    (("--scores", "scores"), "is not the corpus that was scored"),  # but the sample
+    (("--scores", "unvalidated", "--dialogues", "corpus"), "--no_validation"),
+    (("--task", "rewrites", "--scores", "scores"), "--scores: belongs to --task ratings"),
+    (("--scores", "no_options", "--dialogues", "corpus"), "no_options/run.json: has no options"),
+    (("--scores", "odd_rows", "--dialogues", "corpus"), "odd_rows/rows.parquet: cannot be read: "),
+    (
+        ("--scores", "other_rows", "--dialogues", "corpus"),
+        "rows.parquet: --scores: is not as 'parapet evaluate gen",
+    ),
 )
 def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(world)
@@ -272,14 +270,12 @@ def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, flags
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("task", "flags", "flag"),
-    [
-        ("ratings", ("--scores", "scores", "--dialogues", "OUT"), "dialogues"),
-        ("ratings", ("--scores", "OUT", "--dialogues", "corpus"), "scores"),
-        ("rewrites", ("--dialogues", "corpus", "OUT"), "dialogues"),
-        ("schemas", ("--schemas", "OUT"), "schemas"),
-    ],
+@cases(
+    "task flags flag",
+    ("ratings", ("--scores", "scores", "--dialogues", "OUT"), "dialogues"),
+    ("ratings", ("--scores", "OUT", "--dialogues", "corpus"), "scores"),
+    ("rewrites", ("--dialogues", "corpus", "OUT"), "dialogues"),
+    ("schemas", ("--schemas", "OUT"), "schemas"),
 )
 def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatch, task, flags, flag):
     monkeypatch.chdir(world)
@@ -302,13 +298,11 @@ def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path
     assert "manifest.jsonl: row 1: not a manifest of 'parapet hits': fields and items" in refused_hits(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({"manifest.jsonl": "{"}, "not a manifest of 'parapet hits'"),
-        ({"manifest.jsonl": ""}, "has no utterance to be rated"),
-        ({}, "no folder of 'parapet hits'"),
-    ],
+@cases(
+    "files message",
+    ({"manifest.jsonl": "{"}, "not a manifest of 'parapet hits'"),
+    ({"manifest.jsonl": ""}, "has no utterance to be rated"),
+    ({}, "no folder of 'parapet hits'"),
 )
 def test_hits_that_are_none_end_with_status_2(tmp_path, files, message):
     (tmp_path / "hits").mkdir()

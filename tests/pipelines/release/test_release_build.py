@@ -5,7 +5,7 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from kit import files_of, json_of, lacking, raised
+from kit import cases, files_of, json_of, lacking, raised
 from release_corpora import AUDIT, MEMORY, build, edit
 
 from parapet.pipelines.main import main
@@ -163,21 +163,19 @@ def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_p
     assert main(["release", "verify", str(root)]) == 0
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('path = "sgd"', 'path = "sdg"', "sdg: corpora[0].path: there is no such folder"),
-        ('licence = "CC0-1.0"\ntitle', 'licence = "My-Own"\ntitle', "release.toml: licence: "),
-        (
-            '"https://example.org/sample"\nlicence = "CC0-1.0"',
-            '"x"\nlicence = "CC-BY-SA-4.0"',
-            "release.toml: licence: ",
-        ),
-        ('path = "statistics.json"', 'path = "none.json"', "none.json: statistics: there is no such file"),
-        ('title = "A small set"', 'allow_problems = ["spam"]', "there is no kind 'spam'"),
-        ('title = "A small set"', 'licence_file = "none"', "none: licence_file: cannot be read"),
-        ('title = "A small set"', 'parent = "0.1.0"', "0.1.0: there is no such folder"),
-    ],
+@cases(
+    "old new said",
+    ('path = "sgd"', 'path = "sdg"', "sdg: corpora[0].path: there is no such folder"),
+    ('licence = "CC0-1.0"\ntitle', 'licence = "My-Own"\ntitle', "release.toml: licence: "),
+    (
+        '"https://example.org/sample"\nlicence = "CC0-1.0"',
+        '"x"\nlicence = "CC-BY-SA-4.0"',
+        "release.toml: licence: ",
+    ),
+    ('path = "statistics.json"', 'path = "none.json"', "none.json: statistics: there is no such file"),
+    ('title = "A small set"', 'allow_problems = ["spam"]', "there is no kind 'spam'"),
+    ('title = "A small set"', 'licence_file = "none"', "none: licence_file: cannot be read"),
+    ('title = "A small set"', 'parent = "0.1.0"', "0.1.0: there is no such folder"),
 )
 def test_a_mistake_is_said_before_anything_runs(old, new, said, toml, tmp_path, capsys):
     edit(toml, (old, new))

@@ -6,7 +6,7 @@ import shutil
 import pyarrow as pa
 import pytest
 import release_folder as folder
-from kit import lacking, run
+from kit import cases, lacking, run
 
 
 def release(*argv, status=0):
@@ -33,19 +33,17 @@ def test_verify_as_json(second):
     assert (told["files"], told["rows"]) == (39, 46)
 
 
-@pytest.mark.parametrize(
-    ("command", "argv", "told"),
-    [
-        ("verify", [], "the following arguments are required: PATH"),
-        ("verify", ["{empty}"], "is no release: there is neither MANIFEST.json nor SHA256SUMS"),
-        ("verify", ["{empty}/none"], "there is no such folder"),
-        ("verify", ["{empty}", "--jsn"], "unknown flag --jsn: did you mean --json?"),
-        ("diff", ["{first}"], "the following arguments are required: NEW"),
-        ("diff", ["{first}", "{empty}"], "is no release: there is no MANIFEST.json"),
-        ("diff", ["{first}", "{empty}/none"], "there is no such folder"),
-        ("show", ["{empty}"], "is no release"),
-        ("show", ["{empty}/none"], "there is no such folder"),
-    ],
+@cases(
+    "command argv told",
+    ("verify", [], "the following arguments are required: PATH"),
+    ("verify", ["{empty}"], "is no release: there is neither MANIFEST.json nor SHA256SUMS"),
+    ("verify", ["{empty}/none"], "there is no such folder"),
+    ("verify", ["{empty}", "--jsn"], "unknown flag --jsn: did you mean --json?"),
+    ("diff", ["{first}"], "the following arguments are required: NEW"),
+    ("diff", ["{first}", "{empty}"], "is no release: there is no MANIFEST.json"),
+    ("diff", ["{first}", "{empty}/none"], "there is no such folder"),
+    ("show", ["{empty}"], "is no release"),
+    ("show", ["{empty}/none"], "there is no such folder"),
 )
 def test_wrong_usage(first, tmp_path, command, argv, told):
     said = release(command, *(one.format(first=first, empty=tmp_path) for one in argv), status=2)

@@ -4,7 +4,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from kit import json_of
+from kit import cases, json_of
 from release_corpora import build, edit
 
 from parapet.pipelines.main import main
@@ -56,17 +56,15 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
     assert all(f"dialogue {dialogue['dialogue_id']}: " in lines for dialogue in dialogues[1:5])
 
 
-@pytest.mark.parametrize(
-    ("record", "value", "reason"),
-    [
-        (
-            "dialogue",
-            [{"dialogue_id": float("nan"), "services": [], "turns": []}],
-            r"\[0\]\.dialogue_id: Expected `str`",
-        ),
-        ("dialogue", float("nan"), "Expected `array`"),
-        ("service", [{"service_name": "a", "note": float("nan")}], rf"\[0\]\.note: {NOT_FINITE}"),
-    ],
+@cases(
+    "record value reason",
+    (
+        "dialogue",
+        [{"dialogue_id": float("nan"), "services": [], "turns": []}],
+        r"\[0\]\.dialogue_id: Expected `str`",
+    ),
+    ("dialogue", float("nan"), "Expected `array`"),
+    ("service", [{"service_name": "a", "note": float("nan")}], rf"\[0\]\.note: {NOT_FINITE}"),
 )
 def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
     source = Source(record, "original", "original", "test", "folder/file.json", 0, "test/file.json")
@@ -74,14 +72,12 @@ def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
         read_source(source, json.dumps(value).encode(), {})
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('{"a": [1, NaN]}', "a[1]: NaN or an infinite number"),
-        ('{"a": [NaN, 1]}', "a[0]: NaN or an infinite number"),
-        ('{"a": [NaN, 1e999]}', "a[1]: the number 1e999 is out of range"),
-        ('{"a": "\\ud800"}', "a: half a surrogate pair"),
-    ],
+@cases(
+    "text reason",
+    ('{"a": [1, NaN]}', "a[1]: NaN or an infinite number"),
+    ('{"a": [NaN, 1]}', "a[0]: NaN or an infinite number"),
+    ('{"a": [NaN, 1e999]}', "a[1]: the number 1e999 is out of range"),
+    ('{"a": "\\ud800"}', "a: half a surrogate pair"),
 )
 def test_statistics_that_json_cannot_hold(text, reason, toml, tmp_path, capsys):
     (toml.parent / "statistics.json").write_text(text)

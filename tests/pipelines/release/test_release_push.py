@@ -14,7 +14,7 @@ import pytest
 import release_folder as folder
 from hub_server import ATTRIBUTES, HubServer, Repo
 from huggingface_hub import constants, snapshot_download
-from kit import files_of, holding, lacking, refused, run, write
+from kit import cases, files_of, holding, lacking, refused, run, write
 
 from parapet.schemas.errors import install_line
 from parapet.schemas.release import NO_LICENCE
@@ -188,12 +188,10 @@ def undisturbed(release):
     return server.state("ada/little")
 
 
-@pytest.mark.parametrize(
-    ("step", "fault"),
-    [
-        *((step, 500) for step in ("whoami", "info", "create", "tree", "preupload", "lfs", "upload", "commit", "tag")),
-        *((step, fault) for step in ("create", "upload", "commit", "tag") for fault in ("cut", "cut_after")),
-    ],
+@cases(
+    "step fault",
+    *((step, 500) for step in ("whoami", "info", "create", "tree", "preupload", "lfs", "upload", "commit", "tag")),
+    *((step, fault) for step in ("create", "upload", "commit", "tag") for fault in ("cut", "cut_after")),
 )
 def test_what_fails_once_is_tried_again(step, fault, release, hub, undisturbed, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda _: None)  # the client waits, too
@@ -210,19 +208,17 @@ def test_what_does_not_arrive_is_not_tagged(release, hub):
     assert not hub.repos["datasets/ada/little"].tags
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["{root}"], "--repo: say where to: OWNER/NAME, here or as 'hub' in release.toml"),
-        (["{root}", "--repo", "little"], "--repo: 'little' is not OWNER/NAME, such as ada/little"),
-        (["{root}", "--repo", "https://huggingface.co/ada/x"], "is not OWNER/NAME"),
-        (["{root}/data", "--repo", "ada/x"], "is no release"),
-        (["gs://bucket/x/1.0.0", "--repo", "ada/x"], "is not on this machine: copy the release here first"),
-        (["{root}", "--repo", "ada/x", "--endpoint", "http://example.org"], "would get the token unencrypted"),
-        (["{root}", "--repo", "ada/x", "--endpoint", "example.org"], "is no address such as https://huggingface.co"),
-        (["{root}", "--repo", "ada/x", "--endpoint", "https://a:b@example.org"], "is no address such as"),
-        (["{root}", "--repo", "ada/x", "--privat"], "unknown flag --privat: did you mean --private?"),
-    ],
+@cases(
+    "flags message",
+    (["{root}"], "--repo: say where to: OWNER/NAME, here or as 'hub' in release.toml"),
+    (["{root}", "--repo", "little"], "--repo: 'little' is not OWNER/NAME, such as ada/little"),
+    (["{root}", "--repo", "https://huggingface.co/ada/x"], "is not OWNER/NAME"),
+    (["{root}/data", "--repo", "ada/x"], "is no release"),
+    (["gs://bucket/x/1.0.0", "--repo", "ada/x"], "is not on this machine: copy the release here first"),
+    (["{root}", "--repo", "ada/x", "--endpoint", "http://example.org"], "would get the token unencrypted"),
+    (["{root}", "--repo", "ada/x", "--endpoint", "example.org"], "is no address such as https://huggingface.co"),
+    (["{root}", "--repo", "ada/x", "--endpoint", "https://a:b@example.org"], "is no address such as"),
+    (["{root}", "--repo", "ada/x", "--privat"], "unknown flag --privat: did you mean --private?"),
 )
 def test_wrong_usage(flags, message, release, hub):
     assert message in refused("release", "push", *(flag.format(root=release) for flag in flags))
