@@ -84,8 +84,7 @@ def test_the_published_variants_come_back(real_data, tmp_path):
     if THOROUGH:  # that any mix of exports gives the same is shown on the sample
         assert compose(tmp_path / "api", *flags, "--responses", batch / "assignments.jsonl") == 0
         assert compose(tmp_path / "both", *flags, "--responses", batch / "assignments.jsonl", *csvs) == 0
-        for other in ("api", "both"):
-            assert files_of(tmp_path / other) == files_of(tmp_path / "csv")
+        assert not [other for other in ("api", "both") if files_of(tmp_path / other) != files_of(tmp_path / "csv")]
         for stopwords, row in (("none", "none"), ("spacy", "spaCy's 326")):
             assert compose(tmp_path / stopwords, *flags, "--responses", *csvs, "--stopwords", stopwords) == 0
             arguments = [checks / "check_compose.py", tmp_path / stopwords, sgd, batch]

@@ -163,8 +163,7 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
         run("collect", *where, status=1)
     everyone = [worker(n) for n in (1, 2, 3, 98, 99)]
     for made in told:
-        for each in everyone:
-            assert each not in made.out + made.err
+        assert not [each for each in everyone if each in made.out + made.err]
     raw = {"assignments.jsonl", "replaced.jsonl"}
     files = {path.name: path.read_text() for path in batch.iterdir()}
     assert raw | {"journal.jsonl", "ledger.csv", "status.html"} <= set(files)

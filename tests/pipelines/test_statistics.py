@@ -172,6 +172,5 @@ def test_help_is_quick():
     done = subprocess.run(command, capture_output=True)
     assert done.returncode == 0
     assert b"--variants DIR" in done.stdout
-    for heavy in (b"apache_beam", b"sacrebleu", b"jinja2"):
-        assert heavy not in done.stderr
+    assert not [heavy for heavy in (b"apache_beam", b"sacrebleu", b"jinja2") if heavy in done.stderr]
     assert time.monotonic() - started < 5  # half a second on an idle machine; tests run beside others

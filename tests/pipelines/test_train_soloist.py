@@ -64,8 +64,7 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     metrics = scored.json("metrics.json")
     assert metrics["original"]["inform"] > LEARNED
     assert metrics["original"]["success"] > LEARNED
-    for metric in ("inform", "success"):
-        assert metrics["other"][metric] == metrics["original"][metric]
+    assert not [metric for metric in ("inform", "success") if metrics["other"][metric] != metrics["original"][metric]]
     counts = json_of(one / "run.json")["counts"]
     assert counts["answered/original"] == counts["asked/other"] == 18
 
