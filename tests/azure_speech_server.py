@@ -82,8 +82,7 @@ def text_of(sound: Samples) -> tuple[str, float]:
     nibbles = (blocks @ _CODES.T).argmax(axis=1)
     letters = bytes((nibbles[::2] << 4 | nibbles[1::2]).tolist()).partition(b"\0")[0]
     said = likeness[start] * np.concatenate([_BEGINNING, *_CODES[nibbles[: 2 * len(letters) + 2]]])
-    noise = np.mean((heard[start : start + len(said)] - said) ** 2)
-    snr = 10 * np.log10(likeness[start] ** 2 / max(noise, 1e-9))
+    snr = 10 * np.log10(likeness[start] ** 2 / max(np.mean((heard[start : start + len(said)] - said) ** 2), 1e-9))
     return letters.decode(errors="replace"), float(snr)
 
 

@@ -60,10 +60,8 @@ def unseen() -> list[BabiDialogue]:
 def write_toy(folder: Path) -> list[str]:
     """Writes train, dev, test, candidates and knowledge base; gives the flags for them, without ``--match``."""
     folder.mkdir(parents=True, exist_ok=True)
-    sets = {"trn": dialogues(), "dev": dialogues()[::2], "tst": dialogues(), "tst-OOV": unseen()}
-    for name, of_set in sets.items():
-        text = "".join(dialogue_text(one.lines) for one in of_set)
-        (folder / f"toy-task1-{name}.txt").write_text(text)
+    for name, of_set in {"trn": dialogues(), "dev": dialogues()[::2], "tst": dialogues(), "tst-OOV": unseen()}.items():
+        (folder / f"toy-task1-{name}.txt").write_text("".join(dialogue_text(one.lines) for one in of_set))
     (folder / "candidates.txt").write_text(candidates_text(CANDIDATES))
     (folder / "kb.txt").write_text(facts_text(FACTS))
     of = {"train": "toy-task1-trn.txt", "dev": "toy-task1-dev.txt", "candidates": "candidates.txt"}

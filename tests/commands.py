@@ -89,7 +89,6 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
     typos, babi = f"typos={out}/language_variations/typos", f"{out}/restaurants/dialog-babi"
     task = f"{babi}-task1-API-calls"
     test, kb, candidates = f"{task}-tst.txt", f"{babi}-kb-all.txt", f"{babi}-candidates.txt"
-    board = ["--release", f"{out}/release/sample/1.0.0"]
     every = {
         "hits": ["--task", "rewrites", "--dialogues", sgd, "--split", "test", "--turns", "3"],
         "hits names": ["--schemas", sgd],
@@ -164,7 +163,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "hits ratings": ["--task", "ratings", "--scores", f"{out}/evaluate generation", "--faithful", "2"],
         "compare": ["--systems", f"a={out}/evaluate", f"b={out}/evaluate", "--replicates", "10"],
         "release": ["build", "--config", f"{place}/release.toml"],
-        "leaderboard": [*board, "--template"],
+        "leaderboard": ["--release", f"{out}/release/sample/1.0.0", "--template"],
         "suite": [f"{place}/suite.toml"],
     }
     return {name: [name.split()[0], *_action(name), *flags] for name, flags in every.items()}

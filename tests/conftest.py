@@ -95,8 +95,7 @@ def real_dialogues(real_data, tmp_path_factory):
         (root / split).mkdir(parents=True)
         shutil.copy(real_data / "sgd" / split / "schema.json", root / split)
         for path in layout.dialogue_files(real_data / "sgd", split):
-            some = json.loads(path.read_bytes())[::4]
-            (root / split / path.name).write_bytes(layout.dialogue_bytes(some))
+            (root / split / path.name).write_bytes(layout.dialogue_bytes(json.loads(path.read_bytes())[::4]))
     return root
 
 

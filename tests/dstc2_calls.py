@@ -94,7 +94,6 @@ def cheap_chinese(root: Path, name: str) -> Path:
     """A call with a search that fails, another, an alternative, and details; every act that names a restaurant."""
     nowhere = {"food": "tuscan", "pricerange": "cheap"}
     goal = {"area": "dontcare", "food": "chinese", "pricerange": "cheap"}
-    phone = ("phone", "01223 244277")
     return write_call(
         root,
         name,
@@ -146,7 +145,7 @@ def cheap_chinese(root: Path, name: str) -> Path:
             prompt(
                 "The phone number of the lucky star is 01223 244277",
                 act("offer", ("name", "the lucky star")),
-                act("inform", phone),
+                act("inform", ("phone", "01223 244277")),
             ),
             label("", [], {**goal, "name": "the lucky star"}, "none"),
         ),

@@ -84,8 +84,7 @@ def write_toy(root: Path, varied: bool = False, other: bool = False) -> Path:
       other: with the other way to speak.
     """
     for split, times in (("train", 2), ("dev", 1), ("test", 1)):
-        made = dialogues(range(times * DIALOGUES), varied, other)
-        write_split(root / split, VARIED if varied else SCHEMA, made)
+        write_split(root / split, VARIED if varied else SCHEMA, dialogues(range(times * DIALOGUES), varied, other))
     return root
 
 

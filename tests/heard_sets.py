@@ -1,11 +1,11 @@
 """What tests of ``speech_errors`` share: small corpora, the command, and what it wrote."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import kit
 import pytest
+from kit import json_of
 
 from parapet.pipelines.main import main
 
@@ -34,7 +34,7 @@ def dialogues_of(folder: Path) -> dict[str, Any]:
 
 
 def write_corpus(root: Path, schema: Path, *files: list[Any]) -> Path:
-    kit.corpus(root, json.loads(schema.read_bytes()), test=list(files))
+    kit.corpus(root, json_of(schema), test=list(files))
     return root
 
 

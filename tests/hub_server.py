@@ -253,8 +253,7 @@ class _Handler(LocalHandler):
         return {"url": f"{hub.address}/{kind}/{name}", "name": name}
 
     def validate(self, hub: HubServer) -> Any:
-        given = json.loads(self.body)
-        assert given["repoType"] == "dataset"
+        assert json.loads(self.body)["repoType"] == "dataset"
         return {"warnings": [{"message": hub.notice}] if hub.notice else [], "errors": []}
 
     def info(self, hub: HubServer, kind: str, repo: str, rev: str) -> Any:

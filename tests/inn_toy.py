@@ -46,8 +46,7 @@ def _turns(city: str, stars: str, way: str) -> list[dict[str, Any]]:
     made = {"method": "FindInn", "parameters": {"city": city, "stars": stars}}
     call = {"service_call": made, "service_results": found}
     there = f"there is {name} {count} ."
-    offer = act("OFFER", "inn_name", name)
-    asked.append(_system(there, offer, slots=[span("inn_name", there, name)], **call))
+    asked.append(_system(there, act("OFFER", "inn_name", name), slots=[span("inn_name", there, name)], **call))
     asked.append(_user("what is the phone ?", both, act("REQUEST", "phone"), requested=["phone"]))
     return [*asked, _system(f"it is {phone} .", act("INFORM", "phone", phone))]
 

@@ -140,6 +140,16 @@ def _seeded(line: list[str]) -> list[str]:
     return [*line, "--seed", str(SEED)] if SEED and draws else line
 
 
+def lacking(whole: Any, *parts: Any) -> list[Any]:
+    """Those of the parts that something does not hold: what a page says, or a command, is asserted of all at once."""
+    return [part for part in parts if part not in whole]
+
+
+def holding(whole: Any, *parts: Any) -> list[Any]:
+    """Those of the parts that something holds."""
+    return [part for part in parts if part in whole]
+
+
 def as_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Credentials for AWS of nobody, and none of those of whoever runs the tests."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -149,6 +159,11 @@ def as_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         patch.setenv(name, str(folder / "none"))
+
+
+def cases(names: str, *rows: Any, **more: Any) -> Any:
+    """``pytest.mark.parametrize``, of names apart by spaces and the values of each case."""
+    return pytest.mark.parametrize(",".join(names.split()), rows, **more)
 
 
 # Files.
@@ -168,6 +183,11 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".csv":
         return list(csv.DictReader(io.StringIO(text, newline="")))
     return [json.loads(line) for line in text.split("\n") if line.strip()]
+
+
+def json_of(path: Path) -> Any:
+    """The value of a JSON file."""
+    return json.loads(path.read_bytes())
 
 
 def write(path: Path, content: Any) -> Path:

@@ -153,12 +153,10 @@ class _Talk:
     def system(self, domain: str, text: str, values: dict[str, str] | None = None) -> None:
         """A turn of the system."""
         spans = _spans(domain, text, values) if values else []
-        frames = [{"actions": [], "service": domain, "slots": spans}] if spans else []
-        self._add("SYSTEM", text, frames)
+        self._add("SYSTEM", text, [{"actions": [], "service": domain, "slots": spans}] if spans else [])
 
     def _add(self, speaker: str, text: str, frames: list[dict[str, Any]]) -> None:
-        turn = {"frames": frames, "speaker": speaker, "turn_id": str(len(self.turns)), "utterance": text}
-        self.turns.append(turn)
+        self.turns.append({"frames": frames, "speaker": speaker, "turn_id": str(len(self.turns)), "utterance": text})
 
 
 def _spans(domain: str, text: str, said: dict[str, str]) -> list[dict[str, Any]]:
@@ -325,8 +323,7 @@ def _train(talk: _Talk) -> None:
 
 
 def _attraction(talk: _Talk) -> None:
-    rng = talk.rng
-    kind, name = rng.choice(["museum", "park", "college"]), _name(talk, "attraction")
+    kind, name = talk.rng.choice(["museum", "park", "college"]), _name(talk, "attraction")
     talk.user("attraction", "find_attraction", f"Is there a {kind} worth a visit?", {"type": kind})
     address, phone = _address(talk), _phone(talk)
     text = f"I would recommend {name} at {address}, their number is {phone}."

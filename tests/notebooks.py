@@ -14,15 +14,14 @@ def execute(path: Path) -> nbformat.NotebookNode:
     """A notebook after a run in an empty folder. Raises CellExecutionError where a cell fails."""
     notebook = nbformat.read(path, as_version=4)
     with TemporaryDirectory() as folder:
-        client = NotebookClient(
+        NotebookClient(
             notebook,
             timeout=120,
             kernel_name="python3",
             record_timing=False,
             coalesce_streams=True,
             resources={"metadata": {"path": folder}},
-        )
-        client.execute()
+        ).execute()
     for cell in notebook.cells:
         if cell.cell_type == "code":  # Beam adds scripts that load others from the network
             cell.outputs = [one for one in cell.outputs if "application/javascript" not in one.get("data", {})]

@@ -43,8 +43,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def serve(folder: Path) -> Iterator[Recorder]:
     serving = Recorder(folder)
-    thread = threading.Thread(target=serving.serve_forever, daemon=True)
-    thread.start()
+    threading.Thread(target=serving.serve_forever, daemon=True).start()
     yield serving
     serving.shutdown()
     serving.server_close()

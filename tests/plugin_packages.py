@@ -1,12 +1,11 @@
 """Packages of plug-ins for the tests: the example of docs/plugin_example, and those that are made up in a folder."""
 
-import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from kit import write
+from kit import json_of, write
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "plugin_example"
 FROM = {"distribution": "parapet-example", "version": "1.2.0"}
@@ -31,6 +30,6 @@ def bring(site: Path, name: str, group: str, plugin: str, target: str, code: str
 
 def record(output: Path) -> list[tuple[str, str]]:
     """The plug-ins of a run: group and name."""
-    found = json.loads((output / "run.json").read_text())["plugins"]
+    found = json_of(output / "run.json")["plugins"]
     assert all({key: one[key] for key in FROM} == FROM for one in found)
     return [(one["group"], one["name"]) for one in found]

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kit import write
+from kit import json_of, write
 
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
 from parapet.schemas.layout import dialogue_bytes, sample_root, schema_bytes
@@ -47,9 +47,9 @@ def sample_corpora(per_split=5):
     original = {}
     for split in ("train", "test"):
         folder = sample_root() / split
-        original[split] = {"schema.json": json.loads((folder / "schema.json").read_text())}
+        original[split] = {"schema.json": json_of(folder / "schema.json")}
         for path in sorted(folder.glob("dialogues_*.json")):
-            original[split][path.name] = json.loads(path.read_text())[:per_split]
+            original[split][path.name] = json_of(path)[:per_split]
     other = copy.deepcopy(original)
     for split in other.values():
         for dialogue in split["dialogues_001.json"]:
@@ -68,10 +68,9 @@ def sample_tables():
         }
         for i in range(8)
     ]
-    numbers = [{"a": i % 3, "b": f"b{i}", "x": i / 7} for i in range(10)]
     return {
         "paraphrases": ("paraphrase", ["response_id"], ANSWERS, answers),
-        "numbers": ("row", ["a", "b"], NUMBERS, numbers),
+        "numbers": ("row", ["a", "b"], NUMBERS, [{"a": i % 3, "b": f"b{i}", "x": i / 7} for i in range(10)]),
     }
 
 
@@ -84,10 +83,9 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
 
     def add(config, kind, record, key, columns, split, rows):
         put_shards(root, config, split, key, columns, rows, shards)
-        made = configs.setdefault(
-            config, {"kind": kind, "record": record, "key": key, "columns": columns, "splits": []}
-        )
-        made["splits"].append(split)
+        configs.setdefault(config, {"kind": kind, "record": record, "key": key, "columns": columns, "splits": []})[
+            "splits"
+        ].append(split)
 
     splits = list(dict.fromkeys(split for corpus in corpora.values() for split in corpus))
     counts = {}
@@ -325,7 +323,7 @@ def edit_manifest(root, change):
 def mend_all(root, croissant=True):
     """Every hash, size and number of rows as it should be for what stands there; documents say what they said."""
     if croissant:
-        document = json.loads((root / "croissant.json").read_bytes())
+        document = json_of(root / "croissant.json")
         for file in document["distribution"]:
             if (root / file["contentUrl"]).is_file():
                 file["sha256"] = hashlib.sha256((root / file["contentUrl"]).read_bytes()).hexdigest()

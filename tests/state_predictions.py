@@ -1,11 +1,12 @@
 """Predicted dialogue states of the sample, right and wrong, and what ``parapet evaluate --task dst`` says of them."""
 
 import copy
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from kit import json_of
 
 import parapet
 from parapet.pipelines.evaluate import run as evaluate
@@ -23,7 +24,7 @@ def by_command(output: Path, *flags: object) -> Path:
 
 
 def metrics_of(output: Path) -> dict[str, Any]:
-    return json.loads((output / "metrics.json").read_bytes())
+    return json_of(output / "metrics.json")
 
 
 def wrong(dialogues: Sequence[Any], seed: int, share: float = 0.3) -> list[dict[str, Any]]:

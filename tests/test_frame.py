@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from kit import json_of
 from plugin_packages import bring
 
 import parapet
@@ -76,8 +77,7 @@ def corpus(tmp_path_factory):
     for split in ("train", "test"):
         shutil.copytree(sample_root() / split, root / split)
     dialogues = [
-        {**dialogue, "turns": dialogue["turns"][:4]}
-        for dialogue in json.loads((root / "test" / "dialogues_001.json").read_bytes())
+        {**dialogue, "turns": dialogue["turns"][:4]} for dialogue in json_of(root / "test" / "dialogues_001.json")
     ]
     (root / "test" / "dialogues_001.json").write_text(json.dumps([*dialogues[:5], {"dialogue_id": "bad"}]))
     (root / "test" / "dialogues_002.json").write_text(json.dumps(dialogues[5:]))
@@ -115,24 +115,22 @@ def sets_of(name, output):
 def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     output = outputs[name]
     letters = [json.loads(line) for line in (output / "dead_letters.jsonl").read_text().splitlines()]
-    left_out = [
-        (letter["file"], letter["dialogue_id"]) for letter in letters if not letter["where"].startswith("turns")
-    ]
-    assert left_out[:2] == [("dialogues_001.json", "bad"), ("dialogues_003.json", "")]
+    assert [(letter["file"], letter["dialogue_id"]) for letter in letters if not letter["where"].startswith("turns")][
+        :2
+    ] == [("dialogues_001.json", "bad"), ("dialogues_003.json", "")]
     assert [letter["reason"].partition(":")[0] for letter in letters[:2]] == ["not_sgd", "broken_file"]
     expected = {
-        file: [one["dialogue_id"] for one in json.loads((corpus / "test" / file).read_bytes()) if len(one) > 1]
+        file: [one["dialogue_id"] for one in json_of(corpus / "test" / file) if len(one) > 1]
         for file in ("dialogues_001.json", "dialogues_002.json")
     }
     sets = sets_of(name, output)
     for folder in sets.values():
-        files = {
-            path.name: [one["dialogue_id"] for one in json.loads(path.read_bytes())]
+        assert {
+            path.name: [one["dialogue_id"] for one in json_of(path)]
             for path in sorted((folder / "test").glob("dialogues_*.json"))
-        }
-        assert files == expected
+        } == expected
         assert (folder / "test" / "schema.json").read_bytes() == (corpus / "test" / "schema.json").read_bytes()
-    counts = json.loads((output / "run.json").read_bytes())["counts"]
+    counts = json_of(output / "run.json")["counts"]
     assert (counts["files"], counts["broken_files"], counts["dialogues"], counts["left_out"]) == (3, 1, 9, 1)
     assert [counts[f"dialogues/{name}/test"] for name in sets] == [8] * len(sets)
 
@@ -167,8 +165,7 @@ def test_mistakes(argv, status, message, tmp_path, monkeypatch, capsys):
 
 def test_the_help_of_one_has_its_options(capsys):
     assert main(["perturb", "shout", "--help"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "--share X how many of the user turns (default: 1.0)" in printed
+    assert "--share X how many of the user turns (default: 1.0)" in " ".join(capsys.readouterr().out.split())
 
 
 RELEASE = """

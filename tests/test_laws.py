@@ -16,7 +16,7 @@ import killed
 import pytest
 from commands import ONE_PROCESS, ended, inputs_of, lines, made, nets, path_of, ready, registered, takes, write_inputs
 from fuzzing.watching import CANARY, output_findings
-from kit import THOROUGH, TWO_WORKERS, edit, files_of, rows_of, run, write
+from kit import THOROUGH, TWO_WORKERS, edit, files_of, holding, json_of, lacking, raised, rows_of, run, write
 
 from parapet import __version__
 from parapet.pipelines.dispatch import PIPELINES
@@ -170,8 +170,7 @@ def test_killed_at_a_file_and_run_again_it_writes_the_same_bytes(name, place, tm
     count = len(files_of(output_of(place, name)))
     assert killed.at_rename(stable_hash("kill", name) % count, argv) == -9
     if not (out / "run.json").exists() and out.exists() and any(out.iterdir()):
-        with pytest.raises(InputError):
-            check_published(str(out))
+        raised(InputError, check_published, str(out))
     run(*argv)
     assert files_of(out) == files_of(output_of(place, name))
 
@@ -190,8 +189,7 @@ def spoiled(path, way, target):
 def error_of(said):
     """The one line of a refusal; nothing of a command that ran."""
     assert said.status in (0, 1, 2), said.errors
-    assert "Traceback" not in said.errors
-    assert "PARAPET_DEBUG" not in said.errors
+    assert not holding(said.errors, "Traceback", "PARAPET_DEBUG")
     errors = [line for line in said.errors.splitlines() if line.startswith("error: ")]
     assert len(errors) == bool(said.status), said.errors
     return errors[0] if errors else ""
@@ -249,17 +247,12 @@ def test_a_bad_record_is_a_dead_letter_up_to_max_bad(name, place, bad_corpus, tm
     out = str(tmp_path / "out")
     argv = [part.replace(f"{place}/sgd", str(bad_corpus)) for part in argv_of(place, name)]
     argv = [part for i, part in enumerate(argv) if "--max_bad" not in argv[max(0, i - 1) : i + 1]]
-    said = run(*ended([*argv, "--max_bad", "0%"], out), status=1)
-    assert "not_sgd" in said.errors
-    assert "--max_bad" in said.errors
+    assert not lacking(run(*ended([*argv, "--max_bad", "0%"], out), status=1).errors, "not_sgd", "--max_bad")
     assert not Path(out, "run.json").exists()
     made = run(*ended([*argv, "--max_bad", "100%"], out))
     letters = [letter for letter in made.dead_letters if letter["split"]]  # others are of rows for such a dialogue
     files = {f"{letter['split']}/{letter['file']}" for letter in letters}
-    bad = {
-        (path.parent.name, path.name): json.loads(path.read_bytes())[1]["dialogue_id"]
-        for path in bad_corpus.glob("*/dialogues_*")
-    }
+    bad = {(path.parent.name, path.name): json_of(path)[1]["dialogue_id"] for path in bad_corpus.glob("*/dialogues_*")}
     assert files
     assert {letter["dialogue_id"] for letter in letters} == {bad[tuple(file.split("/"))] for file in files}
     assert all(letter["reason"].startswith("not_sgd") for letter in letters)
@@ -271,8 +264,7 @@ def test_a_bad_record_is_a_dead_letter_up_to_max_bad(name, place, bad_corpus, tm
 def test_what_stands_where_the_output_goes_is_not_lost(name, place, tmp_path):
     """The input itself, a file, and what another command has made."""
     argv = argv_of(place, name)
-    others = output_of(place, "hits names" if name.split()[0] != "hits" else "reminders")
-    shutil.copytree(others, tmp_path / "others")
+    shutil.copytree(output_of(place, "hits names" if name.split()[0] != "hits" else "reminders"), tmp_path / "others")
     (tmp_path / "file").write_text("mine")
     corpora = {path for _, _, path in inputs_of(argv, f"{place}/sgd") if Path(path).is_dir()}
     takes_any = name in ("release", "leaderboard")  # which write beside what is there

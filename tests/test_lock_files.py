@@ -63,8 +63,7 @@ def test_images_and_workflows_install_nothing_else():
     places = [ROOT / "Dockerfile", ROOT / "docker" / "user.Dockerfile", ROOT / "Makefile"]
     places += sorted((ROOT / ".github" / "workflows").glob("*.yml"))
     for path in places:
-        text = path.read_text().replace("\\\n", " ")
-        for line in re.findall(r".*\bpip\S* install .*", text):
+        for line in re.findall(r".*\bpip\S* install .*", path.read_text().replace("\\\n", " ")):
             project = "--no-deps" in line and re.search(r"dist/\*|/parapet\b|-e \.", line)
             assert "--require-hashes -r " in line or project, f"{path.name}: {line}"
 

@@ -12,7 +12,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import write
+from kit import cases, json_of, write
 
 import parapet
 from parapet.schemas.decisions import neutralise
@@ -155,7 +155,7 @@ TURNS = [
 def corpus(folder, sample, parts, length):
     """A corpus of dialogues whose first turn of the user begins with so much of each part."""
     write(folder / "test" / "schema.json", (sample / "test" / "schema.json").read_bytes())
-    dialogue = json.loads(min((sample / "test").glob("dialogues_*.json")).read_bytes())[0]
+    dialogue = json_of(min((sample / "test").glob("dialogues_*.json")))[0]
     made = []
     for n, part in enumerate(parts):
         one = copy.deepcopy(dialogue)
@@ -174,14 +174,12 @@ def corpus(folder, sample, parts, length):
     return parapet.load_corpus(str(folder))
 
 
-@pytest.mark.parametrize(
-    ("name", "length"),
-    [
-        ("verbose", 5_000),
-        ("simple", 20_000),
-        pytest.param("typos", 5_000, marks=pytest.mark.thorough),
-        pytest.param("paraphrase", 5_000, marks=pytest.mark.thorough),
-    ],
+@cases(
+    "name length",
+    ("verbose", 5_000),
+    ("simple", 20_000),
+    pytest.param("typos", 5_000, marks=pytest.mark.thorough),
+    pytest.param("paraphrase", 5_000, marks=pytest.mark.thorough),
 )
 def test_perturbations_take_time_in_proportion_to_the_turn(name, length, sample, tmp_path):
     once, twice = (corpus(tmp_path / str(n), sample, TURNS, n * length) for n in (1, 2))

@@ -1,11 +1,10 @@
 """Plug-ins of ``compose``: distances and vetting rules, of docs/plugin_example and broken ones."""
 
-import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from kit import refused, run
+from kit import json_of, raised, refused, run
 from plugin_packages import bring, record
 
 import parapet
@@ -30,7 +29,7 @@ def test_a_distance_ranks(example, tmp_path):
     originals = {
         f"{service['service_name']}/slot/{slot['name']}": slot["name"]
         for path in (ROOT / "schemas" / "sample").glob("*/schema.json")
-        for service in json.loads(path.read_text())
+        for service in json_of(path)
         for slot in service["slots"]
     }
     measured = 0
@@ -40,12 +39,11 @@ def test_a_distance_ranks(example, tmp_path):
             assert row["distance"] == parapet_example.Ngrams("3")(originals[row["element_id"]], row["canonical"])
     assert measured > 50
     assert record(out) == [(plugins.DISTANCES, "ngrams")]
-    assert json.loads((out / "run.json").read_text())["options"]["names"] == "ngrams distance"
+    assert json_of(out / "run.json")["options"]["names"] == "ngrams distance"
     crowd = [CROWD / "names.csv", CROWD / "descriptions.csv"]
-    made = parapet.compose(ROOT / "schemas" / "sample", crowd, name_distance="ngrams=3")
-    for name, splits in made.variants.items():
+    for name, splits in parapet.compose(ROOT / "schemas" / "sample", crowd, name_distance="ngrams=3").variants.items():
         for split, services in splits.items():
-            assert services == json.loads((out / name / split / "schema.json").read_text())
+            assert services == json_of(out / name / split / "schema.json")
 
 
 WRONG_DISTANCES = {
@@ -61,9 +59,8 @@ def test_a_distance_that_cannot_be_ranked_by(kind, site):
     value, reason = WRONG_DISTANCES[kind]
     code = f"def made():\n    return lambda first, second: {value}\n"
     bring(site, f"broken_{kind}", plugins.DISTANCES, f"odd_{kind}", f"broken_{kind}:made", code)
-    with pytest.raises(InputError) as caught:
-        parapet.rank("a", ["b"], by=f"odd_{kind}")
-    assert f"the plug-in 'odd_{kind}' (broken_{kind} 0.3) {reason}" in str(caught.value)
+    caught = raised(InputError, parapet.rank, "a", ["b"], by=f"odd_{kind}")
+    assert f"the plug-in 'odd_{kind}' (broken_{kind} 0.3) {reason}" in str(caught)
 
 
 def test_a_distance_that_is_not_there(site):
@@ -94,17 +91,15 @@ def test_a_vetting_rule_takes_part_when_it_is_named(example, tmp_path):
     flags = ["--schemas", str(ROOT / "schemas" / "sample"), "--responses", *files]
     (row,) = [row for row in composed(tmp_path / "unasked", *flags) if row["text"] == text]
     assert row["disposition"] != "review"
-    assert "plugins" not in json.loads((tmp_path / "unasked" / "run.json").read_text())
+    assert "plugins" not in json_of(tmp_path / "unasked" / "run.json")
     out = tmp_path / "out"
-    rows = composed(out, *flags, "--vetting_rules", "first_person")
-    (row,) = [row for row in rows if row["text"] == text]
+    (row,) = [row for row in composed(out, *flags, "--vetting_rules", "first_person") if row["text"] == text]
     assert (row["disposition"], row["reason"]) == ("review", "first_person")
     assert "Speaks of the worker: I, me, my, we, our." in (out / "review.csv").read_text()
     assert "Speaks of the worker" in (out / "report.html").read_text()
     assert record(out) == [(plugins.VETTING_RULES, "first_person")]
-    assert json.loads((out / "statistics.json").read_text())["method"]["vetting rules"] == "first_person"
-    made = parapet.compose(ROOT / "schemas" / "sample", files, vetting_rules="first_person")
-    made.save(tmp_path / "saved")
+    assert json_of(out / "statistics.json")["method"]["vetting rules"] == "first_person"
+    parapet.compose(ROOT / "schemas" / "sample", files, vetting_rules="first_person").save(tmp_path / "saved")
     for name in ("review.csv", "report.html", "statistics.json", "responses.parquet"):
         assert (tmp_path / "saved" / name).read_bytes() == (out / name).read_bytes()
 

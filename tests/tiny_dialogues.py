@@ -91,6 +91,5 @@ def texts() -> list[str]:
         for one in (*of["slots"], *of["intents"])
     ]
     names = [f"{of['service_name']} {of['description']}" for of in (FOOD, TAXI)]
-    ours = "NONE dontcare [USER] [SYSTEM] [domain] [slot] [PVs] [intent] [requested]"
     others = "sys : usr : api : # sort tag keep jump none null do not care find food book table ride"
-    return [*said, *told, *names, ours, others]
+    return [*said, *told, *names, "NONE dontcare [USER] [SYSTEM] [domain] [slot] [PVs] [intent] [requested]", others]

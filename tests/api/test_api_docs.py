@@ -31,8 +31,7 @@ def test_the_examples_of_a_public_name(name, tmp_path, monkeypatch):
     assert inspect.getdoc(found), name
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     module = importlib.import_module(found.__module__)
-    examples = doctest.DocTestFinder().find(found, name, module)
-    for example in examples:
+    for example in doctest.DocTestFinder().find(found, name, module):
         runner.run(example)
     assert not runner.failures
     assert name.rpartition(".")[2] in WITHOUT or runner.tries
@@ -72,5 +71,4 @@ import parapet.pipelines.main
 
 
 def test_it_runs_in_a_checkout_that_is_not_installed():
-    root = Path(parapet.__file__).parents[1]
-    subprocess.run([sys.executable, "-c", UNINSTALLED], check=True, cwd=root)
+    subprocess.run([sys.executable, "-c", UNINSTALLED], check=True, cwd=Path(parapet.__file__).parents[1])

@@ -11,7 +11,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.testing.util import assert_that
-from kit import THOROUGH, TWO_WORKERS
+from kit import THOROUGH, TWO_WORKERS, cases
 from test_same_as_commands import FOREIGN
 
 import parapet
@@ -79,8 +79,7 @@ def test_nothing_is_lost(dialogues, source, name):
     with beam.Pipeline("FnApiRunner") as pipeline:
         outputs = pipeline | beam.Create([*BROKEN, *dialogues]) | parapet.beam.Perturb(name, **options).with_outputs()
         letters = outputs.dead_letters | beam.Map(lambda one: [one.dialogue_id, one.reason.partition(":")[0]])
-        reasons = [["broken", "not_sgd"], ["[0]", "not_sgd"], ["[0]", "not_sgd"]]
-        assert_that(letters, same(reasons), "dead letters")
+        assert_that(letters, same([["broken", "not_sgd"], ["[0]", "not_sgd"], ["[0]", "not_sgd"]]), "dead letters")
         assert_that(outputs.dialogues, same(expected.dialogues()), "dialogues")
         assert_that(outputs.rows, same(expected.rows.to_pylist()), "rows")
 
@@ -94,13 +93,11 @@ def test_what_json_cannot_have(dialogues, source):
         assert_that(letters, same([["odd", "is not JSON: Object of type set is not JSON serializable"]]))
 
 
-@pytest.mark.parametrize(
-    ("name", "bad", "message"),
-    [
-        ("typos", {"dialogue_id": "b"}, r"^dialogue b: not_sgd: Object missing required field `services`"),
-        ("ood", {"dialogue_id": "b"}, r"^dialogue b: not_sgd: Object missing required field `services`"),
-        ("ood", "again", r"^dialogue 1_00000: 2 dialogues have this id"),
-    ],
+@cases(
+    "name bad message",
+    ("typos", {"dialogue_id": "b"}, r"^dialogue b: not_sgd: Object missing required field `services`"),
+    ("ood", {"dialogue_id": "b"}, r"^dialogue b: not_sgd: Object missing required field `services`"),
+    ("ood", "again", r"^dialogue 1_00000: 2 dialogues have this id"),
 )
 def test_the_first_bad_dialogue_fails_the_pipeline(dialogues, source, name, bad, message):
     options = {"rates": 0.3, "source": source} if name == "ood" else {}
@@ -131,15 +128,13 @@ def test_variants_are_those_of_the_api(dialogues):
         assert_that(letters, same([["foreign", "v1"], ["foreign", "v2"], *of_broken]), "dead letters")
 
 
-@pytest.mark.parametrize(
+@cases(
     "transform",
-    [
-        lambda: parapet.beam.Perturb("typos"),
-        lambda: parapet.beam.Perturb("typos").with_outputs(),
-        lambda: parapet.beam.Perturb("ood", rates=0.1, corpus=TEST).with_outputs(),
-        lambda: parapet.beam.ApplyVariants(VARIANTS, corpus=TEST),
-        lambda: parapet.beam.ApplyVariants(VARIANTS, corpus=TEST).with_outputs(),
-    ],
+    lambda: parapet.beam.Perturb("typos"),
+    lambda: parapet.beam.Perturb("typos").with_outputs(),
+    lambda: parapet.beam.Perturb("ood", rates=0.1, corpus=TEST).with_outputs(),
+    lambda: parapet.beam.ApplyVariants(VARIANTS, corpus=TEST),
+    lambda: parapet.beam.ApplyVariants(VARIANTS, corpus=TEST).with_outputs(),
 )
 def test_texts_are_refused_when_the_pipeline_is_made(transform):
     pipeline = beam.Pipeline("FnApiRunner")
@@ -173,15 +168,13 @@ def test_labels_can_be_read():
     assert "Perturb(ood-10)/Analyze/Read file" in {label.rpartition("/")[0] for label in labels.labels}
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("unseen_entities", {}, r"^unseen_entities learns from a corpus: give corpus=parapet.load_corpus"),
-        ("ood", {"rates": 0.1}, r"^ood learns from a corpus: give corpus=parapet.load_corpus"),
-        ("ood", {"corpus": TEST}, r"^ood makes 3 sets: give set_name, one of ood-10, ood-20, ood-50$"),
-        ("ood", {"rates": 0.1, "corpus": "nowhere"}, r"^nowhere: there is no such file or folder$"),
-        ("unseen_entities", {"corpus": TEST, "values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read"),
-    ],
+@cases(
+    "name options message",
+    ("unseen_entities", {}, r"^unseen_entities learns from a corpus: give corpus=parapet.load_corpus"),
+    ("ood", {"rates": 0.1}, r"^ood learns from a corpus: give corpus=parapet.load_corpus"),
+    ("ood", {"corpus": TEST}, r"^ood makes 3 sets: give set_name, one of ood-10, ood-20, ood-50$"),
+    ("ood", {"rates": 0.1, "corpus": "nowhere"}, r"^nowhere: there is no such file or folder$"),
+    ("unseen_entities", {"corpus": TEST, "values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read"),
 )
 def test_mistakes(name, options, message):
     with pytest.raises(parapet.InputError, match=message):
@@ -191,8 +184,7 @@ def test_mistakes(name, options, message):
 def test_no_dialogues(source):
     with beam.Pipeline("FnApiRunner") as pipeline:
         none = pipeline | beam.Create([]).with_output_types(dict[str, Any])
-        outputs = none | parapet.beam.Perturb("ood", rates=0.3, source=source).with_outputs()
-        assert_that(outputs.dialogues, same([]))
+        assert_that((none | parapet.beam.Perturb("ood", rates=0.3, source=source).with_outputs()).dialogues, same([]))
 
 
 def test_what_it_gives_has_a_type():

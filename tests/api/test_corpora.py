@@ -5,7 +5,7 @@ import math
 import shutil
 
 import pytest
-from kit import write
+from kit import cases, json_of, raised, write
 
 import parapet
 from parapet.evaluation.dst.baseline import Keywords
@@ -22,7 +22,7 @@ def test_schemas_alone(sample, tmp_path):
     shutil.copy(sample / "dev" / "schema.json", tmp_path / "schema.json")
     for root in (tmp_path, tmp_path / "schema.json"):
         corpus = parapet.load_corpus(root)
-        assert corpus.services() == json.loads((tmp_path / "schema.json").read_bytes())
+        assert corpus.services() == json_of(tmp_path / "schema.json")
         assert list(corpus.dialogues()) == []
 
 
@@ -44,34 +44,30 @@ def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path):
         assert repr(next(read.dialogues("dev"))["turns"][0]["scores"]) == f"[nan, inf, {10**30}, {-(2**64)}]"
 
 
-@pytest.mark.parametrize(
-    ("dialogues", "services", "reason"),
-    [
-        ({"valid": []}, {"valid": []}, "'valid' is no split"),
-        ({"dev": []}, {}, "no services of 'dev'"),
-        ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
-        ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
-        ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
-        ({"dev": [{1: 2}]}, {"dev": parapet.load_corpus().services("dev")}, "is not JSON: Dict key must be str"),
-        ({"dev": []}, {"dev": [{"service_name": {1}}]}, r"services\['dev'\]"),
-        (
-            {"dev": []},
-            {"dev": [{**parapet.load_corpus().services("dev")[0], "note": {1}}]},
-            r"services\['dev'\]: is not JSON: Object of type set",
-        ),
-    ],
+@cases(
+    "dialogues services reason",
+    ({"valid": []}, {"valid": []}, "'valid' is no split"),
+    ({"dev": []}, {}, "no services of 'dev'"),
+    ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
+    ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
+    ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
+    ({"dev": [{1: 2}]}, {"dev": parapet.load_corpus().services("dev")}, "is not JSON: Dict key must be str"),
+    ({"dev": []}, {"dev": [{"service_name": {1}}]}, r"services\['dev'\]"),
+    (
+        {"dev": []},
+        {"dev": [{**parapet.load_corpus().services("dev")[0], "note": {1}}]},
+        r"services\['dev'\]: is not JSON: Object of type set",
+    ),
 )
 def test_bad_data_in_memory(dialogues, services, reason):
-    with pytest.raises(parapet.InputError, match=reason):
-        parapet.corpus_of(dialogues, services)
+    raised(parapet.InputError, parapet.corpus_of, dialogues, services, match=reason)
 
 
 def test_bad_files(sample, tmp_path, capsys):
-    with pytest.raises(parapet.InputError, match="there is no such file or folder"):
-        parapet.load_corpus(tmp_path / "nowhere")
+    raised(parapet.InputError, parapet.load_corpus, tmp_path / "nowhere", match="there is no such file or folder")
     shutil.copytree(sample, tmp_path / "bad")
     path = tmp_path / "bad" / "test" / "dialogues_001.json"
-    dialogues = json.loads(path.read_bytes())
+    dialogues = json_of(path)
     del dialogues[1]["turns"][0]["utterance"]
     path.write_text(json.dumps(dialogues))
     corpus = parapet.load_corpus(tmp_path / "bad")
@@ -79,8 +75,7 @@ def test_bad_files(sample, tmp_path, capsys):
         list(corpus.dialogues("test"))
     with pytest.raises(parapet.InputError, match=r"\[1\]\.turns\[0\]"):
         _ = parapet.perturb(corpus, "typos").rows
-    with pytest.raises(parapet.InputError, match=r"\[1\]\.turns\[0\]"):
-        corpus.save(tmp_path / "out")
+    raised(parapet.InputError, corpus.save, tmp_path / "out", match=r"\[1\]\.turns\[0\]")
     assert not (tmp_path / "out" / "run.json").exists()
     with pytest.raises(parapet.InputError, match="there is no split 'tests': there are train, dev, test"):
         list(corpus.dialogues("tests"))

@@ -8,6 +8,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases, raised
 
 import parapet
 import parapet.beam
@@ -72,8 +73,7 @@ def test_what_perturb_returns_is_checked(mistake, tmp_path):
     corpus = parapet.perturb(parapet.load_corpus(), Returns, value=value)
     with pytest.raises(InputError, match=reason):
         next(corpus.dialogues("test"))
-    with pytest.raises(InputError, match=reason):
-        corpus.save(tmp_path / "out")
+    raised(InputError, corpus.save, tmp_path / "out", match=reason)
     assert not (tmp_path / "out" / "run.json").exists()
 
 
@@ -84,8 +84,7 @@ def test_a_mistake_in_the_class_is_no_dead_letter(mistake):
     pipeline = beam.Pipeline()
     dialogues = pipeline | beam.Create([*parapet.load_corpus().dialogues("test")])
     _ = dialogues | parapet.beam.Perturb(Returns(value=value)).with_outputs()
-    with pytest.raises(InputError, match=reason):
-        pipeline.run()
+    raised(InputError, pipeline.run, match=reason)
 
 
 @pytest.mark.parametrize("mistake", WRONG_TABLES)
@@ -128,19 +127,17 @@ class Seedless(Unchanged):
         self.rate = rate
 
 
-@pytest.mark.parametrize(
-    ("perturbation", "options", "reason"),
-    [
-        (Nameless, {}, 'the class Nameless has no name: add a line such as name = "my_perturbation"'),
-        (Nameless(), {}, "the class Nameless has no name"),
-        (Idle, {}, r"the class Idle has no method perturb\(self, dialogue, set_name, state\)"),
-        (Seedless, {"rate": 1}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
-        (Seedless(1), {}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
-        (Seedless, {}, "unchanged needs the option 'rate'"),
-        (Returns, {"valeu": 1}, "unchanged has no option 'valeu': did you mean 'value'"),
-        (Returns(), {"value": 1}, "unchanged is made already"),
-        (print, {}, "expected a name, a class or an object of a Perturbation, found builtin_function_or_method"),
-    ],
+@cases(
+    "perturbation options reason",
+    (Nameless, {}, 'the class Nameless has no name: add a line such as name = "my_perturbation"'),
+    (Nameless(), {}, "the class Nameless has no name"),
+    (Idle, {}, r"the class Idle has no method perturb\(self, dialogue, set_name, state\)"),
+    (Seedless, {"rate": 1}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
+    (Seedless(1), {}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
+    (Seedless, {}, "unchanged needs the option 'rate'"),
+    (Returns, {"valeu": 1}, "unchanged has no option 'valeu': did you mean 'value'"),
+    (Returns(), {"value": 1}, "unchanged is made already"),
+    (print, {}, "expected a name, a class or an object of a Perturbation, found builtin_function_or_method"),
 )
 def test_classes_that_lack_something(perturbation, options, reason):
     with pytest.raises(InputError, match=reason):
@@ -177,14 +174,12 @@ CIRCULAR = {}
 CIRCULAR["itself"] = CIRCULAR
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"turns": []}, "turns: plugin_error: there are none left"),
-        ({"services": ["Nowhere_1"]}, "services[0]: plugin_error: no schema for service 'Nowhere_1'"),
-        ({"note": {1}}, "plugin_error: it is not JSON: Object of type set is not JSON serializable"),
-        ({"note": CIRCULAR}, "plugin_error: it is not JSON: Circular reference detected"),
-    ],
+@cases(
+    "changes reason",
+    ({"turns": []}, "turns: plugin_error: there are none left"),
+    ({"services": ["Nowhere_1"]}, "services[0]: plugin_error: no schema for service 'Nowhere_1'"),
+    ({"note": {1}}, "plugin_error: it is not JSON: Object of type set is not JSON serializable"),
+    ({"note": CIRCULAR}, "plugin_error: it is not JSON: Circular reference detected"),
 )
 def test_dialogues_that_no_reader_takes_are_refused(changes, reason):
     class Free(Unchanged):
@@ -222,8 +217,7 @@ def test_edits_keep_values_and_move_spans(data):
     replacement = data.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3))
 
     def edits(turn):
-        length = len(turn.utterance)
-        cuts = data.draw(st.sets(st.integers(0, length), max_size=6))
+        cuts = data.draw(st.sets(st.integers(0, len(turn.utterance)), max_size=6))
         cuts = sorted(cuts)
         return [(start, end, replacement) for start, end in zip(cuts[::2], cuts[1::2], strict=False)]
 

@@ -7,6 +7,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import cases
 from state_predictions import CORPUS, DIALOGUES, PREDICTIONS, by_command, lines_of, metrics_of, wrong
 
 import parapet
@@ -15,11 +16,10 @@ from parapet.schemas.layout import dialogue_bytes
 
 def in_pipeline(references, predictions, expected, **options):
     with beam.Pipeline() as pipeline:
-        both = {
+        metrics = {
             "references": pipeline | "References" >> beam.Create(references),
             "predictions": pipeline | "Predictions" >> beam.Create(predictions),
-        }
-        metrics = both | parapet.beam.ScoreStates(corpus=CORPUS, split="test", **options)
+        } | parapet.beam.ScoreStates(corpus=CORPUS, split="test", **options)
         assert_that(metrics, equal_to([expected]))
 
 
@@ -29,19 +29,16 @@ def test_lines_and_pairs_are_taken_by_a_pipeline_too():
     with beam.Pipeline() as pipeline:
         pair = (pipeline | "R" >> beam.Create(DIALOGUES), pipeline | "P" >> beam.Create(PREDICTIONS))
         metrics = pair | parapet.beam.ScoreStates(corpus=CORPUS, seen=[])
-        unseen = parapet.score_states(CORPUS, PREDICTIONS, seen=[]).metrics
-        assert_that(metrics, equal_to([unseen]))
+        assert_that(metrics, equal_to([parapet.score_states(CORPUS, PREDICTIONS, seen=[]).metrics]))
 
 
-@pytest.mark.parametrize(
-    ("references", "predictions", "reason"),
-    [
-        (DIALOGUES, PREDICTIONS[1:], f"no prediction for dialogue {DIALOGUES[0]['dialogue_id']!r}"),
-        (DIALOGUES[1:], PREDICTIONS, f"the reference lacks, such as {DIALOGUES[0]['dialogue_id']!r}"),
-        (DIALOGUES[:1] * 2, PREDICTIONS[:1], "appears twice"),
-        (DIALOGUES[:1], PREDICTIONS[:1] * 2, "appears twice"),
-        (DIALOGUES[:1], [{"turns": []}], "a dialogue has no dialogue_id"),
-    ],
+@cases(
+    "references predictions reason",
+    (DIALOGUES, PREDICTIONS[1:], f"no prediction for dialogue {DIALOGUES[0]['dialogue_id']!r}"),
+    (DIALOGUES[1:], PREDICTIONS, f"the reference lacks, such as {DIALOGUES[0]['dialogue_id']!r}"),
+    (DIALOGUES[:1] * 2, PREDICTIONS[:1], "appears twice"),
+    (DIALOGUES[:1], PREDICTIONS[:1] * 2, "appears twice"),
+    (DIALOGUES[:1], [{"turns": []}], "a dialogue has no dialogue_id"),
 )
 def test_a_dialogue_that_is_not_on_both_sides_fails_the_pipeline(references, predictions, reason):
     with pytest.raises(Exception, match=reason):
@@ -60,8 +57,7 @@ def test_any_predictions_give_the_same_in_memory_in_files_and_in_a_pipeline(tmp_
         (folder / root / "test").mkdir(parents=True)
         for name, part in (("dialogues_001.json", dialogues[:cut]), ("dialogues_002.json", dialogues[cut:])):
             (folder / root / "test" / name).write_bytes(dialogue_bytes(part))
-    schema = folder / "references" / "test" / "schema.json"
-    schema.write_text(json.dumps(CORPUS.services("test")))
+    (folder / "references" / "test" / "schema.json").write_text(json.dumps(CORPUS.services("test")))
     flags = ["--reference", folder / "references", "--predictions", folder / "predictions"]
     assert metrics_of(by_command(folder / "out", *flags)) == found.metrics
     assert parapet.score_states(folder / "references", folder / "predictions").metrics == found.metrics

@@ -10,7 +10,7 @@ import sys
 
 import pandas as pd
 import pytest
-from kit import write
+from kit import json_of, raised, write
 from state_predictions import ALL, BASELINE, CORPUS, DIALOGUES, JGA, PREDICTIONS, by_command, lines_of, metrics_of
 
 import parapet
@@ -44,7 +44,7 @@ def test_every_form_of_predictions_gives_the_same(tmp_path, predictions):
     by_dialogue = {}
     for line, rest in zip(lines, anonymous, strict=True):
         by_dialogue.setdefault(line["dialogue_id"], []).append(rest)
-    forms = {
+    for name, form in {
         "dialogues": PREDICTIONS,
         "a generator": iter(PREDICTIONS),
         "lines": shuffled,
@@ -53,8 +53,7 @@ def test_every_form_of_predictions_gives_the_same(tmp_path, predictions):
         "lines by id": by_dialogue,
         "a corpus": parapet.corpus_of({"test": PREDICTIONS}, {"test": CORPUS.services("test")}),
         "files of lines": folder,
-    }
-    for name, form in forms.items():
+    }.items():
         assert parapet.score_states(CORPUS, form).metrics == expected, name
 
 
@@ -85,8 +84,7 @@ def variants():
 
 @pytest.fixture(scope="module")
 def scores(variants):
-    corpora = {"original": CORPUS, **variants}
-    return {name: parapet.score_states(corpus, Keywords()) for name, corpus in corpora.items()}
+    return {name: parapet.score_states(corpus, Keywords()) for name, corpus in {"original": CORPUS, **variants}.items()}
 
 
 def test_the_original_is_in_no_sensitivity(scores):
@@ -123,16 +121,14 @@ def test_sets_that_do_not_match_are_refused(scores):
     short = parapet.score_states(DIALOGUES[1:], PREDICTIONS[1:], schemas=CORPUS.services("test"))
     every = parapet.score_states(DIALOGUES, PREDICTIONS, schemas=CORPUS.services("test"))
     reason = f"v2 lacks 1 of {len(DIALOGUES)} dialogues, such as {DIALOGUES[0]['dialogue_id']!r}"
-    with pytest.raises(parapet.InputError, match=f"^scores: {reason}"):
-        parapet.schema_sensitivity({"v1": every, "v2": short})
+    raised(parapet.InputError, parapet.schema_sensitivity, {"v1": every, "v2": short}, match=f"^scores: {reason}")
     assert parapet.schema_sensitivity({"v1": every, "v2": short}, allow_missing=True) == 0
     cut = copy.deepcopy(DIALOGUES)
     predicted = copy.deepcopy(PREDICTIONS)
     for dialogues in (cut, predicted):
         del dialogues[0]["turns"][-2:]
     other = parapet.score_states(cut, predicted, schemas=CORPUS.services("test"))
-    with pytest.raises(parapet.InputError, match="do not have the same user turns"):
-        parapet.schema_sensitivity([every, other])
+    raised(parapet.InputError, parapet.schema_sensitivity, [every, other], match="do not have the same user turns")
     with pytest.raises(parapet.InputError, match=r"metric: 'jga' is unknown: expected one of active_intent"):
         parapet.schema_sensitivity(scores, metric="jga")
     with pytest.raises(parapet.InputError, match=r"^v1: expected the scores of a variant, found dict"):
@@ -153,19 +149,16 @@ def test_pandas_has_what_arrow_has(scores):
     )
     typos = parapet.perturb(CORPUS, "typos", seed=1)
     assert len(parapet.to_pandas(typos)) == typos.rows.num_rows > 100
-    crowd = sample_root() / "crowd"
-    made = parapet.compose(CORPUS, crowd / "names.csv")
+    made = parapet.compose(CORPUS, sample_root() / "crowd" / "names.csv")
     assert parapet.to_pandas(made).disposition.tolist() == made.audit["disposition"].to_pylist()
     with pytest.raises(parapet.InputError, match=r"^x: expected a table, scores, a composition or rows, found int"):
         parapet.to_pandas(3)
-    with pytest.raises(parapet.InputError, match=r"^x\['a'\]: expected"):
-        parapet.to_pandas({"a": []})
+    raised(parapet.InputError, parapet.to_pandas, {"a": []}, match=r"^x\['a'\]: expected")
 
 
 def test_without_pandas_it_says_how_to_install_it(monkeypatch, scores):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r"pandas is not installed: pip install .*\[pandas\]"):
-        parapet.to_pandas(scores["v1"])
+    raised(MissingExtra, parapet.to_pandas, scores["v1"], match=r"pandas is not installed: pip install .*\[pandas\]")
 
 
 WITHOUT_BEAM = """
@@ -203,7 +196,7 @@ def with_one_id(folder, count):
     """The sample, with the same id for the first dialogues of each file of its training split."""
     shutil.copytree(sample_root(), folder)
     for path in sorted((folder / "train").glob("dialogues_*.json")):
-        dialogues = json.loads(path.read_bytes())
+        dialogues = json_of(path)
         for dialogue in dialogues[:count]:
             dialogue["dialogue_id"] = "same"
         path.write_bytes(dialogue_bytes(dialogues))
@@ -240,8 +233,7 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     assert (
         refused(CORPUS, no_frame) == f"predictions: {first} turns[0] {frame}: no frame of this service; there are: none"
     )
-    short = edited(lambda dialogue: dialogue["turns"].pop())
-    assert f"predictions: {first}: " in refused(CORPUS, short)
+    assert f"predictions: {first}: " in refused(CORPUS, edited(lambda dialogue: dialogue["turns"].pop()))
     odd = edited(lambda dialogue: dialogue["turns"][0]["frames"][0]["state"].update(slot_values=3))
     assert refused(CORPUS, odd).startswith("predictions[0]: [0].turns[0].frames[0].state.slot_values: Expected")
     assert refused(CORPUS, [3]) == "predictions[0]: expected a dict, found int"
@@ -286,26 +278,20 @@ def test_trackers_that_give_something_else_are_refused():
     def failing(batch):
         raise ZeroDivisionError("mine")
 
-    with pytest.raises(ZeroDivisionError, match="mine"):
-        parapet.score_states(CORPUS, failing)
-    by_function = parapet.score_states(CORPUS, Keywords().predict)
-    assert by_function.metrics == parapet.score_states(CORPUS, Keywords()).metrics
+    raised(ZeroDivisionError, parapet.score_states, CORPUS, failing, match="mine")
+    assert parapet.score_states(CORPUS, Keywords().predict).metrics == parapet.score_states(CORPUS, Keywords()).metrics
 
 
 @pytest.mark.parametrize("across_turn", [False, True])
 def test_intervals_are_those_of_the_command(tmp_path, across_turn):
     flags = ["--across_turn"] if across_turn else []
     by_command(tmp_path, "--model", BASELINE, "--seed", "7", "--replicates", "200", *flags)
-    expected = json.loads((tmp_path / "robustness.json").read_text())["sets"]["original"]["intervals"]
+    expected = json_of(tmp_path / "robustness.json")["sets"]["original"]["intervals"]
     scores = parapet.score_states(parapet.load_corpus(), Keywords(), across_turn=across_turn)
-    found = {key: list(scores.interval(services=key, seed=7, replicates=200)) for key in expected}
-    assert found == expected
-    with pytest.raises(parapet.InputError, match="metric: 'jga' is unknown: expected one of"):
-        scores.interval("jga")
-    with pytest.raises(parapet.InputError, match="level: 95 is out of range"):
-        scores.interval(level=95)
-    with pytest.raises(parapet.InputError, match="replicates: 0 is out of range"):
-        scores.interval(replicates=0)
+    assert {key: list(scores.interval(services=key, seed=7, replicates=200)) for key in expected} == expected
+    raised(parapet.InputError, scores.interval, "jga", match="metric: 'jga' is unknown: expected one of")
+    raised(parapet.InputError, scores.interval, level=95, match="level: 95 is out of range")
+    raised(parapet.InputError, scores.interval, replicates=0, match="replicates: 0 is out of range")
     assert str(scores.interval(services="Nobodys")) == "(nan, nan)"
 
 

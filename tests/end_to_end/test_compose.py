@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 
 import pytest
-from kit import files_of, intent, rows_of, write
+from kit import files_of, intent, json_of, rows_of, write
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -97,31 +97,28 @@ def test_variants_are_named_ranked_and_referenced_right(composed, sample):
 
 
 def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed):
-    short = [
+    assert [
         (r["element_id"], r["task"], r["field"], r["have"], r["composed"]) for r in rows_of(composed / "shortfall.csv")
-    ]
-    assert short == [
+    ] == [
         ("Museums_1/slot/has_audio_guide", "names", "slot_3", "3", "no"),
         ("Museums_1/slot/collection", "descriptions", "slot_2", "4", "no"),
     ]
-    statistics = json.loads((composed / "statistics.json").read_text())
+    statistics = json_of(composed / "statistics.json")
     assert [name for name, service in statistics["services"].items() if not service["composed"]] == ["Museums_1"]
-    waiting = {
+    assert {
         r["reason"]
         for r in answers_of(composed)
         if r["element_id"].startswith("Museums_1") and r["disposition"] == "surplus"
-    }
-    assert waiting == {"service_incomplete"}
+    } == {"service_incomplete"}
 
 
 def test_statistics_are_those_of_the_audit(composed):
-    statistics, rows = json.loads((composed / "statistics.json").read_text()), answers_of(composed)
+    statistics, rows = json_of(composed / "statistics.json"), answers_of(composed)
     counted = Counter(row["disposition"] for row in rows)
     assert statistics["answers"] == {"total": len(rows), **{k: counted[k] for k in list(statistics["answers"])[1:]}}
     reasons = Counter(row["reason"].partition(":")[0] for row in rows if row["disposition"] == "rejected")
     assert statistics["reasons"]["rejected"] == dict(reasons)
-    run = json.loads((composed / "run.json").read_text())
-    assert set(run["files"]) == set(files_of(composed)) - {"run.json"}
+    assert set(json_of(composed / "run.json")["files"]) == set(files_of(composed)) - {"run.json"}
 
 
 def test_no_output_carries_a_worker_id(composed, csvs):
@@ -153,17 +150,15 @@ def test_a_rerun_removes_what_it_no_longer_writes_and_leaves_the_users_files(tmp
 
 def test_partial_services_are_completed_and_marked(tmp_path, sample, csvs):
     assert compose(tmp_path, "--schemas", sample, "--responses", *csvs, "--allow_partial") == 0
-    short = {
+    assert {
         (r["field"], r["task"]): (r["composed"], r["filled_variants"]) for r in rows_of(tmp_path / "shortfall.csv")
-    }
-    assert short["slot_3", "names"] == ("partial", "v4 v5")
+    }["slot_3", "names"] == ("partial", "v4 v5")
     names = []
     for k in range(1, 6):
-        found = layout.services_by_name(layout.read_root(tmp_path / f"v{k}"))[f"Museums_1{k}"]
-        names.append(found.slots[3].name)
+        names.append(layout.services_by_name(layout.read_root(tmp_path / f"v{k}"))[f"Museums_1{k}"].slots[3].name)
     assert len(set(names[:3])) == 3
     assert names[3] == names[4] == names[2]
-    assert json.loads((tmp_path / "statistics.json").read_text())["services"]["Museums_1"]["partial"]
+    assert json_of(tmp_path / "statistics.json")["services"]["Museums_1"]["partial"]
 
 
 def test_require_complete_fails_a_short_run(tmp_path, capsys):
@@ -175,7 +170,7 @@ def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(tmp_pat
     found = {}
     for name, flags in {"a": ["--seed", 1], "b": ["--seed", 2], "diverse": ["--selection", "diverse"]}.items():
         assert compose(tmp_path / name, "--schemas", sample, "--responses", *csvs, *flags) == 0
-        found[name] = json.loads((tmp_path / name / "statistics.json").read_text())
+        found[name] = json_of(tmp_path / name / "statistics.json")
     assert found["a"]["answers"] == found["b"]["answers"]
     assert (tmp_path / "a/v1/train/schema.json").read_bytes() != (tmp_path / "b/v1/train/schema.json").read_bytes()
     assert found["diverse"]["self_bleu"] < found["a"]["self_bleu"]
@@ -184,13 +179,12 @@ def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(tmp_pat
 def test_two_reviewers_are_merged_and_disagreements_wait(tmp_path, sample, csvs):
     assert compose(tmp_path / "first", "--schemas", sample, "--responses", *csvs) == 0
     held = [row["response_id"] for row in rows_of(tmp_path / "first/review.csv")][:6]
-    sheets = {"ann": ["accept"] * 4 + ["reject"] * 2, "bob": ["accept"] * 3 + ["reject"] * 3}
-    for name, decisions in sheets.items():
+    for name, decisions in {"ann": ["accept"] * 4 + ["reject"] * 2, "bob": ["accept"] * 3 + ["reject"] * 3}.items():
         lines = [f"{held[i]},{decision},,,{name}" for i, decision in enumerate(decisions)]
         (tmp_path / f"{name}.csv").write_text("response_id,decision,text,reason,reviewer\n" + "\n".join(lines) + "\n")
     flags = ["--schemas", sample, "--responses", *csvs, "--reviewers", tmp_path / "ann.csv", tmp_path / "bob.csv"]
     assert compose(tmp_path / "second", *flags) == 0
-    agreement = json.loads((tmp_path / "second/statistics.json").read_text())["agreement"]
+    agreement = json_of(tmp_path / "second/statistics.json")["agreement"]
     assert (agreement["items"], agreement["disagreements"]) == (6, 1)
     assert agreement["cohen_kappa"] == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
     assert [row["response_id"] for row in rows_of(tmp_path / "second/adjudicate.csv")] == [held[3]]
@@ -223,7 +217,7 @@ def test_a_corpus_with_other_conventions(tmp_path):
     ]
     del schema[0]["intents"][0]["result_slots"]
     write(tmp_path / "schema.json", schema)
-    texts = {
+    for task, fields in {
         "names": {
             "intent_0": "Look for Hotel,search_hotels,LocateHotel,discover a hotel,BrowseHotels",
             "slot_0": "cost level,hotel cost range,budget,price-category,how expensive",
@@ -235,8 +229,7 @@ def test_a_corpus_with_other_conventions(tmp_path):
             "slot_1": "what the hotel is called,title of the lodging,label of the place,the hotel's name,its name",
             "service": "book places to stay,lodging service,find a room,reserve hotel rooms,plan where to stay",
         },
-    }
-    for task, fields in texts.items():
+    }.items():
         columns = ["AssignmentId", "WorkerId", "WorkTimeInSeconds", "Input.task_id", *(f"Answer.{f}" for f in fields)]
         with (tmp_path / f"{task}.csv").open("w", newline="") as handle:
             writer = csv.writer(handle)
@@ -253,7 +246,7 @@ def test_a_corpus_with_other_conventions(tmp_path):
     )
     names = defaultdict(set)
     for k in range(1, 6):
-        service = json.loads((tmp_path / f"out/v{k}/schema.json").read_text())[0]
+        service = json_of(tmp_path / f"out/v{k}/schema.json")[0]
         assert list(service) == list(schema[0])
         assert "possible_values" not in service["slots"][1]
         assert "result_slots" not in service["intents"][0]
@@ -277,9 +270,8 @@ def test_a_reviewers_work_is_never_replaced(tmp_path, capsys):
         assert compose(out, "--quiet", *flags) == 2
         assert "review.csv: was changed since it was written: move it away" in capsys.readouterr().err
         assert sheet.read_bytes() == filled
-    mine = sheet.rename(tmp_path / "mine.csv")
-    assert compose(out, "--quiet", "--decisions", mine) == 0
-    assert json.loads((out / "statistics.json").read_text())["decisions"]["accept"] > 20
+    assert compose(out, "--quiet", "--decisions", sheet.rename(tmp_path / "mine.csv")) == 0
+    assert json_of(out / "statistics.json")["decisions"]["accept"] > 20
 
 
 def test_a_file_of_somebody_elses_is_never_replaced(tmp_path, capsys):
@@ -291,7 +283,7 @@ def test_a_file_of_somebody_elses_is_never_replaced(tmp_path, capsys):
 
 
 def test_a_bad_service_is_not_complete(tmp_path, sample, csvs):
-    schema = json.loads((sample / "train/schema.json").read_text())
+    schema = json_of(sample / "train/schema.json")
     kept = [service for service in schema if service["service_name"] in ("Ferries_1", "Gyms_1")]
     (tmp_path / "schema.json").write_text(json.dumps(kept))
     flags = ["--schemas", tmp_path / "schema.json", "--responses", *csvs, "--require_complete", "--quiet"]
@@ -301,7 +293,6 @@ def test_a_bad_service_is_not_complete(tmp_path, sample, csvs):
     held = next(r for r in answers_of(tmp_path / "good") if r["element_id"].startswith("Ferries_1"))["response_id"]
     (tmp_path / "decisions.csv").write_text(f"response_id,decision\n{held},reject\n")
     assert compose(tmp_path / "bad", *flags, "--decisions", tmp_path / "decisions.csv") == 1
-    dead = rows_of(tmp_path / "bad/dead_letters.jsonl")
-    reasons = {letter["key"]: letter["reason"] for letter in dead}
+    reasons = {letter["key"]: letter["reason"] for letter in rows_of(tmp_path / "bad/dead_letters.jsonl")}
     assert reasons[held] == "unused_response: 'Ferries_1' was left out as a bad_service"
     assert (tmp_path / "bad/v1/schema.json").exists()

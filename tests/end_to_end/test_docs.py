@@ -206,8 +206,7 @@ def practice(monkeypatch):
 def write_bonuses(argv):
     """The file of ``--bonuses``, whose ids are of this run: half a dollar for the first assignment of the batch."""
     path = Path(argv[argv.index("--bonuses") + 1])
-    ledger = Path(argv[argv.index("--batch") + 1]) / "ledger.csv"
-    first = rows_of(ledger)[0]
+    first = rows_of(Path(argv[argv.index("--batch") + 1]) / "ledger.csv")[0]
     path.write_text(f"assignment_id,amount,reason\n{first['assignment_id']},0.50,Careful work\n", encoding="utf-8")
 
 
@@ -268,8 +267,7 @@ def test_examples_run_and_say_what_is_shown(page, folder, practice, capsys):
         if step.argv[1:3] == ["mturk", "sandbox-server"]:
             print(practice.serve(step.argv[3:]))
         else:
-            argv = step.argv[1:]
-            assert main(argv) == step.status, step.line
+            assert main(step.argv[1:]) == step.status, step.line
         captured = capsys.readouterr()
         said = settled(captured.out + captured.err)
         for line in step.shown:
@@ -281,8 +279,7 @@ def test_examples_run_and_say_what_is_shown(page, folder, practice, capsys):
 
 def anchors(text):
     """The anchors that GitHub gives to the headings."""
-    tokens = MarkdownIt().parse(text)
-    headings = [inline.content for start, inline in pairwise(tokens) if start.type == "heading_open"]
+    headings = [inline.content for start, inline in pairwise(MarkdownIt().parse(text)) if start.type == "heading_open"]
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -338,8 +335,7 @@ def test_every_command_is_in_the_tables():
 
 @pytest.mark.parametrize("name", OF_ACTIONS)
 def test_every_action_is_on_the_page_of_its_pipeline(name):
-    table = PAGES[f"docs/{name}.md"].partition("\n## ")[0]
-    rows = re.findall(r"^\| \[?(`.*?`)(?:\]\(.*?\))? \|", table, re.M)
+    rows = re.findall(r"^\| \[?(`.*?`)(?:\]\(.*?\))? \|", PAGES[f"docs/{name}.md"].partition("\n## ")[0], re.M)
     assert [name.strip("`") for row in rows for name in row.split(", ")] == list(OF_ACTIONS[name])
 
 
@@ -365,7 +361,7 @@ def test_every_dead_letter_is_explained():
 
 def test_every_column_and_schema_is_in_formats():
     text = PAGES["docs/formats.md"]
-    of_place = {
+    for heading, names in {
         "## responses.parquet": (*RESPONSES.names, *DISPOSITIONS),
         "## shortfall.csv": SHORTFALL_COLUMNS,
         "## dead_letters.jsonl": DeadLetter.__struct_fields__,
@@ -374,8 +370,7 @@ def test_every_column_and_schema_is_in_formats():
         "### ledger.csv": Row.__struct_fields__,
         "### mturk status --json": (*Status.__struct_fields__, *TaskStatus.__struct_fields__),
         "## Decisions": (*COLUMNS, *SHEET_COLUMNS, *(name for name in ADJUDICATE_COLUMNS if "second_" not in name)),
-    }
-    for heading, names in of_place.items():
+    }.items():
         assert not [name for name in names if f"`{name}`" not in section(text, heading)], heading
     assert not [name for name in RECORDS if f"(../schemas/json/{name}.schema.json)" not in text]
 

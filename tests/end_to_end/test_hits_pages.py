@@ -88,8 +88,7 @@ def dialogues(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rewrites")
     path = folder / "dialogues_001.json"
     path.write_text(json.dumps(DIALOGUES))
-    flags = ["--task", "rewrites", "--dialogues", str(path)]
-    run("hits", *flags, output=folder / "out")
+    run("hits", "--task", "rewrites", "--dialogues", str(path), output=folder / "out")
     yield from serve(folder / "out")
 
 
@@ -113,8 +112,7 @@ def judged_pages(folder, task, items):
     settings = Settings(tasks=(task,))
     hits = render_judged(0, items, settings)
     table = {f"requester/{task}.csv": csv_head(task) + csv_rows(hits.pages, task)}
-    files = {"pages/page.html": hits.pages[0].html, **summary_files([hits], settings), **table}
-    for name, content in files.items():
+    for name, content in {"pages/page.html": hits.pages[0].html, **summary_files([hits], settings), **table}.items():
         write(folder / name, content)
     yield from serve(folder)
 
@@ -171,7 +169,7 @@ def url(server, task, query="?assignmentId=3XYZ&hitId=1&workerId=A1"):
 
 
 def answers(task):
-    given = {
+    return {
         "names": {"intent_0": "hand over", "slot_0": "how heavy", "slot_1": "Must be signed", "slot_2": "shape"},
         "descriptions": {
             "intent_0": "Post something",
@@ -180,8 +178,7 @@ def answers(task):
             "slot_2": "Box or envelope",
             "service": "A courier",
         },
-    }
-    return given[task]
+    }[task]
 
 
 def fits(page):
@@ -309,8 +306,7 @@ def test_everything_has_a_label_and_a_legend(page, server):
     for task in TASKS:
         page.goto(url(server, task))
         assert page.locator("html").get_attribute("lang") == "en"
-        fields = page.locator(".q input, .q textarea")
-        for field in fields.all():
+        for field in page.locator(".q input, .q textarea").all():
             assert field.evaluate("e => e.labels.length === 1 && e.labels[0].innerText.trim() !== ''")
             assert field.evaluate("e => e.closest('fieldset').querySelector('legend').innerText.trim() !== ''")
             for place in field.get_attribute("aria-describedby").split(" "):

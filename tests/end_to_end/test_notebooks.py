@@ -3,13 +3,12 @@
 They are committed with their outputs, since GitHub and the site show them as they are. "make notebooks" renews these.
 """
 
-import json
 import re
 import sys
 
 import nbformat
 import pytest
-from kit import run
+from kit import holding, json_of, run
 from notebooks import FOLDER, execute
 
 import parapet
@@ -63,12 +62,10 @@ def test_the_committed_outputs_are_what_the_code_prints(path, executed):
     committed = nbformat.read(path, as_version=4)
     nbformat.validate(committed)
     assert outputs(executed[path.stem]) == outputs(committed), "run: make notebooks"
-    kinds = {output.get("name", "") for cell in committed.cells for output in cell.get("outputs", ())}
-    assert "stderr" not in kinds
+    assert "stderr" not in {output.get("name", "") for cell in committed.cells for output in cell.get("outputs", ())}
     text = path.read_text(encoding="utf-8")
     assert not re.findall(r"/(?:tmp|home|root|work)/\w+", text)  # places on the machine that wrote them
-    assert "<script" not in text
-    assert "javascript" not in text
+    assert not holding(text, "<script", "javascript")
     assert len(text) < 150_000
 
 
@@ -85,13 +82,11 @@ def test_the_scores_are_those_of_the_command(executed, tmp_path):
     batches = ["--responses", str(crowd / "names.csv"), str(crowd / "descriptions.csv")]
     decisions = ["--decisions", str(crowd / "decisions.csv"), "--schemas", str(parapet.sample_root())]
     run("compose", *batches, *decisions, output=tmp_path / "variants")
-    paths = ["--variants", str(tmp_path / "variants"), "--output", str(tmp_path / "dialogues")]
-    run("rewrite", *paths, max_bad="30%")
+    run("rewrite", "--variants", str(tmp_path / "variants"), "--output", str(tmp_path / "dialogues"), max_bad="30%")
     parapet.perturb(corpus, "unseen_entities", seed=1).save(tmp_path / "unseen")
     flags = ["--model", f"{tmp_path / 'tracker.py'}:tracker", "--variants", str(tmp_path / "dialogues"), "--quiet"]
-    sets = ["--sets", f"unseen={tmp_path / 'unseen'}", "--output", str(tmp_path / "out")]
-    run("evaluate", *flags, *sets, task="dst")
-    numbers = json.loads((tmp_path / "out" / "robustness.json").read_text())
+    run("evaluate", *flags, "--sets", f"unseen={tmp_path / 'unseen'}", "--output", str(tmp_path / "out"), task="dst")
+    numbers = json_of(tmp_path / "out" / "robustness.json")
     table = rows_of(notebook, "table.map(")
     original = numbers["sets"]["original"]["metrics"]["#ALL_SERVICES"]
     for name, row in (("original", "original"), ("v2", "v2"), ("v5", "v5"), ("unseen", "unseen entities")):
@@ -112,18 +107,17 @@ def test_the_variants_are_those_of_the_command(executed, tmp_path):
     flags = ["--responses", str(crowd / "names.csv"), str(crowd / "descriptions.csv"), "--quiet"]
     decisions = ["--decisions", str(crowd / "decisions.csv"), "--schemas", str(parapet.sample_root())]
     run("compose", *flags, *decisions, output=tmp_path / "out")
-    services = json.loads((tmp_path / "out" / "v5" / "test" / "schema.json").read_text())
+    services = json_of(tmp_path / "out" / "v5" / "test" / "schema.json")
     (repairs,) = [service for service in services if service["service_name"] == "Repairs_15"]
     names = [row[-1] for first, row in rows_of(notebook, "pd.DataFrame(names").items() if first not in ("", "original")]
     assert names == [slot["name"] for slot in repairs["slots"]]
-    statistics = json.loads((tmp_path / "out" / "statistics.json").read_text())
+    statistics = json_of(tmp_path / "out" / "statistics.json")
     after = {disposition: row[1] for disposition, row in rows_of(notebook, "before review").items()}
     assert {key: after[key] for key in ("used", "rejected", "review")} == {
         key: str(statistics["answers"][key]) for key in ("used", "rejected", "review")
     }
     distances = rows_of(notebook, "distance.round(2)")
-    rising = [[float(number) for number in distances[f"v{i}"]] for i in range(1, 6)]
-    for column in zip(*rising, strict=True):
+    for column in zip(*[[float(number) for number in distances[f"v{i}"]] for i in range(1, 6)], strict=True):
         assert list(column) == sorted(set(column))
 
 
@@ -143,5 +137,4 @@ def test_they_run_without_what_only_the_tests_need():
     allowed = {"apache_beam", "matplotlib", "pandas", "parapet", *sys.stdlib_module_names}
     for path in NOTEBOOKS:
         code = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
-        imported = re.findall(r"^(?:import|from) (\w+)", code, re.M)
-        assert set(imported) <= allowed, path
+        assert set(re.findall(r"^(?:import|from) (\w+)", code, re.M)) <= allowed, path

@@ -6,7 +6,6 @@ Offline: the build uses the setuptools that is here, and the environment finds t
 import email
 import email.message
 import itertools
-import json
 import os
 import re
 import shutil
@@ -21,7 +20,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from kit import write
+from kit import json_of, write
 
 import parapet
 from parapet.schemas.errors import DISTRIBUTION, install_line
@@ -224,7 +223,7 @@ def test_a_script_beside_folders_with_our_names_uses_the_wheel(installed):
     assert Path(sample).is_relative_to(installed.bin.parent)
     typos = parapet.perturb(parapet.load_corpus(sample), "typos", seed=1)
     assert int(rows) == typos.rows.num_rows > 0
-    saved = [json.loads(path.read_bytes()) for path in sorted((installed.folder / "my_typos" / "test").glob("dial*"))]
+    saved = [json_of(path) for path in sorted((installed.folder / "my_typos" / "test").glob("dial*"))]
     assert [*itertools.chain(*saved)] == list(typos.dialogues("test"))
 
 
@@ -232,7 +231,7 @@ def test_a_script_beside_folders_with_our_names_uses_the_wheel(installed):
 def test_a_model_imports_modules_with_our_names(installed):
     model = ["--model", "tracker.py:Tracker", "--model_args", "owner=user"]
     installed.run("parapet", "evaluate", "--task", "dst", *model, "--replicates", "0", "--output", "my_scores")
-    metrics = json.loads((installed.folder / "my_scores" / "metrics.json").read_bytes())["#ALL_SERVICES"]
+    metrics = json_of(installed.folder / "my_scores" / "metrics.json")["#ALL_SERVICES"]
     assert (metrics["joint_goal_accuracy"], metrics["active_intent_accuracy"]) == (
         0,
         pytest.approx(1 / 223),
@@ -252,8 +251,7 @@ def test_the_program_and_the_module_are_the_same(installed):
 
 @pytest.mark.thorough
 def test_a_command_runs_on_the_sample_of_the_wheel(installed):
-    said = installed.run("python", "-m", "parapet", "hits", "--output", "my_hits")
-    assert re.search(r"^total +12 +142 ", said, re.M)
+    assert re.search(r"^total +12 +142 ", installed.run("python", "-m", "parapet", "hits", "--output", "my_hits"), re.M)
     assert (installed.folder / "my_hits" / "index.html").is_file()
     assert (installed.folder / "my_hits" / "manifest.jsonl").is_file()
 

@@ -1,6 +1,5 @@
 """The published data of SGD-X, composed again: the checks beside the data hold, and so do the figures of the docs."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -9,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kit import THOROUGH, files_of, rows_of, run
+from kit import THOROUGH, files_of, json_of, rows_of, run
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -32,8 +31,7 @@ def row_of(page, name):
 def test_the_pages_give_what_the_command_prints(real_data, tmp_path, capsys):
     flags = ["--sgd", str(real_data / "sgd"), "--variants", str(real_data / "sgd/sgd_x/data")]
     assert main(["statistics", "--output", str(tmp_path), *flags]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
-    printed = {line[0]: line[1:] for line in lines}
+    printed = {line[0]: line[1:] for line in [line.split() for line in capsys.readouterr().out.splitlines() if line]}
     variants = [f"v{k}" for k in range(1, 6)]
     for name in ("original", *variants, "average"):
         slots, intents, distance, _, bleu, _ = row_of("statistics.md", name)
@@ -49,7 +47,7 @@ def test_corruptions_are_as_strong_as_their_page_says(real_data, tmp_path, capsy
     for split in ("train", "dev"):
         (tmp_path / "sgd" / split).mkdir(parents=True)
         shutil.copy(real_data / "sgd" / split / "schema.json", tmp_path / "sgd" / split)
-    (one, *_) = json.loads(layout.dialogue_files(real_data / "sgd", "train")[0].read_bytes())
+    (one, *_) = json_of(layout.dialogue_files(real_data / "sgd", "train")[0])
     (tmp_path / "sgd/train/dialogues_001.json").write_bytes(layout.dialogue_bytes([one]))
     sgd = ["--sgd", str(tmp_path / "sgd")]
     assert main(["augment", *sgd, "--sets", "corrupted", "--output", str(tmp_path / "sets")]) == 0
@@ -86,8 +84,7 @@ def test_the_published_variants_come_back(real_data, tmp_path):
     if THOROUGH:  # that any mix of exports gives the same is shown on the sample
         assert compose(tmp_path / "api", *flags, "--responses", batch / "assignments.jsonl") == 0
         assert compose(tmp_path / "both", *flags, "--responses", batch / "assignments.jsonl", *csvs) == 0
-        for other in ("api", "both"):
-            assert files_of(tmp_path / other) == files_of(tmp_path / "csv")
+        assert not [other for other in ("api", "both") if files_of(tmp_path / other) != files_of(tmp_path / "csv")]
         for stopwords, row in (("none", "none"), ("spacy", "spaCy's 326")):
             assert compose(tmp_path / stopwords, *flags, "--responses", *csvs, "--stopwords", stopwords) == 0
             arguments = [checks / "check_compose.py", tmp_path / stopwords, sgd, batch]
@@ -131,9 +128,9 @@ def check_the_page(said):
 def cut_out(source, target, services):
     """A split with some services, and the first five dialogues of each that have no other."""
     target.mkdir(parents=True)
-    schema = [raw for raw in json.loads((source / "schema.json").read_bytes()) if raw["service_name"] in services]
+    schema = [raw for raw in json_of(source / "schema.json") if raw["service_name"] in services]
     (target / "schema.json").write_bytes(layout.schema_bytes(schema))
-    dialogues = [one for path in layout.dialogue_files(source, "") for one in json.loads(path.read_bytes())]
+    dialogues = [one for path in layout.dialogue_files(source, "") for one in json_of(path)]
     kept = [
         dialogue
         for service in sorted(services)
@@ -159,7 +156,7 @@ def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_pat
     run("suite", "four.toml", output="out")
     log = (tmp_path / "out/.suite/logs/statistics.log").read_text()
     assert log.count("the variants have 29 services that the corpus lacks, ignored: Alarm_1, Banks_1, Buses_2,") == 1
-    statistics = json.loads((tmp_path / "out/statistics/statistics.json").read_bytes())
+    statistics = json_of(tmp_path / "out/statistics/statistics.json")
     assert (statistics["services"], statistics["unseen_services"]) == (5, 4)
     rows = rows_of(tmp_path / "out/table.csv")
     groups = {(row["set"], row["group"]) for row in rows if row["metric"] == "joint_goal_accuracy"}

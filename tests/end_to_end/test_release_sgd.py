@@ -1,13 +1,12 @@
 """A release of SGD's train and dev with dialogues under SGD-X: built, compared, tampered with."""
 
-import json
 import shutil
 import subprocess
 import sys
 
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_PROCESSES, run
+from kit import TWO_PROCESSES, json_of, lacking, run
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -44,16 +43,14 @@ def work(real_data, real_dialogues, tmp_path_factory):
     """``release.toml`` beside the rewritten dialogues, and the release in ``out``."""
     folder = tmp_path_factory.mktemp("sgd")
     variants = ["--variants", str(real_data / "sgd" / "sgd_x" / "data"), "--variant", "v1,v5"]  # two, for the time
-    flags = ["--sgd", str(real_dialogues), *variants]
-    run("rewrite", *flags, output=folder / "dialogues")
+    run("rewrite", "--sgd", str(real_dialogues), *variants, output=folder / "dialogues")
     (folder / "release.toml").write_text(TOML.format(sgd=real_dialogues))
     assert build(folder, "out") == 0
     return folder
 
 
 def build(folder, out, *flags, toml="release.toml"):
-    config = ["--config", str(folder / toml), "--output", str(folder / out)]
-    return main(["release", "build", *config, "--quiet", *flags])
+    return main(["release", "build", "--config", str(folder / toml), "--output", str(folder / out), "--quiet", *flags])
 
 
 def root(folder, out="out", version="1.0.0"):
@@ -87,7 +84,7 @@ def test_a_changed_copy_is_another_version_and_the_difference_is_named(work, cap
     changed = work / "changed"
     shutil.copytree(work / "dialogues", changed / "dialogues")
     path = changed / "dialogues" / "v5" / "dev" / "dialogues_002.json"
-    dialogues = json.loads(path.read_bytes())
+    dialogues = json_of(path)
     dialogues[7]["turns"][0]["utterance"] += " Thanks!"
     gone = dialogues.pop()
     path.write_bytes(layout.dialogue_bytes(dialogues))
@@ -97,9 +94,7 @@ def test_a_changed_copy_is_another_version_and_the_difference_is_named(work, cap
     assert main(["release", "diff", str(root(work)), str(root(changed, version="2.0.0"))]) == 0
     said = capsys.readouterr().out
     assert dialogues[7]["dialogue_id"] in said
-    assert f"~ {dialogues[7]['dialogue_id']}: turns" in said
-    assert gone["dialogue_id"] in said
-    assert "major" in said
+    assert not lacking(said, f"~ {dialogues[7]['dialogue_id']}: turns", gone["dialogue_id"], "major")
 
 
 @pytest.mark.thorough
@@ -109,6 +104,6 @@ def test_datasets_loads_it(work, real_dialogues, tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", program, str(root(work))]
     told = subprocess.run(command, capture_output=True, text=True, env=offline, check=True).stdout
     files = {split: layout.dialogue_files(real_dialogues, split) for split in ("train", "dev")}
-    counts = {split: sum(len(json.loads(path.read_bytes())) for path in of) for split, of in files.items()}
+    counts = {split: sum(len(json_of(path)) for path in of) for split, of in files.items()}
     assert told.strip() == str(counts)
     assert counts["dev"] == 3 * counts["train"] >= 96

@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+from kit import cases
 
 from parapet.schemas.decisions import Decision, decisions_csv, parse_decisions
 from parapet.transforms.crowd.review import ReviewItem, review_order, review_pages, review_sheet
@@ -211,14 +212,12 @@ def test_a_reload_keeps_everything(review):
     assert page.decisions() == before
 
 
-@pytest.mark.parametrize(
+@cases(
     "script",
-    [
-        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError'); } });",
-        "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };",
-        "try { Storage.prototype.getItem = () => '{\"broken'; } catch {}",
-        'try { Storage.prototype.getItem = () => \'[[1],["__proto__","accept","",""],null]\'; } catch {}',
-    ],
+    "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError'); } });",
+    "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };",
+    "try { Storage.prototype.getItem = () => '{\"broken'; } catch {}",
+    'try { Storage.prototype.getItem = () => \'[[1],["__proto__","accept","",""],null]\'; } catch {}',
 )
 def test_storage_that_fails_or_holds_nonsense(review, script):
     page = review(script=script)
@@ -243,9 +242,7 @@ def test_resume_from_a_file(review, encoding):
     assert page.decisions() == [(d.response_id, d.decision, d.text, d.reason, d.reviewer) for d in given]
 
 
-@pytest.mark.parametrize(
-    ("data", "said"), [(b"\xe9;\xe8\n", "not UTF-8"), (b"a,b\n1,2\n", "no columns"), (b"", "no columns")]
-)
+@cases("data said", (b"\xe9;\xe8\n", "not UTF-8"), (b"a,b\n1,2\n", "no columns"), (b"", "no columns"))
 def test_resume_from_a_file_that_is_none(review, data, said):
     page = review()
     page.page.set_input_files("#load", {"name": "x.csv", "mimeType": "text/csv", "buffer": data})
@@ -338,5 +335,4 @@ def test_every_control_has_a_name(review):
 
 
 def test_nothing_to_review(review):
-    page = review([])
-    assert "There is nothing to review" in page.page.inner_text("body")
+    assert "There is nothing to review" in review([]).page.inner_text("body")

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from kit import BUNDLED, SAMPLE, THOROUGH, refused, rows_of, run
+from kit import BUNDLED, SAMPLE, THOROUGH, cases, json_of, refused, rows_of, run
 
 from parapet.pipelines.main import main
 
@@ -107,10 +107,10 @@ def test_the_table_scrolls_beside_its_first_column(demo, width):
 @pytest.mark.thorough
 def test_the_demos_numbers(demo):
     out = demo[0]
-    composed = json.loads((out / "compose/statistics.json").read_text())
+    composed = json_of(out / "compose/statistics.json")
     assert sum(service["composed"] for service in composed["services"].values()) == 6
     assert composed["answers"]["used"] == 710
-    measured = json.loads((out / "statistics/statistics.json").read_text())
+    measured = json_of(out / "statistics/statistics.json")
     assert measured["original"] == {"slot_names_seen": pytest.approx(6 / 19, abs=1e-6), "intent_names_seen": 0.2}
     distances = [measured["variants"][f"v{k}"]["name_distance"] for k in range(1, 6)]
     assert distances == sorted(distances)
@@ -139,8 +139,7 @@ def test_every_file_that_the_pages_name_is_made(demo, sample, tmp_path):
     sheet = (sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
     (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
     (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
-    reviewers = ["--reviewers", str(tmp_path / "anna.csv"), str(tmp_path / "ben.csv")]
-    run("compose", *reviewers, output=tmp_path / "reviewed")
+    run("compose", "--reviewers", str(tmp_path / "anna.csv"), str(tmp_path / "ben.csv"), output=tmp_path / "reviewed")
     one = ["--schemas", str(sample / "test" / "schema.json")]
     one += ["--responses", *(str(sample / "crowd" / name) for name in ("names.csv", "descriptions.csv"))]
     run("compose", *one, output=tmp_path / "one")
@@ -165,24 +164,21 @@ def test_a_top_up_asks_only_for_what_is_missing(tmp_path):
     lines = (tmp_path / "hits/manifest.jsonl").read_text().splitlines()
     asked = {(r["task_id"], field) for r in map(json.loads, lines) for field in r["fields"]}
     assert asked == {(f"{r['service_name']}:{r['task']}", r["field"]) for r in rows_of(shortfall)}
-    plan = json.loads((tmp_path / "hits/plan.json").read_text())
+    plan = json_of(tmp_path / "hits/plan.json")
     assert plan["total"]["assignments"] == 8  # two HITs; 2 missing at an expected yield of a half
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a,b\n1,2\n", "row 1: not a shortfall.csv of 'parapet compose': lacks"),
-        ("service_name,task,field,have,need\nNone_1,names,slot_0,1,5\n", "row 2: the schemas have no such element"),
-        ("service_name,task,field,have,need\nGyms_1,names,slot_99,1,5\n", "row 2: the schemas have no such element"),
-        ("service_name,task,field,have,need\nGyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' are not numbers"),
-        ("service_name,task,field,have,need\n", "nothing is missing"),
-    ],
+@cases(
+    "text said",
+    ("a,b\n1,2\n", "row 1: not a shortfall.csv of 'parapet compose': lacks"),
+    ("service_name,task,field,have,need\nNone_1,names,slot_0,1,5\n", "row 2: the schemas have no such element"),
+    ("service_name,task,field,have,need\nGyms_1,names,slot_99,1,5\n", "row 2: the schemas have no such element"),
+    ("service_name,task,field,have,need\nGyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' are not numbers"),
+    ("service_name,task,field,have,need\n", "nothing is missing"),
 )
 def test_a_bad_shortfall_is_told_by_row(text, said, tmp_path):
     (tmp_path / "shortfall.csv").write_text(text)
-    flags = ["--output", str(tmp_path / "out"), "--shortfall", str(tmp_path / "shortfall.csv")]
-    assert said in refused("hits", *flags)
+    assert said in refused("hits", "--output", str(tmp_path / "out"), "--shortfall", str(tmp_path / "shortfall.csv"))
 
 
 def test_without_a_place_for_the_key_there_is_no_traceback(tmp_path, monkeypatch, capfd):

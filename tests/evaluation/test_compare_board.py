@@ -8,6 +8,7 @@ import random
 import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, groups, mean, sensitivity, states
+from kit import lacking, raised
 
 from parapet.evaluation.compare.leaderboard import SignificanceConfig, grid, leaderboard, read_board, read_systems
 from parapet.evaluation.compare.page import board_json, headline, page_of, sections, table_files, terms, tiles
@@ -62,8 +63,7 @@ def test_the_average_is_raddles(tmp_path):
           for block in [max((j, name) for j, name in shown.groups.items() if j <= i)[1]]}  # fmt: skip
     assert at["Average, of 100", "Soloist"] == ["Soloist", "59.1", *[""] * 8]
     assert at["Joint goal accuracy, %", "GPT-2"][2:4] == ["40.5", "22.3\n-44.9%"]
-    assert at["Combined, of 100", "GPT-2"][-2:] == ["", ""]
-    assert at["Out-of-domain F1, %", "Soloist"][-1] == "96.2"
+    assert (at["Combined, of 100", "GPT-2"][-2:], at["Out-of-domain F1, %", "Soloist"][-1]) == (["", ""], "96.2")
 
 
 def numbers(seed, right, n=40):
@@ -75,7 +75,6 @@ def numbers(seed, right, n=40):
 def trackers(tmp_path_factory):
     """Two systems: fine-tuned, and pre-trained as well."""
     folder = tmp_path_factory.mktemp("trackers")
-    rates = {"ft": (0.6, 0.35, 0.2, 0.3), "pt": (0.75, 0.7, 0.6, 0.4)}
     names = ("original", "v1", "v2", "typos")
     example = {
         "drop": 1.0, "order": 1, "dialogue_id": "d0", "turn": 0, "utterance": "<b>hi</b>", "service": "Inns_1",
@@ -88,7 +87,7 @@ def trackers(tmp_path_factory):
             states(folder / name, {one: numbers(i, rate) for i, (one, rate) in enumerate(zip(names, of, strict=True))},
                    [example])
         ]
-        for name, of in rates.items()
+        for name, of in {"ft": (0.6, 0.35, 0.2, 0.3), "pt": (0.75, 0.7, 0.6, 0.4)}.items()
     }  # fmt: skip
 
 
@@ -207,8 +206,7 @@ def test_everything_with_dashes(tmp_path, trackers):
     rows = {(i // 3, row[0]): [cell.split("\n")[0] for cell in row[1:]] for i, row in enumerate(shown.rows)}
     assert shown.columns[1:] == ["mean", "original", "v1", "v2", "v1–v2", "schema sensitivity, %", "typos", "ood-10"]
     assert rows[1, "damd"][0] == rows[1, "damd"][6] == "–"
-    assert rows[1, "damd"][7] == ""
-    assert rows[1, "detector"] == ["–"] * 7 + [""]
+    assert (rows[1, "damd"][7], rows[1, "detector"]) == ("", ["–"] * 7 + [""])
     assert rows[2, "detector"] == ["90.0", *[""] * 6, "90.0"]
     assert board.tests == []
     other = [states(tmp_path / "other", {"original": numbers(0, 0.5, 20)})]
@@ -218,8 +216,7 @@ def test_everything_with_dashes(tmp_path, trackers):
 
 def test_what_no_system_has_is_left_out_of_everything(trackers):
     chosen = Selection(sets=("typos", "SR-30", "original"), average=("joint_goal_accuracy", "combined", "SR-30/f1"))
-    with pytest.raises(InputError, match="no system has a set 'SR-30'"):
-        read_systems(trackers, selection=chosen)
+    raised(InputError, read_systems, trackers, selection=chosen, match="no system has a set 'SR-30'")
     read = read_systems(trackers, sets="all", selection=chosen)
     assert [column.name for column in read.averaged] == [
         "dst/typos/joint_goal_accuracy",
@@ -234,16 +231,13 @@ def test_what_no_system_has_is_left_out_of_everything(trackers):
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
 def test_no_board(tmp_path, content):
     (tmp_path / "leaderboard.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"this is no leaderboard\.json"):
-        read_board(str(tmp_path / "leaderboard.json"))
-    with pytest.raises(InputError, match="there is no such file"):
-        read_board(str(tmp_path / "none.json"))
+    raised(InputError, read_board, str(tmp_path / "leaderboard.json"), match=r"this is no leaderboard\.json")
+    raised(InputError, read_board, str(tmp_path / "none.json"), match="there is no such file")
 
 
 def test_the_board_is_json_of_its_own(trackers):
     found = json.loads(board_json(board_of(trackers)))
-    assert found["variants"] == {"dst": ["v1", "v2"]}
-    assert found["values"][0]["set"] == "original"
+    assert (found["variants"], found["values"][0]["set"]) == ({"dst": ["v1", "v2"]}, "original")
     assert found["examples"]["ft"][0]["utterance"] == "<b>hi</b>"
 
 
@@ -273,12 +267,10 @@ def test_files(trackers):
     ]  # fmt: skip
     tex, seen = files["table.tex"].decode().split("\n\n")
     assert tex.splitlines()[0] == "% Joint goal accuracy by set, \\%"
-    assert tex.splitlines()[2] == r"\begin{tabular}{lrrrrrrr}"
-    assert tex.count(r"\\") == 3
+    assert (tex.splitlines()[2], tex.count(r"\\")) == (r"\begin{tabular}{lrrrrrrr}", 3)
     assert seen.count(r"\\") == 7
     assert r"\multicolumn{8}{l}{\emph{unseen services}} \\" in seen
-    assert r"pt & \textbf{" in tex
-    assert "v1--v2" in tex
+    assert not lacking(tex, r"pt & \textbf{", "v1--v2")
 
 
 def test_a_number_that_is_not_defined(tmp_path):

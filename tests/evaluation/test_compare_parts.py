@@ -6,6 +6,7 @@ import json
 
 import pytest
 from compare_folders import JGA, groups, intent_metrics, intents, mean, states
+from kit import cases, json_of
 
 from parapet.evaluation.compare.leaderboard import (
     SignificanceConfig,
@@ -76,8 +77,7 @@ def test_a_number_of_raddle_is_the_mean_over_domains(tmp_path):
     board = board_of(ours, Selection(domains=DOMAINS))
     found = values(board, "Soloist")
     assert round(100 * (found["original", "all", JGA] or 0), 2) == 53.17  # Table 2
-    assert found["original", "Hotel", JGA] == 0.291
-    assert found["typos", "all", JGA] == 0.25
+    assert (found["original", "Hotel", JGA], found["typos", "all", JGA]) == (0.291, 0.25)
     assert found["original", "all", "combined"] == pytest.approx(79.175)
     assert found["original", "Train", "inform"] == 0.7828
     plain = values(board_of(ours, Selection()), "Soloist")
@@ -97,10 +97,9 @@ def test_a_number_of_raddle_is_the_mean_over_domains(tmp_path):
 
 def parts(folder, name, right):
     """A system of a model for each of two domains, one for reminders, and a detector."""
-    rates = {"Hotel": [right, 1.0, 0.0, 1.0], "Train": [right, 0.0, 0.0, 1.0]}
     made = {
         f"{name}/{domain}": [states(folder / name / domain, {"original": rate, "typos": [0.0, *rate[1:]]})]
-        for domain, rate in rates.items()
+        for domain, rate in {"Hotel": [right, 1.0, 0.0, 1.0], "Train": [right, 0.0, 0.0, 1.0]}.items()
     }
     made[f"{name}/unseen"] = [
         states(folder / name / "unseen", {"original": [right, right]}),
@@ -139,8 +138,7 @@ def test_one_row_of_a_model_for_each_domain_and_set(tmp_path):
     assert tested["dst/original/joint_goal_accuracy"] == pytest.approx(25.0)
     assert next(one.low for one in board.values if one.column.name == "dst/original/joint_goal_accuracy") is not None
     assert "intent/unseen/accuracy" in tested
-    titles = [one.title for one in sections(board)]
-    assert titles[:2] == ["The average and its numbers, of 100", "Systems by set"]
+    assert [one.title for one in sections(board)][:2] == ["The average and its numbers, of 100", "Systems by set"]
     assert grid(board).headings == ["original", "typos", "unseen", "ood"]
     files = table_files(board)
     assert files["table.md"].decode().splitlines()[2].startswith("| system | average | original JGA |")
@@ -158,7 +156,7 @@ def test_raddles_sixteen_columns_come_from_the_flag(tmp_path):
         ]
     }
     # The set is called as the group of unseen services is.
-    tracked = json.loads((tmp_path / "dst" / "robustness.json").read_text())
+    tracked = json_of(tmp_path / "dst" / "robustness.json")
     for of_set in tracked["sets"].values():
         of_set["metrics"]["#UNSEEN_SERVICES"] = {JGA: 0.0, "active_intent_accuracy": 0.0}
     (tmp_path / "dst" / "robustness.json").write_text(json.dumps(tracked))
@@ -166,8 +164,7 @@ def test_raddles_sixteen_columns_come_from_the_flag(tmp_path):
         (*sets, "unseen", "ood"), ("Hotel",), (JGA, "combined", "unseen/active_intent_accuracy", "ood/f1")
     )
     board = board_of(ours, chosen)
-    averaged = [column for column in board.columns if column.in_average]
-    assert len(averaged) == 16
+    assert len([column for column in board.columns if column.in_average]) == 16
     assert "typos-env1" not in {column.set for column in board.columns}
     assert board.average["one"].value == pytest.approx(mean([40.0] * 8 + [80.0] * 6 + [90.0, 80.0]))
     assert one_row(board).headings[:4] == [
@@ -175,16 +172,14 @@ def test_raddles_sixteen_columns_come_from_the_flag(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("sets", "domains", "average", "reason"),
-    [
-        (("typos", "typos"), (), (), "'typos' appears twice"),
-        (("Hotel",), ("Hotel",), (), "'Hotel' is a set and a domain"),
-        (("speech",), ("Hotel", "Train"), (), "no system has a set 'speech'"),
-        ((), ("Hotel", "Train", "Taxi"), (), "'good' has no domain 'Taxi'; it has: Hotel, Train"),
-        ((), ("Hotel", "Train"), ("f2",), "no such metric: 'f2'"),
-        ((), ("Hotel", "Train"), ("fpr95",), "less of it is better, so it is in no average"),
-    ],
+@cases(
+    "sets domains average reason",
+    (("typos", "typos"), (), (), "'typos' appears twice"),
+    (("Hotel",), ("Hotel",), (), "'Hotel' is a set and a domain"),
+    (("speech",), ("Hotel", "Train"), (), "no system has a set 'speech'"),
+    ((), ("Hotel", "Train", "Taxi"), (), "'good' has no domain 'Taxi'; it has: Hotel, Train"),
+    ((), ("Hotel", "Train"), ("f2",), "no such metric: 'f2'"),
+    ((), ("Hotel", "Train"), ("fpr95",), "less of it is better, so it is in no average"),
 )
 def test_what_cannot_be_chosen(tmp_path, sets, domains, average, reason):
     ours = {name: of for name, of in parts(tmp_path, "good", 1.0).items() if name in ("good/Hotel", "good/Train")}

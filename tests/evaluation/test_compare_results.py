@@ -2,6 +2,7 @@
 
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
+from kit import cases, raised
 
 from parapet.evaluation.compare.leaderboard import SignificanceConfig, headings, leaderboard, read_systems
 from parapet.evaluation.compare.results import (
@@ -22,8 +23,7 @@ SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]
 
 def test_states_by_set_and_by_group(tmp_path):
     outcome = read_outcome(states(tmp_path / "one", SETS, split="dev"))
-    assert outcome.variants == ("v1", "v2")
-    assert outcome.options == {"split": "dev"}
+    assert (outcome.variants, outcome.options) == (("v1", "v2"), {"split": "dev"})
     assert {column.group for column in outcome.values} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
     assert outcome.values[Column("dst", "v2", JGA)] == 0.375
     assert outcome.values[Column("dst", "v2", JGA, "unseen")] == 0.25
@@ -31,22 +31,18 @@ def test_states_by_set_and_by_group(tmp_path):
     assert outcome.values[Column("dst", "v2", JGA, "Cabs_1")] == 0.25
     assert outcome.values[Column("dst", VARIANTS, JGA)] == (0.5 + 0.375) / 2
     assert outcome.values[Column("dst", VARIANTS, SENSITIVITY)] == sensitivity([SETS["v1"], SETS["v2"]])
-    columns = columns_of([outcome])
-    assert [column.name for column in columns] == [
+    assert [column.name for column in columns_of([outcome])] == [
         "dst/original/joint_goal_accuracy", "dst/v1/joint_goal_accuracy", "dst/v2/joint_goal_accuracy",
         "dst/#VARIANTS/joint_goal_accuracy", "dst/#VARIANTS/schema_sensitivity",
     ]  # fmt: skip
     (tmp_path / "one" / "robustness.json").write_text('{"sets": []}')
-    with pytest.raises(InputError, match="not the numbers of"):
-        read_outcome(str(tmp_path / "one"))
+    raised(InputError, read_outcome, str(tmp_path / "one"), match="not the numbers of")
 
 
 def test_metrics_that_are_not_there(tmp_path):
     outcome = read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
-    with pytest.raises(InputError, match="no such metric: 'f2'; there are: bleu, fpr95"):
-        columns_of([outcome], ["f2"])
-    with pytest.raises(InputError, match="which metrics"):
-        columns_of([outcome])
+    raised(InputError, columns_of, [outcome], ["f2"], match="no such metric: 'f2'; there are: bleu, fpr95")
+    raised(InputError, columns_of, [outcome], match="which metrics")
 
 
 def test_rows_that_do_not_average_to_the_number(tmp_path):
@@ -104,46 +100,36 @@ def test_what_cannot_be_compared(tmp_path):
             "scored in different ways: positive is None for 'one', 'ood' for 'other'",
         ),
     ):
-        with pytest.raises(InputError, match=reason) as caught:
-            read_systems({"one": [one], "other": [path]})
-        assert caught.value.path == path
-    with pytest.raises(InputError, match="'b' has two results of task 'intent'"):
-        read_systems({"a": [one], "b": [one, one]})
+        assert raised(InputError, read_systems, {"one": [one], "other": [path]}, match=reason).path == path
+    raised(InputError, read_systems, {"a": [one], "b": [one, one]}, match="'b' has two results of task 'intent'")
 
 
-@pytest.mark.parametrize(
-    ("files", "reason"),
-    [
-        ({}, "no run.json here"),
-        ({"run.json": "[]"}, "no run.json here"),
-        ({"run.json": '{"pipeline": "ood"}'}, "holds what 'parapet ood' wrote"),
-        ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
-        ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not JSON"),
-        ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'}, "no metrics in it"),
-        ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "is no number"),
-    ],
+@cases(
+    "files reason",
+    ({}, "no run.json here"),
+    ({"run.json": "[]"}, "no run.json here"),
+    ({"run.json": '{"pipeline": "ood"}'}, "holds what 'parapet ood' wrote"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not JSON"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'}, "no metrics in it"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "is no number"),
 )
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    with pytest.raises(InputError, match=reason):
-        read_outcome(str(tmp_path))
-    with pytest.raises(InputError, match="no such folder"):
-        read_outcome(str(tmp_path / "nothing"))
+    raised(InputError, read_outcome, str(tmp_path), match=reason)
+    raised(InputError, read_outcome, str(tmp_path / "nothing"), match="no such folder")
 
 
-@pytest.mark.parametrize(
-    ("place", "content", "reason"),
-    [
-        ("rows/v1/dialogues_001.parquet", b"PAR1", "cannot be read as Parquet"),
-        ("examples.json", b'[{"drop": "x"}]', "no examples of 'parapet evaluate --task dst'"),
-    ],
+@cases(
+    "place content reason",
+    ("rows/v1/dialogues_001.parquet", b"PAR1", "cannot be read as Parquet"),
+    ("examples.json", b'[{"drop": "x"}]', "no examples of 'parapet evaluate --task dst'"),
 )
 def test_files_that_cannot_be_read(tmp_path, place, content, reason):
     path = states(tmp_path / "one", SETS)
     (tmp_path / "one" / place).write_bytes(content)
-    with pytest.raises(InputError, match=reason):
-        read_systems({"one": [path]})
+    raised(InputError, read_systems, {"one": [path]}, match=reason)
 
 
 def test_other_tasks_have_a_mean_over_variants(tmp_path):
@@ -170,8 +156,7 @@ def test_rows_give_back_the_numbers(tmp_path):
     )  # fmt: skip
     (by_dialogue,) = rows.parts[Column("dst", VARIANTS, SENSITIVITY)]
     # The second frame of d0 is wrong under both variants.
-    assert by_dialogue["d0"] == (pytest.approx(2**0.5), 2)
-    assert by_dialogue["d1"] == (pytest.approx(2**0.5), 2)
+    assert (by_dialogue["d0"], by_dialogue["d1"]) == ((pytest.approx(2**0.5), 2), (pytest.approx(2**0.5), 2))
 
 
 def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):

@@ -1,6 +1,6 @@
 """JSON lines of predictions: what is wrong in them is told by line."""
 
-import pytest
+from kit import cases, raised
 
 from parapet.evaluation.sets import Keyed, read_keyed
 from parapet.schemas.errors import InputError
@@ -16,41 +16,36 @@ def write(tmp_path, text):
     return str(path)
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "reason"),
-    [
-        ('{"id": "a", "value": NaN}', "line 1", "not JSON"),
-        ('{"id": "a", "value": Infinity}', "line 1", "not JSON"),
-        ('{"id": "a", "value": 1e999}', "line 1", "out of range"),
-        ('{"id": "a", "value": "\\ud800"}', "line 1", ""),
-        ('{"id": "a", "value": "1"}', "line 1", "value: Expected `float`"),
-        ('{"id": "a", "value": 1, "value": 2}', "line 1", "value: the key stands twice"),
-        ('{"id": "a", "value": 1, "more": {"b": 1, "b": 2}}', "line 1", "more.b: the key stands twice"),
-        ('{"id": "a"}', "line 1", "missing required field `value`"),
-        ('{"value": 1}', "line 1", "give an id, or dialogue_id and turn"),
-        ('{"dialogue_id": "a", "value": 1}', "line 1", "give an id, or dialogue_id and turn"),
-        ('{"id": "a", "turn": 1, "value": 1}', "line 1", "one or the other"),
-        ('{"dialogue_id": "a", "turn": -1, "value": 1}', "line 1", "there is no turn -1"),
-        ('{"set": "#ALL", "id": "a", "value": 1}', "line 1", "cannot be called"),
-        ('{"id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "appears twice: first in line 1"),
-        ('{"set": "s", "id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "has no set"),
-        ("[1]", "line 1", "Expected `object`"),
-        ("{", "line 1", "not JSON"),
-        (b'{"id": "\xff", "value": 1}', "line 1", ""),
-        ("[" * 100_000, "line 1", ""),
-        ("\n \n", "", "there are no rows"),
-    ],
+@cases(
+    "text line reason",
+    ('{"id": "a", "value": NaN}', "line 1", "not JSON"),
+    ('{"id": "a", "value": Infinity}', "line 1", "not JSON"),
+    ('{"id": "a", "value": 1e999}', "line 1", "out of range"),
+    ('{"id": "a", "value": "\\ud800"}', "line 1", ""),
+    ('{"id": "a", "value": "1"}', "line 1", "value: Expected `float`"),
+    ('{"id": "a", "value": 1, "value": 2}', "line 1", "value: the key stands twice"),
+    ('{"id": "a", "value": 1, "more": {"b": 1, "b": 2}}', "line 1", "more.b: the key stands twice"),
+    ('{"id": "a"}', "line 1", "missing required field `value`"),
+    ('{"value": 1}', "line 1", "give an id, or dialogue_id and turn"),
+    ('{"dialogue_id": "a", "value": 1}', "line 1", "give an id, or dialogue_id and turn"),
+    ('{"id": "a", "turn": 1, "value": 1}', "line 1", "one or the other"),
+    ('{"dialogue_id": "a", "turn": -1, "value": 1}', "line 1", "there is no turn -1"),
+    ('{"set": "#ALL", "id": "a", "value": 1}', "line 1", "cannot be called"),
+    ('{"id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "appears twice: first in line 1"),
+    ('{"set": "s", "id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "has no set"),
+    ("[1]", "line 1", "Expected `object`"),
+    ("{", "line 1", "not JSON"),
+    (b'{"id": "\xff", "value": 1}', "line 1", ""),
+    ("[" * 100_000, "line 1", ""),
+    ("\n \n", "", "there are no rows"),
 )
 def test_what_is_wrong_is_told_by_line(tmp_path, text, line, reason):
     path = write(tmp_path, text)
-    with pytest.raises(InputError) as caught:
-        read_keyed(path, Row)
-    assert caught.value.path == path
-    assert caught.value.where == line
-    assert reason in caught.value.reason
+    caught = raised(InputError, read_keyed, path, Row)
+    assert (caught.path, caught.where) == (path, line)
+    assert reason in caught.reason
 
 
 def test_a_file_must_be_there(tmp_path):
     for path in (tmp_path / "nothing", tmp_path):
-        with pytest.raises(InputError, match="no such file"):
-            read_keyed(str(path), Row)
+        raised(InputError, read_keyed, str(path), Row, match="no such file")

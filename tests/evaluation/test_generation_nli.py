@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("torch", reason="the extra 'local' is not installed")
 pytest.importorskip("transformers")
 
+from kit import cases, json_of, raised
 from tiny_nli import save_roberta
 
 from parapet.evaluation.generation.scoring import Nli
@@ -40,7 +41,7 @@ def test_each_pair_is_judged_as_alone(roberta):
 
 
 def spoil(folder, fault):
-    config = json.loads((folder / "config.json").read_text())
+    config = json_of(folder / "config.json")
     if fault == "no config":
         (folder / "config.json").unlink()
     elif fault == "no json":
@@ -65,35 +66,31 @@ def spoil(folder, fault):
         (folder / "config.json").write_text(json.dumps(config))
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("no config", "has no config.json, so it holds no model; models are not downloaded here"),
-        ("no json", "cannot be read: "),
-        ("a list", "is no JSON object"),
-        ("no weights", "has no weights (model.safetensors or pytorch_model.bin)"),
-        ("no tokenizer", "lacks the files of a tokenizer (tokenizer.json or vocab.json, merges.txt or "),
-        ("another architecture", "holds a RobertaForMaskedLM: a classifier of text pairs"),
-        ("no architecture", "holds a model of type 'roberta': a classifier of text pairs"),
-        ("numbered labels", "its labels are LABEL_0, LABEL_1, LABEL_2: id2label of config.json has to say"),
-        ("two labels", "its labels are entailment, not_entailment: "),
-        ("one label twice", "its labels are entailment, neutral, Neutral: "),
-        ("no labels", "its labels are none: "),
-        ("odd positions", "its labels are entailment, neutral, contradiction: "),
-    ],
+@cases(
+    "fault said",
+    ("no config", "has no config.json, so it holds no model; models are not downloaded here"),
+    ("no json", "cannot be read: "),
+    ("a list", "is no JSON object"),
+    ("no weights", "has no weights (model.safetensors or pytorch_model.bin)"),
+    ("no tokenizer", "lacks the files of a tokenizer (tokenizer.json or vocab.json, merges.txt or "),
+    ("another architecture", "holds a RobertaForMaskedLM: a classifier of text pairs"),
+    ("no architecture", "holds a model of type 'roberta': a classifier of text pairs"),
+    ("numbered labels", "its labels are LABEL_0, LABEL_1, LABEL_2: id2label of config.json has to say"),
+    ("two labels", "its labels are entailment, not_entailment: "),
+    ("one label twice", "its labels are entailment, neutral, Neutral: "),
+    ("no labels", "its labels are none: "),
+    ("odd positions", "its labels are entailment, neutral, contradiction: "),
 )
 def test_folders_that_cannot_be_used(roberta, tmp_path, fault, said):
     copy = Path(shutil.copytree(roberta, tmp_path / "copy"))
     spoil(copy, fault)
-    with pytest.raises(InputError) as error:
-        Nli(str(copy))
-    assert error.value.reason.startswith(said)
-    assert error.value.path.startswith(str(copy))
+    error = raised(InputError, Nli, str(copy))
+    assert error.reason.startswith(said)
+    assert error.path.startswith(str(copy))
 
 
 def test_a_batch_of_nothing(roberta):
-    with pytest.raises(InputError, match="--batch: 0: is 1 or more"):
-        Nli(str(roberta), batch=0)
+    raised(InputError, Nli, str(roberta), batch=0, match="--batch: 0: is 1 or more")
 
 
 @pytest.mark.parametrize("fault", ["broken weights", "half of the weights"])

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit import cases
 
 from parapet.evaluation.generation.corpus import (
     PHRASES,
@@ -100,33 +101,28 @@ def test_a_variant_says_it_in_its_own_words():
     assert words.domain == "Restaurants"
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"service_name": "Hotels_11"}, "v1 has no variant of service 'Restaurants_1'"),
-        ({"slots": []}, "v1: service 'Restaurants_11' has 0 slots, the original 6"),
-    ],
+@cases(
+    "changed said",
+    ({"service_name": "Hotels_11"}, "v1 has no variant of service 'Restaurants_1'"),
+    ({"slots": []}, "v1: service 'Restaurants_11' has 0 slots, the original 6"),
 )
 def test_a_variant_that_does_not_match(changed, said):
     with pytest.raises(InputError, match=said):
         varied_words([RESTAURANTS], [a_variant(**changed)], "v1")
 
 
-@pytest.mark.parametrize(
-    ("name", "description", "wanted"),
-    [
-        ("good_for_kids", "Whether the place is good for kids", ["It is not true that the place is good for kids."]),
-        ("pets", "Boolean flag indicating whether or not pets may enter", ["It is not true that pets may enter."]),
-        ("is_redeye", "Is the flight a red-eye?", ["It is not redeye."]),
-        ("is_alcohol_served", "Is alcohol served?", []),  # "It is not alcohol served."
-        ("add_bags", "Whether to carry bags", []),
-        ("no_cost", "Whether entry is free or if there is a cost", []),
-        ("refundable", "Whether the booking is refundable or not", []),
-        ("wifi_yes_no", "Wifi availability", []),
-    ],
+@cases(
+    "name description wanted",
+    ("good_for_kids", "Whether the place is good for kids", ["It is not true that the place is good for kids."]),
+    ("pets", "Boolean flag indicating whether or not pets may enter", ["It is not true that pets may enter."]),
+    ("is_redeye", "Is the flight a red-eye?", ["It is not redeye."]),
+    ("is_alcohol_served", "Is alcohol served?", []),  # "It is not alcohol served."
+    ("add_bags", "Whether to carry bags", []),
+    ("no_cost", "Whether entry is free or if there is a cost", []),
+    ("refundable", "Whether the booking is refundable or not", []),
+    ("wifi_yes_no", "Wifi availability", []),
 )
 def test_no_sentence_is_broken_english(name, description, wanted):
-    slot = Slot(name, description, True, ["True", "False"])
-    words = words_of(Service("Places_1", "", [slot], []))
+    words = words_of(Service("Places_1", "", [Slot(name, description, True, ["True", "False"])], []))
     act = Act("Places_1", "INFORM", name, ("False",), ("False",), "boolean")
     assert list(references(act, words, "extended"))[2:] == wanted

@@ -57,8 +57,7 @@ def test_the_positive_class_and_the_direction_of_scores():
     )
     turned = [Turn(turn.ood, -(turn.score or 0.0), None, "") for turn in TURNS]
     assert metrics_of(turned, Orientation("ood", "in_domain"), 0.4) == as_ood
-    in_domain = metrics_of(TURNS, Orientation("in_domain", "ood"), -0.2)
-    assert in_domain == pytest.approx(
+    assert metrics_of(TURNS, Orientation("in_domain", "ood"), -0.2) == pytest.approx(
         {"accuracy": 0.8, "precision": 1.0, "recall": 2 / 3, "f1": 0.8, "auroc": 5 / 6, "aupr": 11 / 12, "fpr95": 0.5}
     )
     assert tune(TURNS, Orientation()) == Threshold(0.4, 0.8, 5)

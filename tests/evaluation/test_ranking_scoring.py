@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from kit import cases, raised
 
 from parapet.evaluation.ranking import (
     Answers,
@@ -42,20 +43,18 @@ def answers(*given):
 
 
 def ranked(*given):
-    keys = [(0, 0), (0, 1), (1, 0), (1, 1)]
     rows = [
         {"dialogue": d, "turn": t, "answer": names[0] if names else "", "answers": names}
-        for (d, t), names in zip(keys, given, strict=True)
+        for (d, t), names in zip([(0, 0), (0, 1), (1, 0), (1, 1)], given, strict=True)
     ]
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def test_what_is_right_within_the_first_of_a_ranking(tmp_path):
     call = "api_call french rome four cheap"
-    rankings = (["hello"], ["bye", "hello", call], ["bye", "hello"], ["hello", call])
     test = read_test(
         write(tmp_path, "t.txt", TEST),
-        write(tmp_path, "t.jsonl", ranked(*rankings)),
+        write(tmp_path, "t.jsonl", ranked(["hello"], ["bye", "hello", call], ["bye", "hello"], ["hello", call])),
         frozenset({"hello", "bye", call}),
         top=3,
     )
@@ -69,16 +68,14 @@ def test_what_is_right_within_the_first_of_a_ranking(tmp_path):
     assert found["api_call"] == 0  # of the best answer alone
 
 
-@pytest.mark.parametrize(
-    ("answers", "reason"),
-    [
-        (None, "line 1: has no answers: 'parapet predict MODEL --top K' writes them"),
-        ([], "line 1: has no answers"),
-        (["hello", "bye", "hello"], "line 1: has 3 answers, and --top is 2"),
-        (["hello", " hello"], "line 1: 'hello' is twice among its answers"),
-        (["bye", "hello"], "line 1: its answer is 'hello', and the first of its answers 'bye'"),
-        (["hello", "oops"], "dialogue 0 turn 0: 'oops' is none of the candidates"),
-    ],
+@cases(
+    "answers reason",
+    (None, "line 1: has no answers: 'parapet predict MODEL --top K' writes them"),
+    ([], "line 1: has no answers"),
+    (["hello", "bye", "hello"], "line 1: has 3 answers, and --top is 2"),
+    (["hello", " hello"], "line 1: 'hello' is twice among its answers"),
+    (["bye", "hello"], "line 1: its answer is 'hello', and the first of its answers 'bye'"),
+    (["hello", "oops"], "dialogue 0 turn 0: 'oops' is none of the candidates"),
 )
 def test_rankings_that_are_not_sound(tmp_path, answers, reason):
     reference = write(tmp_path, "reference.txt", "1 hi\thello\n\n")
@@ -86,8 +83,7 @@ def test_rankings_that_are_not_sound(tmp_path, answers, reason):
     with pytest.raises(InputError) as caught:
         read_test(reference, write(tmp_path, "a.jsonl", row), frozenset({"hello", "bye"}), top=2)
     assert reason in str(caught.value)
-    with pytest.raises(InputError, match="dialogues have one answer a turn"):
-        read_test(reference, reference, None, top=2)
+    raised(InputError, read_test, reference, reference, None, top=2, match="dialogues have one answer a turn")
 
 
 def test_files_by_task_oov_beside_plain(tmp_path):
@@ -119,19 +115,17 @@ def test_files_by_task_oov_beside_plain(tmp_path):
     assert details["files"]["task1-API-calls-tst"]["not_among_candidates"] == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "reason"),
-    [
-        ("a.jsonl", answers("hello", "bye", "hello"), "no answer for dialogue 1 turn 1"),
-        ("a.jsonl", answers("hello", "bye", "hello", "bye") * 2, "line 5: dialogue 0 turn 0 appears twice"),
-        ("a.jsonl", '{"dialogue": 2, "turn": 0, "answer": ""}', "line 1: there is no dialogue 2: they are 0 to 1"),
-        ("a.jsonl", '{"dialogue": 1, "turn": -1, "answer": ""}', "dialogue 1 has no turn -1: the bot has 0 to 1"),
-        ("a.jsonl", '{"dialogue": 1, "turn": 0, "answer": null}', "line 1: answer: Expected `str`"),
-        ("a.jsonl", answers("hello", "bye", "hello", "oops"), "dialogue 1 turn 1: 'oops' is none of the candidates"),
-        ("a.txt", TEST.replace("1 hi\thello\n2 <S", "1 ho\thello\n2 <S"), "dialogue 1 from line 5: turn 0 has another"),
-        ("a.txt", "1 hi\thello\n\n", "has 1 dialogues, and the reference 2"),
-        ("a.txt", TEST.replace("2 <SILENCE>\tbye\n", ""), "has 1 turns, and the reference 2"),
-    ],
+@cases(
+    "name text reason",
+    ("a.jsonl", answers("hello", "bye", "hello"), "no answer for dialogue 1 turn 1"),
+    ("a.jsonl", answers("hello", "bye", "hello", "bye") * 2, "line 5: dialogue 0 turn 0 appears twice"),
+    ("a.jsonl", '{"dialogue": 2, "turn": 0, "answer": ""}', "line 1: there is no dialogue 2: they are 0 to 1"),
+    ("a.jsonl", '{"dialogue": 1, "turn": -1, "answer": ""}', "dialogue 1 has no turn -1: the bot has 0 to 1"),
+    ("a.jsonl", '{"dialogue": 1, "turn": 0, "answer": null}', "line 1: answer: Expected `str`"),
+    ("a.jsonl", answers("hello", "bye", "hello", "oops"), "dialogue 1 turn 1: 'oops' is none of the candidates"),
+    ("a.txt", TEST.replace("1 hi\thello\n2 <S", "1 ho\thello\n2 <S"), "dialogue 1 from line 5: turn 0 has another"),
+    ("a.txt", "1 hi\thello\n\n", "has 1 dialogues, and the reference 2"),
+    ("a.txt", TEST.replace("2 <SILENCE>\tbye\n", ""), "has 1 turns, and the reference 2"),
 )
 def test_answers_that_do_not_fit(tmp_path, name, text, reason):
     reference = write(tmp_path, "reference.txt", TEST)
@@ -142,12 +136,8 @@ def test_answers_that_do_not_fit(tmp_path, name, text, reason):
 
 def test_every_file_has_its_answers(tmp_path):
     one, other = write(tmp_path / "x", "t.txt", TEST), write(tmp_path / "y", "t.txt", TEST)
-    with pytest.raises(InputError, match="two files are called 't'"):
-        list_tests([one, other], {})
-    with pytest.raises(InputError, match=r"expected t.jsonl or t.txt"):
-        answer_files({"original": [one]}, [str(tmp_path)])
+    raised(InputError, list_tests, [one, other], {}, match="two files are called 't'")
+    raised(InputError, answer_files, {"original": [one]}, [str(tmp_path)], match=r"expected t.jsonl or t.txt")
     write(tmp_path / "x", "t.jsonl", "")
-    with pytest.raises(InputError, match="keep one"):
-        answer_files({"original": [one]}, [str(tmp_path / "x")])
-    with pytest.raises(InputError, match="2 files for 1 of --reference"):
-        answer_files({"original": [one]}, [one, other])
+    raised(InputError, answer_files, {"original": [one]}, [str(tmp_path / "x")], match="keep one")
+    raised(InputError, answer_files, {"original": [one]}, [one, other], match="2 files for 1 of --reference")

@@ -76,8 +76,6 @@ def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops():
 
 
 def test_nothing_to_judge():
-    of = reference()
-    assert numbers(scored(of, {}).all) == (None, None, None, None)
-    silent = reference(("Inns_1",))
-    mute = scored(silent, {"d0": [Response(1, ""), Response(3, "")]})
+    assert numbers(scored(reference(), {}).all) == (None, None, None, None)
+    mute = scored(reference(("Inns_1",)), {"d0": [Response(1, ""), Response(3, "")]})
     assert numbers(mute.domains["Inns"]) == (0.0, 0.0, 0.0, 0.0)

@@ -1,6 +1,6 @@
 """Inform and Success: what an offer is, and what answers a request."""
 
-import pytest
+from kit import cases
 
 from parapet.evaluation.response.goals import Goal, Knowledge, Request, Response, Search, judge, satisfies
 
@@ -55,20 +55,18 @@ def test_what_needs_no_offer():
     assert not met(optional, Response(1, "[name]", {"Inns_1": {"city": ("Bonn",)}}))
 
 
-@pytest.mark.parametrize(
-    ("text", "answered"),
-    [
-        ("Call 555-1.", True),
-        ("Call 555-12.", False),
-        ("Anchor has 123.", True),  # of what was offered
-        ("Bell has 456.", True),
-        ("Castle has 789.", False),
-        ("[phone]", True),
-        ("[inns_phone]", True),
-        ("[inns_1_phone]", True),
-        ("[taxi_phone]", False),
-        ("phone", False),
-    ],
+@cases(
+    "text answered",
+    ("Call 555-1.", True),
+    ("Call 555-12.", False),
+    ("Anchor has 123.", True),  # of what was offered
+    ("Bell has 456.", True),
+    ("Castle has 789.", False),
+    ("[phone]", True),
+    ("[inns_phone]", True),
+    ("[inns_1_phone]", True),
+    ("[taxi_phone]", False),
+    ("phone", False),
 )
 def test_what_answers_a_request(text, answered):
     goal = Goal((ROMAN,), (Request("Inns_1", "phone", ("555-1",), 3),))

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from kit import act, frame, intent, service, slot, state, turn, write
+from kit import act, frame, intent, lacking, raised, service, slot, state, turn, write
 
 from parapet.evaluation.response.goals import END, naming_slots, read_entities, read_reference, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate, own_responses, read_responses
@@ -83,8 +83,7 @@ def test_the_reference_itself_and_a_system_that_says_nothing():
     own = scored(reference, own_responses(reference.responses), "13a")
     assert own.metrics[ALL] == pytest.approx({"inform": 1.0, "success": 1.0, "bleu": 100.0, "combined": 200.0})
     assert own.metrics["Inns_1"] == {"searches": 1.0, "requests": 1.0}
-    assert "case:lc" in own.signature
-    assert "tok:13a" in own.signature
+    assert not lacking(own.signature, "case:lc", "tok:13a")
     silent = {name: dict.fromkeys(turns, "") for name, turns in reference.responses.items()}
     mute = scored(reference, own_responses(silent), "13a")
     assert mute.metrics[ALL] == {"inform": 0.0, "success": 0.0, "bleu": 0.0, "combined": 0.0}
@@ -137,8 +136,7 @@ def test_goals_and_entities_of_files(tmp_path):
         ([right[0], right[1], "[hotel_phone] [taxi_phone]"], 1.0, 0.5),
         ([{"area": ["south"]}, *right[1:]], 0.5, 0.5),
     ):
-        state = {"stars": "4"} if given[0] == "4 stars" else given[0]
-        path = said(tmp_path, state, *given[1:])
+        path = said(tmp_path, {"stars": "4"} if given[0] == "4 stars" else given[0], *given[1:])
         found = scored(reference, read(path, reference), "none")
         assert (found.metrics[ALL]["inform"], found.metrics[ALL]["success"]) == (inform, success)
     # Nobody asks for the train's number, so none needs to be offered; a wrong one is wrong.
@@ -158,17 +156,14 @@ def test_files_that_do_not_fit(tmp_path):
         ('{"dialogue_id": "sng2", "turn": 0, "response": "", "state": {"train": []}}', "line 1: state[...]: Expected"),
     ):
         (tmp_path / "said.jsonl").write_text(text)
-        with pytest.raises(InputError) as caught:
-            read(str(tmp_path / "said.jsonl"), reference)
-        assert reason in str(caught.value)
+        assert reason in str(raised(InputError, read, str(tmp_path / "said.jsonl"), reference))
     (tmp_path / "goals.json").write_text(json.dumps({**GOALS, "more": {}}))
     with pytest.raises(InputError, match="no response for dialogue 'more'"):
         read_reference(**files)
     (tmp_path / "goals.json").write_text('{"a": {"b": {"informable": []}}}')
     with pytest.raises(InputError, match="Expected `object`"):
         read_reference(**files)
-    with pytest.raises(InputError, match=r"expected files such as restaurant_db\.json"):
-        read_entities(str(tmp_path))
+    raised(InputError, read_entities, str(tmp_path), match=r"expected files such as restaurant_db\.json")
 
 
 def test_the_slots_that_name_an_entity():

@@ -100,8 +100,7 @@ TURNS = (
 
 def scored(predictions, table, validation=True):
     corpus = Corpus("test", TURNS, {ORIGINAL: {"S_1": CITY}}, {}, frozenset())
-    scores = evaluate(corpus, predictions, table, validation=validation)
-    return metrics.scored_set(corpus, scores)
+    return metrics.scored_set(corpus, evaluate(corpus, predictions, table, validation=validation))
 
 
 def said(*utterances):
@@ -136,8 +135,7 @@ def test_coverage_is_of_turns():
 
 def test_f1_of_table_2_by_hand():
     """True references and those with tampered values, one of each for an act that has values."""
-    found = scored(said("", "", "", ""), TABLE).checks[ORIGINAL]
-    f1 = metrics.tampered_f1(found)
+    f1 = metrics.tampered_f1(scored(said("", "", "", ""), TABLE).checks[ORIGINAL])
     assert (f1["acts"], f1["true_entailed"], f1["tampered_entailed"]) == (2, 2, 0)  # the pool has no other city
     assert (f1["precision"], f1["recall"], f1["f1"]) == (1.0, 1.0, 1.0)
     liar = Says(*((*pair, share) for pair, share in TABLE.entailed.items()), ("it is cheap", "cheap? No.", 0.9))

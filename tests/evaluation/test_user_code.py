@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import write
+from kit import cases, raised, write
 
 from parapet.evaluation import user_code
 from parapet.evaluation.user_code import UserCode
@@ -79,19 +79,17 @@ def test_a_class_a_function_and_an_object(code):
     assert called(code("made")) == [("x", 1, False)] * 2
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "reason"),
-    [
-        ("Tracker", {}, "--model_args: tracker.py:Tracker needs checkpoint=VALUE: it takes checkpoint, beams, greedy"),
-        ("Tracker", {"checkpoint": 1, "beam": 2}, "has no parameter beam: it takes checkpoint, beams, greedy"),
-        ("function", {"batch": 1}, "has no parameter batch: it takes beams"),
-        ("Called", {"x": 1}, "has no parameter x: it takes no arguments"),
-        ("no_batch", {"beams": 1}, "--model: tracker.py:no_batch takes no batch"),
-        ("made", {"beams": 1}, "--model_args: tracker.py:made is a Tracker that is already made"),
-        ("Nothing", {}, "--model: tracker.py:Nothing has no method predict(batch)"),
-        ("number", {}, "--model: tracker.py:number has no method predict(batch)"),
-        ("Trakcer", {}, "its module has no such name, but Tracker"),
-    ],
+@cases(
+    "name arguments reason",
+    ("Tracker", {}, "--model_args: tracker.py:Tracker needs checkpoint=VALUE: it takes checkpoint, beams, greedy"),
+    ("Tracker", {"checkpoint": 1, "beam": 2}, "has no parameter beam: it takes checkpoint, beams, greedy"),
+    ("function", {"batch": 1}, "has no parameter batch: it takes beams"),
+    ("Called", {"x": 1}, "has no parameter x: it takes no arguments"),
+    ("no_batch", {"beams": 1}, "--model: tracker.py:no_batch takes no batch"),
+    ("made", {"beams": 1}, "--model_args: tracker.py:made is a Tracker that is already made"),
+    ("Nothing", {}, "--model: tracker.py:Nothing has no method predict(batch)"),
+    ("number", {}, "--model: tracker.py:number has no method predict(batch)"),
+    ("Trakcer", {}, "its module has no such name, but Tracker"),
 )
 def test_what_cannot_be_called(code, name, arguments, reason):
     with pytest.raises(InputError, match=re.escape(reason)) as caught:
@@ -142,8 +140,7 @@ def test_errors_of_other_kinds_are_the_users_too(code, tmp_path):
         lines = str(caught.value).splitlines()
         assert lines[0] == "--model: other.py:Tracker failed while it was imported:"
         assert lines[-1].startswith(last)
-        places = {line.split('"')[1] for line in lines if "File " in line}
-        assert places == {str(tmp_path / "other.py")}
+        assert {line.split('"')[1] for line in lines if "File " in line} == {str(tmp_path / "other.py")}
         (tmp_path / "other.py").unlink()
     with pytest.raises(UserCodeError, match="SystemExit: 3"):
         called(code("Tracker", checkpoint="stop"))
@@ -169,8 +166,7 @@ def test_values_of_arguments():
         (["a b=x"], "expected KEY=VALUE"),
         (["a=1", "a=2"], "a is given twice"),
     ):
-        with pytest.raises(InputError, match=re.escape(reason)):
-            user_code.parse_arguments(pairs, "--model_args")
+        raised(InputError, user_code.parse_arguments, pairs, "--model_args", match=re.escape(reason))
 
 
 @given(st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False))

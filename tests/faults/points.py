@@ -228,8 +228,7 @@ def spread(last: int, count: int) -> list[int]:
 def kills(trial: Trial, count: int) -> list[Point]:
     """Points at which the command is killed: before an operation, and after the last."""
     last = trial.operations.total()
-    points = [Point(KILL_BEFORE, at) for at in spread(last, count - 1)]
-    return [*points, Point(KILL_AFTER, last)]
+    return [*[Point(KILL_BEFORE, at) for at in spread(last, count - 1)], Point(KILL_AFTER, last)]
 
 
 def moments(trial: Trial, count: int) -> list[Point]:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from kit import json_of
+
 from parapet.schemas.layout import sample_root
 
 SERVICE, ANSWERS = "Libraries_2", 6  # assignments of each task
@@ -79,12 +81,11 @@ def make_world(root: Path) -> None:
     corpus = root / "corpus" / "test"
     corpus.mkdir(parents=True)
     sample = sample_root() / "test"
-    every = json.loads((sample / "schema.json").read_bytes())
-    schemas = [schema for schema in every if schema["service_name"] == SERVICE]
+    schemas = [schema for schema in json_of(sample / "schema.json") if schema["service_name"] == SERVICE]
     dialogues = [
         dialogue
         for path in sorted(sample.glob("dialogues_*.json"))
-        for dialogue in json.loads(path.read_bytes())
+        for dialogue in json_of(path)
         if dialogue["services"] == [SERVICE]
     ]
     (corpus / "schema.json").write_text(json.dumps(schemas))

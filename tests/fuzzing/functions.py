@@ -6,7 +6,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from kit import sample_dialogues
+from kit import json_of, sample_dialogues
 
 import parapet
 from fuzzing.mutations import CHARACTERS, TEXTS, mutated, mutated_text
@@ -30,12 +30,11 @@ RULES = load_normalisation()
 
 
 def _schema() -> list[Any]:
-    return json.loads((layout.sample_root() / "test/schema.json").read_bytes())
+    return json_of(layout.sample_root() / "test/schema.json")
 
 
 def _perturbed(name: str, dialogue: Any) -> None:
-    corpus = parapet.corpus_of({"test": [dialogue]}, {"test": _schema()})
-    for perturbed in parapet.perturb(corpus, name).dialogues():
+    for perturbed in parapet.perturb(parapet.corpus_of({"test": [dialogue]}, {"test": _schema()}), name).dialogues():
         json.dumps(perturbed)
 
 

@@ -184,8 +184,7 @@ def _spread(value: Json, rng: Random) -> Json:
     if not texts:
         return value
     old = rng.choice(texts)
-    new = mutated_text(old, rng, texts)
-    return _renamed(value, old, new)
+    return _renamed(value, old, mutated_text(old, rng, texts))
 
 
 def _renamed(value: Json, old: str, new: str) -> Json:

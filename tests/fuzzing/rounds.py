@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from commands import ended, inputs_of, lines, path_of, ready, takes
-from kit import files_of, rows_of
+from kit import files_of, json_of, rows_of
 
 from fuzzing.mutations import json_text, mutated, mutated_bytes, mutated_rows
 from fuzzing.watching import Finding, output_findings, run
@@ -84,7 +84,7 @@ def lost_dialogues(output: Path, file: str, data: bytes) -> Iterator[Finding]:
     dead |= {id_of(records[int(of[1:-1])], int(of[1:-1])) for of in dead if of[1:-1].isdigit()}
     for place in {path.parent for path in output.rglob(f"{split}/dialogues_*.json")}:
         path = place / name
-        written = json.loads(path.read_bytes()) if path.is_file() else []
+        written = json_of(path) if path.is_file() else []
         there = Counter(id_of(record, i) for i, record in enumerate(written))
         if gone := [key for key in expected if expected[key] > there[key] and key not in dead]:
             yield Finding("dialogues are lost", f"{place}: {gone[:5]}")
@@ -201,7 +201,7 @@ def keep(found: Found) -> Path:
 
 def again(place: Path, seed: Path) -> list[Finding]:
     """What is still wrong with a seed."""
-    kept = json.loads(seed.read_bytes())
+    kept = json_of(seed)
     try:
         return findings(place, kept["line"], kept["position"], kept["file"], base64.b64decode(kept["data"]))
     except InputError as error:

@@ -12,7 +12,7 @@ import pytest
 from commands import made, path_of, ready
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import sample_dialogues
+from kit import cases, json_of, sample_dialogues
 
 from fuzzing import functions, mutations, rounds, watching
 from parapet.evaluation.board import submission
@@ -63,15 +63,13 @@ BONUSES = b'"assignment_id","amount","reason"\r\n"3A","0.50","good"\r\n"3B","1e+
 SUBMISSION = b'system = "a"\nauthorsate =' + b"1" * 5_000
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "read"),
-    [
-        ("bonuses.csv", BONUSES, lambda path: pay.read_bonuses(str(path), {"3A": {}, "3B": {}})),
-        ("submission.toml", SUBMISSION, lambda path: submission._read(path.parent)),
-        ("leaderboard.json", b'{"systems": ["\x88', lambda path: leaderboard.read_board(str(path))),
-        ("run.json", b'{"version": "0.2.0", "pipeline": "hits", "options": -0.0}', None),
-        ("manifest.jsonl", None, None),
-    ],
+@cases(
+    "name data read",
+    ("bonuses.csv", BONUSES, lambda path: pay.read_bonuses(str(path), {"3A": {}, "3B": {}})),
+    ("submission.toml", SUBMISSION, lambda path: submission._read(path.parent)),
+    ("leaderboard.json", b'{"systems": ["\x88', lambda path: leaderboard.read_board(str(path))),
+    ("run.json", b'{"version": "0.2.0", "pipeline": "hits", "options": -0.0}', None),
+    ("manifest.jsonl", None, None),
 )
 def test_files_that_broke_a_reader_once_are_refused(name, data, read, place, tmp_path):
     if read is None:
@@ -87,15 +85,14 @@ def test_mutations_are_json_and_of_the_seed(seed):
     record = sample_dialogues()[seed % 6]
     before = json.dumps(record)
     one, two = (mutations.mutated(record, Random(seed), [record]) for _ in range(2))
-    assert json.dumps(one) == json.dumps(two)
-    assert json.dumps(record) == before
+    assert (json.dumps(one), json.dumps(record)) == (json.dumps(two), before)
     json.loads(mutations.json_text(one, Random(seed)))
     data = before.encode()
     assert mutations.mutated_bytes(data, Random(seed), [data]) == mutations.mutated_bytes(data, Random(seed), [data])
 
 
 def dialogues_of(place):
-    return json.loads((Path(path_of(ready(place, "perturb")[3])) / "test/dialogues_001.json").read_bytes())
+    return json_of(Path(path_of(ready(place, "perturb")[3])) / "test/dialogues_001.json")
 
 
 def test_a_planted_fault_is_found_and_traced_to_its_record(place, monkeypatch):
@@ -143,17 +140,15 @@ def test_what_hangs_and_what_is_no_input_error_are_found():
     assert watching.call(lambda: {}["a"]).kind.startswith("KeyError")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "problem"),
-    [
-        ("a.json", b"{", "JSONDecodeError"),
-        ("a.html", b"<p><img src=x onerror=fuzz()></p>", "markup of the input"),
-        ("a.md", mutations.CANARY.encode(), "markup of the input"),
-        ("a.csv", b"a,b\n1\n", "rows of several widths"),
-        ("a.parquet", b"PAR1", "Arrow"),
-        ("a.xml", b"<a>", "ParseError"),
-        ("dead_letters.jsonl", b'{"reason": "internal_error: KeyError at a/b.py:3"}\n', "internal_error"),
-    ],
+@cases(
+    "name content problem",
+    ("a.json", b"{", "JSONDecodeError"),
+    ("a.html", b"<p><img src=x onerror=fuzz()></p>", "markup of the input"),
+    ("a.md", mutations.CANARY.encode(), "markup of the input"),
+    ("a.csv", b"a,b\n1\n", "rows of several widths"),
+    ("a.parquet", b"PAR1", "Arrow"),
+    ("a.xml", b"<a>", "ParseError"),
+    ("dead_letters.jsonl", b'{"reason": "internal_error: KeyError at a/b.py:3"}\n', "internal_error"),
 )
 def test_output_that_nobody_can_read_is_found(name, content, problem, tmp_path):
     (tmp_path / name).write_bytes(content)

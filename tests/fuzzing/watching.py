@@ -204,8 +204,7 @@ def _markdown(data: bytes) -> str:
 
 def _csv(data: bytes) -> str:
     csv.field_size_limit(2**31 - 1)
-    rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))
-    widths = Counter(map(len, rows))
+    widths = Counter(map(len, list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))))
     return f"rows of several widths: {dict(widths)}" if len(widths) > 1 else ""
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given as of
 from hypothesis import reject
 from hypothesis import strategies as st
-from kit import files_of, rows_of, run, write
+from kit import files_of, json_of, rows_of, run, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
@@ -22,8 +22,7 @@ def anonymise(out, *flags, **more):
 
 def chat(chat_id, *turns):
     """A line, given texts of user and bot in turn."""
-    speakers = ("user", "agent")
-    messages = [{"speaker": speakers[i % 2], "text": text} for i, text in enumerate(turns)]
+    messages = [{"speaker": ("user", "agent")[i % 2], "text": text} for i, text in enumerate(turns)]
     return json.dumps({"chat_id": chat_id, "turns": messages}) + "\n"
 
 
@@ -41,16 +40,14 @@ def given(tmp_path_factory):
     write(folder / "chats.jsonl", "".join(CHATS) + "not json with a secret\n" + '{"turns": [{"secret": 1}]}\n')
     rows = 'a,Ada Okonkwo,"Hi, it\'s me, ann@x.com"\na,Zyx,Hello ada\nb,user,bye\nc,short\n'
     write(folder / "chats.csv", f"chat_id,speaker,text\n{rows}")
-    said = "1 hi i'm Bob\tHi Bob\n2 ask R_phone 4155550132\n3 <SILENCE>\tapi_call thai x\n\n"
-    write(folder / "chats.txt", said)
+    write(folder / "chats.txt", "1 hi i'm Bob\tHi Bob\n2 ask R_phone 4155550132\n3 <SILENCE>\tapi_call thai x\n\n")
     return folder
 
 
 @pytest.fixture(scope="module")
 def output(given, tmp_path_factory):
     names = [given / f"chats.{suffix}" for suffix in ("jsonl", "csv", "txt")]
-    out = tmp_path_factory.mktemp("anonymous") / "out"
-    return anonymise(out, chats=names, bots="zyx", max_bad="100%").folder
+    return anonymise(tmp_path_factory.mktemp("anonymous") / "out", chats=names, bots="zyx", max_bad="100%").folder
 
 
 def concierge(folder, *flags, copies=1):
@@ -78,8 +75,7 @@ def test_a_set_as_the_papers_concierge(tmp_path):
     assert sets["dev"].startswith(expected)
     candidates = [f"1 hi <person>, checking place {one} {other}" for one in "abcdefgh" for other in "klmno"]
     assert (out / "concierge/dialog-concierge-candidates.txt").read_text().splitlines() == ["1 api_call", *candidates]
-    numbers = json.loads((out / "statistics.json").read_text())["set"]
-    assert numbers == {
+    assert json_of(out / "statistics.json")["set"] == {
         "dialogues": {"train": 30, "dev": 6, "test": 4}, "utterances": 4, "user_utterances": 2, "bot_utterances": 2,
         "vocabulary": 29, "candidates": 41, "without_answer": 1,
     }  # fmt: skip
@@ -136,7 +132,7 @@ def test_what_a_second_look_suspects(output):
     assert rows_of(output / "suspects" / "00001.jsonl") == [
         {"chat_id": "00001-000002", "turn": 0, "kind": "carried", "first": "o", "length": 7}
     ]
-    numbers = json.loads((output / "statistics.json").read_text())
+    numbers = json_of(output / "statistics.json")
     assert {kind: n for kind, n in numbers["suspects"].items() if n} == {"carried": 1}
     assert numbers["chats_with_suspects"] == 1
 
@@ -164,8 +160,7 @@ def test_a_model_a_list_and_strictness(tmp_path):
         no_suspects(counts)
     assert not list(no_suspects(Counts()))
     flags = {"chats": chats, "spacy_model": tmp_path / "model", "entities": names, "bot_text": "kept"}
-    made = anonymise(tmp_path / "out", "--strict", "--keep_ids", **flags)
-    rows = made.rows("chats/00001.jsonl")
+    rows = anonymise(tmp_path / "out", "--strict", "--keep_ids", **flags).rows("chats/00001.jsonl")
     assert {one["chat_id"]: [turn["text"] for turn in one["turns"]] for one in rows} == {
         "3": ["table for four", "Sure."],
         "2": ["is <PERSON_1> in?", "api_call", "thanks, zip <ADDRESS_1> is mine"],
@@ -179,8 +174,7 @@ def test_what_cannot_work(given, tmp_path):
 
     chats = ["--chats", given / "chats.jsonl"]
     assert "there is no such file" in message("--chats", tmp_path / "none")
-    odd = write(tmp_path / "odd.txt", "hello\n")
-    assert "has no chats: expected lines such as" in message("--chats", odd)
+    assert "has no chats: expected lines such as" in message("--chats", write(tmp_path / "odd.txt", "hello\n"))
     assert "there is no kind 'NAME': choose from EMAIL" in message(*chats, "--keep", "name")
     assert "'XX' is no region" in message(*chats, "--phone_regions", "xx")
     told = message(*chats, "--spacy_model", "en_none")

@@ -6,7 +6,7 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from kit import dialogues_of, edit, files_of, rows_of, write
+from kit import cases, dialogues_of, edit, files_of, json_of, rows_of, write
 
 from benchmarks.rewrite_reference import names_of, rename
 from parapet.pipelines import augment
@@ -31,8 +31,7 @@ def variant_of(raw, label):
     slots = slots[1:] + slots[:1] if label in ("v1", "ja") else [f"{label}_{name}" for name in slots]
     names = {f"slot_{i}": name for i, name in enumerate(slots)}
     names |= {f"intent_{i}": f"Do{name}{label.title()}" for i, name in enumerate(intents)}
-    suffix = label.removeprefix("v")
-    return compose_variant(raw, suffix, names, dict.fromkeys((*names, "service"), "Ünlike"))
+    return compose_variant(raw, label.removeprefix("v"), names, dict.fromkeys((*names, "service"), "Ünlike"))
 
 
 def make_corpus(folder, sample):
@@ -66,12 +65,11 @@ def run(corpus, *flags, sets=ALL, out="out"):
 def reference(corpus, corruptions, output, sets=ALL, split="train"):
     """The same in plain loops: everything in memory, a deep copy a version."""
     folders = {"backtrans": corpus / "backtrans", "oracle": corpus / "oracle", "corrupted": corruptions}
-    schema = json.loads((corpus / "sgd" / split / "schema.json").read_bytes())
+    schema = json_of(corpus / "sgd" / split / "schema.json")
     for name in sets.split(","):
-        places = [] if name == "none" else [folders[kind] for kind in name.split("+")]
         schemas = [
-            (label, json.loads((place / label / split / "schema.json").read_bytes()))
-            for place in places
+            (label, json_of(place / label / split / "schema.json"))
+            for place in ([] if name == "none" else [folders[kind] for kind in name.split("+")])
             for label in VERSIONS[name]
             if (place / label).exists()
         ]
@@ -80,7 +78,7 @@ def reference(corpus, corruptions, output, sets=ALL, split="train"):
         write(folder / "schema.json", json.dumps(services, indent=2) + "\n")
         for path in (corpus / "sgd" / split).glob("dialogues_*.json"):
             dialogues = []
-            for dialogue in json.loads(path.read_bytes()):
+            for dialogue in json_of(path):
                 dialogues.append(dialogue)
                 for label, variant in schemas:
                     version = copy.deepcopy(dialogue)
@@ -105,10 +103,8 @@ def test_the_same_as_a_plain_reference(made, tmp_path):
 
 
 def test_some_variants_another_split_and_a_split_alone(corpus):
-    flags = ["--variant", "v2,zh", "--split", "dev", "--quiet"]
-    assert run(corpus, *flags, sets="backtrans+oracle") == 0
-    versions = json.loads((corpus / "out/run.json").read_bytes())["options"]["sets"]["backtrans+oracle"]
-    assert versions == ["original", "zh", "v2"]
+    assert run(corpus, "--variant", "v2,zh", "--split", "dev", "--quiet", sets="backtrans+oracle") == 0
+    assert json_of(corpus / "out/run.json")["options"]["sets"]["backtrans+oracle"] == ["original", "zh", "v2"]
     assert (corpus / "out/backtrans+oracle/dev/dialogues_001.json").exists()
     assert (corpus / "out/backtrans+oracle/parquet/dev-00000-of-00001.parquet").exists()
     alone = ["--sgd", str(corpus / "sgd/dev"), "--split", "dev", "--sets", "none", "--output", str(corpus / "alone")]
@@ -135,10 +131,10 @@ def test_mismatches_are_told_and_lose_nothing(corpus, capsys):
     written = dialogues_of(corpus / "out/oracle/train")
     assert len(written) == 23 * 3 - len(gone)
     assert not {f"{name}_v2" for name in gone} & written.keys()
-    counts = json.loads((corpus / "out/run.json").read_bytes())["counts"]
+    counts = json_of(corpus / "out/run.json")["counts"]
     assert counts["left_out/v2"] == len(gone) + 1
     assert counts["dialogues/oracle"] == counts["rows/oracle"] == len(written)
-    services = [s["service_name"] for s in json.loads((corpus / "out/oracle/train/schema.json").read_bytes())]
+    services = [s["service_name"] for s in json_of(corpus / "out/oracle/train/schema.json")]
     assert "Museums_11" in services
     assert "Museums_12" not in services
 
@@ -168,30 +164,28 @@ def test_an_id_that_stands_twice_fails_the_run(corpus, capsys):
     assert not (corpus / "out/run.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--sets", "oralce"], "--sets: 'oralce' is not a set: none, backtrans, oracle, corrupted, or a+b"),
-        (["--sets", "oracle+corrupted"], "--sets: the set 'oracle+corrupted' needs --oracle DIR"),
-        (["--sets", "none", "--oracle", "{corpus}/oracle"], "--oracle: no set of --sets needs it (none)"),
-        (["--oracle", "{corpus}/oracle", "--variant", "v1,v7"], "--variant: there is no variant 'v7' (found: v1, v2)"),
-        (["--variant", "v1"], "--variant: there is no variant 'v1' (found: none)"),
-        (
-            ["--oracle", "{corpus}/oracle", "--backtrans", "{corpus}/backtrans", "--variant", "v1"],
-            "backtrans: --variant: takes none of ja, zh",
-        ),
-        (["--oracle", "{corpus}/nowhere"], "nowhere: --oracle: there is no such folder"),
-        (["--backtrans", "{corpus}/out/none/parquet"], "--backtrans: no variants here"),
-        (["--sgd", "{corpus}/nowhere"], "nowhere: --sgd: there is no such file or folder"),
-        (["--replace_rate", "1.5"], "--replace_rate: 1.5 is not between 0 and 1"),
-        (["--order_rate", "nan"], "--order_rate: nan is not between 0 and 1"),
-        (["--order_rate", "much"], "argument --order_rate: invalid float value: 'much'"),
-        (["--corruptions", "swap"], "--corruptions: 'swap': the corruptions are replace, order, both"),
-        (["--split", "all"], "no dialogues of 'all' here"),
-        (["--corruption", "order"], "unknown flag --corruption: did you mean --corruptions?"),
-        (["--oracle", "{corpus}/oracle", "--output", "{corpus}/oracle"], "the same folder as --oracle"),
-        (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
-    ],
+@cases(
+    "flags said",
+    (["--sets", "oralce"], "--sets: 'oralce' is not a set: none, backtrans, oracle, corrupted, or a+b"),
+    (["--sets", "oracle+corrupted"], "--sets: the set 'oracle+corrupted' needs --oracle DIR"),
+    (["--sets", "none", "--oracle", "{corpus}/oracle"], "--oracle: no set of --sets needs it (none)"),
+    (["--oracle", "{corpus}/oracle", "--variant", "v1,v7"], "--variant: there is no variant 'v7' (found: v1, v2)"),
+    (["--variant", "v1"], "--variant: there is no variant 'v1' (found: none)"),
+    (
+        ["--oracle", "{corpus}/oracle", "--backtrans", "{corpus}/backtrans", "--variant", "v1"],
+        "backtrans: --variant: takes none of ja, zh",
+    ),
+    (["--oracle", "{corpus}/nowhere"], "nowhere: --oracle: there is no such folder"),
+    (["--backtrans", "{corpus}/out/none/parquet"], "--backtrans: no variants here"),
+    (["--sgd", "{corpus}/nowhere"], "nowhere: --sgd: there is no such file or folder"),
+    (["--replace_rate", "1.5"], "--replace_rate: 1.5 is not between 0 and 1"),
+    (["--order_rate", "nan"], "--order_rate: nan is not between 0 and 1"),
+    (["--order_rate", "much"], "argument --order_rate: invalid float value: 'much'"),
+    (["--corruptions", "swap"], "--corruptions: 'swap': the corruptions are replace, order, both"),
+    (["--split", "all"], "no dialogues of 'all' here"),
+    (["--corruption", "order"], "unknown flag --corruption: did you mean --corruptions?"),
+    (["--oracle", "{corpus}/oracle", "--output", "{corpus}/oracle"], "the same folder as --oracle"),
+    (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
 )
 def test_mistakes_on_the_command_line(flags, said, made, capsys):
     before = files_of(made)
@@ -226,5 +220,5 @@ def test_the_published_variants(real_data, real_dialogues, tmp_path):
     services = layout.services_by_name(layout.read_root(root))
     for path in layout.dialogue_files(root, "train"):
         assert not [one for dialogue in read_dialogues(path) for one in problems_of(dialogue, services)]
-    counts = json.loads((tmp_path / "out/run.json").read_bytes())["counts"]
+    counts = json_of(tmp_path / "out/run.json")["counts"]
     assert counts["dialogues/oracle"] == counts["rows/oracle"] == 6 * counts["dialogues"] > 0

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import refused
+from kit import lacking, refused
 
 from parapet.pipelines.completion import SHELLS, tree
 from parapet.pipelines.dispatch import PIPELINES, module_of, parser_of
@@ -31,14 +31,13 @@ done
 
 def asked(*lines, folder=None):
     """What bash offers at the end of each line."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     told = subprocess.run(
         ["bash", "--norc", "-c", ASK],
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,
         check=True,
-        env=environment,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         cwd=folder,
     )
     return [line.split() for line in told.stdout.splitlines()]
@@ -48,7 +47,7 @@ def asked(*lines, folder=None):
 def test_bash_completes_commands_flags_values_and_files(tmp_path):
     (tmp_path / "my_corpus").mkdir()
     (tmp_path / "my_corpus" / "schema.json").touch()
-    found = asked(
+    assert asked(
         "parapet lang",
         "parapet mturk s",
         "parapet mturk publish --min",
@@ -60,8 +59,7 @@ def test_bash_completes_commands_flags_values_and_files(tmp_path):
         "parapet hits --schemas my_corpus/s",
         "parapet nosuch --x",
         folder=tmp_path,
-    )
-    assert found == [
+    ) == [
         ["language_variations"],
         ["status", "stop", "site-csv", "sandbox-server", "sandbox-workers"],
         ["--min_approval", "--min_approved"],
@@ -134,8 +132,7 @@ def test_completing_loads_nothing_heavy():
 def test_the_script_is_one_that_the_shell_reads(shell, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert "parapet" in script
-    assert "_ARGCOMPLETE" in script
+    assert not lacking(script, "parapet", "_ARGCOMPLETE")
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
 

@@ -5,7 +5,7 @@ import json
 from xml.sax.saxutils import escape
 
 import pytest
-from kit import TWO_WORKERS, corpus, files_of, refused, rows_of, run, sample_dialogues, write
+from kit import TWO_WORKERS, cases, corpus, files_of, refused, rows_of, run, sample_dialogues, write
 
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
@@ -60,9 +60,7 @@ def test_the_same_bytes_from_the_api_twice_in_pieces_and_on_two_workers(composed
     write(folder / "assignments.jsonl", "".join(as_api(row) for row in reversed(rows[10:])))
     first = write_batch(tmp_path / "b.csv", *(list(row.values()) for row in rows[30:]), columns=list(rows[0]))
     last = write_batch(tmp_path / "a.csv", *(list(row.values()) for row in rows[:30]), columns=list(rows[0]))
-    out = tmp_path / "out"
-    again = compose(out, "--responses", folder, last, first, last, *TWO_WORKERS)
-    assert again.files == files_of(composed)
+    assert compose(tmp_path / "out", "--responses", folder, last, first, last, *TWO_WORKERS).files == files_of(composed)
 
 
 def test_decisions_and_require_complete(tmp_path):
@@ -75,8 +73,7 @@ def test_decisions_and_require_complete(tmp_path):
         if decision["decision"] == "reject":
             assert (row["disposition"], row["reason"]) == ("rejected", f"reviewer: {decision['reason']}")
         else:
-            assert row["disposition"] == "used"
-            assert row["canonical"] == (decision["text"] or row["text"])
+            assert (row["disposition"], row["canonical"]) == ("used", decision["text"] or row["text"])
     assert composed.json("statistics.json")["decisions"] == {"accept": 1, "fix": 1, "reject": 1}
 
 
@@ -100,8 +97,7 @@ def test_what_cannot_be_used_is_a_dead_letter(tmp_path):
         columns=["response_id", "decision", "text"],
     )
     composed = compose(tmp_path / "out", responses=batch, decisions=decisions)
-    letters = {(letter["key"], letter["reason"].partition(":")[0]) for letter in composed.dead_letters}
-    assert letters == {
+    assert {(letter["key"], letter["reason"].partition(":")[0]) for letter in composed.dead_letters} == {
         ("A2", "unknown_dialogue"),
         ("A3", "unknown_turn"),
         ("A4", "unknown_turn"),
@@ -137,17 +133,15 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(t
     assert not (tmp_path / "other" / "run.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--responses", "nowhere.csv"], "nowhere.csv: --responses: there is no such file"),
-        (["--sgd", str(sample_root())], "give the response files to read"),
-        (["--split", "all"], "there are no dialogues in 'all'"),
-        (["--hits", str(sample_root())], "manifest.jsonl: --hits: no folder of 'parapet hits'"),
-        (["--reviewers", "a.csv", "a.csv"], "two different sheets"),
-        (["--encoding", "klingon"], "no text encoding 'klingon'"),
-        (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
-    ],
+@cases(
+    "flags told",
+    (["--responses", "nowhere.csv"], "nowhere.csv: --responses: there is no such file"),
+    (["--sgd", str(sample_root())], "give the response files to read"),
+    (["--split", "all"], "there are no dialogues in 'all'"),
+    (["--hits", str(sample_root())], "manifest.jsonl: --hits: no folder of 'parapet hits'"),
+    (["--reviewers", "a.csv", "a.csv"], "two different sheets"),
+    (["--encoding", "klingon"], "no text encoding 'klingon'"),
+    (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
 )
 def test_flags_that_cannot_work(flags, told, tmp_path):
     assert told in refused("compose_variations", *flags, output=tmp_path / "out")
@@ -172,8 +166,7 @@ def test_sgd(real_data, tmp_path):
     composed = compose(tmp_path / "out", sgd=real_data / "sgd", split="dev", responses=batch)
     asked = {row["response_id"]: row for row in composed.rows("responses.parquet") if row["text"]}
     assert len(asked) + len(composed.dead_letters) == len(rows)  # some say nothing but values
-    taken = {key for key, row in asked.items() if row["disposition"] == "used"}
-    assert not taken & spoiled
+    assert not {key for key, row in asked.items() if row["disposition"] == "used"} & spoiled
     rejected = {key: row["reason"] for key, row in asked.items() if row["disposition"] == "rejected"}
     assert rejected.keys() <= spoiled
     assert set(rejected.values()) == {"copy", "lost_value"}

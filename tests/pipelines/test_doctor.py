@@ -242,8 +242,7 @@ def test_what_a_folder_could_be_used_for(kind, tmp_path):
         (tmp_path / name).touch()
     found = doctor.inspect(str(tmp_path))
     assert found.state == state
-    told = (found.enables or found.detail).replace(str(tmp_path), "DIR")
-    assert told.startswith(said)
+    assert (found.enables or found.detail).replace(str(tmp_path), "DIR").startswith(said)
 
 
 def test_a_model_of_our_own(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import TWO_PROCESSES, TWO_THREADS, files_of, rows_of, run, write
+from kit import TWO_PROCESSES, TWO_THREADS, cases, files_of, json_of, rows_of, run, write
 from plugin_packages import bring
 
 from parapet.schemas.errors import ISSUES
@@ -153,7 +153,7 @@ def corpora(sample, tmp_path_factory):
         shutil.copytree(sample / split, root / "variants/v1" / split, ignore=shutil.ignore_patterns("dialogues*"))
         for name in ("whole", VICTIM, TRAINED):
             shutil.copytree(sample / split, root / name / split)
-            found = json.loads((sample / split / "dialogues_001.json").read_bytes())
+            found = json_of(sample / split / "dialogues_001.json")
             found[3] = {**({} if name == victim else found[3]), "dialogue_id": victim}
             write(root / name / split / "dialogues_001.json", found)
     return root
@@ -167,8 +167,7 @@ def without(corpora, tmp_path_factory):
     def output_of(argv, victim):
         key = tuple(argv)
         if key not in outputs:
-            output = folder / str(len(outputs))
-            outputs[key] = fenced(argv, corpora / victim, output).folder
+            outputs[key] = fenced(argv, corpora / victim, folder / str(len(outputs))).folder
         return outputs[key]
 
     return output_of
@@ -215,9 +214,7 @@ KeyError: 'a key'
     assert not (tmp_path / "none/run.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("sets", "named"), [("'nowhere'", "nowhere"), ("", "no set"), ("'some', 'some'", "some, some")]
-)
+@cases("sets named", ("'nowhere'", "nowhere"), ("", "no set"), ("'some', 'some'", "some, some"))
 def test_a_plugin_that_returns_other_sets(sets, named, corpora, site, tmp_path):
     code = f"""\
 import parapet
@@ -274,9 +271,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", some(FAULTS, "typos", "unseen_entities", "rewrite", "few_shot", "augment"))
-@pytest.mark.parametrize(
-    "error", [ERRORS[0], *(pytest.param(error, marks=pytest.mark.thorough) for error in ERRORS[1:])]
-)
+@cases("error", ERRORS[0], *(pytest.param(error, marks=pytest.mark.thorough) for error in ERRORS[1:]))
 def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monkeypatch):
     argv, target = FAULTS[name]
     victim = TRAINED if name == "augment" else VICTIM
@@ -317,9 +312,7 @@ def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatc
     (letter,) = ran.dead_letters
     assert (letter["dialogue_id"], letter["variant"]) == (VICTIM, "")
     for name in ("ood-10", "ood-20"):
-        written, clean = (
-            json.loads((tmp_path / of / name / "test/dialogues_001.json").read_bytes()) for of in ("out", "clean")
-        )
+        written, clean = (json_of(tmp_path / of / name / "test/dialogues_001.json") for of in ("out", "clean"))
         assert written == [dialogue for dialogue in clean if dialogue["dialogue_id"] != VICTIM]
         assert len(written) == len(clean) - 1
         place = f"{name}/turns/test/dialogues_001.parquet"
@@ -375,5 +368,4 @@ def test_a_chosen_dialogue_lost(corpora, tmp_path, monkeypatch):
 
     monkeypatch.setattr(few_shot, "texts_of", texts_of)
     argv = ["few_shot", "--sizes", "2", "--test", "2", "--sgd", "{corpus}"]
-    told = fenced(argv, corpora / "whole", tmp_path / "out", status=1).errors
-    assert "the counts do not balance for chosen" in told
+    assert "the counts do not balance for chosen" in fenced(argv, corpora / "whole", tmp_path / "out", status=1).errors

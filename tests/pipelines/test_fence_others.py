@@ -1,10 +1,8 @@
 """The fence around records that are no dialogues of a corpus: answers, assignments, services, chats, calls, turns."""
 
-import json
-
 import pytest
 from dstc2_calls import asian_oriental, cheap_chinese, write_lists
-from kit import refused, rows_of, run
+from kit import json_of, refused, rows_of, run
 from test_fence import doubled, letters_of, poison, some
 
 from parapet.schemas.errors import ISSUES
@@ -28,8 +26,7 @@ ASSIGNMENTS = ("services._entry", "composing.worker_columns", "merge._merge", "i
 
 @pytest.mark.parametrize("target", some(ASSIGNMENTS, "services._entry"))
 def test_one_assignment_costs_itself(target, composed, sample, tmp_path, monkeypatch):
-    row = rows_of(sample / "crowd/names.csv")[0]
-    victim = row["AssignmentId"]
+    victim = rows_of(sample / "crowd/names.csv")[0]["AssignmentId"]
     assert poison(monkeypatch, f"parapet.transforms.crowd.{target}", ERROR, victim) == []
     made = compose(sample, tmp_path / "out")
     message = made.errors
@@ -61,7 +58,7 @@ def test_a_service_that_raises_whatever_was_answered(sample, tmp_path, monkeypat
     poison(monkeypatch, "parapet.transforms.crowd.services.parse_service", ERROR, "'Gyms_1'")
     message = compose(sample, tmp_path / "out").errors
     assert "lost to a fault of Parapet: KeyError (transforms/crowd/services.py:" in message
-    schema = json.loads((tmp_path / "out/v1/train/schema.json").read_bytes())
+    schema = json_of(tmp_path / "out/v1/train/schema.json")
     assert "Gyms_11" not in [service["service_name"] for service in schema]
     assert "Ferries_11" in [service["service_name"] for service in schema]
     keys = [one["key"] for one in letters_of(tmp_path / "out") if one["reason"].startswith("internal_error")]

@@ -1,7 +1,7 @@
 """``parapet few_shot`` as a person runs it: nested, covering, apart from the tests, the same in any order."""
 
 import pytest
-from kit import dialogues_of, refused, run, write
+from kit import cases, dialogues_of, lacking, refused, run, write
 from multiwoz_corpus import write_corpus
 
 from parapet.schemas.layout import read_root
@@ -19,9 +19,7 @@ def made(tmp_path_factory):
 
 
 def test_what_is_short_is_told(made, tmp_path):
-    card = (made / "README.md").read_text()
-    assert "- Ferries: 1 of 2 test dialogues" in card
-    assert "| Gyms | 4 | 4 |" in card
+    assert not lacking((made / "README.md").read_text(), "- Ferries: 1 of 2 test dialogues", "| Gyms | 4 | 4 |")
     said = few_shot(tmp_path / "out", *FLAGS, "--require_full", domains="Gyms,Ferries", status=2).errors
     assert "error: Ferries: 1 of 2 test dialogues" in said
     assert (tmp_path / "out" / "run.json").exists()  # what there is, is there
@@ -35,8 +33,7 @@ def test_those_that_touch_a_domain(tmp_path):
     found = dialogues_of(tmp_path / "out" / "Museums" / "50" / "train")
     services = {service for one in found.values() for service in one["services"]}
     assert {"Museums_1", "Libraries_1"} <= services
-    schema = read_root(tmp_path / "out" / "Museums" / "50" / "train")[0]
-    assert {of.service_name for of in schema.services} == services
+    assert {of.service_name for of in read_root(tmp_path / "out" / "Museums" / "50" / "train")[0].services} == services
 
 
 def test_what_cannot_be_read(sample, tmp_path):
@@ -56,17 +53,15 @@ def test_what_cannot_be_read(sample, tmp_path):
     assert len(dialogues_of(tmp_path / "out" / "Gyms" / "5" / "train")) == 5
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--sizes", "0"], "--sizes: give numbers of dialogues, such as 5,10,25,50"),
-        (["--sizes", ","], "--sizes: give numbers of dialogues"),
-        (["--test", "0"], "--test: 0 is too few"),
-        (["--domains", "Hotels"], "--domains: there is no domain 'Hotels'; there are: Ferries, Gyms,"),
-        (["--domains", ","], "--domains: give one or more of: Ferries"),
-        (["--test_split", "train"], "--test_split: must differ from --train_split"),
-        (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; there are in: train, dev, test"),
-    ],
+@cases(
+    "flags told",
+    (["--sizes", "0"], "--sizes: give numbers of dialogues, such as 5,10,25,50"),
+    (["--sizes", ","], "--sizes: give numbers of dialogues"),
+    (["--test", "0"], "--test: 0 is too few"),
+    (["--domains", "Hotels"], "--domains: there is no domain 'Hotels'; there are: Ferries, Gyms,"),
+    (["--domains", ","], "--domains: give one or more of: Ferries"),
+    (["--test_split", "train"], "--test_split: must differ from --train_split"),
+    (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; there are in: train, dev, test"),
 )
 def test_mistakes(flags, told, tmp_path):
     said = refused("few_shot", *flags, output=tmp_path / "out")
@@ -79,8 +74,7 @@ def test_real_dialogues(real_data, tmp_path):
     made = few_shot(tmp_path / "out", sgd=real_data / "sgd", test_split="dev", domains="Restaurants")
     of = made.json("statistics.json")["domains"]["Restaurants"]
     assert [one["dialogues"] for one in of["train"].values()] == [5, 10, 25, 50]
-    assert of["train"]["50"]["slots_missing"] == []
-    assert of["test"]["dialogues"] == 29
+    assert (of["train"]["50"]["slots_missing"], of["test"]["dialogues"]) == ([], 29)
 
 
 def test_a_corpus_with_frames_of_every_service(tmp_path):
@@ -104,8 +98,7 @@ def test_a_corpus_with_frames_of_every_service(tmp_path):
             values = [frame["state"]["slot_values"] for frame in one["turns"][-2]["frames"]]
             assert any(slot.startswith(f"{domain}-") for slots in values for slot in slots)
             assert len(one["services"]) == len(values) == 8  # as in the input
-        numbers = several.json("statistics.json")["domains"][domain]
-        assert numbers["test_candidates"] == there
+        assert several.json("statistics.json")["domains"][domain]["test_candidates"] == there
         assert read_root(tmp_path / "several" / domain / "test")[0].services
     for domain in ("police", "bus"):
         assert not (tmp_path / "several" / domain).exists()

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from kit import cases
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import is_rare
@@ -38,8 +39,7 @@ def long_flags(parser):
 
 def test_the_common_flags_fit_on_a_screen(parser):
     common, whole = parser.format_help().splitlines(), parser.format_help(rare=True).splitlines()
-    too_wide = [line for line in [*common, *whole] if len(line) > 80]
-    assert not too_wide
+    assert not [line for line in [*common, *whole] if len(line) > 80]
     assert len(common) <= (len(whole) if "perturb" in parser.prog else COMMON_LINES)
     assert len(whole) <= ALL_LINES
 
@@ -79,24 +79,22 @@ def test_a_flag_of_beams_own_tests_is_unknown(capsys):
     assert "parapet ood: unknown flag --dry-run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("line", "usage"),
-    [
-        ("back-translate --help", "parapet back_translate"),
-        ("help back-translate", "parapet back_translate"),
-        ("train tiny-dst --help", "parapet train tiny_dst"),
-        ("help predict tiny-dst", "parapet predict tiny_dst"),
-        ("perturb speech-errors --help", "parapet perturb speech_errors"),
-        ("mturk site_csv --help", "parapet mturk site-csv"),
-        ("evaluate --task=dst --help", "parapet evaluate --task dst"),
-        ("help evaluate --task dst", "parapet evaluate --task dst"),
-        ("help evaluate", "parapet evaluate --task TASK"),
-        ("help train", "parapet train MODEL"),
-        ("help perturb", "parapet perturb PERTURBATION"),
-        ("perturb --help-all", "parapet perturb PERTURBATION"),
-        ("help", "parapet COMMAND"),
-        ("--help-all", "parapet COMMAND"),
-    ],
+@cases(
+    "line usage",
+    ("back-translate --help", "parapet back_translate"),
+    ("help back-translate", "parapet back_translate"),
+    ("train tiny-dst --help", "parapet train tiny_dst"),
+    ("help predict tiny-dst", "parapet predict tiny_dst"),
+    ("perturb speech-errors --help", "parapet perturb speech_errors"),
+    ("mturk site_csv --help", "parapet mturk site-csv"),
+    ("evaluate --task=dst --help", "parapet evaluate --task dst"),
+    ("help evaluate --task dst", "parapet evaluate --task dst"),
+    ("help evaluate", "parapet evaluate --task TASK"),
+    ("help train", "parapet train MODEL"),
+    ("help perturb", "parapet perturb PERTURBATION"),
+    ("perturb --help-all", "parapet perturb PERTURBATION"),
+    ("help", "parapet COMMAND"),
+    ("--help-all", "parapet COMMAND"),
 )
 def test_names_of_commands_and_help_as_a_command(line, usage, capsys):
     assert main(line.split()) == 0

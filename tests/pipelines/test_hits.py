@@ -1,10 +1,9 @@
-import json
 import subprocess
 import sys
 import time
 
 import pytest
-from kit import refused, run, write
+from kit import cases, json_of, refused, run, write
 
 from parapet.schemas.layout import SPLITS, sample_root
 
@@ -86,16 +85,14 @@ def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(rewritten, tmp_path):
     drawn = run("hits", **flags, output=tmp_path / "out")
     options = drawn.manifest["options"]
     assert (drawn.manifest["counts"]["pages"], options["turns"], options["seed"]) == (7, 7, 3)
-    records = drawn.text("manifest.jsonl").splitlines()
-    assert set(records) < set((rewritten / "manifest.jsonl").read_text().splitlines())
+    assert set(drawn.text("manifest.jsonl").splitlines()) < set((rewritten / "manifest.jsonl").read_text().splitlines())
     cost = float(drawn.json("plan.json")["total"]["cost"])
     assert f"{cost:,.2f}" in run("hits", "--dry_run", **flags, output=tmp_path / "none").output
     assert not (tmp_path / "none").exists()
 
 
 def test_splits_that_share_ids_are_told(tmp_path):
-    splits = [sample_root() / split for split in SPLITS]
-    out = run("hits", task="rewrites", dialogues=splits, output=tmp_path / "out")
+    out = run("hits", task="rewrites", dialogues=[sample_root() / split for split in SPLITS], output=tmp_path / "out")
     counts = out.manifest["counts"]
     assert counts["user_turns"] == counts["pages"] + counts["not_asked"]
     duplicates = [each for each in out.json("plan.json")["not_asked"] if "duplicate" in each["reason"]]
@@ -106,30 +103,27 @@ def test_splits_that_share_ids_are_told(tmp_path):
 def test_schema_pages_know_nothing_of_rewrites(made):
     assert "rewrite" not in (made / "plan.json").read_text() + (made / "run.json").read_text()
     assert "dialogue_id" not in (made / "manifest.jsonl").read_text()
-    for page in (made / "pages").iterdir():
-        assert b"hit-said" not in page.read_bytes()
+    assert not [page for page in (made / "pages").iterdir() if b"hit-said" in page.read_bytes()]
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--schemas", "nowhere"], "nowhere"),
-        (["--ambiguous", "nowhere.txt"], "nowhere.txt"),
-        (["--reward", "1.234"], "--reward"),
-        (["--hourly_wage", "nan"], "--hourly_wage"),
-        (["--fee", "20"], "--fee"),
-        (["--assignments", "0"], "--assignments"),
-        (["--hourly_wag", "15"], "--hourly_wage"),
-        (["--task", "rewrite"], "rewrites"),
-        (["--task", "rewrites", "--schemas", "."], "--schemas: belongs to --task schemas"),
-        (["--task", "rewrites", "--name_seconds", "20"], "--name_seconds: belongs to --task schemas"),
-        (["--turns", "5"], "--turns: belongs to --task rewrites"),
-        (["--task", "rewrites", "--split", "tset"], "--split"),
-        (["--task", "rewrites", "--turns", "0"], "--turns"),
-        (["--task", "rewrites", "--dialogues", "nowhere"], "nowhere"),
-        (["--task", "rewrites", "--dialogues", "."], "no dialogues here"),
-        (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
-    ],
+@cases(
+    "flags message",
+    (["--schemas", "nowhere"], "nowhere"),
+    (["--ambiguous", "nowhere.txt"], "nowhere.txt"),
+    (["--reward", "1.234"], "--reward"),
+    (["--hourly_wage", "nan"], "--hourly_wage"),
+    (["--fee", "20"], "--fee"),
+    (["--assignments", "0"], "--assignments"),
+    (["--hourly_wag", "15"], "--hourly_wage"),
+    (["--task", "rewrite"], "rewrites"),
+    (["--task", "rewrites", "--schemas", "."], "--schemas: belongs to --task schemas"),
+    (["--task", "rewrites", "--name_seconds", "20"], "--name_seconds: belongs to --task schemas"),
+    (["--turns", "5"], "--turns: belongs to --task rewrites"),
+    (["--task", "rewrites", "--split", "tset"], "--split"),
+    (["--task", "rewrites", "--turns", "0"], "--turns"),
+    (["--task", "rewrites", "--dialogues", "nowhere"], "nowhere"),
+    (["--task", "rewrites", "--dialogues", "."], "no dialogues here"),
+    (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
 )
 def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(tmp_path)
@@ -151,5 +145,5 @@ def test_help_imports_no_beam_and_is_quick():
 def test_dry_run_prints_the_plan_and_writes_nothing(made, tmp_path):
     planned = run("hits", "--dry_run", output=tmp_path / "none")
     assert not planned.folder.exists()
-    total = json.loads((made / "plan.json").read_bytes())["total"]
+    total = json_of(made / "plan.json")["total"]
     assert f"{float(total['cost']):,.2f}" in planned.output

@@ -1,12 +1,11 @@
 """Every command reports a local input that does not exist at once; a missing extra ends with the status of usage."""
 
-import json
 import re
 import shutil
 from argparse import Namespace
 
 import pytest
-from kit import argv_of, edit, refused, run, write
+from kit import argv_of, cases, edit, json_of, lacking, refused, run, write
 
 from parapet.pipelines import compose
 from parapet.pipelines.command import check_there, run_checked
@@ -15,9 +14,7 @@ from parapet.pipelines.flags import StrictParser, is_input
 from parapet.schemas.errors import InputError, MissingExtra, install_line
 
 
-@pytest.mark.parametrize(
-    ("error", "status"), [(MissingExtra("boto3", "mturk"), 2), (InputError("no such key", "a.csv"), 1)]
-)
+@cases("error status", (MissingExtra("boto3", "mturk"), 2), (InputError("no such key", "a.csv"), 1))
 def test_a_missing_extra_is_the_user_s_whenever_it_is_found(error, status, capsys):
     def act(*_):
         raise error
@@ -57,9 +54,7 @@ EVALUATED = ("dst --model keywords", "response --predictions reference")
 
 
 @pytest.mark.parametrize("below", ["", "typos"])
-@pytest.mark.parametrize(
-    "command", ["rewrite", "augment --sets oracle", *(f"evaluate --task {one}" for one in EVALUATED)]
-)
+@cases("command", "rewrite", "augment --sets oracle", *(f"evaluate --task {one}" for one in EVALUATED))
 def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, below):
     """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
     flag = "--oracle" if "oracle" in command else "--variants"
@@ -86,7 +81,7 @@ def test_compose_takes_the_folder_of_a_batch(tmp_path, sample):
 def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample):
     for name in ("v1", "v2"):
         for split in ("train", "dev", "test"):
-            schema = json.loads((sample / split / "schema.json").read_text())
+            schema = json_of(sample / split / "schema.json")
             others = [{**service, "service_name": f"Other{split}{i}_1"} for i, service in enumerate(schema)]
             write(tmp_path / name / split / "schema.json", others)
     lines = refused("rewrite", "--quiet", variants=tmp_path, output=tmp_path / "out").splitlines()
@@ -104,8 +99,7 @@ def test_a_file_without_dialogues_makes_no_tasks(tmp_path):
 def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path):
     """One of its sets, or a corpus, is what is wanted; of other outputs it says which command wrote them."""
     error = refused("ood", sgd=typos, output=tmp_path / "out")
-    assert "no schema here: " in error
-    assert "; there are in typos: give one of these folders" in error
+    assert not lacking(error, "no schema here: ", "; there are in typos: give one of these folders")
     told = refused("ood", sgd=typos / "typos/turns", output=tmp_path / "out")
     assert "; 'parapet perturb typos' wrote this folder" in told
 

@@ -2,11 +2,10 @@
 
 import copy
 import hashlib
-import json
 
 import kit
 import pytest
-from kit import corpus, dialogues_of, refused, run, sample_dialogues, write
+from kit import cases, corpus, dialogues_of, json_of, lacking, refused, run, sample_dialogues, write
 
 from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 
@@ -108,13 +107,11 @@ def test_values_perturbed(root, tmp_path):
     changed = [slot for slot in slots if slot["value"] != slot["new_value"]]
     assert len(changed) > 10
     assert all(slot["value"][0] == slot["new_value"][0] for slot in changed)
-    numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["kinds"]["typos"]
-    assert numbers["spans_perturbed"] == len(changed)
+    assert json_of(tmp_path / "out" / "statistics.json")["kinds"]["typos"]["spans_perturbed"] == len(changed)
 
 
 def test_odd_corpora(tmp_path):
     """Spans overlapping, off by one, cutting a cluster, in values of values; ids that are paths; all is kept."""
-    hostile = '<script>alert(1)</script> a "really" nice workshop somewhere'
     both = {"city": ["Port Alder"], "area": ["Alder"]}
     turns = [
         turn_of("Somewhere in Port Alder please", ("city", 13, 23), ("area", 18, 23), **both),
@@ -122,14 +119,13 @@ def test_odd_corpora(tmp_path):
         turn_of("For 2 people around 2 pm perhaps", ("time", 20, 24), ("people", 4, 5), time=["2 pm"], people=["2"]),
         turn_of("Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ words naïvely wordé", ("name", 0, 4), name=["Cafe\u0301"]),
         turn_of("half \ud83d surrogate somewhere"),
-        turn_of(hostile),
+        turn_of('<script>alert(1)</script> a "really" nice workshop somewhere'),
         turn_of(""),
         turn_of("nothing at all 9 but words"),
     ]
     system = kit.turn("SYSTEM", "OK")
     dialogue = kit.dialogue("../../etc/passwd\0", *(one for turn in turns for one in (turn, system)))
-    bare = kit.dialogue("no frames", kit.turn("USER", "Hello"))
-    root = corpus(tmp_path / "sgd", test=[[dialogue, bare], []])
+    root = corpus(tmp_path / "sgd", test=[[dialogue, kit.dialogue("no frames", kit.turn("USER", "Hello"))], []])
     assert "the text of 3 spans is no value" in vary(tmp_path / "out", sgd=root, least_changed="0").errors
     for kind in KINDS:
         after = user_turns(dialogues_of(tmp_path / "out" / kind))
@@ -139,14 +135,13 @@ def test_odd_corpora(tmp_path):
                     value = old["utterance"][span["start"] : span["exclusive_end"]]
                     assert after[place]["utterance"][found["start"] : found["exclusive_end"]] == value
         clusters = after["../../etc/passwd\0", 6]["utterance"]
-        assert "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ" in clusters
-        assert "naïvely wordé" in clusters
+        assert not lacking(clusters, "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé")
         rows = rows_of(tmp_path / "out", kind)
         assert "\\ud83d" in rows["../../etc/passwd\0", 8]["original"]
         assert rows["../../etc/passwd\0", 12]["reason"] == "no_word"
     assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"sgd", "out"}
     assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
-    assert json.loads((tmp_path / "out" / "typos" / "test" / "dialogues_002.json").read_bytes()) == []
+    assert json_of(tmp_path / "out" / "typos" / "test" / "dialogues_002.json") == []
 
 
 def test_as_multiwoz_has_it(tmp_path):
@@ -156,8 +151,7 @@ def test_as_multiwoz_has_it(tmp_path):
     turn["frames"][0]["slots"].insert(0, {"slot": "day", "copy_from": "other", "value": "tuesday"})
     turn["frames"].append({"service": "Hotels_1"})
     dialogue = {"dialogue_id": "PMUL.json", "services": ["Repairs_1"], "turns": [turn], "extra": {"a": [1.5, None]}}
-    root = corpus(tmp_path / "sgd", test=[dialogue])
-    vary(tmp_path / "out", sgd=root, env=1)
+    vary(tmp_path / "out", sgd=corpus(tmp_path / "sgd", test=[dialogue]), env=1)
     for kind in KINDS:
         made = dialogues_of(tmp_path / "out" / kind)["PMUL.json"]
         copied, span = made["turns"][0]["frames"][0]["slots"]
@@ -186,26 +180,23 @@ def test_what_cannot_be_mended(tmp_path):
         ("dialogues_001.json", "bad", "turns", "not_sgd"),
         ("dialogues_002.json", "", "line 1 column 16", "broken_file"),
     ]
-    rows = rows_of(tmp_path / "out", "typos")
-    assert [row["status"] for row in rows.values()] == ["unchanged", "varied"]
+    assert [row["status"] for row in rows_of(tmp_path / "out", "typos").values()] == ["unchanged", "varied"]
     assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == dialogue["turns"][0]
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--kinds", "typo"], "--kinds: 'typo' is no kind of variation: there are typos, verbose, simple"),
-        (["--kinds", "typos,typos"], "--kinds: give each kind once"),
-        (["--env", "0.5,0.1"], "--env: give rising rates such as 0.1,0.5,0.8, or none"),
-        (["--env", "10"], "--env: 10 is no rate"),
-        (["--rates", "omision=3"], "--rates: 'omision' is no rate: did you mean omission?"),
-        (["--at_least", "-1"], "--at_least: -1 is too few"),
-        (["--least_changed", "50"], "--least_changed: 50 is no share"),
-        (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for the kind typos"),
-        (["--split", "validation"], "there are no dialogues in 'validation'; there are in: train, dev, test"),
-        (["--split", ","], "--split: give one or more of train, dev, test"),
-        (["--sgd", "nowhere"], "nowhere"),
-    ],
+@cases(
+    "flags told",
+    (["--kinds", "typo"], "--kinds: 'typo' is no kind of variation: there are typos, verbose, simple"),
+    (["--kinds", "typos,typos"], "--kinds: give each kind once"),
+    (["--env", "0.5,0.1"], "--env: give rising rates such as 0.1,0.5,0.8, or none"),
+    (["--env", "10"], "--env: 10 is no rate"),
+    (["--rates", "omision=3"], "--rates: 'omision' is no rate: did you mean omission?"),
+    (["--at_least", "-1"], "--at_least: -1 is too few"),
+    (["--least_changed", "50"], "--least_changed: 50 is no share"),
+    (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for the kind typos"),
+    (["--split", "validation"], "there are no dialogues in 'validation'; there are in: train, dev, test"),
+    (["--split", ","], "--split: give one or more of train, dev, test"),
+    (["--sgd", "nowhere"], "nowhere"),
 )
 def test_mistakes_of_flags(flags, told, tmp_path):
     said = refused("language_variations", *flags, output=tmp_path / "out")

@@ -1,7 +1,7 @@
 """``parapet language_variations --engine checkpoint``: paraphrases by a T5 that the test trains on a few turns."""
 
 import pytest
-from kit import refused, write
+from kit import cases, refused, write
 
 pytest.importorskip("torch", reason="needs the extra models")
 
@@ -84,16 +84,14 @@ def test_of_several_results_the_first_that_is_no_copy(checkpoint):
     assert paraphraser.translate([copy], PARAPHRASED, "en") == [copy]
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        ([], "--model: name one folder, that of the checkpoint"),
-        (["--model", "a", "b"], "--model: name one folder, that of the checkpoint"),
-        (["--model", "nowhere"], "nowhere: --model: there is no such folder"),
-        (["--model", "GPT"], "holds a model of type 'gpt2'"),
-        (["--model", "GPT", "--pivots", "de"], "--pivots: is for an engine that translates, and this is checkpoint"),
-        (["--model", "GPT", "--sample"], "--sample: is for --engine local, and this is checkpoint"),
-    ],
+@cases(
+    "flags reason",
+    ([], "--model: name one folder, that of the checkpoint"),
+    (["--model", "a", "b"], "--model: name one folder, that of the checkpoint"),
+    (["--model", "nowhere"], "nowhere: --model: there is no such folder"),
+    (["--model", "GPT"], "holds a model of type 'gpt2'"),
+    (["--model", "GPT", "--pivots", "de"], "--pivots: is for an engine that translates, and this is checkpoint"),
+    (["--model", "GPT", "--sample"], "--sample: is for --engine local, and this is checkpoint"),
 )
 def test_mistakes(flags, reason, tmp_path):
     write(tmp_path / "GPT" / "config.json", '{"model_type": "gpt2"}')

@@ -9,7 +9,7 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
-from kit import edit, refused, run, write
+from kit import cases, edit, holding, json_of, raised, refused, run, write
 from release_folder import sample_corpora, write_release
 
 SETS = ("original", "noisy")
@@ -85,14 +85,13 @@ def place(tmp_path_factory):
     (place.submissions / "empty").mkdir()
     (place.submissions / ".hidden").mkdir()
     (place.submissions / "twin").symlink_to(place.submissions / "good")
-    damaged = place.submit("damaged")
-    write(damaged / "predictions" / "noisy" / "test" / "dialogues_001.json", "[" * 5000)
+    write(place.submit("damaged") / "predictions" / "noisy" / "test" / "dialogues_001.json", "[" * 5000)
     place.board()
     return place
 
 
 def published(place):
-    return json.loads((place.root / "board" / "leaderboard.json").read_bytes())
+    return json_of(place.root / "board" / "leaderboard.json")
 
 
 class Page(HTMLParser):
@@ -116,13 +115,11 @@ def test_the_pages_are_harmless(place):
     assert len(pages) == 4
     for path in pages:
         page = Page(path)
-        assert "script" not in page.tags
-        assert "img" not in page.tags
+        assert not holding(page.tags, "script", "img")
         for link in page.links:
             assert link == "https://example.org/?a=1&b=%22" or (path.parent / link).resolve().is_relative_to(out)
             assert link.startswith("https://example.org/") or (path.parent / link).is_file()
-    index = (out / "index.html").read_text()
-    assert "&lt;img src=x onerror=alert(2)&gt;" in index
+    assert "&lt;img src=x onerror=alert(2)&gt;" in (out / "index.html").read_text()
     own = (out / published(place)["submissions"][1]["page"]).read_text()
     for title in ("Accuracy by slot", "Domains, of 100", "Joint goal accuracy by domain and set, of 100"):
         assert title in own
@@ -164,20 +161,18 @@ def test_none_is_accepted(tmp_path):
     assert "there is no submission.toml" in (tmp_path / "board" / "index.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        (["--tasks", "ranking"], "'ranking': expected each of dst, response, intent, ood once"),
-        (["--tasks", "dst=original,far"], "the release has no set 'far', only original, noisy"),
-        (["--tasks", "dst=noisy"], "the set 'original' is always one of them"),
-        (["--tasks", "ood"], "task ood needs --ood"),
-        (["--split", "dev"], "the release has no dialogues in sgd/original/dev"),
-        (["--template"], "give exactly one of them"),
-        (["--timeout", "0"], "at least 1"),
-        (["--output", "submissions/board"], "lies in the folder of submissions"),
-        (["--average", "f2"], "no task of the board has 'f2'"),
-        (["--average", "far/combined"], "no task of the board has 'far/combined'"),
-    ],
+@cases(
+    "flags reason",
+    (["--tasks", "ranking"], "'ranking': expected each of dst, response, intent, ood once"),
+    (["--tasks", "dst=original,far"], "the release has no set 'far', only original, noisy"),
+    (["--tasks", "dst=noisy"], "the set 'original' is always one of them"),
+    (["--tasks", "ood"], "task ood needs --ood"),
+    (["--split", "dev"], "the release has no dialogues in sgd/original/dev"),
+    (["--template"], "give exactly one of them"),
+    (["--timeout", "0"], "at least 1"),
+    (["--output", "submissions/board"], "lies in the folder of submissions"),
+    (["--average", "f2"], "no task of the board has 'f2'"),
+    (["--average", "far/combined"], "no task of the board has 'far/combined'"),
 )
 def test_flags_that_cannot_work(place, flags, reason, monkeypatch):
     monkeypatch.chdir(place.root)
@@ -196,8 +191,7 @@ def test_a_release_that_was_changed(tmp_path):
 def test_a_template_is_never_replaced(tmp_path):
     place = Place(tmp_path)
     folder = place.submit("mine", system='"Mine"')
-    told = refused("leaderboard", "--template", release=place.release, output=folder, status=1)
-    assert "is there already" in told
+    assert "is there already" in refused("leaderboard", "--template", release=place.release, output=folder, status=1)
     assert 'system = "Mine"' in (folder / "submission.toml").read_text()
 
 
@@ -265,8 +259,7 @@ def test_submissions_that_are_not_read(place, bad, tmp_path):
     change, reason = BAD[bad]
     path = tmp_path / "one" / "submission.toml"
     write(path, change(path.read_text()))
-    with pytest.raises(InputError, match=reason):
-        read_submission(tmp_path / "one", release, ["dst", "response"])
+    raised(InputError, read_submission, tmp_path / "one", release, ["dst", "response"], match=reason)
 
 
 def test_where_none_is_accepted_the_reason_is_an_error(place, tmp_path):

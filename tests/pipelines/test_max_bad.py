@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from kit import refused
+from kit import cases, json_of, refused
 
 from parapet.pipelines.main import main
 
@@ -24,7 +24,7 @@ def spoiled(sample, root, share):
     """The sample, of each file so many dialogues without turns."""
     shutil.copytree(sample, root)
     for path in root.glob("*/dialogues_*.json"):
-        dialogues = json.loads(path.read_bytes())
+        dialogues = json_of(path)
         for dialogue in dialogues[: round(share * len(dialogues))]:
             dialogue["turns"] = 7
         path.write_text(json.dumps(dialogues))
@@ -58,14 +58,12 @@ def test_no_file_and_no_dialogue(sample, tmp_path, capsys):
     assert capsys.readouterr().err == "error: there is no dialogue in the input, so there is nothing to publish\n"
 
 
-@pytest.mark.parametrize(
-    ("share", "said"),
-    [
-        ("1", "'1' may mean 1 in 1 or 1 in 100: write 1%, or 100%"),
-        ("101%", "'101%' is no share: give 0% to 100%, or 0.05"),
-        ("-0.1", "'-0.1' is no share"),
-        ("few", "'few' is no share"),
-    ],
+@cases(
+    "share said",
+    ("1", "'1' may mean 1 in 1 or 1 in 100: write 1%, or 100%"),
+    ("101%", "'101%' is no share: give 0% to 100%, or 0.05"),
+    ("-0.1", "'-0.1' is no share"),
+    ("few", "'few' is no share"),
 )
 def test_what_is_no_share(share, said, tmp_path):
     assert f"argument --max_bad: {said}" in refused("unseen_services", f"--max_bad={share}", output=tmp_path / "out")

@@ -40,8 +40,7 @@ class Told:
 @pytest.mark.parametrize("action", BATCH_ACTIONS)
 def test_a_folder_that_is_no_batch_is_left_as_it_is(action, tmp_path):
     flags = {"pay": ["--all"], "topup": ["--shortfall", "shortfall.csv"]}.get(action, [])
-    told = Told(action, "--batch", tmp_path, *flags)
-    assert told.status == 2
+    assert Told(action, "--batch", tmp_path, *flags).status == 2
     assert not list(tmp_path.iterdir())
 
 
@@ -141,8 +140,7 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
         flags = ["--hits", hits, "--endpoint_url", server.url, "--block_list", blocked, "--max_per_worker", 3]
         run("publish", *where, *flags, "--dry_run")
         run("publish", *where, *flags)
-        tasks = ["Ferries_1:names", "Gyms_1:names", "Repairs_1:names"]
-        assert answers(server.url, tasks, [1, 2, 3]).submitted == 9
+        assert answers(server.url, ["Ferries_1:names", "Gyms_1:names", "Repairs_1:names"], [1, 2, 3]).submitted == 9
         run("collect", *where)
         lines = [json.loads(line) for line in (batch / "assignments.jsonl").read_text().splitlines()]
         ids = [line["AssignmentId"] for line in lines]
@@ -165,8 +163,7 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
         run("collect", *where, status=1)
     everyone = [worker(n) for n in (1, 2, 3, 98, 99)]
     for made in told:
-        for each in everyone:
-            assert each not in made.out + made.err
+        assert not [each for each in everyone if each in made.out + made.err]
     raw = {"assignments.jsonl", "replaced.jsonl"}
     files = {path.name: path.read_text() for path in batch.iterdir()}
     assert raw | {"journal.jsonl", "ledger.csv", "status.html"} <= set(files)

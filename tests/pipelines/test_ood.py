@@ -1,12 +1,11 @@
 """``parapet ood`` as a person runs it: exact, nested, disjoint, the same in any order; what is told of bad input."""
 
-import json
 from collections import Counter
 
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from kit import dialogues_of, refused, rows_of, run, write
+from kit import cases, dialogues_of, json_of, lacking, refused, rows_of, run, write
 
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
@@ -43,12 +42,11 @@ def made(talk, tmp_path_factory):
 
 def test_card_and_page(made):
     card = (made / "README.md").read_text()
-    assert "| ood-50 | train | 50.0% | 150 | 75 | 33.3% |" in card
-    assert "talk.jsonl (JSON lines)" in card
+    assert not lacking(card, "| ood-50 | train | 50.0% | 150 | 75 | 33.3% |", "talk.jsonl (JSON lines)")
     page = (made / "report.html").read_text()
     assert "please explain" in page
     assert any(fallback.split("'")[0] in page for fallback in FALLBACKS)
-    assert json.loads((made / "statistics.json").read_bytes())["overlapping"] == 0
+    assert json_of(made / "statistics.json")["overlapping"] == 0
 
 
 def test_small_talk(tmp_path):
@@ -64,11 +62,9 @@ def check_uses(out, name, split, rows, most):
     uses = Counter(key_of(row["utterance"]) for row in rows)
     assert max(uses.values()) <= most
     assert max(Counter((row["dialogue_id"], key_of(row["utterance"])) for row in rows).values()) == 1
-    numbers = json.loads((out / "statistics.json").read_bytes())
-    told = numbers["sets"][name]["splits"][split]["uses"]
+    told = json_of(out / "statistics.json")["sets"][name]["splits"][split]["uses"]
     assert told == {str(n): times for n, times in sorted(Counter(uses.values()).items())}
-    manifest = json.loads((out / "run.json").read_bytes())
-    assert manifest["options"]["uses"] == {"at_most": 10, "user_turns_each": 25}
+    assert json_of(out / "run.json")["options"]["uses"] == {"at_most": 10, "user_turns_each": 25}
     shown = ", ".join(f"{n}: {times:,}" for n, times in told.items())
     assert f'<td class="n">{shown}</td>' in (out / "report.html").read_text()
     assert f"| {shown} |" in (out / "README.md").read_text()
@@ -97,21 +93,19 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
     assert list(made.dialogues("ood-50/test")) == [good[0]["dialogue_id"], good[1]["dialogue_id"]]
 
 
-@pytest.mark.parametrize(
-    ("flags", "status", "told"),
-    [
-        (["--rates", "10"], 2, "--rates: 10 is no rate: give shares above 0, up to 1"),
-        (["--rates", "0.1,0.1"], 2, "--rates: give each rate once"),
-        (["--split", "validation"], 2, "there are no dialogues in 'validation'; there are in: train, dev, test"),
-        (["--split", ","], 2, "--split: give one or more of train, dev, test"),
-        (
-            ["--rates", "0.9"],
-            1,
-            "have 41 to between, and 44 are needed, 3 more; give rates up to 0.836, the highest possible here",
-        ),
-        (["--source", "nowhere"], 2, "nowhere: --source: there is no such file or folder"),
-        (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),
-    ],
+@cases(
+    "flags status told",
+    (["--rates", "10"], 2, "--rates: 10 is no rate: give shares above 0, up to 1"),
+    (["--rates", "0.1,0.1"], 2, "--rates: give each rate once"),
+    (["--split", "validation"], 2, "there are no dialogues in 'validation'; there are in: train, dev, test"),
+    (["--split", ","], 2, "--split: give one or more of train, dev, test"),
+    (
+        ["--rates", "0.9"],
+        1,
+        "have 41 to between, and 44 are needed, 3 more; give rates up to 0.836, the highest possible here",
+    ),
+    (["--source", "nowhere"], 2, "nowhere: --source: there is no such file or folder"),
+    (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),
 )
 def test_mistakes(flags, status, told, sample, tmp_path):
     flags = [sample if flag == "SAMPLE" else flag for flag in flags]
@@ -144,8 +138,7 @@ def test_real_dialogues(real_data, tmp_path):
 @pytest.mark.thorough
 def test_all_rates_on_real_dialogues(real_data, tmp_path):
     """RADDLE's three rates from a corpus's own turns, on dialogues of ten services."""
-    root = real_data / "sgd"
-    ood(tmp_path / "out", sgd=root, split="dev")
+    ood(tmp_path / "out", sgd=real_data / "sgd", split="dev")
     for name, rate in SETS.items():
         rows = turns_of(tmp_path / "out", name, "dev")
         foreign = [row for row in rows if row["label"] == "ood"]

@@ -1,10 +1,8 @@
 """``--preset table8`` and ``table9`` against Bordes, Boureau and Weston 2017, Tables 1, 8, 9 and 10."""
 
-import json
-
 import pytest
 from babi_toy import CANDIDATES, dialogues, write_toy
-from kit import train
+from kit import cases, json_of, raised, train
 from safetensors.torch import load_file
 
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
@@ -51,8 +49,7 @@ def test_the_task_is_that_of_the_files_and_flags_win(model, preset):
     assert (by_steps.steps, by_steps.epochs, by_steps.learning_rate) == (30, None, given.learning_rate)
     with pytest.raises(InputError, match="needs a task, and the names of the files have none: give --task"):
         parsed(model, "--preset", preset)
-    with pytest.raises(InputError, match="has no row for task 7: give --task"):
-        parsed(model, "--preset", preset, name="task7")
+    raised(InputError, parsed, model, "--preset", preset, name="task7", match="has no row for task 7: give --task")
 
 
 def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path):
@@ -74,15 +71,13 @@ def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path):
     }.items():
         out = tmp_path / model
         assert train([model.replace("shared", "embeddings"), *files, *flags, *short, "--output", str(out)]) == 0
-        head = json.loads((out / "run.json").read_text())
+        head = json_of(out / "run.json")
         found[model] = sum(tensor.numel() for tensor in load_file(out / WEIGHTS).values())
-        assert head["result"]["parameters"] == found[model]
-        assert head["result"]["vocabulary"] == len(inputs | answers)
+        assert (head["result"]["parameters"], head["result"]["vocabulary"]) == (found[model], len(inputs | answers))
         assert head["options"]["preset"] == flags[1]
         assert (head["options"]["task"], head["options"]["learning_rate"]) == ("1", 0.01)
     assert found["memn2n"] == 128 * (len(inputs) + len(answers) + 1000 + 2 + 128)
-    assert found["embeddings"] == 32 * (len(inputs) + len(answers))
-    assert found["shared"] == 32 * len(inputs | answers)
+    assert (found["embeddings"], found["shared"]) == (32 * (len(inputs) + len(answers)), 32 * len(inputs | answers))
 
 
 def test_the_vocabulary_of_the_published_files(real_data):
@@ -94,18 +89,15 @@ def test_the_vocabulary_of_the_published_files(real_data):
     assert len(candidates) == PUBLISHED_CANDIDATES
     texts = [*candidates, *(folder / "dialog-babi-kb-all.txt").read_text().splitlines()]
     texts += [text.partition(" ")[2] for path in folder.glob("*task*.txt") for text in path.read_text().splitlines()]
-    words = {word for text in texts for word in words_of(text)}
-    assert len(words) == PUBLISHED_VOCABULARY - 19
+    assert len({word for text in texts for word in words_of(text)}) == PUBLISHED_VOCABULARY - 19
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("model", "flags", "band"),
-    [
-        ("embeddings", ["--preset", "table8", "--share", "on", "--epochs", "2"], (0.56, 0.6)),  # paper: 57.2 (57.0)
-        ("memn2n", ["--preset", "table9", "--epochs", "3"], (0.56, 0.6)),  # 59.5 (57.6)
-        ("memn2n", ["--preset", "table9", "--epochs", "8", "--match"], (0.9, 1.0)),  # 100 (100)
-    ],
+@cases(
+    "model flags band",
+    ("embeddings", ["--preset", "table8", "--share", "on", "--epochs", "2"], (0.56, 0.6)),  # paper: 57.2 (57.0)
+    ("memn2n", ["--preset", "table9", "--epochs", "3"], (0.56, 0.6)),  # 59.5 (57.6)
+    ("memn2n", ["--preset", "table9", "--epochs", "8", "--match"], (0.9, 1.0)),  # 100 (100)
 )
 def test_a_third_of_the_training_set_gives_the_numbers_of_task_4(model, flags, band, real_data, tmp_path):
     folder = real_data / "babi"
@@ -127,5 +119,4 @@ def test_a_third_of_the_training_set_gives_the_numbers_of_task_4(model, flags, b
             for one, answers in zip(given, answerer.answers(given), strict=True)
             for line, answer in zip(one.exchanges, answers, strict=True)
         ]
-        right = sum(bot == answer for bot, answer in pairs) / len(pairs)
-        assert band[0] <= right <= band[1], name
+        assert band[0] <= sum(bot == answer for bot, answer in pairs) / len(pairs) <= band[1], name

@@ -22,8 +22,7 @@ EPOCHS, BATCH_SIZE, RATE = 20, 1, 5e-5  # section 5
 
 
 def flags(*argv):
-    given = ["--checkpoint", "gpt2", "--output", "out", *argv]
-    return family_of("soloist").train_parser().parse(given)[0]
+    return family_of("soloist").train_parser().parse(["--checkpoint", "gpt2", "--output", "out", *argv])[0]
 
 
 def config(*argv):

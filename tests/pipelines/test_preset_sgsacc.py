@@ -82,13 +82,12 @@ def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder)
         # Two utterances, or one that both models say, with the higher of its likelihoods.
         assert {one["utterance"] for one in row["candidates"]} == {one["utterance"] for one in each}
         assert row["candidates"][0]["score"] == max(one["score"] for one in each)
-    again = chosen(
+    assert chosen(
         corpus.turns,
         {place: [Candidate(**one) for one in row["candidates"]] for place, row in both.items()},
         corpus.words[ORIGINAL],
         Lexical(),
-    )
-    assert again == {place: row["utterance"] for place, row in both.items()}
+    ) == {place: row["utterance"] for place, row in both.items()}
 
 
 def rows_of(out):

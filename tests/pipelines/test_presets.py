@@ -61,8 +61,7 @@ EPOCHS, BATCH_SIZE, RATE = 20, 1, 5e-5  # section 5
 
 
 def flags(*argv):
-    given = ["--checkpoint", "gpt2", "--output", "out", *argv]
-    return family_of("soloist").train_parser().parse(given)[0]
+    return family_of("soloist").train_parser().parse(["--checkpoint", "gpt2", "--output", "out", *argv])[0]
 
 
 def config(*argv):
@@ -74,8 +73,7 @@ def test_raddles_baselines_are_trained_as_the_paper_says():
     of = config("--preset", "raddle")
     assert (of.epochs, of.steps, of.batch_size, of.learning_rate) == (EPOCHS, None, BATCH_SIZE, RATE)
     assert (of.weight_decay, of.keep, of.consistency, of.clip) == (0.0, "last", 0.33, 1.0)
-    total = 1000
-    assert [of.rate(step, total) for step in (0, 250, 500, 999)] == [1.0, 0.75, 0.5, 0.001]
+    assert [of.rate(step, 1000) for step in (0, 250, 500, 999)] == [1.0, 0.75, 0.5, 0.001]
     assert config("--preset", "raddle", "--consistency", "0").consistency == 0.0
 
 

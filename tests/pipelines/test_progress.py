@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+from kit import json_of
 
 from parapet.pipelines import progress
 from parapet.pipelines.command import configure_logging
@@ -98,7 +99,7 @@ def test_a_run_counts_its_dialogues(sample, tmp_path, monkeypatch):
     events = []
     monkeypatch.setattr(progress, "sink", events.append)
     assert rewrite(sample, tmp_path / "out", "--quiet") == 0
-    counted = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["dialogues"]
+    counted = json_of(tmp_path / "out" / "statistics.json")["dialogues"]
     assert events[0] == Event("", 0, None, "")
     assert [event for event in events if event.unit][-1] == Event("", counted, counted, "dialogues")
 

@@ -1,8 +1,7 @@
 """``parapet reminders`` as a person runs it: a corpus that the other pipelines take, the same for any sharding."""
 
-import json
-
 import pytest
+from kit import cases, json_of
 
 from parapet.pipelines.reminders import run
 from parapet.schemas.dialogue import problems_of, read_dialogues
@@ -18,14 +17,12 @@ def output(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--dialogues", "5,5"], "--dialogues: give three numbers, of train, dev and test"),
-        (["--dialogues", "0,0,0"], "--dialogues: give three numbers"),
-        (["--dialogues", "1,x,0"], "--dialogues: give three numbers"),
-        (["--per_file", "0"], "--per_file: 0: give 1 to 10,000"),
-    ],
+@cases(
+    "flags message",
+    (["--dialogues", "5,5"], "--dialogues: give three numbers, of train, dev and test"),
+    (["--dialogues", "0,0,0"], "--dialogues: give three numbers"),
+    (["--dialogues", "1,x,0"], "--dialogues: give three numbers"),
+    (["--per_file", "0"], "--per_file: 0: give 1 to 10,000"),
 )
 def test_mistakes(flags, message, tmp_path, capsys):
     assert run(["--output", str(tmp_path / "out"), *flags]) == 2
@@ -36,12 +33,11 @@ def test_mistakes(flags, message, tmp_path, capsys):
 
 
 def dialogues_of(folder):
-    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
+    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json_of(file)]
 
 
 def test_the_corpus(output):
-    files = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
-    assert files == {
+    assert {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()} == {
         *("README.md", "report.html", "run.json", "statistics.json"),
         *("train/schema.json", "train/dialogues_001.json", "train/dialogues_002.json", "train/dialogues_003.json"),
         *("test/schema.json", "test/dialogues_001.json"),
@@ -51,7 +47,7 @@ def test_the_corpus(output):
         typed = [one for file in sorted((output / split).glob("d*.json")) for one in read_dialogues(file)]
         assert [one.dialogue_id for one in typed] == [f"{split}_{i:05}" for i in range(n)]
         assert not [problem for one in typed for problem in problems_of(one, services)]
-    numbers = json.loads((output / "statistics.json").read_bytes())
+    numbers = json_of(output / "statistics.json")
     train = dialogues_of(output / "train")
     of = numbers["splits"]["train"]
     utterances = [turn["utterance"] for one in train for turn in one["turns"]]
@@ -64,6 +60,6 @@ def test_the_corpus(output):
     )
     assert train[0]["turns"][0]["utterance"] in (output / "report.html").read_text()
     assert "| train | 40 |" in (output / "README.md").read_text()
-    counts = json.loads((output / "run.json").read_bytes())["counts"]
+    counts = json_of(output / "run.json")["counts"]
     assert (counts["dialogues//train"], counts["dialogues//test"]) == (40, 12)
     assert counts["turns//train"] == len(utterances)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from kit import edit, files_of, run, write
+from kit import cases, edit, files_of, json_of, run, write
 
 from benchmarks.rewrite_reference import rewrite as reference
 from parapet.schemas import layout
@@ -57,8 +57,7 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus):
     assert json.loads(found["statistics.json"])["sets"] == {"v1": of_variant, "v2": of_variant}
     assert manifest["options"]["matched_by"] == "position"
     names = json.loads(found["mapping.json"])["v1"]["Gyms_1"]
-    assert names["service"] == "Gyms_11"
-    assert list(names["slots"])[1:] == list(names["slots"].values())[:-1]
+    assert (names["service"], list(names["slots"])[1:]) == ("Gyms_11", list(names["slots"].values())[:-1])
 
 
 def test_many_bad_dialogues_are_counted_and_the_first_told(corpus):
@@ -93,21 +92,19 @@ def test_intents_that_no_schema_has_are_told(corpus):
 
     edit(corpus / "sgd/dev/dialogues_001.json", rename)
     assert "unchanged: 1 intent that no schema has" in rewrite(corpus).errors
-    found = json.loads((corpus / "out/v1/dev/dialogues_001.json").read_bytes())
+    found = json_of(corpus / "out/v1/dev/dialogues_001.json")
     assert found[0]["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--variant", "v1,v7"], "there is no variant 'v7' (found: v1, v2)"),
-        (["--mapping", "none.json"], "none.json: --mapping: there is no such file"),
-        (["--varant", "v1"], "unknown flag --varant: did you mean --variant?"),
-        (["--sgd", "nowhere"], "nowhere: --sgd: there is no such file or folder"),
-        (["--variants", "nowhere"], "nowhere: --variants: there is no such folder"),
-        (["--output", "{corpus}/variants"], "the same folder as --variants"),
-        (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
-    ],
+@cases(
+    "flags said",
+    (["--variant", "v1,v7"], "there is no variant 'v7' (found: v1, v2)"),
+    (["--mapping", "none.json"], "none.json: --mapping: there is no such file"),
+    (["--varant", "v1"], "unknown flag --varant: did you mean --variant?"),
+    (["--sgd", "nowhere"], "nowhere: --sgd: there is no such file or folder"),
+    (["--variants", "nowhere"], "nowhere: --variants: there is no such folder"),
+    (["--output", "{corpus}/variants"], "the same folder as --variants"),
+    (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
 )
 def test_mistakes_on_the_command_line(flags, said, corpus):
     before = copy.deepcopy(files_of(corpus))
@@ -122,9 +119,8 @@ def test_an_output_of_another_pipeline_is_left_alone(corpus):
 
 def test_a_chain_of_names_as_today_s_published_generator_has_it(real_data, tmp_path):
     """Events_1 in v3, where new names are other slots' old ones."""
-    dialogues = real_data / "sgd_more/dev/dialogues_007.json"
     (tmp_path / "sgd/dev").mkdir(parents=True)
-    shutil.copy(dialogues, tmp_path / "sgd/dev")
+    shutil.copy(real_data / "sgd_more/dev/dialogues_007.json", tmp_path / "sgd/dev")
     shutil.copy(real_data / "sgd/dev/schema.json", tmp_path / "sgd/dev")
     given = {"sgd": tmp_path / "sgd", "variants": real_data / "sgd/sgd_x/data", "variant": "v3"}
     run("rewrite", **given, output=tmp_path / "out")

@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from kit import files_of, refused, run
+from kit import cases, files_of, raised, refused, run
 
 from parapet.pipelines import runners
 from parapet.pipelines.flags import Parser
@@ -69,20 +69,17 @@ def test_the_switches(flag):
 
 
 def test_a_mistyped_flag_of_a_runner(capsys):
-    with pytest.raises(SystemExit):
-        options_of("--flink_mastr=flink:8081")
+    raised(SystemExit, options_of, "--flink_mastr=flink:8081")
     assert "--flink_master" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@cases(
     "flags",
-    [
-        ["--runner=DaskRunner"],
-        ["--runner", "dask"],
-        ["--runner=apache_beam.runners.dask.dask_runner.DaskRunner"],
-        ["--dask_client_address=tcp://localhost:8786"],
-        ["--runner=BundleBasedDirectRunner"],
-    ],
+    ["--runner=DaskRunner"],
+    ["--runner", "dask"],
+    ["--runner=apache_beam.runners.dask.dask_runner.DaskRunner"],
+    ["--dask_client_address=tcp://localhost:8786"],
+    ["--runner=BundleBasedDirectRunner"],
 )
 def test_runners_that_lose_data_are_refused(flags, tmp_path):
     told = refused("compose", *flags, output=tmp_path / "out")
@@ -104,10 +101,8 @@ def check(*flags, output="out", **inputs):
 def test_a_job_service_that_does_not_answer():
     with pytest.raises(InputError, match=r"localhost:1: no job service answers there"):
         check("--runner=PortableRunner", "--job_endpoint=localhost:1")
-    with pytest.raises(InputError, match=r"jobs: no address: HOST:PORT"):
-        check("--runner=FlinkRunner", "--job_endpoint=jobs")
-    with pytest.raises(InputError, match=r"PortableRunner cannot do without it"):
-        check("--runner=PortableRunner")
+    raised(InputError, check, "--runner=FlinkRunner", "--job_endpoint=jobs", match=r"jobs: no address: HOST:PORT")
+    raised(InputError, check, "--runner=PortableRunner", match=r"PortableRunner cannot do without it")
 
 
 def test_local_paths_that_containers_do_not_see(endpoint):

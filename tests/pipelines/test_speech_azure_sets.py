@@ -64,8 +64,7 @@ def test_a_service_that_fails(some, tmp_path):
     options = {"sgd": some[0], "sample": 4}
     with AzureSpeechServer(mishears=mishears, faults=lambda: next(faults, "")) as server:
         stopped = run(tmp_path / "out", server, parallel_calls=1, status=1, **options)
-        assert "nothing was published" in stopped.errors
-        assert "invalid" in stopped.errors
+        assert not kit.lacking(stopped.errors, "nothing was published", "invalid")
         assert "run.json" not in stopped.files
         before = len(server.requests)
         run(tmp_path / "out", server, parallel_calls=1, **options)
@@ -107,12 +106,10 @@ def test_turns_that_nobody_can_say(some, tmp_path):
     """They are passed through and counted; what only looks odd is said. An id that is a path leads nowhere."""
     fine = {"a\0b": "a b", "Ça va? ☕ at 7": "ca va at seven", "ｙｅｓ": "yes", 'say "<b>&amp;"': "say b and amp"}
     turns = [turn for said in [*ODD, *fine] for turn in (kit.turn("USER", said), kit.turn("SYSTEM", "OK"))]
-    odd = kit.dialogue("../../../etc/passwd\0\n", *turns)
-    root = write_corpus(tmp_path / "sgd", some[2], [odd, *some[1]], [])
+    root = write_corpus(tmp_path / "sgd", some[2], [kit.dialogue("../../../etc/passwd\0\n", *turns), *some[1]], [])
     with AzureSpeechServer(mishears=mishears) as server:
         made = run(tmp_path / "out", server, sgd=root, audio="wav")
-    counts = made.manifest["counts"]
-    assert counts["not_spoken/SR-20/test"] == 5
+    assert made.manifest["counts"]["not_spoken/SR-20/test"] == 5
     rows = {row["original"]: row for row in rows_of(tmp_path / "out", "SR-20")}
     for utterance, reason in ODD.items():
         row = rows[utterance]

@@ -1,9 +1,7 @@
 """``parapet speech_errors`` as a person runs it: against a plain loop, on two processes, again, with mistakes."""
 
-import json
-
 import pytest
-from kit import corpus, refused
+from kit import cases, corpus, json_of, refused
 
 pytest.importorskip("hibari")
 
@@ -41,7 +39,7 @@ def errors_of(said, heard):
 @pytest.mark.thorough
 def test_a_set_is_what_a_plain_loop_makes(heard, some):
     """Every turn spoken, put through its noise, heard and aligned here, one after the other."""
-    numbers = json.loads((heard / "statistics.json").read_bytes())["sets"]
+    numbers = json_of(heard / "statistics.json")["sets"]
     speaker, listener = Hibari(), Moonshine()
     listener.open()
     rules = load_normalisation()
@@ -71,8 +69,7 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
                     assert {**frame, "slots": 0} == {**before, "slots": 0}
                     assert {span["slot"] for span in frame["slots"]} <= {span["slot"] for span in before["slots"]}
         one = numbers[set_name]
-        assert one["words"] == words
-        assert one["wer"] == pytest.approx(sum(errors.values()) / words)
+        assert (one["words"], one["wer"]) == (words, pytest.approx(sum(errors.values()) / words))
         assert abs(one["wer"] - target) < 0.05  # a single turn weighs that much here
         assert {row["status"] for row in rows.values()} == {"heard"}
     assert all(wrong["SR-10"][turn] <= n for turn, n in wrong["SR-30"].items())
@@ -93,28 +90,26 @@ def test_thresholds_are_carried_over(heard, some, tmp_path, capsys):
     assert "has no SR-20; it has SR-10, SR-30" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        ("--wer 20", "--wer: 20 is no word error rate"),
-        ("--wer a", "--wer: 'a'"),
-        ("--snr 12", "--snr: "),
-        ("--noise brown", "--noise: "),
-        ("--voices nobody", "--voices: 'nobody'"),
-        ("--voices ,", "--voices: give one or more"),
-        ("--split validation", "'validation'; there are in: train, dev, test"),
-        ("--reverberation 9", "--reverberation: 9 is out of range"),
-        ("--calibration nowhere.json", "nowhere.json: --calibration: "),
-        ("--normalisation nowhere.toml", "nowhere.toml"),
-        ("--azure_region westeurope", "--azure_region: is for --engine azure"),
-        ("--sample 0", "--sample: 0"),
-        (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave --snr and --sample out"),
-        ("--seed a\0b", "--seed: "),
-        ("--engine azure", "--azure_region: is not given"),
-        ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is no address"),
-        ("--engine azure --azure_region x --parallel_calls 99", "--parallel_calls: 99"),
-        ("--engine azure --azure_region x --voices heart", "'heart' is no voice of Azure's"),
-    ],
+@cases(
+    "flags told",
+    ("--wer 20", "--wer: 20 is no word error rate"),
+    ("--wer a", "--wer: 'a'"),
+    ("--snr 12", "--snr: "),
+    ("--noise brown", "--noise: "),
+    ("--voices nobody", "--voices: 'nobody'"),
+    ("--voices ,", "--voices: give one or more"),
+    ("--split validation", "'validation'; there are in: train, dev, test"),
+    ("--reverberation 9", "--reverberation: 9 is out of range"),
+    ("--calibration nowhere.json", "nowhere.json: --calibration: "),
+    ("--normalisation nowhere.toml", "nowhere.toml"),
+    ("--azure_region westeurope", "--azure_region: is for --engine azure"),
+    ("--sample 0", "--sample: 0"),
+    (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave --snr and --sample out"),
+    ("--seed a\0b", "--seed: "),
+    ("--engine azure", "--azure_region: is not given"),
+    ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is no address"),
+    ("--engine azure --azure_region x --parallel_calls 99", "--parallel_calls: 99"),
+    ("--engine azure --azure_region x --voices heart", "'heart' is no voice of Azure's"),
 )
 def test_mistakes(flags, told, tmp_path, monkeypatch):
     monkeypatch.delenv("AZURE_SPEECH_REGION", raising=False)
@@ -128,26 +123,23 @@ def test_mistakes(flags, told, tmp_path, monkeypatch):
 @pytest.mark.thorough
 def test_sgd_as_it_lies(real_data, tmp_path):
     """Some turns of its dev split: with the defaults 10 % is reached, and words are misheard, not left out."""
-    every = json.loads((real_data / "sgd" / "dev" / "dialogues_001.json").read_bytes())
+    every = json_of(real_data / "sgd" / "dev" / "dialogues_001.json")
     chosen = [{**one, "turns": one["turns"][:4]} for one in every[::20][:5]]
-    corpus(tmp_path / "sgd", json.loads((real_data / "sgd" / "dev" / "schema.json").read_bytes()), dev=chosen)
+    corpus(tmp_path / "sgd", json_of(real_data / "sgd" / "dev" / "schema.json"), dev=chosen)
     out = tmp_path / "out"
     assert run(out, "--sgd", str(tmp_path / "sgd"), "--split", "dev", "--wer", "0.1,0.3", "--sample", "3") == 0
-    sets = json.loads((out / "statistics.json").read_bytes())["sets"]
+    sets = json_of(out / "statistics.json")["sets"]
     assert sets["SR-10"]["wer"] == pytest.approx(0.1, abs=0.04)
     assert sets["SR-30"]["substitutions"] > 2 * sets["SR-30"]["deletions"]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("wer", "ratios", "hint"), [("0.95", "10,0,-4", "a lower"), ("0.1", "-5,-7,-9,-12", "a higher")]
-)
+@cases("wer ratios hint", ("0.95", "10,0,-4", "a lower"), ("0.1", "-5,-7,-9,-12", "a higher"))
 def test_a_target_out_of_reach_is_told_after_the_first_texts(wer, ratios, hint, some, tmp_path, capsys):
     """Transcript through the two ends of what may be used, and through nothing between them."""
     out = tmp_path / "out"
-    flags = ["--wer", f"{wer},0.5", f"--snr={ratios}", "--sample", "3"]
-    assert run(out, "--sgd", str(some[0]), *flags) == 1
+    assert run(out, "--sgd", str(some[0]), "--wer", f"{wer},0.5", f"--snr={ratios}", "--sample", "3") == 1
     told = capsys.readouterr().err
     assert f"and the target is {float(wer):.1%}; {hint} --snr" in told
-    assert sum(len(json.loads(file.read_bytes())) for file in (out / ".heard/heard").glob("*.json")) == 6
+    assert sum(len(json_of(file)) for file in (out / ".heard/heard").glob("*.json")) == 6
     assert not (out / "run.json").exists()

@@ -1,10 +1,9 @@
 """A split's folder, or its schema, is accepted where a corpus is; and whose dialogues are meant where nobody says."""
 
-import json
 import shutil
 
 import pytest
-from kit import refused, run
+from kit import cases, json_of, refused, run
 
 from parapet.schemas import layout
 from parapet.transforms.variants.matching import compose_variant
@@ -26,24 +25,20 @@ def variants(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize(
-    ("sgd", "given", "out"),
-    [
-        ("dev", "", "v1"),
-        ("dev/schema.json", "", "v1"),
-        ("dev", "v1", "v1"),
-        ("dev", "v1/dev", "v1"),
-        ("dev", "v1/dev/schema.json", "v1"),
-        ("copy", "", "v1"),
-    ],
+@cases(
+    "sgd given out",
+    ("dev", "", "v1"),
+    ("dev/schema.json", "", "v1"),
+    ("dev", "v1", "v1"),
+    ("dev", "v1/dev", "v1"),
+    ("dev", "v1/dev/schema.json", "v1"),
+    ("copy", "", "v1"),
 )
 def test_rewrite(sgd, given, out, sample, variants, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd")
     shutil.copytree(sample / "dev", tmp_path / "sgd/copy")
-    flags = ["--variants", str(variants / given), "--quiet"]
-    run("rewrite", *flags, sgd=tmp_path / "sgd" / sgd, output=tmp_path / "out")
-    whole = ["--sgd", str(sample), "--variants", str(variants), "--quiet"]
-    run("rewrite", *whole, output=tmp_path / "whole")
+    run("rewrite", "--variants", str(variants / given), "--quiet", sgd=tmp_path / "sgd" / sgd, output=tmp_path / "out")
+    run("rewrite", "--sgd", str(sample), "--variants", str(variants), "--quiet", output=tmp_path / "whole")
     for name in ("dialogues_001.json", "schema.json"):
         assert (tmp_path / "out" / out / name).read_bytes() == (tmp_path / "whole/v1/dev" / name).read_bytes()
 
@@ -59,17 +54,15 @@ def test_variants_of_other_splits_are_told_at_once(sample, variants, tmp_path):
 def test_augment(sample, variants, tmp_path):
     flags = ["--oracle", str(variants), "--sets", "oracle", "--quiet"]
     run("augment", *flags, sgd=sample / "dev", output=tmp_path / "out")
-    whole = ["--sgd", str(sample), "--split", "dev", *flags]
-    run("augment", *whole, output=tmp_path / "whole")
+    run("augment", "--sgd", str(sample), "--split", "dev", *flags, output=tmp_path / "whole")
     for name in ("dialogues_001.json", "schema.json"):
         place = f"oracle/dev/{name}"
         assert (tmp_path / "out" / place).read_bytes() == (tmp_path / "whole" / place).read_bytes()
 
 
 def test_statistics(sample, variants, tmp_path):
-    flags = ["--variants", str(variants), "--quiet"]
-    run("statistics", *flags, sgd=sample / "dev", output=tmp_path / "out")
-    found = json.loads((tmp_path / "out/statistics.json").read_bytes())
+    run("statistics", "--variants", str(variants), "--quiet", sgd=sample / "dev", output=tmp_path / "out")
+    found = json_of(tmp_path / "out/statistics.json")
     of_dev = layout.read_root(sample / "dev")[0].services
     assert (found["split"], found["services"]) == ("dev", len(of_dev))
     known = {one.service_name for one in layout.read_root(sample / "train")[0].services}

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from kit import edit, rows_of, run, sample_dialogues, write
+from kit import cases, edit, json_of, lacking, raised, rows_of, run, sample_dialogues, write
 
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
@@ -163,8 +163,7 @@ rows = [{ name = "changed", ours = "@typos-{seed}/statistics.json#/sets/typos/tu
         ("seeds=a b", "'a b' cannot be part of a name"),
         ("seeds=[1.5]", "Expected"),
     ):
-        with pytest.raises(InputError, match=reason):
-            read_suite(str(folder / "small.toml"), [bad])
+        raised(InputError, read_suite, str(folder / "small.toml"), [bad], match=reason)
 
 
 def test_the_places_of_a_tables_rows(folder):
@@ -184,8 +183,7 @@ rows = [
 ]
 """,
     )
-    table = read_suite(str(folder / "small.toml")).tables[-1]
-    filled, own, none = table.rows
+    filled, own, none = read_suite(str(folder / "small.toml")).tables[-1].rows
     assert filled.ours == ("@sets/typos/x.json#/a/y", "@sets/wordy/x.json#/y")
     assert own.ours == ("@sets/typos/x.json#/a", "@sets/typos/x.json#/b")
     assert (filled.scale, own.scale, none.ours) == ((100, 100), (1, 1), ("", ""))
@@ -194,8 +192,7 @@ rows = [
 
 def test_an_entry_with_a_seed_needs_a_name_with_it(folder):
     append_to(folder, '[[steps]]\nname = "a"\npipeline = "perturb typos"\nseed = "{seed}"\n')
-    with pytest.raises(InputError, match=r"give it a name with {seed}"):
-        read_suite(str(folder / "small.toml"))
+    raised(InputError, read_suite, str(folder / "small.toml"), match=r"give it a name with {seed}")
 
 
 @pytest.fixture(scope="module")
@@ -277,9 +274,7 @@ def test_a_release_is_built_again_when_what_it_holds_has_changed(folder):
     assert (released / "typos/test/dialogues_001.json").read_bytes() != before
     cut_one(folder / "mine/test/dialogues_001.json")
     assert runs(folder) == 1
-    original, mine = (
-        json.loads((released / name / "test/dialogues_001.json").read_bytes()) for name in ("original", "mine")
-    )
+    original, mine = (json_of(released / name / "test/dialogues_001.json") for name in ("original", "mine"))
     assert len(original) == len(mine) + 1
 
 
@@ -373,8 +368,7 @@ def test_a_step_that_leaves_without_a_result_is_not_done(folder):
 
 @pytest.mark.thorough
 def test_what_a_model_forks_keeps_no_lock(folder):
-    fork = "pid = os.fork(); pid or (os.setsid(), time.sleep(600)); open('pid', 'w').write(str(pid))"
-    leaving(folder, fork)
+    leaving(folder, "pid = os.fork(); pid or (os.setsid(), time.sleep(600)); open('pid', 'w').write(str(pid))")
     child = int((folder / "pid").read_text())
     try:
         with ThreadPoolExecutor(1) as others:
@@ -404,14 +398,12 @@ def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path, caplog):
 
 
 def test_a_step_cannot_have_the_name_of_a_result(folder, made):
-    files = {path.name for path in (made / "out").iterdir() if path.is_file()}
-    assert files <= set(RESULTS)
+    assert {path.name for path in (made / "out").iterdir() if path.is_file()} <= set(RESULTS)
     text = (folder / "small.toml").read_text("utf-8")
     for name in ("index.html", "run.json"):
         write(folder / "small.toml", f'[[steps]]\npipeline = "few_shot"\nname = "{name}"\n{text}')
         for flags in ([], ["--dry_run"]):
-            told = suite(folder, *flags, status=2).errors
-            assert f"steps[0].name: '{name}' is a file of the suite itself" in told
+            assert f"steps[0].name: '{name}' is a file of the suite itself" in suite(folder, *flags, status=2).errors
     assert not (folder / "out").exists()
 
 
@@ -424,9 +416,7 @@ def test_a_folder_of_other_files_is_refused(folder):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("name", "../../evil"), ("version", "1"), ("nmae", "x"), ("parent", "x"), ("licence", "mine")]
-)
+@cases("key value", ("name", "../../evil"), ("version", "1"), ("nmae", "x"), ("parent", "x"), ("licence", "mine"))
 def test_a_release_that_cannot_be_is_refused_before_anything_runs(key, value, folder):
     release = {"name": "mine", "version": "1.0.0"} | {key: value}
     append_to(folder, "[release]\n" + "".join(f'{key} = "{value}"\n' for key, value in release.items()))
@@ -435,15 +425,13 @@ def test_a_release_that_cannot_be_is_refused_before_anything_runs(key, value, fo
     assert not (folder / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("sets", "release", "place"),
-    [
-        (("a.b", "a+b"), "", "corpora[2].name"),
-        (("mine",), '[[release.corpora]]\npath = "corpus"\nname = "mine"\nkind = "copy"\n', "corpora[2].name"),
-        (("mine",), '[[release.corpora]]\npath = "nowhere"\nkind = "copy"\n', "corpora[2].path"),
-        ((), 'licence = "LicenseRef-mine"\nlicence_file = "nowhere"\n', "licence_file"),
-        (("mine",), '[[release.audits]]\npath = "nowhere"\n', "audits[0].path"),
-    ],
+@cases(
+    "sets release place",
+    (("a.b", "a+b"), "", "corpora[2].name"),
+    (("mine",), '[[release.corpora]]\npath = "corpus"\nname = "mine"\nkind = "copy"\n', "corpora[2].name"),
+    (("mine",), '[[release.corpora]]\npath = "nowhere"\nkind = "copy"\n', "corpora[2].path"),
+    ((), 'licence = "LicenseRef-mine"\nlicence_file = "nowhere"\n', "licence_file"),
+    (("mine",), '[[release.audits]]\npath = "nowhere"\n', "audits[0].path"),
 )
 def test_what_a_release_cannot_hold_is_refused_before_anything_runs(sets, release, place, folder):
     text = '[[sets]]\nperturbation = "typos"\n' if not sets else ""
@@ -470,9 +458,7 @@ def test_a_failed_step_leaves_the_others_done(folder):
     told = suite(folder, status=1).errors
     assert "sets/ood failed: " in told
     assert "error: 1 step failed: sets/ood; not run, because it needs what failed: few_shot" in told
-    page = (folder / "out/index.html").read_text("utf-8")
-    assert "What is missing" in page
-    assert ".suite/logs/sets/ood.log" in page
+    assert not lacking((folder / "out/index.html").read_text("utf-8"), "What is missing", ".suite/logs/sets/ood.log")
     assert {"typos", "wordy"} <= {row["set"] for row in rows_of(folder / "out/table.csv")}
     text = (folder / "small.toml").read_text("utf-8")
     write(folder / "small.toml", text.replace("rates = [0.9]", "rates = [0.1]").replace("ood-90", "ood-10"))
@@ -562,9 +548,7 @@ def test_the_results(made):
     out = made / "out"
     with (out / "table.csv").open(newline="", encoding="utf-8") as handle:
         rows = {(row["set"], row["metric"]): row for row in csv.DictReader(handle) if row["group"] == "all"}
-    accuracy = json.loads((out / "scores/keywords/dst/metrics.json").read_text())["#ALL_SERVICES"][
-        "joint_goal_accuracy"
-    ]
+    accuracy = json_of(out / "scores/keywords/dst/metrics.json")["#ALL_SERVICES"]["joint_goal_accuracy"]
     row = rows["original", "joint_goal_accuracy"]
     assert float(row["value"]) == pytest.approx(accuracy)
     assert float(row["low"]) <= accuracy <= float(row["high"])
@@ -572,18 +556,15 @@ def test_the_results(made):
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "Small &lt;suite&gt;" in page
     assert "Small <suite>" not in page
-    assert f"{100 * accuracy:.1f}" in page
-    assert "a checkpoint of theirs" in page
-    assert 'href="sets/typos/report.html"' in page
+    assert not lacking(page, f"{100 * accuracy:.1f}", "a checkpoint of theirs", 'href="sets/typos/report.html"')
     mixes = page.index("<summary>1 more set: mixes of these sets with the original</summary>")
     for name in ("original", "typos", "wordy", "wordy-env1"):
-        link = f'href="scores/keywords/dst/failures/{name}.html"'
-        assert link in page
+        assert f'href="scores/keywords/dst/failures/{name}.html"' in page
         assert (out / f"scores/keywords/dst/failures/{name}.html").is_file()
         # Mixes are folded away: in the table of scores, and in that of failures.
         assert (name == "wordy-env1") == (page.index(f">{name}</th>") > mixes)
     assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output OUT/sets/wordy" in page
-    manifest = json.loads((out / "run.json").read_text())
+    manifest = json_of(out / "run.json")
     assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
     assert set(manifest["files"]) == {"index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"}
 

@@ -50,8 +50,7 @@ def published(name, title, row):
 
 def test_every_published_number_stands_in_the_paper(name, suite, real_data):
     text = (real_data / "papers" / PAPERS[name]).read_text(encoding="utf-8")
-    numbers = {float(number) for number in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?", text)}
-    known = numbers | SHARES.get(name, set())
+    known = {float(number) for number in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?", text)} | SHARES.get(name, set())
     for table, row in rows(suite):
         for number in row.published:
             assert number != number or number in known, (table.title, row.name, number)
@@ -62,10 +61,9 @@ def test_what_stands_in_one_line_of_the_paper_stands_in_one_row(real_data):
     text = (real_data / "papers" / PAPERS["raddle"]).read_text(encoding="utf-8")
     lines = [re.findall(r"\d+\.\d+", line) for line in text.splitlines()]
     whole = {tuple(map(float, line)) for line in lines if len(line) in (3, 4, 5, 12)}
-    tables = tomllib.loads((SUITES / "raddle.toml").read_text(encoding="utf-8"))["tables"]
     compared = [
         tuple(row["published"])
-        for table in tables
+        for table in tomllib.loads((SUITES / "raddle.toml").read_text(encoding="utf-8"))["tables"]
         if re.match("Table [3457]:", table["title"])
         for row in table["rows"]
         if "published" in row
@@ -109,13 +107,10 @@ def test_the_graph_can_be_made_and_every_pointer_leads_to_a_step(suite):
 
 def test_with_what_it_needs_a_system_is_there(tmp_path):
     given = settings("sgdx", tmp_path)
-    trained = read_suite("sgdx", [*given, "inputs.t5=t5", "systems.T5DST.train.steps=2"])
-    graph = make_graph(trained, sets_of, lacks)
-    assert graph.systems == ["Keywords", "T5DST"]
-    assert graph.steps["models/T5DST/dst"].options["checkpoint"] == "t5"
+    graph = make_graph(read_suite("sgdx", [*given, "inputs.t5=t5", "systems.T5DST.train.steps=2"]), sets_of, lacks)
+    assert (graph.systems, graph.steps["models/T5DST/dst"].options["checkpoint"]) == (["Keywords", "T5DST"], "t5")
     assert graph.steps["models/T5DST/dst"].options["dev"] == str(tmp_path)
-    predicted = read_suite("sgdx", [*given, "systems.T5DST.predictions=states"])
-    graph = make_graph(predicted, sets_of, lacks)
+    graph = make_graph(read_suite("sgdx", [*given, "systems.T5DST.predictions=states"]), sets_of, lacks)
     assert "models/T5DST/dst" not in graph.steps
     assert graph.steps["scores/T5DST/dst"].options["predictions"] == "states"
 
@@ -186,15 +181,14 @@ def test_what_is_left_out_says_the_line_that_gives_it(suite):
             level, entry = given.split(".")[:2]
             raw: dict[str, Any] = tomllib.loads((SUITES / f"{suite.name}.toml").read_text(encoding="utf-8"))
             entries = raw.get(level, {})
-            names = (
+            assert entry in (
                 entries
                 if isinstance(entries, dict)
                 else [
                     str(one.get("name") or one.get("perturbation") or str(one["pipeline"]).split()[0])
                     for one in entries
                 ]
-            )
-            assert entry in names, given
+            ), given
 
 
 def test_tasks_that_are_there_are_trained_and_scored(tmp_path):

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import run, sample_dialogues
+from kit import cases, json_of, raised, run, sample_dialogues
 
 from parapet.schemas.dialogue import dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError, surrogate_in
@@ -87,25 +87,22 @@ def test_wherever_it_stands_a_dialogue_is_written_or_left_out(position):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("pipeline", "flags"),
-    [
-        ("rewrite", ["--variants", "{root}/same"]),
-        ("augment", ["--split", "test", "--sets", "none"]),
-        ("few_shot", ["--sizes", "1", "--test", "1"]),
-        ("unseen_entities", []),
-        ("unseen_services", []),
-        ("ood", ["--rates", "0.01"]),
-        ("language_variations", ["--env", "0.5"]),
-    ],
+@cases(
+    "pipeline flags",
+    ("rewrite", ["--variants", "{root}/same"]),
+    ("augment", ["--split", "test", "--sets", "none"]),
+    ("few_shot", ["--sizes", "1", "--test", "1"]),
+    ("unseen_entities", []),
+    ("unseen_services", []),
+    ("ood", ["--rates", "0.01"]),
+    ("language_variations", ["--env", "0.5"]),
 )
 def test_no_run_ends_by_it(pipeline, flags, sample, tmp_path):
     root = tmp_path / "sgd"
     shutil.copytree(sample, root)
     shutil.copytree(sample, tmp_path / "same/v1", ignore=shutil.ignore_patterns("dialogues_*"))
     whole = sample_dialogues("test")
-    bad = list(each_kind(whole))
-    (root / "test/dialogues_001.json").write_text(json.dumps([*whole, *bad]))
+    (root / "test/dialogues_001.json").write_text(json.dumps([*whole, *list(each_kind(whole))]))
     argv = [pipeline, "--sgd", str(root), *(flag.format(root=tmp_path) for flag in flags), "--max_bad", "100%"]
     run(*argv, output=tmp_path / "out")
     dead = list(read_dead_letters((tmp_path / "out/dead_letters.jsonl").read_bytes().splitlines()))
@@ -117,26 +114,22 @@ def test_no_run_ends_by_it(pipeline, flags, sample, tmp_path):
 
 def test_in_a_schema_it_makes_a_bad_service(sample, tmp_path):
     path = tmp_path / "schema.json"
-    services = json.loads((sample / "test/schema.json").read_bytes())
+    services = json_of(sample / "test/schema.json")
     services[1]["slots"][0]["description"] += HALF
     path.write_text(json.dumps(services))
-    with pytest.raises(InputError) as caught:
-        read_root(path)
-    assert caught.value.path == str(path)
-    assert caught.value.where == "[1].slots[0].description"
-    assert "half a surrogate pair" in caught.value.reason
+    caught = raised(InputError, read_root, path)
+    assert (caught.path, caught.where) == (str(path), "[1].slots[0].description")
+    assert "half a surrogate pair" in caught.reason
     (split,) = read_root(path, leave_out_bad=True)
     assert len(split.services) == len(services) - 1
 
 
-@pytest.mark.parametrize(
-    ("value", "place"),
-    [
-        ({"a": ["x", {"b": "é😀"}]}, None),
-        ({"a": ["x", {"b": f"y{HALF}"}]}, "a[1].b"),
-        ({"a": {HALF: 1}}, "a.\\ud800"),
-        ([1, None, HALF], "[2]"),
-    ],
+@cases(
+    "value place",
+    ({"a": ["x", {"b": "é😀"}]}, None),
+    ({"a": ["x", {"b": f"y{HALF}"}]}, "a[1].b"),
+    ({"a": {HALF: 1}}, "a.\\ud800"),
+    ([1, None, HALF], "[2]"),
 )
 def test_its_place(value, place):
     assert surrogate_in(value) == place

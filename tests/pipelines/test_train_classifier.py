@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import stopped
 from intent_toy import foreign, toy
-from kit import TWO_WORKERS, edit, files_of, refused, rows_of, run, train, write
+from kit import TWO_WORKERS, edit, files_of, json_of, refused, rows_of, run, train, write
 from tiny_bert import save_bert
 
 from parapet.evaluation.models.classifier import ClassifierLearner, Turn
@@ -19,8 +19,7 @@ ALL_FOREIGN = 0.31  # F1 on the sets where all turns are called out of domain
 
 
 def lines(path, turns):
-    rows = [{"id": turn.key[1], "label": turn.label, "utterance": turn.utterance} for turn in turns]
-    return str(write(path, rows))
+    return str(write(path, [{"id": turn.key[1], "label": turn.label, "utterance": turn.utterance} for turn in turns]))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,7 @@ def test_foreign_turns_by_the_scores_of_intents(score, model, data, tmp_path):
     metrics = scored(out, data, tmp_path, "--task", "ood")
     assert metrics["#ALL"]["f1"] > ALL_FOREIGN + 0.15
     assert metrics["#ALL"]["auroc"] > 0.7
-    threshold = json.loads((out / "model.json").read_text())["threshold"]
+    threshold = json_of(out / "model.json")["threshold"]
     rows = rows_of(tmp_path / "out" / "predictions" / "ood-10" / "test" / "ood.jsonl")
     assert {(row["predicted"] == "ood", row["score"] >= threshold) for row in rows} == {(True, True), (False, False)}
 
@@ -109,9 +108,8 @@ def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     assert by_set["original"] == by_set["v1"] == by_set["reversed"]
     assert len(by_set["original"]) == 49
     assert "BookRepair" in {label for _, label in by_set["original"].values()}
-    counts = json.loads((tmp_path / "one" / "run.json").read_text())["counts"]
-    assert counts["turns/v1"] == 49
-    assert counts["answered"] == 147
+    counts = json_of(tmp_path / "one" / "run.json")["counts"]
+    assert (counts["turns/v1"], counts["answered"]) == (49, 147)
     given = {"task": "intent", "reference": sample, "predictions": tmp_path / "one" / "predictions"}
     metrics = run("evaluate", *flags[4:], **given, output=tmp_path / "scores").json("metrics.json")
     assert set(metrics) == {"#ALL", "#MEAN", "original", "v1", "reversed"}
@@ -184,9 +182,8 @@ def test_intents_of_lines(model, data, tmp_path):
     said = tmp_path / "out" / "predictions" / "intent.jsonl"
     scores = ["--task", "intent", "--quiet", "--reference", str(data / "test.jsonl"), "--predictions", str(said)]
     assert evaluate([*scores, "--output", str(tmp_path / "scores")]) == 0
-    metrics = json.loads((tmp_path / "scores" / "metrics.json").read_text())
-    assert metrics["#ALL"]["accuracy"] > 0.6  # a quarter is of each intent
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["counts"] == {"answered": 39, "asked": 39}
+    assert json_of(tmp_path / "scores" / "metrics.json")["#ALL"]["accuracy"] > 0.6  # a quarter is of each intent
+    assert json_of(tmp_path / "out" / "run.json")["counts"] == {"answered": 39, "asked": 39}
 
 
 def test_what_a_training_writes(model):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import stopped
 from inn_toy import dialogues, write_corpus
-from kit import TWO_WORKERS, files_of, refused, rows_of, run, train
+from kit import TWO_WORKERS, files_of, json_of, refused, rows_of, run, train
 
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.systems.damd import DamdLearner
@@ -63,7 +63,7 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
         sum(row["acts"] == msgspec.to_builtins(acts) for row, acts in zip(rows, right, strict=True)) / len(rows)
         > LEARNED
     )
-    counts = json.loads((one / "run.json").read_text())["counts"]
+    counts = json_of(one / "run.json")["counts"]
     assert counts["answered/original"] == counts["asked/again"] == 18
 
 
@@ -94,7 +94,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch
     assert len(rows_of(tmp_path / "cut" / ".training" / "log.jsonl")) == 1
     assert train(flags("cut")) == 0
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
-    options = json.loads((tmp_path / "cut" / "run.json").read_text())["options"]
+    options = json_of(tmp_path / "cut" / "run.json")["options"]
     assert (options["multi_action"], options["schedule"], options["vocabulary"]) == (3, "plateau", 3000)
 
 
@@ -106,8 +106,7 @@ def test_presets_are_as_the_authors_train_it(preset):
     assert (of.vocabulary, of.embedding, of.hidden) == (3000, 50, 100)
     assert (of.batch_size, of.epochs, of.patience, of.learning_rate, of.clip) == (128, 100, 5, 0.005, 5.0)
     assert (of.multi_action, of.min_count, of.steps, of.warmup, of.keep) == (0, 1, None, 0.0, "best")
-    dev = [0.1, 0.3, 0.2, 0.3, 0.2, 0.4]
-    assert [of.rate(0, 9, dev[:n]) for n in range(7)] == [1, 1, 1, 1, 1, 0.5, 0.5]
+    assert [of.rate(0, 9, [0.1, 0.3, 0.2, 0.3, 0.2, 0.4][:n]) for n in range(7)] == [1, 1, 1, 1, 1, 0.5, 0.5]
 
 
 @pytest.mark.thorough

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import stopped
 from generation_toy import VARIED, texts, write_split, write_toy
-from kit import TWO_WORKERS, dialogues_of, edit, files_of, refused, rows_of, run, train, write
+from kit import TWO_WORKERS, dialogues_of, edit, files_of, json_of, refused, rows_of, run, train, write
 from tiny_t5 import save_t5
 
 from parapet.evaluation.models.generation import net
@@ -76,7 +76,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
         "report.html",
         "run.json",
     ]
-    head, card = (json.loads((tuned / name).read_text()) for name in ("run.json", MODEL))
+    head, card = (json_of(tuned / name) for name in ("run.json", MODEL))
     assert head["checkpoint"] == card["checkpoint"] == digest(str(made / "t5"))
     assert [one["flag"] for one in head["inputs"]] == ["train"] * 4 + ["dev"] * 2
     sets = ["--variants", str(made / "variants"), "--sets", f"named={made / 'varied'}"]
@@ -94,8 +94,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
     # The variant says the original's acts in its own words: as a corpus of these words has them.
     assert metrics["named"]["sgsacc"] > LEARNED
     assert metrics["v1"]["slot_error_rate"] == metrics["named"]["slot_error_rate"]
-    alone = scores(said, made / "toy", tmp_path / "alone")
-    assert alone["#ALL"] == metrics["original"]
+    assert scores(said, made / "toy", tmp_path / "alone")["#ALL"] == metrics["original"]
     # Other batches, dialogues in another order, two workers.
     turned = tmp_path / "turned"
     shutil.copytree(made / "toy", turned)
@@ -110,7 +109,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
 @pytest.mark.thorough
 def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_path):
     assert sorted(files_of(prefixed)) == ["log.jsonl", MODEL, "report.html", "run.json", WEIGHTS]
-    assert json.loads((prefixed / MODEL).read_text())["checkpoint"] == digest(str(tuned / "checkpoint"))
+    assert json_of(prefixed / MODEL)["checkpoint"] == digest(str(tuned / "checkpoint"))
     given = ["pt_t5", "--quiet", "--model", str(prefixed), "--reference", str(made / "other")]
     out = tmp_path / "out"
     assert predict([*given, "--checkpoint", str(tuned / "checkpoint"), "--output", str(out)]) == 0
@@ -140,9 +139,8 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(model, made, tmp_path, mon
 @pytest.mark.thorough
 def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     weak = tmp_path / "weak"
-    few = ["--learning_rate", "0.015", "--epochs", "5", *LEARNING]
     given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
-    assert train(["ft_t5", *given, *few, "--output", str(weak)]) == 0
+    assert train(["ft_t5", *given, "--learning_rate", "0.015", "--epochs", "5", *LEARNING, "--output", str(weak)]) == 0
     asked = ["ft_t5", "--quiet", "--model", str(weak), "--reference", str(made / "toy"), "--candidates", "5"]
     found = {}
     for name, flags in {"plain": [], "ranked": ["--rerank", "lexical"]}.items():
@@ -152,7 +150,7 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     assert found["ranked"]["#ALL"] == found["ranked"]["#RANKED"] == found["plain"]["#RANKED"]
     rows = {name: rows_of(tmp_path / name / "predictions" / "original" / FILE) for name in found}
     assert [row["candidates"] for row in rows["plain"]] == [row["candidates"] for row in rows["ranked"]]
-    counts = json.loads((tmp_path / "ranked" / "run.json").read_text())["counts"]
+    counts = json_of(tmp_path / "ranked" / "run.json")["counts"]
     differ = sum(one["utterance"] != other["utterance"] for one, other in zip(*rows.values(), strict=True))
     assert counts["reranked/original"] == differ > 0
     # On a page, with intervals and tests: of one set there is no mean over sets.
@@ -190,7 +188,7 @@ def test_turns_without_acts_are_told(made, tuned, tmp_path):
     bare = tmp_path / "bare"
     shutil.copytree(made / "toy", bare)
     place = bare / "test" / "dialogues_001.json"
-    dialogues = json.loads(place.read_text())[:2]
+    dialogues = json_of(place)[:2]
     dialogues[0]["turns"][1]["frames"][0]["actions"] = []
     write(place, dialogues)
     flags = {"model": tuned, "reference": bare, "candidates": 2, "rerank": "lexical"}
@@ -217,8 +215,8 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     # Of 12 dialogues each has a request and a confirmation, and every other one a garden.
     message = "42 of 72 acts have no template, and so a sentence in the schema's words: OFFER!!cafe_name!!@ of Cafes_1"
     assert message in told
-    assert json.loads((out / MODEL).read_text())["templates"] == {"Cafes_1": dict(line.split("\t") for line in lines)}
-    head = json.loads((out / "run.json").read_text())
+    assert json_of(out / MODEL)["templates"] == {"Cafes_1": dict(line.split("\t") for line in lines)}
+    head = json_of(out / "run.json")
     assert [one["name"] for one in head["inputs"] if one["flag"] == "templates"] == ["Cafes_1.tsv"]
     asked = ["ft_t5", "--quiet", "--model", str(out), "--reference", str(made / "toy")]
     other = tmp_path / "other_templates"
@@ -226,7 +224,7 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     counts = {}
     for name, flags in {"own": [], "other": ["--templates", str(other)]}.items():
         assert predict([*asked, *flags, "--output", str(tmp_path / name)]) == 0
-        head = json.loads((tmp_path / name / "run.json").read_text())
+        head = json_of(tmp_path / name / "run.json")
         counts[name] = head["counts"]["without_template/original"], [one["name"] for one in head["templates"]]
     assert counts == {"own": (6 + 6 + 3, []), "other": (30, ["Cafes_2.tsv"])}
     no = {"output": tmp_path / "no"}

@@ -10,7 +10,7 @@ import killed
 import pytest
 import stopped
 from babi_toy import CANDIDATES, FACTS, dialogues, unseen, write_toy
-from kit import TWO_WORKERS, files_of, refused, rows_of, run, train, write
+from kit import TWO_WORKERS, cases, files_of, json_of, lacking, refused, rows_of, run, train, write
 from safetensors.torch import load_file
 
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
@@ -77,12 +77,10 @@ def test_predictions_are_the_same_on_two_workers_and_are_evaluated(memn2n, toy, 
     assert right(answers, dialogues()) > LEARNED
     # What is matched by type is found though training never had it; half needs no match, "hello" and "on it".
     assert right(answers_of(one / "predictions" / "OOV" / "toy-task1-tst-OOV.jsonl"), unseen()) > 0.5
-    counts = json.loads((one / "run.json").read_text())["counts"]
-    counted = {counts[f"{kind}/predictions/original/toy-task1-tst.jsonl"] for kind in ("turns", "answers")}
-    assert counted == {104}
+    counts = json_of(one / "run.json")["counts"]
+    assert {counts[f"{kind}/predictions/original/toy-task1-tst.jsonl"] for kind in ("turns", "answers")} == {104}
     given = {"task": "ranking", "reference": test, "predictions": one / "predictions"}
-    scores = run("evaluate", **given, candidates=toy[0] / "candidates.txt", output=tmp_path / "s")
-    metrics = scores.json("metrics.json")
+    metrics = run("evaluate", **given, candidates=toy[0] / "candidates.txt", output=tmp_path / "s").json("metrics.json")
     assert metrics["#ALL"]["per_response"] == right(answers, dialogues())
     of_sets = run("evaluate", **given, sets=f"OOV={oov}", output=tmp_path / "sets").json("metrics.json")
     assert of_sets["original"] == metrics["#ALL"]
@@ -102,8 +100,7 @@ def test_what_is_too_long_is_cut_and_counted(toy, tmp_path):
 
 
 def test_what_a_memory_network_attends_to(memn2n, toy, tmp_path, capsys):
-    test = toy[0] / "toy-task1-tst.txt"
-    flags = ["memn2n", "--model", str(memn2n), "--reference", str(test)]
+    flags = ["memn2n", "--model", str(memn2n), "--reference", str(toy[0] / "toy-task1-tst.txt")]
     plain, out, two = tmp_path / "plain", tmp_path / "out", tmp_path / "two"
     assert predict([*flags, "--quiet", "--output", str(plain)]) == 0
     assert predict([*flags, "--attention", "2", "--output", str(out)]) == 0
@@ -115,14 +112,12 @@ def test_what_a_memory_network_attends_to(memn2n, toy, tmp_path, capsys):
     assert not (plain / "attention").exists()
     folder = out / "attention" / "original"
     rows = rows_of(folder / "toy-task1-tst.jsonl")
-    given = answers_of(out / answers)[:2]
-    assert [row["predicted"] for row in rows] == [[answer] for one in given for answer in one]
+    assert [row["predicted"] for row in rows] == [[answer] for one in answers_of(out / answers)[:2] for answer in one]
     call = next(row for row in rows if row["correct"].startswith("api_call"))
     heaviest = max(call["memories"], key=lambda memory: memory["attention"][0])
     assert heaviest["text"] == "a thai table in rome"  # all that the call needs
     assert "a thai table in rome" in (folder / "toy-task1-tst.html").read_text()
-    head = json.loads((out / "run.json").read_text())
-    assert head["options"] == {"attention": 2}
+    assert json_of(out / "run.json")["options"] == {"attention": 2}
     told = refused("predict", *flags, attention=65, output=tmp_path / "no")
     assert "--attention: 65: give a number from 0 to 64" in told
     told = refused("predict", "embeddings", *flags[1:], attention=1, output=tmp_path / "no")
@@ -144,12 +139,11 @@ def test_models_that_learn_nothing(toy, tmp_path):
 
 def test_dev_selects_the_input_of_tfidf(toy, tmp_path):
     given = {"train": toy[0] / "toy-task1-trn.txt", "candidates": toy[0] / "candidates.txt"}
-    texts = {
+    for name, text in {
         "history": "1 api_call thai rome\thello\n2 zzz\tapi_call thai rome\n\n",
         "last": "1 api_call thai rome\tapi_call thai rome\n2 hello\thello\n\n",
         "either": "1 hello\thello\n\n",
-    }
-    for name, text in texts.items():
+    }.items():
         given["dev"] = write(tmp_path / f"{name}.txt", text)
         trained = run("train", "tfidf", **given, output=tmp_path / name)
         assert trained.manifest["options"]["input"] == ("history" if name == "history" else "last")
@@ -166,8 +160,7 @@ def test_rankings_are_written_and_scored(toy, tmp_path):
     assert "--top: 0: give 1 or more" in refused(*asked, top="0", output=tmp_path / "no")
     run(*asked, top=3, output=tmp_path / "top")
     run(*asked, output=tmp_path / "best")
-    name = "predictions/original/toy-task1-tst.jsonl"
-    top, best = (rows_of(tmp_path / a / name) for a in ("top", "best"))
+    top, best = (rows_of(tmp_path / a / "predictions/original/toy-task1-tst.jsonl") for a in ("top", "best"))
     assert [{**row, "answers": None} for row in top] == [{**row, "answers": None} for row in best]
     assert {len(row["answers"]) for row in top} == {3}
     scores = ["evaluate", "--task", "ranking", *reference, "--predictions", tmp_path / "top" / "predictions"]
@@ -179,8 +172,7 @@ def test_rankings_are_written_and_scored(toy, tmp_path):
     assert found["per_response"] < found["per_response_top_3"] == within
     assert f"per response {within:.1%}, per dialogue" in scored.output
     assert "within the top 3, mean reciprocal rank 0." in scored.output
-    assert "<th" in scored.text("report.html")
-    assert "Within the first answers" in scored.text("report.html")
+    assert not lacking(scored.text("report.html"), "<th", "Within the first answers")
 
 
 def test_files_like_the_published_ones_of_task_6(toy, tmp_path):
@@ -217,13 +209,11 @@ def test_files_like_the_published_ones_of_task_6(toy, tmp_path):
     assert found[0] == found[1]
     assert "accepted" not in said[0]
     turns = "accepted 6 empty user turns, read as <SILENCE>; the first is in line 3"
-    facts = f"accepted {len(FACTS)} facts with a space instead of the tab; the first is in line 1"
-    last = f"accepted 1 last line without a newline (is it whole?); line {len(CANDIDATES)}"
     for name, told, times in (  # of the test: twice as it is predicted, once as it is scored
         ("toy-task1-trn.txt", turns, 2),
         ("toy-task1-tst.txt", turns, 3),
-        ("kb.txt", facts, 1),
-        ("candidates.txt", last, 2),
+        ("kb.txt", f"accepted {len(FACTS)} facts with a space instead of the tab; the first is in line 1", 1),
+        ("candidates.txt", f"accepted 1 last line without a newline (is it whole?); line {len(CANDIDATES)}", 2),
     ):
         assert said[1].count(f"{odd / name}: {told}") == times, said[1]
 
@@ -244,8 +234,7 @@ def test_bad_training_input_is_told(toy, tmp_path):
     answer = told(str(tmp_path / "some.txt"), given=fewer)
     assert "toy-task1-trn.txt: dialogue from line 1: 'api_call thai rome' is not among the candidates (40" in answer
     assert "there is only one candidate" in told(str(tmp_path / "one.txt"), given=fewer)
-    mixed = ["--train", str(tmp_path / "toy-task2-trn.txt"), *flags[2:]]
-    assert "is of task 1, and" in told(given=mixed)
+    assert "is of task 1, and" in told(given=["--train", str(tmp_path / "toy-task2-trn.txt"), *flags[2:]])
     assert "the bot says nothing in it" in told(given=["--train", str(tmp_path / "facts-alone.txt"), *flags[2:]])
     assert "no candidate has a value of this knowledge base" in told("--match", str(tmp_path / "kb.txt"))
     assert "--learning_rate: nan: give a number above 0" in told("--learning_rate", "nan")
@@ -315,8 +304,7 @@ def scored(model, flags, files, tmp_path):
 def test_tfidf_gives_the_numbers_of_the_paper(task, figures, real_data, tmp_path):
     """As far as the order of candidates that share no word, which is as in the file, does not move them."""
     files = of_babi(real_data, task)
-    found = scored("tfidf", [*files["train"], *files["candidates"]], files, tmp_path)
-    assert found == pytest.approx(figures, abs=0.3)
+    assert scored("tfidf", [*files["train"], *files["candidates"]], files, tmp_path) == pytest.approx(figures, abs=0.3)
 
 
 @pytest.mark.thorough
@@ -334,9 +322,7 @@ def test_tfidf_with_match_types_gives_the_numbers_of_the_paper(real_data, tmp_pa
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("task", "match", "least"), [(1, False, (99, 72)), (1, True, (99, 92)), (4, False, (57, 56)), (4, True, (100, 100))]
-)
+@cases("task match least", (1, False, (99, 72)), (1, True, (99, 92)), (4, False, (57, 56)), (4, True, (100, 100)))
 def test_memn2n_is_as_good_as_the_papers(task, match, least, real_data, tmp_path):
     files = of_babi(real_data, task)
     flags = [*files["train"], *files["candidates"], *(files["match"] if match else [])]

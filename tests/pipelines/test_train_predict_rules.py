@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from kit import refused, run, write
+from kit import cases, refused, run, write
 
 from parapet.transforms.simulators.babi_format import CANDIDATES, FACTS, parse_candidates, parse_dialogues
 
@@ -14,8 +14,7 @@ SIZES = ["--sizes", "train=150,dev=1,test=40,oov=40", "--formats", "babi", "--qu
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
     """All five tasks."""
-    folder = tmp_path_factory.mktemp("simulated") / "out"
-    return run("restaurants", *SIZES, output=folder).folder
+    return run("restaurants", *SIZES, output=tmp_path_factory.mktemp("simulated") / "out").folder
 
 
 def scores(flags, tests, candidates, out):
@@ -38,8 +37,7 @@ def test_tasks_without_patterns_are_left_out(simulated, tmp_path):
     told = run(*flags, output=tmp_path / "again").errors
     assert "ontology.toml: there are no patterns of user.update, bot.updated, user.no_more, bot.search_again," in told
     assert "which task 5 needs: it is left out" in told
-    names = {path.name.split("-")[2] for path in (tmp_path / "again").glob("dialog-babi-task*")}
-    assert names == {"task1", "task4"}
+    assert {path.name.split("-")[2] for path in (tmp_path / "again").glob("dialog-babi-task*")} == {"task1", "task4"}
     told = refused(*flags, tasks="1,3", output=tmp_path / "no")
     assert "there are no patterns of bot.option, user.reject, bot.another," in told
     assert not (tmp_path / "no").exists()
@@ -54,15 +52,13 @@ def test_sentences_that_were_not_learned_are_counted(simulated, tmp_path):
     assert "task1-strange.jsonl: 2 turns with words that the rules do not know: answered by" in told
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--train", "trn.txt"], "--train: needs --match, too"),
-        (["--match", "kb.txt"], "--match: needs --train, too"),
-        (["--train", "trn.txt", "--match", "kb.txt", "--ontology", "a.toml"], "--ontology: give either --ontology, or"),
-        (["--train", "trn.txt", "--match", "other.txt"], "other.txt: has none of the values in place 1 of api_call"),
-        (["--train", "trn.txt", "--match", "alone.txt"], "alone.txt: has none of the values in place"),
-    ],
+@cases(
+    "flags message",
+    (["--train", "trn.txt"], "--train: needs --match, too"),
+    (["--match", "kb.txt"], "--match: needs --train, too"),
+    (["--train", "trn.txt", "--match", "kb.txt", "--ontology", "a.toml"], "--ontology: give either --ontology, or"),
+    (["--train", "trn.txt", "--match", "other.txt"], "other.txt: has none of the values in place 1 of api_call"),
+    (["--train", "trn.txt", "--match", "alone.txt"], "alone.txt: has none of the values in place"),
 )
 def test_bad_flags(flags, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -1,11 +1,9 @@
 """``train --perturb`` and ``--adversarial``, of every model that takes them: the same bytes, also after a stop."""
 
-import json
-
 import pytest
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
-from kit import run, train
+from kit import cases, json_of, run, train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 from tiny_gpt2 import save_gpt2
@@ -36,19 +34,17 @@ def flags(toy, model, out, *more):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("model", "more"),
-    [
-        ("tiny_dst", (*WORST, *SHIFTED)),
-        ("t5dst", (*WORST, *SHIFTED, "--negatives", "0.5", "--batch_size", "4", "--max_output", "4")),
-        ("soloist", (*WORST, *SHIFTED, "--consistency", "0.5")),
-        ("damd", ("--perturb", "typos", "--perturb_share", "1", "--multi_action", "2")),
-        ("sgp_dst", ("--perturb", "verbose", "--perturb_share", "1")),
-    ],
+@cases(
+    "model more",
+    ("tiny_dst", (*WORST, *SHIFTED)),
+    ("t5dst", (*WORST, *SHIFTED, "--negatives", "0.5", "--batch_size", "4", "--max_output", "4")),
+    ("soloist", (*WORST, *SHIFTED, "--consistency", "0.5")),
+    ("damd", ("--perturb", "typos", "--perturb_share", "1", "--multi_action", "2")),
+    ("sgp_dst", ("--perturb", "verbose", "--perturb_share", "1")),
 )
 def test_every_model_is_trained_on_perturbed_dialogues(toy, tmp_path, model, more):
     assert train(flags(toy, model, tmp_path / "robust", *more)) == 0
-    options = json.loads((tmp_path / "robust" / "run.json").read_text())["options"]
+    options = json_of(tmp_path / "robust" / "run.json")["options"]
     assert (options["perturb"], options["perturb_share"]) == (more[1], float(more[3]))
     assert ("adversarial" in options) == (model not in ("sgp_dst", "damd"))
 
@@ -63,7 +59,7 @@ def test_copies_of_a_mix_are_trained_on_too(toy, tmp_path):
     argv = [*argv[: at + 1], *corpora, *argv[at + 2 :]]
     assert train(argv) == 0
     assert train(flags(toy, "tiny_dst", tmp_path / "plain")) == 0
-    steps = [json.loads((tmp_path / name / "run.json").read_text())["result"]["steps"] for name in ("model", "plain")]
+    steps = [json_of(tmp_path / name / "run.json")["result"]["steps"] for name in ("model", "plain")]
     assert steps == [9, 5]  # of 36 and 18 dialogues, four at a time
 
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import stopped
-from kit import edit, files_of, refused, rows_of, train
+from kit import edit, files_of, json_of, refused, rows_of, train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 
@@ -65,9 +65,8 @@ def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
     given = ["sgp_dst", "--model", str(folder), "--reference", corpus, "--sets", f"output={corpus}"]
     assert predict([*given, "--output", str(tmp_path / "states")]) == 0
     cut = "the oldest part of the dialogue was cut off"
-    told = f"original: {expected} inputs longer than the model's --max_length: {cut}"
-    assert told in capsys.readouterr().err
-    counts = json.loads((tmp_path / "states" / "run.json").read_text())["counts"]
+    assert f"original: {expected} inputs longer than the model's --max_length: {cut}" in capsys.readouterr().err
+    counts = json_of(tmp_path / "states" / "run.json")["counts"]
     assert 0 < counts["too_long/original"] == counts["too_long/output"] == expected
 
 
@@ -89,7 +88,7 @@ def test_the_papers_training(toy, tmp_path, monkeypatch):
     given = ["--preset", "sgdx", "--max_length", "128", "--batch_size", "1", "--dev_frames", "1", "--quiet"]
     more = ["--checkpoint", str(toy / "bert"), "--train", str(toy / "corpus"), "--output", str(tmp_path / "out")]
     assert train(["sgp_dst", *given, *more]) == 0
-    options = json.loads((tmp_path / "out" / "run.json").read_text())["options"]
+    options = json_of(tmp_path / "out" / "run.json")["options"]
     expected = {"preset": "sgdx", "module_warmup": "copy_slot=0.7", "module_epochs": "combine=3", "keep": "last"}
     assert options | expected == options
     rows = rows_of(tmp_path / "out" / "log.jsonl")

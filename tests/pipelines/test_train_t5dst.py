@@ -1,13 +1,12 @@
 """``parapet train t5dst`` on a tiny random checkpoint, and what comes of it: predicted, scored, gone on with."""
 
-import json
 import shutil
 
 import pytest
 import stopped
 import torch
 import transformers
-from kit import TWO_WORKERS, dialogues_of, edit, files_of, refused, rows_of, run, train, write
+from kit import TWO_WORKERS, dialogues_of, edit, files_of, json_of, refused, rows_of, run, train, write
 from tiny_dialogues import FOOD, texts, write_corpus
 from tiny_t5 import save_t5
 
@@ -78,11 +77,10 @@ def test_the_preset_of_sgdx_is_the_papers(toy, tmp_path, monkeypatch):
     assert sizes == [16] * 20
     log = rows_of(tmp_path / "out" / "log.jsonl")
     assert [(row["step"], row["learning_rate"]) for row in log] == [(step, 1e-4) for step in range(2, 21, 2)]
-    head = json.loads((tmp_path / "out" / "run.json").read_text())
+    head = json_of(tmp_path / "out" / "run.json")
     assert head["options"] | EXPECTED == head["options"]
-    config = json.loads((toy / "t5" / "config.json").read_text())
-    assert head["result"]["parameters"] == parameters_of(config)
-    card = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert head["result"]["parameters"] == parameters_of(json_of(toy / "t5" / "config.json"))
+    card = json_of(tmp_path / "out" / "model.json")
     assert card == {"model": "t5dst", "format": 1, "length": 512, "answer": 32, "prompts": "slots", "answers": "raw"}
 
 
@@ -145,10 +143,8 @@ def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
     given = ["t5dst", "--model", str(folder), "--reference", str(toy / "corpus")]
     assert predict([*given, "--output", str(tmp_path / "one")]) == 0
     cut = "the oldest part of the dialogue was cut off"
-    told = f"original: {expected} inputs longer than the model's --max_length: {cut}"
-    assert told in capsys.readouterr().err
-    counts = json.loads((tmp_path / "one" / "run.json").read_text())["counts"]
-    assert 0 < counts["too_long/original"] == expected
+    assert f"original: {expected} inputs longer than the model's --max_length: {cut}" in capsys.readouterr().err
+    assert 0 < json_of(tmp_path / "one" / "run.json")["counts"]["too_long/original"] == expected
     assert predict([*given, "--batch_size", "3", "--output", str(tmp_path / "two"), *TWO_WORKERS]) == 0
     assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
 

@@ -1,10 +1,9 @@
 """``parapet train tiny_dst``: it learns a toy set, is predicted with and scored, and goes on where it was stopped."""
 
-import json
 import shutil
 
 import pytest
-from kit import edit, refused, rows_of, run, train, write
+from kit import edit, json_of, refused, rows_of, run, train, write
 from tiny_dialogues import FOOD, write_corpus
 
 from parapet.evaluation.models.dst import tiny
@@ -31,7 +30,7 @@ def model(toy):
 
 
 def test_learns_predicts_and_is_scored(model, toy, tmp_path):
-    head = json.loads((model / "run.json").read_text())
+    head = json_of(model / "run.json")
     log = rows_of(model / "log.jsonl")
     assert head["result"]["dev"] == max(row["dev"] for row in log) > 0.6  # none after the first epoch
     assert log[0]["loss"] > 2 * log[-1]["loss"]
@@ -54,7 +53,7 @@ def test_a_training_keeps_its_state_in_its_folder(toy, tmp_path):
 
 def test_held_out_dialogues_choose_instead_of_dev(toy, tmp_path):
     assert train(flags(toy / "corpus", tmp_path, "--held_out", "0.3", "--epochs", "1")) == 0
-    assert {one["flag"] for one in json.loads((tmp_path / "run.json").read_text())["inputs"]} == {"train"}
+    assert {one["flag"] for one in json_of(tmp_path / "run.json")["inputs"]} == {"train"}
 
 
 def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path):
@@ -82,8 +81,7 @@ def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path):
 
 
 def test_predictions_do_not_depend_on_batches(model, toy):
-    frames = read_labels(str(toy / "corpus"), "train").rows
-    asked = [one.asked for one in frames]
+    asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").rows]
     together = tiny.load(str(model), "cpu", 64).predict(asked)
     alone = tiny.load(str(model), "cpu", 1)
     assert [alone.predict([one])[0] for one in asked[:12]] == together[:12]

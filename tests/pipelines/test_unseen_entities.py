@@ -1,9 +1,8 @@
 """``parapet unseen_entities`` as a person runs it: leaks and spans by plain search, processes, bad input."""
 
-import json
 import re
 
-from kit import rows_of, run, write
+from kit import json_of, rows_of, run, write
 
 from parapet.transforms.perturbations.entities.words import GENERIC
 
@@ -13,7 +12,7 @@ def replace(out, **flags):
 
 
 def read(path):
-    return json.loads(path.read_bytes())
+    return json_of(path)
 
 
 def replaced(out, split="test"):
@@ -30,8 +29,7 @@ def strings_of(value):
 def plain_words(text):
     """Words as the plain reference has them: separated by blanks and dashes, with no mark but those inside numbers."""
     said = re.split(r"[\s–-]+(?!\d)|-(?=\D)", text.casefold().replace("'s", " s"))
-    rough = [word.strip(".,:;!?()\"'’$&#") for word in said]
-    return [word.replace(",", "").replace("'", "") for word in rough if word]
+    return [word.replace(",", "").replace("'", "") for word in [word.strip(".,:;!?()\"'’$&#") for word in said] if word]
 
 
 def check(original, out, training, split):
@@ -75,8 +73,7 @@ def test_a_gazetteer(tmp_path):
     towns = ["Quorndon", "Wexcombe", "Zelah", "Ystrad", "Xanten", "Vaduz"]
     write(path, [{"slot_or_kind": "city", "value": town} for town in towns])
     rows = replaced(replace(tmp_path / "out", values=path).folder)
-    new = {row["canonical_replacement"] for row in rows if row["kind"] == "city"}
-    assert new <= set(towns)
+    assert {row["canonical_replacement"] for row in rows if row["kind"] == "city"} <= set(towns)
     assert {row["reason"] for row in rows if row["kind"] == "time"} == {"not_in_file"}
     write(path, "slot_or_kind,value\ncity,Quorndon\n")
     told = replace(tmp_path / "few", values=path, status=1).errors

@@ -41,8 +41,7 @@ def test_other_numbers_are_refused(text, capsys):
 
 
 def test_both_kinds_of_flags_are_a_mistake(tmp_path, capsys):
-    wrong = ["--workers=2", "--direct_num_workers=2", "--output", str(tmp_path / "out")]
-    assert perturb.run(["typos", *wrong]) == 2
+    assert perturb.run(["typos", "--workers=2", "--direct_num_workers=2", "--output", str(tmp_path / "out")]) == 2
     assert "give one of the two" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -93,7 +92,7 @@ def until(holds):
 
 
 def test_beam_is_imported_without_what_a_local_run_does_not_need():
-    script = """
+    done = program("""
         import sys
         from parapet.pipelines import lean_imports
         lean_imports.lean([])
@@ -103,14 +102,13 @@ def test_beam_is_imported_without_what_a_local_run_does_not_need():
         table = pyarrow.table({"n": [1, 2]})
         import pandas
         assert table.to_pandas().n.tolist() == [1, 2]
-    """
-    done = program(script)
+    """)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.thorough
 def test_spacy_is_imported_without_torch():
-    script = """
+    done = program("""
         import sys
         from parapet.pipelines import lean_imports
         lean_imports.lean([])
@@ -119,8 +117,7 @@ def test_spacy_is_imported_without_torch():
         assert [token.text for token in spacy.blank("en")("a word")] == ["a", "word"]
         import torch
         print(torch.__name__)
-    """
-    done = program(script)
+    """)
     assert done.stdout == "torch\n", done.stderr
 
 

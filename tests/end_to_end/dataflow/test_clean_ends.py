@@ -6,7 +6,7 @@ import signal
 from contextlib import contextmanager
 
 import pytest
-from kit import files_of
+from kit import cases, files_of
 
 from dataflow.processes import start, wait_until
 from parapet.pipelines.main import main
@@ -70,13 +70,11 @@ def test_a_full_disk(tmp_path, corpus, capsys):
     assert files_of(out) == before
 
 
-@pytest.mark.parametrize(
-    ("out", "said"),
-    [
-        ("/dev/null/out", "/dev/null/out: cannot write here: [Errno 20] Not a directory: '/dev/null/out'"),
-        ("/proc/out", "/proc/out: cannot write here: [Errno 2] No such file or directory: '/proc/out'"),
-        ("gs://no-such-bucket/out", "gs://no-such-bucket/out: cannot write here: Request failed with status code 404"),
-    ],
+@cases(
+    "out said",
+    ("/dev/null/out", "/dev/null/out: cannot write here: [Errno 20] Not a directory: '/dev/null/out'"),
+    ("/proc/out", "/proc/out: cannot write here: [Errno 2] No such file or directory: '/proc/out'"),
+    ("gs://no-such-bucket/out", "gs://no-such-bucket/out: cannot write here: Request failed with status code 404"),
 )
 def test_a_place_that_cannot_be_written(out, said, bucket, corpus, capsys):
     assert main(["rewrite", "--variants", str(corpus / "variants"), "--output", out]) == 2

@@ -42,8 +42,7 @@ def test_its_python_is_one_that_the_package_takes():
 
 def test_all_packages_are_let_in():
     let_in = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.M)
-    packages = {"parapet", *(path.name for path in (ROOT / "parapet").iterdir() if path.is_symlink())}
-    assert packages <= {*let_in}
+    assert {"parapet", *(path.name for path in (ROOT / "parapet").iterdir() if path.is_symlink())} <= {*let_in}
     assert {"setup.py", "README.md"} <= {*let_in}
 
 
@@ -100,8 +99,6 @@ def test_the_users_image_is_not_built_without_the_lock_file(tmp_path):
 
 
 def test_the_users_image_runs_parapet_without_rights_in_data():
-    last = USER_RECIPE.rpartition("\nFROM ")[2]
-    instructions = dict(re.findall(r"^([A-Z]+) (.+)$", last, re.M))
-    assert instructions["ENTRYPOINT"] == '["parapet"]'
-    assert instructions["WORKDIR"] == "/data"
+    instructions = dict(re.findall(r"^([A-Z]+) (.+)$", USER_RECIPE.rpartition("\nFROM ")[2], re.M))
+    assert (instructions["ENTRYPOINT"], instructions["WORKDIR"]) == ('["parapet"]', "/data")
     assert instructions["RUN"].split()[-1] == instructions["USER"] != "root"

@@ -15,7 +15,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
 from commands import RELEASE
 from google.cloud.dataflow import JobType
-from kit import THOROUGH, files_of, refused
+from kit import THOROUGH, cases, files_of, json_of, refused
 
 from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
 from parapet.pipelines import progress, runners
@@ -105,8 +105,7 @@ def job(bucket, tmp_path_factory):
 
 @pytest.mark.thorough
 def test_the_staged_package_alone_writes_what_a_local_run_writes(job):
-    assert job.status == 0
-    assert job.wrote == job.expected
+    assert (job.status, job.wrote) == (0, job.expected)
     assert len(job.wrote) > 30
 
 
@@ -162,7 +161,7 @@ STEPS = {
 def variants(bucket):
     """A variant that is the original under another suffix: enough to build jobs on."""
     for split in ("train", "dev", "test"):
-        services = json.loads((sample_root() / split / "schema.json").read_bytes())
+        services = json_of(sample_root() / split / "schema.json")
         renamed = [{**service, "service_name": service["service_name"] + "1"} for service in services]
         bucket.write(f"variants/v1/{split}/schema.json", json.dumps(renamed).encode())
     return f"{bucket.url}/variants"
@@ -206,8 +205,7 @@ def test_the_job_of_each_pipeline(name, bucket, variants, tmp_path, capsys):
         "pipeline.pb",
         "submission_environment_dependencies.txt",
     }
-    template = json.loads((tmp_path / "job.json").read_bytes())
-    (pool,) = template["environment"]["workerPools"]
+    (pool,) = json_of(tmp_path / "job.json")["environment"]["workerPools"]
     assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == [IMAGE]
     assert {path.rpartition(".")[0] for path in bucket.tree(f"{name}/out")} <= {".incomplete/.owner"}
 
@@ -244,16 +242,14 @@ def submit(bucket, prefix, service):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("message", "said"),
-    [
-        (
-            "Traceback (most recent call last):\n  File ...\n"
-            "parapet.schemas.errors.InputError: x.json: not JSON [while running 'Rewrite']\n",
-            "error: x.json: not JSON\n",
-        ),
-        ("Startup of the worker pool failed: quota 'CPUS' exceeded", "quota 'CPUS' exceeded (PARAPET_DEBUG=1"),
-    ],
+@cases(
+    "message said",
+    (
+        "Traceback (most recent call last):\n  File ...\n"
+        "parapet.schemas.errors.InputError: x.json: not JSON [while running 'Rewrite']\n",
+        "error: x.json: not JSON\n",
+    ),
+    ("Startup of the worker pool failed: quota 'CPUS' exceeded", "quota 'CPUS' exceeded (PARAPET_DEBUG=1"),
 )
 def test_a_job_that_fails(bucket, message, said, capsys):
     with Dataflow(lambda _: message) as service:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from kit import json_of
 
 from parapet.local_mturk.faults import Faults
 from parapet.local_mturk.server import LocalMTurk
@@ -45,8 +46,7 @@ class Runner:
         assert self.process.stdin
         assert self.process.stdout
         self.told.write_text("")
-        order = {"argv": argv, "kill_at": kill_at, "told": str(self.told)}
-        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.write(json.dumps({"argv": argv, "kill_at": kill_at, "told": str(self.told)}) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         return answer["status"], answer["points"]
@@ -135,7 +135,7 @@ def stages(tmp_path_factory, sample):
 def _undisturbed(folder, world, runner, sample):
     found = []
     schemas, hits, top_up, audit = (folder / name for name in ("schemas.json", "hits", "top_up", "audit"))
-    services = json.loads((sample / "train" / "schema.json").read_bytes())[:2]
+    services = json_of(sample / "train" / "schema.json")[:2]
     schemas.write_text(json.dumps(services))
     assert main(["hits", "--schemas", str(schemas), "--output", str(hits), "--assignments", "3", "--quiet"]) == 0
     shortfall = folder / "shortfall.csv"

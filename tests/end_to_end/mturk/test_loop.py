@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pyarrow.parquet as pq
 import pytest
+from kit import json_of
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import play, scripts_from_jsonl
@@ -55,7 +56,7 @@ class Loop:
         flags = ("--schemas", self.schemas, "--responses", responses, "--output", self.variants, "--quiet")
         status = main(["compose", *map(str, flags)])
         # Five answers an element, some of them spoilt, need not be enough for any service yet.
-        services = json.loads((self.variants / "statistics.json").read_text())["services"].values()
+        services = json_of(self.variants / "statistics.json")["services"].values()
         assert status == (0 if any(service["composed"] for service in services) else 1)
 
     def shortfall(self):
@@ -110,8 +111,7 @@ def _check_what_came_in(loop):
     for who, answers in there.items():
         wanted = asked(given[who])
         assert {name: wanted.get(name, "") for name in answers} == asked(answers), who
-    snapshot = loop.server.snapshot()
-    assert {line["AssignmentId"] for line in lines} == set(snapshot["assignments"])
+    assert {line["AssignmentId"] for line in lines} == set(loop.server.snapshot()["assignments"])
     audit = pq.read_table(loop.variants / "responses.parquet").to_pylist()
     dead = (loop.variants / "dead_letters.jsonl").read_text().splitlines()
     assert len({row["response_id"].partition(":")[0] for row in audit}) + len(dead) >= len(lines)
@@ -135,8 +135,7 @@ def _pay_and_check(loop):
         "rejected": states["Rejected"],
         "bonus": 1,
     }
-    spent = sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in ledger), Decimal(0))
-    assert spent == _spent(after)
+    assert sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in ledger), Decimal(0)) == _spent(after)
     assert loop.mturk("pay", *flags) == 0
     assert loop.server.snapshot()["balance"] == after["balance"]
 

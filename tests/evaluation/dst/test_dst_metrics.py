@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import service, slot, state, turn
+from kit import json_of, service, slot, state, turn
 
 import parapet
 from benchmarks.evaluate_reference import evaluate, frame_metrics, match
@@ -30,7 +30,7 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_equals_the_official_scoring(real_data, name):
     settings, across_turn = SETTINGS[name]
-    expected = json.loads((real_data / "evaluation" / "expected_dev.json").read_bytes())[name]
+    expected = json_of(real_data / "evaluation" / "expected_dev.json")[name]
     splits = {split.split: split.services for split in read_root(real_data / "sgd")}
     services = {service.service_name: slots_of(service) for service in splits["dev"]}
     seen = frozenset(service.service_name for service in splits["train"])
@@ -71,9 +71,8 @@ UTTERANCE = "tea at 6 pm, Rue É."
 @given(STATES, STATES, SPANS, st.none() | SPANS, st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_equals_the_plain_reference(wanted, given_, spans, predicted, fuzzy):
-    reference = {"state": wanted, "slots": spans}
     other = {"state": given_} | ({} if predicted is None else {"slots": predicted})
-    expected = frame_metrics(reference, other, UTTERANCE, SERVICE, fuzzy)
+    expected = frame_metrics({"state": wanted, "slots": spans}, other, UTTERANCE, SERVICE, fuzzy)
     texts = [[(s["slot"], UTTERANCE[s["start"] : s["exclusive_end"]]) for s in of or ()] for of in (spans, predicted)]
     found, wrong = score_frame(
         State(**wanted),
@@ -215,8 +214,7 @@ def test_the_plain_reference_equals_the_official_scoring(real_data):
     pairs = [(real_data / "sgd" / "dev" / path.name, path) for path in sorted(place.glob("*.json"))]
     services = {raw["service_name"]: raw for raw in splits["dev"].raw}
     seen = {service.service_name for service in splits["train"].services}
-    expected = json.loads((real_data / "evaluation" / "expected_dev.json").read_bytes())["fuzzy"]
-    found = evaluate(pairs, services, seen)
-    assert {key: of["joint_goal_accuracy"] for key, of in found.items()} == pytest.approx(
+    expected = json_of(real_data / "evaluation" / "expected_dev.json")["fuzzy"]
+    assert {key: of["joint_goal_accuracy"] for key, of in evaluate(pairs, services, seen).items()} == pytest.approx(
         {key: of["joint_goal_accuracy"] for key, of in expected.items()}, abs=1e-12
     )

@@ -29,8 +29,7 @@ def found_in(model, first=0):
 
 
 def test_a_short_memory_has_the_last_lines():
-    last = found_in(answering(memory=2))[3]
-    assert [memory.time for memory in last.memories] == [6, 7]
+    assert [memory.time for memory in found_in(answering(memory=2))[3].memories] == [6, 7]
 
 
 def test_what_is_written_can_be_read_back():
@@ -46,11 +45,9 @@ def test_the_page_shows_all_but_lines_with_little_attention():
     rows = re.findall(r"<td>(\d+)</td><td>User</td><td dir=\"auto\">line \1</td>", page)
     assert rows == ["1", "4", "5", "6"]  # one line alone is shown: a line that says so would be as long
     assert re.findall(rf"(\d+) lines, each less than {FOLDED}", page) == ["2", "15"]
-    short = page_of("task1-tst", [Response(0, 0, memories[:6], "what", "yes", ["yes"])]).decode()
-    assert "each less than" not in short
+    assert "each less than" not in page_of("task1-tst", [Response(0, 0, memories[:6], "what", "yes", ["yes"])]).decode()
     assert page.count('style="--p: 0.405">0.405</td>') == 2
     assert "1 of 2 responses are right in the first 2 dialogues of task1-tst" in page
     assert re.findall(r"\[(Correct|Incorrect)\]", page) == ["Correct", "Incorrect", "Incorrect", "Correct"]
     assert re.findall(r"Predicted answer( #\d)?<", page) == ["", " #1", " #2", " #3"]
-    assert page.count("<details open>") == 1
-    assert page.count("<details>") == 1
+    assert (page.count("<details open>"), page.count("<details>")) == (1, 1)

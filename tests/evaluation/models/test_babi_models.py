@@ -53,8 +53,7 @@ def vocabulary(match=True):
 def net(model="memn2n", match=True, hops=2, memory=9, **shape):
     torch.manual_seed(SEED + 3)
     known = vocabulary(match)
-    made = make(model, known, Shape(size=6, hops=hops, memory=memory, **shape))
-    return made.double(), known
+    return make(model, known, Shape(size=6, hops=hops, memory=memory, **shape)).double(), known
 
 
 def texts_before(one):
@@ -175,8 +174,7 @@ def test_match_types_are_those_of_the_definition(said):
     turns = turns_of(
         encode([BabiDialogue(tuple(Exchange(text, "hello") for text in said))], {}), {}, matches.entities, CPU
     )
-    ids = torch.arange(len(said))
-    there = matches.there(turns, *turns.history(ids), len(said))
+    there = matches.there(turns, *turns.history(torch.arange(len(said))), len(said))
     for turn in range(len(said)):
         found = Counter()
         for candidates, features in matches.features(there):
@@ -210,18 +208,16 @@ def test_nearest_by_overlap_takes_most_shared_words_then_fewest_words_then_the_f
 
 def test_rankings_begin_with_the_answer_and_have_no_candidate_twice():
     some = [*dialogues()[::7], *ODD]
-    models = [
+    for model in [
         TfIdf(CANDIDATES, KNOWLEDGE, FREQUENCIES, True),
         NetAnswers(*net(), CPU, batch=8),
-        nearest("overlap", *((one.user, one.bot) for dialogue in some for one in dialogue.exchanges)),
-    ]
-    for model in models:
+        nearest("overlap", *((one.user, one.bot) for talk in some for one in talk.exchanges)),
+    ]:
         found = model.ranked(some, 3)
         assert [[one[0] for one in rankings] for rankings in found] == model.answers(some)
         assert all(len(one) == len(set(one)) == 3 for rankings in found for one in rankings)
         assert model.ranked(some[::-1], 3) == found[::-1]
-        everything = model.ranked(some, 999)
-        assert [[one[:3] for one in rankings] for rankings in everything] == found
+        assert [[one[:3] for one in rankings] for rankings in model.ranked(some, 999)] == found
 
 
 def test_the_bot_of_the_simulator_answers_its_own_dialogues():

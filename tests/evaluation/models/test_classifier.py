@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from intent_toy import toy
-from kit import SEED
+from kit import SEED, raised
 from multiwoz_corpus import write_corpus
 from tiny_bert import save_bert
 from tiny_nli import save_roberta
@@ -105,8 +105,7 @@ def bert(tmp_path_factory):
 def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path):
     turns = toy()
     config = config_of(checkpoint=str(bert), **FINE_TUNING, epochs=8, max_length=32)
-    corpus = Corpus(turns, turns[::3], [], [])
-    made = trained(config, corpus, tmp_path / "out", inspect(str(bert), KINDS))
+    made = trained(config, Corpus(turns, turns[::3], [], []), tmp_path / "out", inspect(str(bert), KINDS))
     folder = write(tmp_path / "model", made)
     card, model = load(folder, "cpu", 64)
     assert card.labels == sorted({turn.label for turn in turns})
@@ -120,8 +119,7 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path)
     model.batch = 8
     assert model.answers(texts[::-1]) == (many[::-1], long)
     (tmp_path / "model" / MODEL).write_bytes((tmp_path / "model" / MODEL).read_bytes().replace(b'"Alarm"', b'"A", "B"'))
-    with pytest.raises(InputError, match=r"has 4 classes, and .* beside it 5"):
-        load(folder, "cpu", 1)
+    raised(InputError, load, folder, "cpu", 1, match=r"has 4 classes, and .* beside it 5")
 
 
 def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):
@@ -135,8 +133,7 @@ def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):
 
 
 def test_folders_that_do_not_fit(tmp_path):
-    made = trained(config_of(epochs=1), Corpus(toy(), toy(), [], []), tmp_path / "o")
-    folder = write(tmp_path / "model", made)
+    folder = write(tmp_path / "model", trained(config_of(epochs=1), Corpus(toy(), toy(), [], []), tmp_path / "o"))
     assert isinstance(read_card(folder), Card)
     place = tmp_path / "model" / MODEL
     good = place.read_bytes()
@@ -148,8 +145,7 @@ def test_folders_that_do_not_fit(tmp_path):
         (b"}", b"", "is damaged"),
     ):
         place.write_bytes(good.replace(old, new))
-        with pytest.raises(InputError, match=told):
-            load(folder, "cpu", 1)
+        raised(InputError, load, folder, "cpu", 1, match=told)
 
 
 def test_intents_of_a_corpus_with_frames_of_every_service(tmp_path):

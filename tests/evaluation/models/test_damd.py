@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, STARS, dialogues, inns
-from kit import SEED
+from kit import SEED, raised
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import DamdConfig
@@ -84,8 +84,7 @@ STATES = st.builds(
 def test_a_belief_state_comes_back_as_training_writes_it(belief):
     """With the letters' case and the spaces of its values, where no other value has the same words."""
     parts = belief_parts(belief, "")
-    step = Step("1", 0, (("<|user|>", ""),), parts)
-    surfaces = Surfaces(surfaces_of([step]))
+    surfaces = Surfaces(surfaces_of([Step("1", 0, (("<|user|>", ""),), parts)]))
     written = surfaces.written(parts_of(span_of(parts)), (), ())
     values = [(" ".join(words_of(text)), text) for mark, text in parts if mark == VALUE]
     if len({words for words, _ in values}) == len(values):
@@ -97,8 +96,7 @@ def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said():
     surfaces = Surfaces({"city": {"san jose": "San José's"}, "stars": {"two": "2"}})
 
     def value(slot, words, before="", *said):
-        parts = surfaces.written([(SLOT, slot), (VALUE, words)], [(VALUE, before)] if before else [], said)
-        return parts[1][1]
+        return surfaces.written([(SLOT, slot), (VALUE, words)], [(VALUE, before)] if before else [], said)[1][1]
 
     assert value("city", "san jose", "San Jose", "SAN JOSE") == "San Jose"
     assert value("city", "san jose", "", "SAN JOSE") == "San José's"
@@ -120,8 +118,7 @@ def test_no_word_of_a_text_is_a_name(text):
 def test_a_users_values_are_replaced_by_placeholders():
     belief = [(SERVICE, "Inns_1"), (SLOT, "city"), (VALUE, "New York"), (SLOT, "near"), (VALUE, "York"), (VALUE, "")]
     said = words_of("in new york , near York , york")
-    found = "in [inns_1_city] , near [inns_1_near] , york"
-    assert delexicalised(said, belief) == found.split()
+    assert delexicalised(said, belief) == ["in", "[inns_1_city]", ",", "near", "[inns_1_near]", ",", "york"]
     assert delexicalised([], belief) == []
 
 
@@ -134,8 +131,7 @@ def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
     everything, frequent = vocabulary_of(TEXTS, 3000, 1), vocabulary_of(TEXTS, 3000, 10)
     assert {"please", "rome"} <= {*everything.words}
     assert {*everything.words} - {*frequent.words} >= {"please"}
-    with pytest.raises(InputError, match="the names and placeholders alone are"):
-        vocabulary_of(TEXTS, room - 1, 1)
+    raised(InputError, vocabulary_of, TEXTS, room - 1, 1, match="the names and placeholders alone are")
 
 
 def config(**own):
@@ -248,11 +244,9 @@ def test_folders_that_do_not_fit(model, tmp_path):
     ):
         assert old in good
         (tmp_path / MODEL).write_bytes(good.replace(old, new, 1))
-        with pytest.raises(InputError, match=said):
-            check(str(tmp_path))
+        raised(InputError, check, str(tmp_path), match=said)
     (tmp_path / MODEL).write_bytes(good.replace(b'"hidden": 8', b'"hidden": 9'))
-    with pytest.raises(InputError, match="does not fit"):
-        load(str(tmp_path), KNOWN, "cpu", 8)
+    raised(InputError, load, str(tmp_path), KNOWN, "cpu", 8, match="does not fit")
 
 
 AUTHORS_PARAMETERS = 1_985_700  # experiments/all_multi_acts_sample3_sd666_lr0.005_bs80_sp5_dc3/config.json

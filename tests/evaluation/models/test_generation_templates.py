@@ -2,9 +2,9 @@
 
 import re
 
-import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from kit import raised
 
 from parapet.evaluation.generation.corpus import Act, ServiceWords, Words
 from parapet.evaluation.models.generation.data import key_of, read_templates, sentence, template_of, text_of
@@ -110,8 +110,7 @@ def test_any_template_is_filled_with_any_values(tmp_path, parts, values, slot):
     given_values = tuple((values + ["x"] * 6)[: template.count("@")])
     one = act("INFORM", slot, *given_values)
     assume(key_of(one).count("@") == len(given_values))  # the key of a boolean has its value
-    folder = write(tmp_path / "t", Cafes_1=f"{key_of(one)}\t{template}\r\n\n")
-    templates, _ = read_templates(str(folder))
+    templates, _ = read_templates(str(write(tmp_path / "t", Cafes_1=f"{key_of(one)}\t{template}\r\n\n")))
     assert text_of([one], WORDS, templates) == plainly(template, given_values)
     # The same values in another number have no template: the sentence is ours, and says each of them.
     more = act("INFORM", slot, *given_values, "Oslo")
@@ -121,25 +120,21 @@ def test_any_template_is_filled_with_any_values(tmp_path, parts, values, slot):
 
 def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path):
     expected = "expected a key, a tab and a sentence"
-    bad = {
+    for line, reason in {
         "GOODBYE": expected,
         "GOODBYE\t": expected,
         "GOODBYE\tBye\tBye": expected,
         "INFORM!!city!!@ It is @.": expected,
         "INFORM!!city!!@\tIt is here.": "the key has 1 @ and the sentence 0: both need one for each value",
         "INFORM!!city\tIt is @ @.": "the key has 0 @ and the sentence 2: both need one for each value",
-    }
-    for line, reason in bad.items():
+    }.items():
         folder = write(tmp_path / "t", Cafes_1=f"\ufeffREQ_MORE\tAnything else?\n\n{line}\n")
-        with pytest.raises(InputError, match=re.escape(reason)) as error:
-            read_templates(str(folder))
-        assert (error.value.path, error.value.where) == (str(folder / "Cafes_1.tsv"), "line 3")
+        error = raised(InputError, read_templates, str(folder), match=re.escape(reason))
+        assert (error.path, error.where) == (str(folder / "Cafes_1.tsv"), "line 3")
     (tmp_path / "t" / "Cafes_1.tsv").write_bytes(b"GOODBYE\t\xe9")
-    with pytest.raises(InputError, match="not UTF-8 at byte 8"):
-        read_templates(str(folder))
+    raised(InputError, read_templates, str(folder), match="not UTF-8 at byte 8")
     for place in (tmp_path, tmp_path / "none", tmp_path / "t" / "Cafes_1.tsv"):
-        with pytest.raises(InputError, match="has no templates: expected a folder with SERVICE"):
-            read_templates(str(place))
+        raised(InputError, read_templates, str(place), match="has no templates: expected a folder with SERVICE")
 
 
 def test_of_lines_with_one_key_the_last_counts(tmp_path):

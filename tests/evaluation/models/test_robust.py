@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
-from kit import SEED
+from kit import SEED, raised
 from tiny_dialogues import dialogues, texts, write_corpus
 from tiny_gpt2 import save_gpt2
 from tiny_t5 import save_t5
@@ -42,8 +42,7 @@ def versions(share, count=1, names="typos,verbose", seed="0"):
 def test_a_draw_depends_on_seed_and_epoch_alone():
     first = versions(0.5).draw(3)
     assert first == versions(0.5).draw(3)
-    others = [versions(0.5).draw(4), versions(0.5, seed="1").draw(3)]
-    assert first not in others
+    assert first not in [versions(0.5).draw(4), versions(0.5, seed="1").draw(3)]
     later = versions(0.5)
     for epoch in (1, 2):
         later.draw(epoch)
@@ -64,9 +63,7 @@ def test_what_cannot_run_in_the_loop_is_refused():
         ("typos,ood", "ood needs the whole corpus"),
         ("unseen_entities", "'parapet perturb unseen_entities'"),
     ):
-        with pytest.raises(InputError, match="--perturb") as told:
-            perturbations_of(names, "0")
-        assert reason in str(told.value)
+        assert reason in str(raised(InputError, perturbations_of, names, "0", match="--perturb"))
 
 
 def test_a_dialogue_that_cannot_be_perturbed_stays_as_it_is(caplog):
@@ -85,8 +82,7 @@ def test_a_perturbation_that_adds_turns_is_refused():
         return " ".join(said(raw)).split()
 
     found = Versions([Readable(json.dumps(one).encode(), parts(one), parts)], "verbose", 1.0, 1, "0")
-    with pytest.raises(InputError, match=f"verbose makes .* examples of a dialogue that has {len(parts(one))}"):
-        found.draw(1)
+    raised(InputError, found.draw, 1, match=f"verbose makes .* examples of a dialogue that has {len(parts(one))}")
 
 
 # How versions are laid out.
@@ -111,8 +107,7 @@ def test_versions_are_found_by_their_numbers(shapes, count):
     sizes = [1 + int(name.split(".")[0]) % 3 for name in names]
     parts = [f"{name}/{part}" for name, size in zip(names, sizes, strict=True) for part in range(size)]
     for row in of_parts(table, sizes).tolist():
-        places = [parts[number].split(".") for number in row]
-        assert len({(dialogue, place) for dialogue, _, place in places}) == 1
+        assert len({(dialogue, place) for dialogue, _, place in [parts[number].split(".") for number in row]}) == 1
 
 
 def test_a_version_with_another_number_of_examples_is_refused():
@@ -222,8 +217,7 @@ def test_the_worst_version_of_a_model_is_trained_on(toy, model):
             assert losses[version] >= max(losses.values()) - 1e-3
     learner.module.train()
     seed_all("step")
-    loss = learner.loss(batch)
-    assert torch.isfinite(loss)
+    assert torch.isfinite(learner.loss(batch))
 
 
 # Shifted embeddings.
@@ -302,8 +296,7 @@ class Bag(Learner):
 
 
 def dialogue_of(number, text):
-    turn = {"speaker": "USER", "utterance": text, "frames": []}
-    return {"dialogue_id": str(number), "services": [], "turns": [turn]}
+    return {"dialogue_id": str(number), "services": [], "turns": [{"speaker": "USER", "utterance": text, "frames": []}]}
 
 
 def config(**length):

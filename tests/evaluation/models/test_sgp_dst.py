@@ -97,8 +97,7 @@ def test_what_a_turn_changes():
     memory.states["Food_1"] = State("FindFood", [], {"dish": ["a soup", "soup"]})
 
     def label(slot, **values):
-        state = State("FindFood", ["dish"], values)
-        return slot_label(FOODS, slot, memory, state, "opa, with pizza, down the hill")
+        return slot_label(FOODS, slot, memory, State("FindFood", ["dish"], values), "opa, with pizza, down the hill")
 
     assert label(DISH, dish=["pizza"]) == Label(0, (10, 15), True, "user")
     assert label(DISH, dish=["soup"]) == label(DISH) == Label(0, None, True)
@@ -270,8 +269,7 @@ def plain_adam(weights, gradients, rates, decay):
     means, squares = [0.0] * len(weights), [0.0] * len(weights)
     for gradient, rate in zip(gradients, rates, strict=True):
         norm = math.sqrt(sum(value * value for value in gradient))
-        clipped = [value * min(1.0, 1.0 / (norm + 1e-6)) for value in gradient]
-        for i, value in enumerate(clipped):
+        for i, value in enumerate([value * min(1.0, 1.0 / (norm + 1e-6)) for value in gradient]):
             means[i] = 0.9 * means[i] + 0.1 * value
             squares[i] = 0.999 * squares[i] + 0.001 * value * value
             weights[i] -= rate * (means[i] / (math.sqrt(squares[i]) + 1e-6) + decay * weights[i])

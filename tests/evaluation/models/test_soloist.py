@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
-from kit import SEED, write
+from kit import SEED, raised, write
 from tiny_gpt2 import save_gpt2
 from tiny_nli import save_roberta
 
@@ -122,8 +122,7 @@ def test_idle_services_are_in_no_belief():
 def test_the_steps_of_a_dialogue():
     first, second, third = steps_of(TYPED[0], KNOWN)
     assert [step.turn for step in (first, second, third)] == [0, 2, 4]
-    assert second.response == "there is [inns_1_inn_name] only ."
-    assert second.database == ((OF, "Inns_1"), (VALUE, "one"))
+    assert (second.response, second.database) == ("there is [inns_1_inn_name] only .", ((OF, "Inns_1"), (VALUE, "one")))
     assert third.belief[-1] == (ASKED, "phone")
     assert next(asked_of("1", [("USER", "hi")])) == Step("1", 0, (("<|user|>", "hi"),))
     short = msgspec.structs.replace(TYPED[0], turns=TYPED[0].turns[:3])
@@ -196,8 +195,7 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
         (b"20", b"0", "its lengths must be 1 or more"),
     ):
         (tmp_path / MODEL).write_bytes(good.replace(old, new))
-        with pytest.raises(InputError, match=said):
-            check(str(tmp_path))
+        raised(InputError, check, str(tmp_path), match=said)
     (tmp_path / MODEL).write_bytes(good)
     for path in (tmp_path / "checkpoint").glob("*token*"):
         path.unlink()

@@ -92,8 +92,7 @@ def test_rows_are_those_of_a_plain_loop(parts, limit, first, random):
     lead = [] if first is None else [first]
     expected = []
     for a, b in parts:
-        room = max(0, limit - len(lead) - len(b))
-        expected.append(lead + a[max(0, len(a) - room) :] + b)
+        expected.append(lead + a[max(0, len(a) - max(0, limit - len(lead) - len(b))) :] + b)
     assert pairs.lengths.tolist() == [len(row) for row in expected]
     assert pairs.cut == sum(len(row) < len(lead) + len(a) + len(b) for row, (a, b) in zip(expected, parts, strict=True))
     numbers = random.sample(range(len(parts)), random.randint(1, len(parts)))
@@ -140,8 +139,7 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint, frames):
     learner = T5Learner(config, inspect(str(checkpoint), KINDS), [*frames, long], frames[:3])
     end, (dish, *_) = learner.tokenizer.eos_token_id, prompts_of(SERVICE, "slots")
     assert len(learner.inputs) == sum(len(frame.asked.service.slots) for frame in [*frames, long])
-    assert int(learner.inputs.lengths.max()) == 512
-    assert int(learner.answers.lengths.max()) == 256
+    assert (int(learner.inputs.lengths.max()), int(learner.answers.lengths.max())) == (512, 256)
     number = len(learner.inputs) - len(SERVICE.slots)
     tokens, _ = learner.inputs.padded(torch.tensor([number]), 0)
     assert learner.tokenizer.decode(tokens[0]).endswith(f"{dish.text.strip()}</s>")

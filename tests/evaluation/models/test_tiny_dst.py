@@ -113,8 +113,7 @@ def learner(frames):
 
 
 def test_services_without_slots_or_intents_are_learned_beside_others(frames):
-    bare = [Labelled(example, State("NONE", [], {})) for example in ODD]
-    trained = learner([*bare, *frames[:6]])
+    trained = learner([*[Labelled(example, State("NONE", [], {})) for example in ODD], *frames[:6]])
     assert trained.loss(torch.arange(len(trained.dialogues))).isfinite()
     assert all(trained.loss(torch.tensor([number])).isfinite() for number in range(len(ODD)))
 
@@ -122,11 +121,9 @@ def test_services_without_slots_or_intents_are_learned_beside_others(frames):
 @pytest.mark.thorough
 def test_a_hundred_dialogues_of_a_service_teach_it(real_data, tmp_path):
     """Held-out dialogues of the service that was learned; what training has most often, nothing, is right in 5 %."""
-    known = read_labels(str(real_data / "sgd"), "train").rows
-    train, chosen = held_out(known, 0.2, "0", lambda frame: frame.opening)
+    train, chosen = held_out(read_labels(str(real_data / "sgd"), "train").rows, 0.2, "0", lambda frame: frame.opening)
     config = TinyConfig(epochs=8, patience=8, seed=str(SEED), device="cpu")
-    trained = training.train(config, lambda: TinyLearner(config, train, chosen), str(tmp_path), {})
-    assert trained.best.dev > 0.2
+    assert training.train(config, lambda: TinyLearner(config, train, chosen), str(tmp_path), {}).best.dev > 0.2
 
 
 def test_learns_in_half_precision_as_on_a_gpu(frames):

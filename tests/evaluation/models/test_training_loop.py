@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from kit import raised
 from torch import nn
 
 from parapet.evaluation.models.configs import TrainingConfig
@@ -78,8 +79,7 @@ def test_an_epoch_is_gone_through_once_before_the_next_begins(tmp_path):
     line = Line([0.0] * 3)
     run(tmp_path, line, steps=9, eval_steps=4)
     seen = [int(number) for batch in line.batches_seen for number in batch]
-    for epoch in range(3):
-        assert sorted(seen[20 * epoch : 20 * (epoch + 1)]) == list(range(20))
+    assert not [epoch for epoch in range(3) if sorted(seen[20 * epoch : 20 * (epoch + 1)]) != list(range(20))]
 
 
 def test_stops_when_it_is_no_better_or_cannot_be(tmp_path):
@@ -91,9 +91,8 @@ def test_stops_when_it_is_no_better_or_cannot_be(tmp_path):
 
 def test_another_training_is_not_mixed_in(tmp_path):
     run(tmp_path, Line([0.1] * 6))
-    other = {**HEADER, "options": {"epochs": 7, "seed": "0"}, "torch": "9"}
     with pytest.raises(InputError, match=r"other --epochs, torch is here.*delete .*\.training"):
-        run(tmp_path, Line([]), header=other)
+        run(tmp_path, Line([]), header={**HEADER, "options": {"epochs": 7, "seed": "0"}, "torch": "9"})
 
 
 @pytest.mark.parametrize("keep", [0, 10, 2000, -30])
@@ -117,8 +116,7 @@ def test_a_state_of_other_shapes_is_told(tmp_path):
     run(tmp_path, Line([0.1] * 6))
     line = Line([1.0])
     line.module = nn.Sequential(nn.Linear(2, 1))
-    with pytest.raises(InputError, match="is of another program or version"):
-        run(tmp_path, line)
+    raised(InputError, run, tmp_path, line, match="is of another program or version")
 
 
 def test_a_loss_that_is_no_number_ends_it(tmp_path):
@@ -139,8 +137,7 @@ def test_memory_that_is_used_up_is_told():
 def test_what_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert device_of("auto").type == "cpu"
-    with pytest.raises(InputError, match="--device: torch finds no GPU here"):
-        device_of("cuda")
+    raised(InputError, device_of, "cuda", match="--device: torch finds no GPU here")
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(InputError, match=r"safetensors is not installed: pip install .*\[models\]'"):
         check_installed("json", "safetensors")

@@ -15,8 +15,7 @@ def measured(step, dev, best, losses, epoch=1):
 
 
 def trained(log):
-    best = next(row for row in reversed(log) if row.best)
-    return TrainedModel({}, log, best, "joint goal accuracy", 222_903_552, {})
+    return TrainedModel({}, log, next(row for row in reversed(log) if row.best), "joint goal accuracy", 222_903_552, {})
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30), st.floats(0, 1))
@@ -34,8 +33,7 @@ def test_small_learning_rates_are_readable(rate):
 
 
 def test_small_shares_have_labels_of_their_own():
-    page = page_of("x", {}, trained([measured(7, 0.0013, True, [1.0])]))
-    labels = re.findall(r'class="tick"[^>]*>([\d.]+%)', page)
+    labels = re.findall(r'class="tick"[^>]*>([\d.]+%)', page_of("x", {}, trained([measured(7, 0.0013, True, [1.0])])))
     assert len(labels) == len(set(labels)) == 5
 
 

@@ -12,7 +12,7 @@ import sys
 import kit
 import numpy as np
 import pytest
-from kit import TWO_WORKERS, argv_of, dialogues_of, files_of, rows_of, sample_dialogues, state, write
+from kit import TWO_WORKERS, argv_of, dialogues_of, files_of, json_of, raised, rows_of, sample_dialogues, state, write
 from state_predictions import lines_of
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
@@ -84,11 +84,11 @@ def place(tmp_path_factory):
     for name in VARIANTS:
         for path in sorted(sample.glob("*/*.json")):
             if path.parent.name != "dev":
-                made = renamed(json.loads(path.read_bytes()), name[1:])
+                made = renamed(json_of(path), name[1:])
                 write(root / "variants" / name / path.relative_to(sample), made)
     for name, split in (("original", sample / "test"), *((one, root / "variants" / one / "test") for one in VARIANTS)):
         for path in sorted(split.glob("dialogues_*.json")):
-            write(root / "predictions" / name / path.name, guessed(json.loads(path.read_bytes()), name))
+            write(root / "predictions" / name / path.name, guessed(json_of(path), name))
     return root
 
 
@@ -100,11 +100,10 @@ def scores(place):
 
 
 def test_numbers_of_every_set_are_those_of_the_plain_reference(place, scores):
-    numbers = json.loads((scores / "robustness.json").read_bytes())
+    numbers = json_of(scores / "robustness.json")
     expected = of_folders(sample_root(), "test", place / "predictions" / "original")
-    assert json.loads((scores / "metrics.json").read_bytes()) == numbers["sets"]["original"]["metrics"]
-    roots = {"original": sample_root()} | {name: place / "variants" / name for name in VARIANTS}
-    for name, root in roots.items():
+    assert json_of(scores / "metrics.json") == numbers["sets"]["original"]["metrics"]
+    for name, root in ({"original": sample_root()} | {name: place / "variants" / name for name in VARIANTS}).items():
         expected = of_folders(root, "test", place / "predictions" / name)
         found = numbers["sets"][name]["metrics"]
         assert found.keys() == expected.keys()
@@ -117,10 +116,9 @@ def joint_values(place):
     found = {}
     for name in VARIANTS:
         root = place / "variants" / name / "test"
-        services = {one["service_name"]: one for one in json.loads((root / "schema.json").read_bytes())}
+        services = {one["service_name"]: one for one in json_of(root / "schema.json")}
         for path in sorted(root.glob("dialogues_*.json")):
-            predicted = json.loads((place / "predictions" / name / path.name).read_bytes())
-            for dialogue, other in zip(json.loads(path.read_bytes()), predicted, strict=True):
+            for dialogue, other in zip(json_of(path), json_of(place / "predictions" / name / path.name), strict=True):
                 for i, (turn, guess) in enumerate(zip(dialogue["turns"], other["turns"], strict=True)):
                     for j, (frame, to) in enumerate(zip(turn["frames"], guess["frames"], strict=True)):
                         if turn["speaker"] == "USER":
@@ -130,13 +128,12 @@ def joint_values(place):
 
 
 def test_sensitivity_under_every_policy(place, scores):
-    numbers = json.loads((scores / "robustness.json").read_bytes())["variants"]
+    numbers = json_of(scores / "robustness.json")["variants"]
     frames = joint_values(place)
     turns = {}
     for (name, turn, _), values in frames.items():
         turns[name, turn] = turns.get((name, turn), 1.0) * np.array(values)
-    by_unit = {"frame": frames, "turn": turns}
-    for unit, of_unit in by_unit.items():
+    for unit, of_unit in {"frame": frames, "turn": turns}.items():
         values = np.array(list(of_unit.values()))
         # Three lines: equations 2 and 3, equation 1, and what the bootstrap draws.
         cov = np.nan_to_num(values.std(axis=1, ddof=1) / np.where(values.any(axis=1), values.mean(axis=1), np.nan))
@@ -152,8 +149,7 @@ def test_sensitivity_under_every_policy(place, scores):
     row = numbers["table"]["#ALL_SERVICES"]
     assert numbers["headline"] == {"unit": "frame", "zero": "zero"}
     assert row["schema_sensitivity"] == numbers["schema_sensitivity"]["frame/zero"]["#ALL_SERVICES"][JGA]
-    interval = numbers["schema_sensitivity_intervals"]["frame/zero"]["#ALL_SERVICES"]
-    assert row["schema_sensitivity_interval"] == interval
+    assert row["schema_sensitivity_interval"] == numbers["schema_sensitivity_intervals"]["frame/zero"]["#ALL_SERVICES"]
     original, mean = row["original"], row["variants"]
     assert row["difference"] == pytest.approx((mean - original) / original)
     assert row["difference"] < 0
@@ -165,12 +161,12 @@ def test_sensitivity_under_every_policy(place, scores):
 def test_a_variant_that_lacks_a_dialogue(place, tmp_path):
     for folder in ("variants", "predictions"):
         shutil.copytree(place / folder, tmp_path / folder)
-    lost = json.loads((tmp_path / "variants" / "v2" / "test" / FILE).read_bytes())[0]["dialogue_id"]
+    lost = json_of(tmp_path / "variants" / "v2" / "test" / FILE)[0]["dialogue_id"]
     for folder in ("variants/v2/test", "predictions/v2"):
         edit(lambda dialogues: dialogues.pop(0))(tmp_path / folder)
     flags = ["--variants", tmp_path / "variants", "--predictions", tmp_path / "predictions", "--replicates", "0"]
     assert run(tmp_path / "out", *flags) == 0
-    numbers = json.loads((tmp_path / "out" / "robustness.json").read_bytes())["variants"]
+    numbers = json_of(tmp_path / "out" / "robustness.json")["variants"]
     values = [of for (name, *_), of in joint_values(place).items() if name != lost]
     cov = [np.std(of, ddof=1) / np.mean(of) if any(of) else 0.0 for of in values]
     assert numbers["table"]["#ALL_SERVICES"]["schema_sensitivity"] == pytest.approx(np.mean(cov), abs=1e-12)
@@ -182,12 +178,10 @@ def test_a_variant_that_lacks_a_dialogue(place, tmp_path):
 
 def test_rows_and_page(scores):
     rows = [row for path in sorted((scores / "rows").rglob("*.parquet")) for row in rows_of(path)]
-    numbers = json.loads((scores / "robustness.json").read_bytes())["sets"]
-    for name, one in numbers.items():
+    for name, one in json_of(scores / "robustness.json")["sets"].items():
         of = [row for row in rows if row["set"] == name]
         assert np.mean([row[JGA] for row in of]) == pytest.approx(one["metrics"]["#ALL_SERVICES"][JGA])
-        wrong = [row for row in of if row[JGA] < 1]
-        assert all(row["wrong"] for row in wrong)
+        assert all(row["wrong"] for row in [row for row in of if row[JGA] < 1])
     page = (scores / "report.html").read_text()
     assert "A &lt;b&gt;tracker&lt;/b&gt;" in page
     assert "<b>tracker" not in page
@@ -205,8 +199,7 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
     write(tmp_path / "predictions" / "original" / FILE, dialogues)
     for dialogue in dialogues:
         first, second, *others = dialogue["turns"]
-        inserted = [{**first, "utterance": evil}, {**second, "utterance": long}]
-        dialogue["turns"] = [first, second, *inserted, *others]
+        dialogue["turns"] = [first, second, {**first, "utterance": evil}, {**second, "utterance": long}, *others]
     write(tmp_path / "noisy" / "test" / FILE, dialogues)
     predictions = json.loads(json.dumps(dialogues))
     for dialogue in predictions:
@@ -217,7 +210,7 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
     flags = ["--reference", tmp_path / "corpus", "--sets", f"{name}={tmp_path / 'noisy'}"]
     assert run(tmp_path / "out", *flags, "--predictions", tmp_path / "predictions") == 0
     assert not (tmp_path / "out" / "examples.json").exists()
-    content = json.loads((tmp_path / "out" / "failures" / f"{name}.json").read_bytes())
+    content = json_of(tmp_path / "out" / "failures" / f"{name}.json")
     failures = content["failures"]
     assert len(failures) == content["shown"] == 100
     assert {one["dialogue_id"] for one in failures[: len(dialogues)]} == {one["dialogue_id"] for one in dialogues}
@@ -241,7 +234,7 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
     assert "&lt;script&gt;" in page
     assert len(page) < 1_000_000
     assert 'href="failures/noisy%20%231%25.html"' in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    right = json.loads((tmp_path / "out" / "failures" / "original.json").read_bytes())
+    right = json_of(tmp_path / "out" / "failures" / "original.json")
     assert (right["wrong"], right["failures"]) == (0, [])
     assert "No frame is wrong." in (tmp_path / "out" / "failures" / "original.html").read_text(encoding="utf-8")
 
@@ -279,7 +272,7 @@ def test_a_model_of_ones_own(place, tmp_path, capsys):
     here = f"{__file__}"
     flags = ["--sets", f"again={sample_root()}", "--replicates", "0"]
     assert run(tmp_path / "out", "--model", f"{here}:Copier", "--batch_size", "7", *flags) == 0
-    numbers = json.loads((tmp_path / "out" / "robustness.json").read_bytes())
+    numbers = json_of(tmp_path / "out" / "robustness.json")
     metrics = numbers["sets"]["original"]["metrics"]
     assert numbers["sets"]["again"]["metrics"] == metrics
     empty = sample_dialogues()
@@ -289,8 +282,7 @@ def test_a_model_of_ones_own(place, tmp_path, capsys):
                 frame.pop("slots")
                 frame["state"] = state()
     write(tmp_path / "empty" / "dialogues_001.json", empty)
-    expected = of_folders(sample_root(), "test", tmp_path / "empty")
-    for key, of in expected.items():
+    for key, of in of_folders(sample_root(), "test", tmp_path / "empty").items():
         assert metrics[key] == pytest.approx(of)
     for name, said in (("Short", "got a list of 49"), ("NoState", "something that is not a state")):
         assert run(tmp_path / "bad", "--model", f"{here}:{name}") == 1
@@ -337,8 +329,7 @@ def test_predictions_that_cannot_be_scored(name, place, tmp_path):
     folder = tmp_path / "predictions"
     shutil.copytree(place / "predictions" / "original", folder)
     spoil(folder)
-    with pytest.raises(InputError, match=re.escape(said)):
-        score(folder, tmp_path / "out")
+    raised(InputError, score, folder, tmp_path / "out", match=re.escape(said))
 
 
 LINES = {
@@ -356,8 +347,7 @@ LINES = {
 def test_lines_that_cannot_be_read(name, tmp_path):
     line, said = LINES[name]
     (tmp_path / "p.jsonl").write_text(line + "\n")
-    with pytest.raises(InputError, match=re.escape(said)):
-        score(tmp_path / "p.jsonl", tmp_path / "out")
+    raised(InputError, score, tmp_path / "p.jsonl", tmp_path / "out", match=re.escape(said))
 
 
 def test_flags_that_cannot_work(place, tmp_path, capsys):
@@ -389,7 +379,7 @@ def test_official_mode_passes_over_what_is_missing(place, tmp_path, capsys):
     edit(lambda of: of.pop(0))(folder)
     assert run(tmp_path / "out", "--predictions", folder, "--official", "--replicates", "0") == 0
     assert "1 dialogue missing" in capsys.readouterr().err
-    assert json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]["missing_dialogues/original"] == 1
+    assert json_of(tmp_path / "out" / "run.json")["counts"]["missing_dialogues/original"] == 1
 
 
 @pytest.mark.parametrize("name", ["others.json", "lines.jsonl"])
@@ -405,8 +395,7 @@ def test_workers_exchange_places_of_predictions(name, tmp_path):
     path.write_bytes(b"\xef\xbb\xbf" + content.encode())
     parts = [part for _, part in read_parts(str(path))]
     assert [*predictions_in(parts)] == [*read_predictions(str(path))]
-    whole = FilePart(str(path), parts[0].start, parts[-1].end)
-    assert [*predictions_in([whole])] == [*read_predictions(str(path))]
+    assert [*predictions_in([FilePart(str(path), parts[0].start, parts[-1].end)])] == [*read_predictions(str(path))]
     assert max(len(pickle.dumps(part)) for part in parts) < 1_000
 
 
@@ -416,8 +405,7 @@ def test_lines_need_none_for_a_dialogue_without_frames(place, tmp_path):
     edit(lambda of: [turn.update(frames=[]) for turn in of[0]["turns"]])(corpus / "test")
     write(lines, lines_of(dialogues_of(corpus / "test").values(), "state"))
     assert run(tmp_path / "out", "--reference", corpus, "--predictions", lines) == 0
-    metrics = json.loads((tmp_path / "out" / "metrics.json").read_bytes())
-    assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
+    assert json_of(tmp_path / "out" / "metrics.json")["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
 
 
 def test_a_set_without_a_frame_to_score_is_refused(tmp_path, capsys):

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from kit import write
+from kit import cases, json_of, lacking, write
 
 from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.corpus import tampered
@@ -24,21 +24,20 @@ def lines_of(root, split="test"):
 
 
 def read(folder, name):
-    return json.loads((folder / name).read_text())
+    return json_of(folder / name)
 
 
 def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
     said = tmp_path / "said" / "test"
     said.mkdir(parents=True)
     for path in sorted((sample / "test").glob("dialogues_*.json")):
-        dialogues = json.loads(path.read_text())
+        dialogues = json_of(path)
         for dialogue in dialogues:
             for turn in dialogue["turns"]:
                 turn["utterance"] = "Hm." if turn["speaker"] == "SYSTEM" else turn["utterance"]
         (said / path.name).write_text(json.dumps(dialogues))
     out = tmp_path / "out"
-    flags = ("--reference", sample, "--predictions", said.parent, "--output", out, "--quiet")
-    assert evaluate(*flags) == 0
+    assert evaluate("--reference", sample, "--predictions", said.parent, "--output", out, "--quiet") == 0
     assert read(out, "metrics.json")["#ALL"]["sgsacc"] == 0.0
 
     lines = lines_of(sample)
@@ -59,7 +58,7 @@ def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
 def test_variants_and_no_validation(sample, tmp_path):
     variants = tmp_path / "variants"
     for split in ("train", "test"):
-        schema = json.loads((sample / split / "schema.json").read_text())
+        schema = json_of(sample / split / "schema.json")
         for service in schema:
             service["service_name"] += "1"
             for slot in service["slots"]:
@@ -74,9 +73,7 @@ def test_variants_and_no_validation(sample, tmp_path):
     assert list(told) == ["original", "v1"]
     assert told["original"]["acts"] == told["v1"]["acts"] > 10
     assert told["original"]["recall"] >= told["v1"]["recall"]
-    page = (out / "report.html").read_text()
-    assert "F1 on tampered references" in page
-    assert "<svg" in page
+    assert not lacking((out / "report.html").read_text(), "F1 on tampered references", "<svg")
 
     plain = tmp_path / "plain"
     assert evaluate(*common, "--output", plain, "--no_validation") == 0
@@ -115,16 +112,12 @@ def test_bad_predictions(sample, tmp_path, capfd, fault):
     path = write(tmp_path / "said.jsonl", spoil(lines_of(sample)))
     assert evaluate("--reference", sample, "--predictions", path, "--output", tmp_path / "out") == 2
     told = capfd.readouterr().err
-    assert said in told
-    assert str(path) in told
+    assert not lacking(told, said, str(path))
     assert "Traceback" not in told
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--predictions", "none.jsonl"], "none.jsonl: --predictions: there is no such file or folder"),
+@cases("flags said", (["--predictions", "none.jsonl"], "none.jsonl: --predictions: there is no such file or folder"),
         (["--predictions", "reference", "--scorer", "nli"], "--nli_model: a folder with a model is needed"),
         (["--predictions", "reference", "--nli_model", "x"], "--nli_model: needs --scorer nli"),
         (["--predictions", "reference", "--scorer", "nli", "--nli_model", "org/name"], "org/name: --nli_model: "),
@@ -132,9 +125,7 @@ def test_bad_predictions(sample, tmp_path, capfd, fault):
         (["--predictions", "reference", "--split", "prod"], "there are no dialogues in 'prod'"),
         (["--predictions", "reference", "--scorer", "guess"], "invalid choice: 'guess'"),
         (["--predicitons", "reference"], "did you mean --predictions?"),
-        ([], "required: --predictions"),
-    ],
-)  # fmt: skip
+        ([], "required: --predictions"),)  # fmt: skip
 def test_flags_that_cannot_work(sample, tmp_path, capfd, flags, said):
     assert evaluate("--reference", sample, *flags, "--output", tmp_path / "out") == 2
     told = capfd.readouterr().err
@@ -147,8 +138,7 @@ def test_a_corpus_that_cannot_be_scored(sample, tmp_path, capfd):
         place = tmp_path / "corpus"
         place.mkdir(exist_ok=True)
         (place / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
-        dialogues = json.loads((sample / "test" / "dialogues_001.json").read_text())
-        (place / "dialogues_001.json").write_text(json.dumps(spoil(dialogues)))
+        (place / "dialogues_001.json").write_text(json.dumps(spoil(json_of(sample / "test" / "dialogues_001.json"))))
         assert evaluate("--reference", place, "--predictions", "reference", "--output", tmp_path / "out") == 2
         return str(capfd.readouterr().err)
 
@@ -207,8 +197,7 @@ def test_on_sgd(real_data, tmp_path):
                 said = said.replace(act.values[0], other.values[0])
         lines.append({"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": said})
     path, out = write(tmp_path / "said.jsonl", lines), tmp_path / "out"
-    flags = ("--split", "train", "--predictions", path, "--output", out, "--quiet")
-    assert evaluate("--reference", root, *flags) == 0
+    assert evaluate("--reference", root, "--split", "train", "--predictions", path, "--output", out, "--quiet") == 0
     details, of_all = read(out, "details.json"), read(out, "metrics.json")["#ALL"]
     assert details["coverage"]["acts"]["acts"] == 2506
     assert details["coverage"]["turns"]["share_valid"] > 0.95
@@ -233,8 +222,7 @@ def test_the_corpus_against_itself(sample, tmp_path, capsys):
     # Of what the ground truth entails, the ground truth says all.
     assert (of_all["sgsacc"], of_all["sgsacc_acts"], of_all["slot_error_rate"]) == (1.0, 1.0, 0.0)
     assert of_all["bleu"] == pytest.approx(100)
-    assert details["scorer"] == {"name": "lexical", "model": "lexical-2"}
-    assert details["rules"] == "paper"
+    assert (details["scorer"], details["rules"]) == ({"name": "lexical", "model": "lexical-2"}, "paper")
     assert details["coverage"]["acts"]["share_entailed"] == of_all["sgsacc_acts_all"]
     assert details["coverage"]["acts"]["share_valid"] > 0.85
     turns = details["coverage"]["turns"]
@@ -244,9 +232,7 @@ def test_the_corpus_against_itself(sample, tmp_path, capsys):
     assert sum(one["turns"] for one in details["by_domain"].values()) == turns["turns"]
     assert sum(one["valid"] for one in details["by_service"].values()) == turns["valid"]
     assert details["tampered_references"]["original"]["f1"] > 0.9
-    told = capsys.readouterr().out
-    assert told.startswith("scorer: lexical (lexical-2)\n")
+    assert capsys.readouterr().out.startswith("scorer: lexical (lexical-2)\n")
     page = (out / "report.html").read_text()
-    assert "Judged by the lexical scorer: rules on words" in page
-    assert "SGSAcc (lexical)" in page
+    assert not lacking(page, "Judged by the lexical scorer: rules on words", "SGSAcc (lexical)")
     assert read(out, "run.json")["options"]["own_turns"] is True

@@ -86,16 +86,14 @@ def detected(folder, split, **fields):
 
 def test_out_of_domain_turns_of_ood(tmp_path, foreign):
     test, dev = (write(tmp_path / f"{split}.jsonl", detected(foreign, split)) for split in ("test", "dev"))
-    flags = ["--reference", foreign, "--predictions", test, "--dev", dev]
-    files = evaluate("ood", tmp_path / "out", *flags)
+    files = evaluate("ood", tmp_path / "out", "--reference", foreign, "--predictions", test, "--dev", dev)
     details, metrics = files.json("details.json"), files.json("metrics.json")
     assert details["threshold"]["value"] == 0.9
     assert set(metrics) == {"#ALL", "ood-10", "ood-20", "#MEAN"}
     rows = files.rows("rows.parquet")
     assert details["groups"]["#ALL"] == {"turns": len(rows), "ood": sum(row["label"] == "ood" for row in rows)}
     found = sum(row["predicted"] == "ood" for row in rows)
-    assert metrics["#ALL"]["recall"] == found / details["groups"]["#ALL"]["ood"]
-    assert metrics["#ALL"]["precision"] == 1.0
+    assert (metrics["#ALL"]["recall"], metrics["#ALL"]["precision"]) == (found / details["groups"]["#ALL"]["ood"], 1.0)
     assert metrics["#ALL"]["accuracy"] == sum(row["accuracy"] for row in rows) / len(rows)
     found = [row for row in detected(foreign, "test") if row["set"] == "ood-10"]
     only = [{key: row[key] for key in ("dialogue_id", "turn", "score")} for row in found]
@@ -185,13 +183,11 @@ def test_rankings(tmp_path):
     assert "task1tst: per response 66.7%, per dialogue 50.0%" in told.output
     assert "task1tst: 1 response cannot be answered: not among the candidates" in told.errors
     metrics = told.json("metrics.json")
-    assert metrics["task1tst"]["api_call_number"] == 0.0
-    assert metrics["#ALL"] == metrics["task1tst"]
+    assert (metrics["task1tst"]["api_call_number"], metrics["#ALL"]) == (0.0, metrics["task1tst"])
     answers[0]["answer"] = EVIL
     evil = ["--reference", reference, "--predictions", write(tmp_path / "b.jsonl", answers)]
     assert EVIL not in evaluate("ranking", tmp_path / "evil", *evil).text("report.html")
-    candidates = tmp_path / "candidates.txt"
-    told = refused("evaluate", *evil, task="ranking", candidates=candidates, output=tmp_path / "no")
+    told = refused("evaluate", *evil, task="ranking", candidates=tmp_path / "candidates.txt", output=tmp_path / "no")
     assert "dialogue 0 turn 0: '<script>" in told
 
 
@@ -209,8 +205,7 @@ def test_responses_of_the_sample(tmp_path, sample):
     poor = evaluate("response", tmp_path / "poor", reference=sample, predictions=write(tmp_path / "p.jsonl", said))
     assert poor.json("metrics.json")["#ALL"]["success"] == 0.0
     domains = poor.json("domains.json")["original"]
-    assert set(domains["domains"]) == {"Ferries", "Gyms", "Libraries", "Repairs"}
-    assert domains["mean"]["success"] == 0.0
+    assert (set(domains["domains"]), domains["mean"]["success"]) == ({"Ferries", "Gyms", "Libraries", "Repairs"}, 0.0)
     assert files.json("domains.json")["original"]["domains"]["Gyms"]["intervals"]["success"] == [1.0, 1.0]
     assert EVIL not in poor.text("report.html")
     assert poor.json("run.json")["options"]["bleu_signature"].startswith("nrefs:1|case:lc|eff:no|tok:13a")
@@ -253,8 +248,7 @@ def test_compare(tmp_path):
     evaluate("intent", tmp_path / "far", predictions=far)
     chosen = run("compare", *parts, average=["x/accuracy", "far/macro_f1"], output=tmp_path / "parts")
     assert "mean of all numbers  70.0" in chosen.output.splitlines()  # of 100, and 2 * 5 / (20 + 5)
-    text = chosen.text("table.md").splitlines()
-    assert text[2] == "| system | average | x accuracy | far macro-F1 |"
+    assert chosen.text("table.md").splitlines()[2] == "| system | average | x accuracy | far macro-F1 |"
     refused("compare", *parts, average="y/accuracy", output=tmp_path / "no")
     fewer = run(*argv, tmp_path / "again", "--quiet", baseline="bad").json("leaderboard.json")
     assert {(one["first"], one["second"]) for one in fewer["tests"]} == {("good", "bad"), ("twin", "bad")}
@@ -289,15 +283,13 @@ def test_compare_on_what_is_shared(tmp_path):
     assert "left out" not in compared.errors
     assert compared.json("leaderboard.json")["left_out"] != []
     assert "not scored on the same sets: set z of intent" in refused(*argv, "--strict")
-    one = run("compare", systems=f"more={tmp_path / 'more'}", output=tmp_path / "one")
-    assert set(one.files) == {
+    assert set(run("compare", systems=f"more={tmp_path / 'more'}", output=tmp_path / "one").files) == {
         "leaderboard.json", "table.csv", "table.parquet", "table.tex", "table.md", "report.html", "run.json"
     }  # fmt: skip
 
 
 def test_the_output_is_no_input_and_another_commands_folder_is_left_alone(tmp_path):
-    path = write(tmp_path / "p.jsonl", INTENTS)
-    evaluate("intent", tmp_path / "out", "--predictions", path)
+    evaluate("intent", tmp_path / "out", "--predictions", write(tmp_path / "p.jsonl", INTENTS))
     out = {"output": tmp_path / "out"}
     assert "the same folder" in refused("compare", systems=[f"a={tmp_path / 'out'}", "b=x"], **out)
     rows = write(tmp_path / "o.jsonl", [{"id": 1, "label": "ood", "score": 1.0}])
@@ -326,8 +318,7 @@ def test_intents(tmp_path):
     made = evaluate("intent", tmp_path / "out", predictions=write(tmp_path / "p.jsonl", INTENTS))
     files = made.files
     assert set(files) == {"metrics.json", "details.json", "rows.parquet", "report.html", "run.json"}
-    metrics = json.loads(files["metrics.json"])
-    found = {name: (of["accuracy"], of["macro_f1"]) for name, of in metrics.items()}
+    found = {name: (of["accuracy"], of["macro_f1"]) for name, of in json.loads(files["metrics.json"]).items()}
     wanted = {
         "#ALL": (0.75 - 0.25, 2 * 2 / 5 / 2), "plain": (0.5, 2 / 3 / 2), "typos": (0.5, 0.5), "#MEAN": (0.5, 5 / 12)
     }  # fmt: skip
@@ -338,6 +329,5 @@ def test_intents(tmp_path):
         ("plain", "1", 0, 1.0), ("plain", "2", 0, 0.0), ("typos", "1", 0, 1.0), ("typos", "2", 0, 0.0)
     ]  # fmt: skip
     manifest = json.loads(files["run.json"])
-    assert manifest["pipeline"] == "evaluate_intent"
-    assert manifest["counts"] == {"items": 4}
+    assert (manifest["pipeline"], manifest["counts"]) == ("evaluate_intent", {"items": 4})
     assert set(manifest["files"]) == set(files) - {"run.json"}

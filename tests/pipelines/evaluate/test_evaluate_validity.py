@@ -12,6 +12,7 @@ from kit import (
     files_of,
     frame,
     intent,
+    json_of,
     refused,
     rows_of,
     run,
@@ -113,8 +114,7 @@ def test_values_states_and_how_much_has_changed(corpus, tmp_path):
     assert metrics["lossy"] == {"changed": 1, "states_equal": 0.75, "values_kept": 0, "values_kept_fuzzy": 0}
     # What the set's own state has is what its turn has to say.
     assert metrics["renamed"] == {"changed": 0.25, "states_equal": 0.25, "values_kept": 1, "values_kept_fuzzy": 1}
-    details = json.loads((tmp_path / "out" / "details.json").read_bytes())
-    group = details["groups"]["lossy"]
+    group = json_of(tmp_path / "out" / "details.json")["groups"]["lossy"]
     assert (group["values"], group["values_found"]) == (4, 1)
     assert group["lost_by_slot"] == {"city": 2, "party": 1}
     rows = rows_of(tmp_path / "out" / "rows.parquet")
@@ -124,8 +124,7 @@ def test_values_states_and_how_much_has_changed(corpus, tmp_path):
             known = [row[metric] for row in rows if row["set"] == name and row[metric] is not None]
             assert sum(known) / len(known) == value
     lost = {(row["set"], row["dialogue_id"], row["turn"]): row["lost"] for row in rows if row["lost"]}
-    assert lost["lossy", "1_00001", 0] == "city: no value"
-    assert lost["heard", "1_00000", 2] == "time: 5:30 pm; party: 2"
+    assert (lost["lossy", "1_00001", 0], lost["heard", "1_00000", 2]) == ("city: no value", "time: 5:30 pm; party: 2")
     page = (tmp_path / "out" / "report.html").read_text()
     assert "San Diego" in page
     assert "<script>alert" not in page
@@ -136,8 +135,7 @@ def test_values_states_and_how_much_has_changed(corpus, tmp_path):
 def test_what_a_classifier_predicts_of_both_texts(corpus, tmp_path):
     """Trained on the acts of the corpus itself: it knows the originals, and what is said elsewhere."""
     root = str(corpus / "original")
-    labels = {turn.utterance: turn.label for turn in read_turns(root, "test", ACTS)}
-    assert labels == {
+    assert {turn.utterance: turn.label for turn in read_turns(root, "test", ACTS)} == {
         "Food in San Jose, please.": "INFORM",
         "At 5:30 pm for 2 people.": "INFORM",
         "Thanks a lot.": "THANK_YOU",
@@ -157,7 +155,7 @@ def test_what_a_classifier_predicts_of_both_texts(corpus, tmp_path):
     right = sum(answer.label == "INFORM" for answer in answers[:2]) / 2
     assert metrics["heard"]["same_label"] == metrics["heard"]["accuracy"] == right
     assert metrics["heard"]["accuracy_original"] == 1
-    details = json.loads((tmp_path / "out" / "details.json").read_bytes())
+    details = json_of(tmp_path / "out" / "details.json")
     assert details["labels"] == "acts"
     assert details["groups"]["swapped"]["changed_labels"] == [["INFORM", "THANK_YOU", 1], ["THANK_YOU", "INFORM", 1]]
     assert "Turns of swapped with another prediction" in (tmp_path / "out" / "report.html").read_text()
@@ -248,7 +246,7 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch):
     on_page = {place_of(item) for item in records[bad]["pairs"] if item["stratum"] != "check"}
     assert {row["naturalness"] for place, row in said.items() if place in on_page} == {2.5}
     assert {row["naturalness"] for place, row in said.items() if place not in on_page} == {3.0}
-    people = json.loads((tmp_path / "judged" / "details.json").read_bytes())["people"]
+    people = json_of(tmp_path / "judged" / "details.json")["people"]
     assert people["reasons"]["rejected"] == {"failed_check": len(records[bad]["fields"])}
     assert (people["workers"], people["assignments"]) == (3, 3 * len(records))
     responses = rows_of(tmp_path / "judged" / "responses.parquet")
@@ -300,7 +298,5 @@ def test_kappa_of_workers_who_differ(corpus, tmp_path):
     observed, yes = (3 + 2 / 3) / 5, (3 * 3 + 2) / 15
     expected = yes**2 + (1 - yes) ** 2
     assert metrics["fleiss_kappa"] == pytest.approx((observed - expected) / (1 - expected))
-    assert metrics["human_valid"] == pytest.approx(3 / 5)
-    assert metrics["observed_agreement"] == pytest.approx(observed)
-    compared = run("compare", systems=f"a={tmp_path / 'out'}", output=tmp_path / "compared")
-    assert "100.0" in compared.text("table.md")
+    assert (metrics["human_valid"], metrics["observed_agreement"]) == (pytest.approx(3 / 5), pytest.approx(observed))
+    assert "100.0" in run("compare", systems=f"a={tmp_path / 'out'}", output=tmp_path / "compared").text("table.md")

@@ -84,8 +84,7 @@ def make(folder: Path, sample: Path) -> Path:
         for k in (1, 2):
             place = folder / "variants" / f"v{k}" / split.split
             place.mkdir(parents=True)
-            variants = [variant(raw, k) for raw in split.raw]
-            (place / "schema.json").write_bytes(layout.schema_bytes(variants))
+            (place / "schema.json").write_bytes(layout.schema_bytes([variant(raw, k) for raw in split.raw]))
             if k == 1:
                 for path in layout.dialogue_files(sample, split.split):
                     (place / path.name).write_bytes(path.read_bytes())

@@ -1,12 +1,11 @@
 """``parapet release build`` as a person runs it."""
 
 import hashlib
-import json
 import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from kit import files_of
+from kit import cases, files_of, json_of, lacking, raised
 from release_corpora import AUDIT, MEMORY, build, edit
 
 from parapet.pipelines.main import main
@@ -16,7 +15,7 @@ from parapet.transforms.release import building
 
 
 def manifest_of(root):
-    return json.loads((root / "MANIFEST.json").read_bytes())
+    return json_of(root / "MANIFEST.json")
 
 
 def rows_of(root, config, split):
@@ -34,8 +33,7 @@ def test_labels_that_are_hidden(toml, tmp_path, capfd):
     root = tmp_path / "out" / "small" / "1.0.0"
     assert main(["release", "verify", str(root)]) == 0
     for path in layout.dialogue_files(toml.parent / "sgd", "test"):
-        both = path, root / "sgd/original/test" / path.name
-        labelled, shown = (json.loads(one.read_bytes()) for one in both)
+        labelled, shown = (json_of(one) for one in (path, root / "sgd/original/test" / path.name))
         for one, other in zip(labelled, shown, strict=True):
             assert set(other) == {"dialogue_id", "services", "turns"}
             assert [turn["utterance"] for turn in other["turns"]] == [turn["utterance"] for turn in one["turns"]]
@@ -56,7 +54,7 @@ def test_the_rows_are_those_of_a_plain_reading(built):
         services = [
             service_row(raw, name, i)
             for name, root in corpora.items()
-            for i, raw in enumerate(json.loads((root / split / "schema.json").read_bytes()))
+            for i, raw in enumerate(json_of(root / split / "schema.json"))
         ]
         expected = sorted(services, key=lambda row: f"{row['variant']}\0{row['service_name']}")
         assert rows_of(built.root, "schemas", split) == expected
@@ -64,7 +62,7 @@ def test_the_rows_are_those_of_a_plain_reading(built):
             dialogues = [
                 dialogue_row(raw, path.name, i)
                 for path in layout.dialogue_files(corpora[name], split)
-                for i, raw in enumerate(json.loads(path.read_bytes()))
+                for i, raw in enumerate(json_of(path))
             ]
             assert rows_of(built.root, name, split) == sorted(dialogues, key=lambda row: str(row["dialogue_id"]))
     assert not (built.root / "data" / "v2").exists()
@@ -81,7 +79,7 @@ def test_every_file_has_its_checksum(built):
     assert {path: hashlib.sha256(files[path]).hexdigest() for path in sums} == sums
     listed = {file["path"]: (file["sha256"], file["bytes"]) for file in manifest_of(built.root)["files"]}
     assert listed == {path: (sums[path], len(files[path])) for path in sums if path != "MANIFEST.json"}
-    assert json.loads((built.root.parent / "latest.json").read_bytes()) == {"name": "small", "version": "1.0.0"}
+    assert json_of(built.root.parent / "latest.json") == {"name": "small", "version": "1.0.0"}
     assert sorted(path.name for path in built.root.parent.iterdir()) == ["1.0.0", "latest.json"]
 
 
@@ -106,7 +104,7 @@ def test_the_version_must_say_what_changed(toml, tmp_path, capsys):
         nonlocal last
         edit(toml, (f'version = "{last}"', f'version = "{version}"'))
         assert build(toml, out, "--quiet") == 0
-        assert json.loads((out / "small" / "latest.json").read_bytes())["version"] == version
+        assert json_of(out / "small" / "latest.json")["version"] == version
         last = version
         there.append(version)
         return manifest_of(out / "small" / version)
@@ -149,7 +147,7 @@ def test_an_older_number_is_refused_before_anything_runs(built, capsys):
 
 def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_path, capsys):
     path = toml.parent / "sgd" / "test" / "dialogues_001.json"
-    dialogues = json.loads(path.read_bytes())
+    dialogues = json_of(path)
     dialogues[1]["turns"][0]["frames"][0]["state"]["active_intent"] = "NoSuch"
     path.write_bytes(layout.dialogue_bytes(dialogues))
     assert build(toml, tmp_path / "out", "--quiet") == 1
@@ -165,21 +163,19 @@ def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_p
     assert main(["release", "verify", str(root)]) == 0
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('path = "sgd"', 'path = "sdg"', "sdg: corpora[0].path: there is no such folder"),
-        ('licence = "CC0-1.0"\ntitle', 'licence = "My-Own"\ntitle', "release.toml: licence: "),
-        (
-            '"https://example.org/sample"\nlicence = "CC0-1.0"',
-            '"x"\nlicence = "CC-BY-SA-4.0"',
-            "release.toml: licence: ",
-        ),
-        ('path = "statistics.json"', 'path = "none.json"', "none.json: statistics: there is no such file"),
-        ('title = "A small set"', 'allow_problems = ["spam"]', "there is no kind 'spam'"),
-        ('title = "A small set"', 'licence_file = "none"', "none: licence_file: cannot be read"),
-        ('title = "A small set"', 'parent = "0.1.0"', "0.1.0: there is no such folder"),
-    ],
+@cases(
+    "old new said",
+    ('path = "sgd"', 'path = "sdg"', "sdg: corpora[0].path: there is no such folder"),
+    ('licence = "CC0-1.0"\ntitle', 'licence = "My-Own"\ntitle', "release.toml: licence: "),
+    (
+        '"https://example.org/sample"\nlicence = "CC0-1.0"',
+        '"x"\nlicence = "CC-BY-SA-4.0"',
+        "release.toml: licence: ",
+    ),
+    ('path = "statistics.json"', 'path = "none.json"', "none.json: statistics: there is no such file"),
+    ('title = "A small set"', 'allow_problems = ["spam"]', "there is no kind 'spam'"),
+    ('title = "A small set"', 'licence_file = "none"', "none: licence_file: cannot be read"),
+    ('title = "A small set"', 'parent = "0.1.0"', "0.1.0: there is no such folder"),
 )
 def test_a_mistake_is_said_before_anything_runs(old, new, said, toml, tmp_path, capsys):
     edit(toml, (old, new))
@@ -199,8 +195,7 @@ def test_the_same_key_twice_is_an_error(toml, tmp_path, capsys):
     (folder / "dialogues_900.json").write_bytes((folder / "dialogues_001.json").read_bytes())
     assert build(toml, tmp_path / "out", "--quiet") == 1
     said = capsys.readouterr().err
-    assert "two rows have the key" in said
-    assert "(in dialogues_001.json and dialogues_900.json)" in said
+    assert not lacking(said, "two rows have the key", "(in dialogues_001.json and dialogues_900.json)")
 
 
 class Killed(BaseException):
@@ -214,10 +209,8 @@ def test_cut_off_anywhere_the_rerun_ends_the_same(at, built, tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(building, at, cut_off)
-        with pytest.raises(Killed):
-            build(built.toml, tmp_path, "--quiet")
-    root = tmp_path / "small" / "1.0.0"
-    assert (root / "SHA256SUMS").exists() == (at == "update_latest")
+        raised(Killed, build, built.toml, tmp_path, "--quiet")
+    assert (tmp_path / "small" / "1.0.0" / "SHA256SUMS").exists() == (at == "update_latest")
     assert build(built.toml, tmp_path, "--quiet") == (2 if at == "update_latest" else 0)
     assert files_of(tmp_path / "small") == files_of(built.root.parent)
 

@@ -4,6 +4,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
+from kit import cases, json_of
 from release_corpora import build, edit
 
 from parapet.pipelines.main import main
@@ -22,7 +23,7 @@ CHANGES = [
 
 def test_dialogues_of_another_format_are_named_and_published_where_that_is_allowed(toml, tmp_path, capsys):
     path = toml.parent / "sgd" / "test" / "dialogues_001.json"
-    dialogues = json.loads(path.read_text())
+    dialogues = json_of(path)
     for dialogue, (change, _) in zip(dialogues[1:], CHANGES, strict=False):
         dialogue.update(change)
     path.write_text(json.dumps(dialogues, indent=2, sort_keys=True) + "\n")
@@ -36,7 +37,7 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
     edit(toml, ('name = "small"', 'name = "small"\nallow_problems = ["format"]'))
     assert build(toml, tmp_path / "out", "--quiet") == 0
     root = tmp_path / "out" / "small" / "1.0.0"
-    manifest = json.loads((root / "MANIFEST.json").read_bytes())
+    manifest = json_of(root / "MANIFEST.json")
     assert manifest["known_problems"] == {"format": 4}
     assert manifest["counts"]["dialogues"]["original"]["test"] == len(dialogues)
     assert (root / "sgd/original/test/dialogues_001.json").read_bytes() == path.read_bytes()
@@ -48,25 +49,22 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
         found, expected = (json.dumps(one, sort_keys=True) for one in (dialogue_of(row), dialogue))
         assert found == expected  # as text: NaN is not equal to itself
     assert main(["release", "verify", str(root), "--quiet"]) == 0
-    text = (root / "MANIFEST.json").read_text()
-    (root / "MANIFEST.json").write_text(text.replace('"format": 4', '"format": 3'))
+    (root / "MANIFEST.json").write_text((root / "MANIFEST.json").read_text().replace('"format": 4', '"format": 3'))
     capsys.readouterr()
     assert main(["release", "verify", str(root), "--quiet"]) == 1
     lines = capsys.readouterr().out
     assert all(f"dialogue {dialogue['dialogue_id']}: " in lines for dialogue in dialogues[1:5])
 
 
-@pytest.mark.parametrize(
-    ("record", "value", "reason"),
-    [
-        (
-            "dialogue",
-            [{"dialogue_id": float("nan"), "services": [], "turns": []}],
-            r"\[0\]\.dialogue_id: Expected `str`",
-        ),
-        ("dialogue", float("nan"), "Expected `array`"),
-        ("service", [{"service_name": "a", "note": float("nan")}], rf"\[0\]\.note: {NOT_FINITE}"),
-    ],
+@cases(
+    "record value reason",
+    (
+        "dialogue",
+        [{"dialogue_id": float("nan"), "services": [], "turns": []}],
+        r"\[0\]\.dialogue_id: Expected `str`",
+    ),
+    ("dialogue", float("nan"), "Expected `array`"),
+    ("service", [{"service_name": "a", "note": float("nan")}], rf"\[0\]\.note: {NOT_FINITE}"),
 )
 def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
     source = Source(record, "original", "original", "test", "folder/file.json", 0, "test/file.json")
@@ -74,14 +72,12 @@ def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
         read_source(source, json.dumps(value).encode(), {})
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('{"a": [1, NaN]}', "a[1]: NaN or an infinite number"),
-        ('{"a": [NaN, 1]}', "a[0]: NaN or an infinite number"),
-        ('{"a": [NaN, 1e999]}', "a[1]: the number 1e999 is out of range"),
-        ('{"a": "\\ud800"}', "a: half a surrogate pair"),
-    ],
+@cases(
+    "text reason",
+    ('{"a": [1, NaN]}', "a[1]: NaN or an infinite number"),
+    ('{"a": [NaN, 1]}', "a[0]: NaN or an infinite number"),
+    ('{"a": [NaN, 1e999]}', "a[1]: the number 1e999 is out of range"),
+    ('{"a": "\\ud800"}', "a: half a surrogate pair"),
 )
 def test_statistics_that_json_cannot_hold(text, reason, toml, tmp_path, capsys):
     (toml.parent / "statistics.json").write_text(text)

@@ -7,6 +7,7 @@ import sys
 import pandas
 import pyarrow.dataset
 import pytest
+from kit import json_of
 from release_corpora import MEMORY
 
 from parapet.schemas import layout
@@ -42,14 +43,13 @@ def loaded(suite_release, tmp_path_factory):
 
 def dialogues(built, split):
     """Those that went in, in the order of the release."""
-    paths = layout.dialogue_files(built.toml.parent / "sgd", split)
-    found = [dialogue for path in paths for dialogue in json.loads(path.read_bytes())]
+    found = [dialogue for path in layout.dialogue_files(built.toml.parent / "sgd", split) for dialogue in json_of(path)]
     return sorted(found, key=lambda dialogue: str(dialogue["dialogue_id"]))
 
 
 @pytest.mark.thorough
 def test_datasets_loads_every_configuration(suite_release, loaded):
-    configs = json.loads((suite_release.root / "MANIFEST.json").read_bytes())["configs"]
+    configs = json_of(suite_release.root / "MANIFEST.json")["configs"]
     assert configs.keys() == {"schemas", "original", "v1", "typos", "paraphrases", "memory", "typos_turns"}
     rows = {f"{name} {split}": info["rows"] for name, one in configs.items() for split, info in one["splits"].items()}
     rows |= {f"none {split}": rows[f"original {split}"] for split in layout.SPLITS}
@@ -68,8 +68,7 @@ def test_pandas(built):
     frame = pandas.read_parquet(built.root / "data" / "original" / "train-00000-of-00001.parquet")
     expected = dialogues(built, "train")
     assert frame["dialogue_id"].tolist() == [dialogue["dialogue_id"] for dialogue in expected]
-    first = [turn["utterance"] for turn in frame["turns"][0]]
-    assert first == [turn["utterance"] for turn in expected[0]["turns"]]
+    assert [turn["utterance"] for turn in frame["turns"][0]] == [turn["utterance"] for turn in expected[0]["turns"]]
     memory = pandas.read_parquet(built.root / "data" / "memory")
     assert memory["text"].tolist() == [row["text"] for row in sorted(MEMORY, key=lambda r: (r["source"], r["pivot"]))]
 

@@ -10,7 +10,7 @@ import pytest
 import release_folder as folder
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from kit import refused, run
+from kit import cases, refused, run
 
 from parapet.schemas.release import Signing
 from parapet.transforms.release.signing import Trust, fingerprint, problems, sign
@@ -139,8 +139,7 @@ def test_keys_that_are_not_taken(root, tmp_path, monkeypatch):
     ids=["empty", "object", "deep", "kind", "bytes", "null"],
 )
 def test_a_signature_that_is_none(pristine, bundle):
-    data = (pristine / "MANIFEST.json").read_bytes()
-    found = list(problems(data, bundle, folder.manifest_of(pristine), Trust()))
+    found = list(problems((pristine / "MANIFEST.json").read_bytes(), bundle, folder.manifest_of(pristine), Trust()))
     assert found == ["is no signature in Sigstore's bundle format"]
 
 
@@ -165,15 +164,13 @@ def test_a_key_is_no_identity(pristine, key, tmp_path, monkeypatch):
     assert logging.getLogger("sigstore").level == logging.ERROR
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        (["--identity", "a@b.c"], "--identity: goes with --issuer"),
-        (["--issuer", "https://x"], "--identity: goes with --issuer"),
-        (["--key", "own.pub", "--identity", "a@b.c", "--issuer", "x"], "--key: is one way to sign, --identity another"),
-        (["--trust_root", "x"], "--trust_root: goes with --identity"),
-        (["--identity", "a@b.c", "--issuer", "x", "--trust_root", "none"], "none: --trust_root: there is no such file"),
-    ],
+@cases(
+    "flags reason",
+    (["--identity", "a@b.c"], "--identity: goes with --issuer"),
+    (["--issuer", "https://x"], "--identity: goes with --issuer"),
+    (["--key", "own.pub", "--identity", "a@b.c", "--issuer", "x"], "--key: is one way to sign, --identity another"),
+    (["--trust_root", "x"], "--trust_root: goes with --identity"),
+    (["--identity", "a@b.c", "--issuer", "x", "--trust_root", "none"], "none: --trust_root: there is no such file"),
 )
 def test_flags_that_do_not_go_together(flags, reason, pristine):
     assert reason in refused("release", "verify", str(pristine), *flags)
