@@ -30,14 +30,7 @@ SLOW = ("speech_errors", "speech_errors again", "suite", "train classifier")
 QUICK = [name for name in NAMES if THOROUGH or name not in SLOW]
 BEAM = [name for name in NAMES if LINES[name][0] not in ONE_PROCESS]
 SHOWN = [
-    "hits",
-    "compose",
-    "compose_variations",
-    "anonymise",
-    "ood",
-    "language_variations",
-    "evaluate",
-    "hits validity",
+    *("hits", "compose", "compose_variations", "anonymise", "ood", "language_variations", "evaluate", "hits validity")
 ]
 LEAVE_OUT = [name for name in QUICK if "--sgd" in LINES[name] and LINES[name][0] in takes("--max_bad")]
 INPUTS = [(name, i, flag) for name in QUICK for i, flag, _ in inputs_of(LINES[name], "/place")]
