@@ -100,6 +100,9 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "rewrite": ["--sgd", sgd, "--variants", f"{out}/compose", "--mapping", "position"],
         "statistics": ["--sgd", sgd, "--variants", f"{out}/compose"],
         "back_translate": ["--schemas", sgd],
+        "back_translate memory": [
+            *("--schemas", sgd, "--memory", f"{out}/back_translate/memory.parquet", "--pivots", "pt")
+        ],
         "augment": [
             *("--sgd", sgd, "--backtrans", f"{out}/back_translate", "--oracle", f"{out}/compose"),
             *("--sets", "backtrans,oracle,corrupted", "--max_bad", "30%"),

@@ -7,13 +7,11 @@ import kit
 import pytest
 from kit import json_of
 
-from parapet.pipelines.main import main
-
 Some = tuple[Path, list[Any], Path]
 
 
-def run(out: Path, *flags: str) -> int:
-    return main(["speech_errors", "--output", str(out), *flags])
+def run(out: Path, *flags: str, status: int = 0) -> kit.Result:
+    return kit.run("speech_errors", *flags, output=out, status=status)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -259,20 +259,10 @@ class _Handler(LocalHandler):
     def info(self, hub: HubServer, kind: str, repo: str, rev: str) -> Any:
         found = self._repo(hub, kind, repo)
         commit = self._commit_of(found, rev)
-        return {
-            "id": repo,
-            "author": found.owner,
-            "sha": commit.oid,
-            "private": found.private,
-            "gated": False,
-            "disabled": False,
-            "downloads": 0,
-            "likes": 0,
-            "tags": [],
-            "lastModified": "2026-01-02T00:00:00.000Z",
-            "createdAt": "2026-01-02T00:00:00.000Z",
-            "siblings": [{"rfilename": path} for path in sorted(commit.files)],
-        }
+        fixed = {"gated": False, "disabled": False, "downloads": 0, "likes": 0, "tags": []}
+        dates = dict.fromkeys(("lastModified", "createdAt"), "2026-01-02T00:00:00.000Z")
+        own = {"id": repo, "author": found.owner, "sha": commit.oid, "private": found.private}
+        return {**own, **fixed, **dates, "siblings": [{"rfilename": path} for path in sorted(commit.files)]}
 
     def refs(self, hub: HubServer, kind: str, repo: str) -> Any:
         found = self._repo(hub, kind, repo)
@@ -317,19 +307,14 @@ class _Handler(LocalHandler):
 
     def preupload(self, hub: HubServer, kind: str, repo: str, rev: str) -> Any:
         files = self._commit_of(self._repo(hub, kind, repo, write=True), rev).files
-        return {
-            "files": [
-                {
-                    "path": path,
-                    "uploadMode": "lfs" if is_large(path) else "regular",
-                    "shouldIgnore": bool(hub.ignored) and path.startswith(hub.ignored),
-                    "oid": entry(path, files[path]).get("lfs", {}).get("oid") or git_sha1(files[path])
-                    if path in files
-                    else None,
-                }
-                for path in (file["path"] for file in json.loads(self.body)["files"])
-            ]
-        }
+        answers = []
+        for path in (file["path"] for file in json.loads(self.body)["files"]):
+            there = files.get(path)
+            oid = None if there is None else entry(path, there).get("lfs", {}).get("oid") or git_sha1(there)
+            ignore = bool(hub.ignored) and path.startswith(hub.ignored)
+            mode = "lfs" if is_large(path) else "regular"
+            answers.append({"path": path, "uploadMode": mode, "shouldIgnore": ignore, "oid": oid})
+        return {"files": answers}
 
     def lfs(self, hub: HubServer, kind: str, repo: str) -> Any:
         self._repo(hub, kind, repo, write=True)

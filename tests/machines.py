@@ -16,16 +16,15 @@ SETTINGS = (
     {},
     {"ATEN_CPU_CAPABILITY": "default"},
     {"MKL_CBWR": "COMPATIBLE"},
-    {"OMP_NUM_THREADS": "1"},
-    {"OMP_NUM_THREADS": "2"},
-    {"PARAPET_TEST_SEED": "1"},
-    {"PARAPET_TEST_SEED": "2"},
-    {"PARAPET_TEST_SEED": "3"},
+    *({"OMP_NUM_THREADS": number} for number in "12"),
+    *({"PARAPET_TEST_SEED": number} for number in "123"),
     {"PARAPET_TEST_ORDER": "reversed"},
 )
 PAGES = ("predict", "train_babi", "train_classifier")  # whose examples train
 _NETS = re.compile(
-    r"""^(?:import|from) (?:torch|tiny_\w+)\b|^from kit import .*\b(?:SEED|train)\b|importorskip\("torch""", re.M
+    r"""^(?:import|from) (?:torch|tiny_\w+)\b|^from kit import .*\b(?:SEED|train)\b|importorskip\("torch"|"""
+    r"""run\("train", (?!"rules")""",
+    re.M,
 )
 
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import kit
+
 DOMAINS = ("hotel", "restaurant", "train", "taxi", "attraction", "police", "bus", "hospital")
 
 _AREAS = ["centre", "east", "north", "south", "west"]
@@ -174,31 +176,11 @@ def schema() -> list[dict[str, Any]]:
     services = []
     for domain, slots in _SLOTS.items():
         intents = [("find", f"search for a {domain}"), *([("book", f"book a {domain}")] if domain in _BOOKED else [])]
-        services.append(
-            {
-                "service_name": domain,
-                "description": f"{domain} search and reservation",
-                "slots": [
-                    {
-                        "name": f"{domain}-{slot}",
-                        "description": description,
-                        "is_categorical": possible is not None,
-                        "possible_values": possible or [],
-                    }
-                    for slot, (description, possible) in slots.items()
-                ],
-                "intents": [
-                    {
-                        "name": f"{verb}_{domain}",
-                        "description": description,
-                        "is_transactional": verb == "book",
-                        "required_slots": [],
-                        "optional_slots": {},
-                    }
-                    for verb, description in intents
-                ],
-            }
-        )
+        made = [kit.intent(f"{verb}_{domain}", said, transactional=verb == "book") for verb, said in intents]
+        for one in made:
+            del one["result_slots"]
+        described = [kit.slot(f"{domain}-{name}", said, *(possible or ())) for name, (said, possible) in slots.items()]
+        services.append(kit.service(domain, described, made, f"{domain} search and reservation"))
     return services
 
 

@@ -116,43 +116,19 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
         add(config, kind, record, key, columns, "full", rows)
     answers = tables.get("paraphrases", (0, 0, 0, []))[3]
     dispositions = [row["disposition"] for row in answers]
+    of_configs = {}
+    for config, made in configs.items():
+        splits = {split: SplitInfo(0, [], "") for split in made["splits"]}
+        of_configs[config] = Config(made["kind"], made["record"], made["key"], described(made["columns"]), splits)
     fields = {
-        "format": FORMAT,
-        "name": name,
-        "version": version,
-        "title": "A little set",
-        "description": "For tests.",
-        "licence": "CC-BY-SA-4.0",
-        "language": ["en"],
-        "created": "2026-01-02",
-        "homepage": "",
-        "authors": [Author("Ada Example")],
-        "sources": [Source("SGD", "https://example.org/sgd", "CC-BY-SA-4.0")],
-        "release_notes": "",
-        "parent": None,
-        "changes": None,
-        "code": {"parapet": "0"},
-        "libraries": {},
-        "configuration": {},
-        "configuration_sha256": "",
-        "inputs": [],
-        "configs": {
-            config: Config(
-                made["kind"],
-                made["record"],
-                made["key"],
-                described(made["columns"]),
-                {split: SplitInfo(0, [], "") for split in made["splits"]},
-            )
-            for config, made in configs.items()
-        },
-        "counts": counts,
-        "statistics": {},
-        "dispositions": {key: dispositions.count(key) for key in sorted(set(dispositions))},
-        "rejections": {"echo": 1} if answers else {},
-        "known_problems": {},
-        "files": [],
-    }
+        "format": FORMAT, "name": name, "version": version, "title": "A little set", "description": "For tests.",
+        "licence": "CC-BY-SA-4.0", "language": ["en"], "created": "2026-01-02", "homepage": "",
+        "authors": [Author("Ada Example")], "sources": [Source("SGD", "https://example.org/sgd", "CC-BY-SA-4.0")],
+        "release_notes": "", "parent": None, "changes": None, "code": {"parapet": "0"}, "libraries": {},
+        "configuration": {}, "configuration_sha256": "", "inputs": [], "configs": of_configs, "counts": counts,
+        "statistics": {}, "dispositions": {key: dispositions.count(key) for key in sorted(set(dispositions))},
+        "rejections": {"echo": 1} if answers else {}, "known_problems": {}, "files": [],
+    }  # fmt: skip
     manifest = Manifest(**{**fields, **given})
     if "configuration" not in given:
         configure(manifest, corpora, tables)

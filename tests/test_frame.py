@@ -9,11 +9,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from kit import json_of
+from kit import json_of, lacking, rows_of, run
 from plugin_packages import bring
 
 import parapet
-from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
 
 # A whole plug-in package: what its setup names as an entry point, and this module.
@@ -92,15 +91,10 @@ def outputs(corpus, tmp_path_factory):
 
     class Outputs(dict[str, Path]):
         def __missing__(self, name):
-            assert run(name, corpus, folder / name) == 0
-            return self.setdefault(name, folder / name)
+            made = run("perturb", name, *OPTIONS[name], sgd=corpus, max_bad="60%", output=folder / name)
+            return self.setdefault(name, made.folder)
 
     return Outputs()
-
-
-def run(name, corpus, output, *flags, max_bad="60%"):
-    shared = ["--sgd", str(corpus), "--max_bad", max_bad, "--output", str(output), "--quiet"]
-    return main(["perturb", name, *OPTIONS[name], *shared, *flags])
 
 
 def sets_of(name, output):
@@ -114,10 +108,9 @@ def sets_of(name, output):
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     output = outputs[name]
-    letters = [json.loads(line) for line in (output / "dead_letters.jsonl").read_text().splitlines()]
-    assert [(letter["file"], letter["dialogue_id"]) for letter in letters if not letter["where"].startswith("turns")][
-        :2
-    ] == [("dialogues_001.json", "bad"), ("dialogues_003.json", "")]
+    letters = rows_of(output / "dead_letters.jsonl")
+    whole = [(letter["file"], letter["dialogue_id"]) for letter in letters if not letter["where"].startswith("turns")]
+    assert whole[:2] == [("dialogues_001.json", "bad"), ("dialogues_003.json", "")]
     assert [letter["reason"].partition(":")[0] for letter in letters[:2]] == ["not_sgd", "broken_file"]
     expected = {
         file: [one["dialogue_id"] for one in json_of(corpus / "test" / file) if len(one) > 1]
@@ -135,11 +128,11 @@ def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     assert [counts[f"dialogues/{name}/test"] for name in sets] == [8] * len(sets)
 
 
-def test_too_many_bad_records_publish_nothing(corpus, tmp_path, capsys):
-    assert run("shout", corpus, tmp_path / "out", max_bad="1%") == 1
-    message = capsys.readouterr().err
-    assert "1 of 3 files and 1 of 9 dialogues could not be perturbed, over --max_bad 1%" in message
-    assert "test/dialogues_003.json" in message
+def test_too_many_bad_records_publish_nothing(corpus, tmp_path):
+    shout = ["perturb", "shout", *OPTIONS["shout"]]
+    message = run(*shout, sgd=corpus, max_bad="1%", output=tmp_path / "out", status=1).errors
+    text = "1 of 3 files and 1 of 9 dialogues could not be perturbed, over --max_bad 1%"
+    assert not lacking(message, text, "test/dialogues_003.json")
     assert not (tmp_path / "out" / "run.json").exists()
 
 
@@ -154,18 +147,17 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("argv", "status", "message"), MISTAKES)
-def test_mistakes(argv, status, message, tmp_path, monkeypatch, capsys):
+def test_mistakes(argv, status, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["perturb", *argv]) == status
-    printed = capsys.readouterr()
-    assert message in printed.out + printed.err
-    assert "Traceback" not in printed.err
+    printed = run("perturb", *argv, status=status)
+    assert message in printed.output + printed.errors
+    assert "Traceback" not in printed.errors
     assert not [*tmp_path.iterdir()]
 
 
-def test_the_help_of_one_has_its_options(capsys):
-    assert main(["perturb", "shout", "--help"]) == 0
-    assert "--share X how many of the user turns (default: 1.0)" in " ".join(capsys.readouterr().out.split())
+def test_the_help_of_one_has_its_options():
+    told = run("perturb", "shout", "--help").output
+    assert "--share X how many of the user turns (default: 1.0)" in " ".join(told.split())
 
 
 RELEASE = """
@@ -202,9 +194,9 @@ def test_a_plugin_has_its_place_in_a_release(outputs, tmp_path):
     shutil.copytree(folder, tmp_path / "shout")
     config = tmp_path / "release.toml"
     config.write_text(RELEASE.format(sample=json.dumps(str(sample_root()))))
-    assert main(["release", "build", "--config", str(config), "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    run("release", "build", "--config", config, "--output", tmp_path / "out", "--quiet")
     (release,) = (path.parent for path in (tmp_path / "out").rglob("MANIFEST.json"))
-    assert main(["release", "verify", str(release), "--quiet"]) == 0
+    run("release", "verify", release, "--quiet")
     assert "shouted_turns" in (release / "README.md").read_text()
 
 

@@ -11,7 +11,6 @@ from kit import holding, json_of, lacking, raised, refused, run
 from plugin_packages import bring, record
 
 import parapet
-from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms.perturbations.speech import engine
@@ -141,7 +140,7 @@ def test_what_a_source_gives_that_is_no_text(site):
     ]
 
 
-def test_a_metric(example, tmp_path, capsys):
+def test_a_metric(example, tmp_path):
     out, said = tmp_path / "out", tmp_path / "said.jsonl"
     turns = [
         {"dialogue_id": one["dialogue_id"], "turn": i, "utterance": f"{turn['utterance']} indeed"}
@@ -151,7 +150,7 @@ def test_a_metric(example, tmp_path, capsys):
     ]
     said.write_text("\n".join(map(json.dumps, turns)), encoding="utf-8")
     flags = ["--split", "dev", "--predictions", str(said), "--metrics", "word_overlap", "--no_validation"]
-    assert main(["evaluate", "--task", "generation", *flags, "--output", str(out)]) == 0
+    told = run("evaluate", *flags, task="generation", output=out).output
     expected = []
     for turn in turns:
         words = set(turn["utterance"].removesuffix(" indeed").lower().split())
@@ -160,7 +159,7 @@ def test_a_metric(example, tmp_path, capsys):
     assert value == pytest.approx(sum(expected) / len(expected))
     rows = [row for row in pq.read_table(out / "rows.parquet").to_pylist() if row["kind"] == "turn"]
     assert sorted(row["word_overlap"] for row in rows) == pytest.approx(sorted(expected))
-    assert f"word_overlap {100 * value:.2f}%" in capsys.readouterr().out
+    assert f"word_overlap {100 * value:.2f}%" in told
     assert "word_overlap" in (out / "report.html").read_text()
     assert record(out) == [(plugins.METRICS, "word_overlap")]
 
@@ -294,8 +293,7 @@ def plainly_mentioned(folder):
 def test_a_model(example, tmp_path):
     out = tmp_path / "out"
     flags = ["--split", "dev", "--model", "mention", "--replicates", "0", "--quiet"]
-    assert main(["evaluate", "--task", "dst", *flags, "--output", str(out)]) == 0
-    metrics = json_of(out / "metrics.json")["#ALL_SERVICES"]
+    metrics = run("evaluate", "--task", "dst", *flags, "--output", out).json("metrics.json")["#ALL_SERVICES"]
     intents, accuracies = plainly_mentioned(ROOT / "schemas" / "sample" / "dev")
     assert metrics["active_intent_accuracy"] == intents.count("NONE") / len(intents)  # it always says NONE
     assert metrics["average_cat_accuracy"] == pytest.approx(sum(accuracies) / len(accuracies))

@@ -8,7 +8,6 @@ from kit import json_of, raised, refused, run
 from plugin_packages import bring, record
 
 import parapet
-from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import plugins
 
@@ -121,10 +120,9 @@ def test_a_vetting_rule_that_cannot_be_one(name, site):
     assert f"--vetting_rules: the plug-in '{name}' (broken_{name} 0.3) {reason}" in told
 
 
-def test_a_vetting_rule_that_fails_ends_the_run(site, capsys):
+def test_a_vetting_rule_that_fails_ends_the_run(site):
     code = "class Rule:\n    action = 'reject'\n    explanation = 'x'\n    def applies(self, answer): return 1 / 0\n"
     bring(site, "broken_rule", plugins.VETTING_RULES, "divides", "broken_rule:Rule", code)
-    assert main(["compose", "--vetting_rules", "divides", "--output", str(site / "out")]) == 1
     reason = "the plug-in 'divides' (broken_rule 0.3) failed: ZeroDivisionError: division by zero"
-    assert reason in capsys.readouterr().err
+    assert reason in run("compose", vetting_rules="divides", output=site / "out", status=1).errors
     assert "is named twice" in refused("compose", vetting_rules="divides,divides", output=site / "out")

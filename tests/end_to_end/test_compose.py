@@ -6,14 +6,13 @@ import re
 from collections import Counter, defaultdict
 
 import pytest
-from kit import files_of, intent, json_of, rows_of, write
+from kit import files_of, intent, json_of, rows_of, run, write
 
-from parapet.pipelines.main import main
 from parapet.schemas import layout
 
 
-def compose(output, *flags):
-    return main(["compose", "--output", str(output), *map(str, flags)])
+def compose(output, *flags, status=0):
+    return run("compose", *flags, output=output, status=status)
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +29,7 @@ def csvs(crowd):
 def composed(tmp_path_factory, sample, csvs, crowd):
     """The sample composed from its CSVs with its reviewer's decisions."""
     out = tmp_path_factory.mktemp("composed") / "out"
-    assert compose(out, "--schemas", sample, "--responses", *csvs, "--decisions", crowd / "decisions.csv") == 0
+    compose(out, "--schemas", sample, "--responses", *csvs, "--decisions", crowd / "decisions.csv")
     return out
 
 
@@ -133,23 +132,23 @@ def test_any_mix_of_exports_gives_the_same_bytes(composed, tmp_path, sample, csv
     api = crowd / "assignments.jsonl"
     for i, responses in enumerate(([api], [api, *csvs], [csvs[1], api, csvs[0], csvs[0]])):
         out = tmp_path / str(i)
-        assert compose(out, "--schemas", sample, "--responses", *responses, "--decisions", crowd / "decisions.csv") == 0
+        compose(out, "--schemas", sample, "--responses", *responses, "--decisions", crowd / "decisions.csv")
         assert files_of(out) == files_of(composed)
 
 
 def test_a_rerun_removes_what_it_no_longer_writes_and_leaves_the_users_files(tmp_path, sample, csvs):
     out = tmp_path / "out"
-    assert compose(out, "--schemas", sample, "--responses", *csvs) == 0
+    compose(out, "--schemas", sample, "--responses", *csvs)
     (out / "decisions.csv").write_text("mine")
     assert (out / "v1/test/schema.json").exists()
-    assert compose(out, "--schemas", sample / "train/schema.json", "--responses", *csvs) == 0
+    compose(out, "--schemas", sample / "train/schema.json", "--responses", *csvs)
     assert (out / "v1/schema.json").exists()
     assert not (out / "v1/test/schema.json").exists()
     assert (out / "decisions.csv").read_text() == "mine"
 
 
 def test_partial_services_are_completed_and_marked(tmp_path, sample, csvs):
-    assert compose(tmp_path, "--schemas", sample, "--responses", *csvs, "--allow_partial") == 0
+    compose(tmp_path, "--schemas", sample, "--responses", *csvs, "--allow_partial")
     assert {
         (r["field"], r["task"]): (r["composed"], r["filled_variants"]) for r in rows_of(tmp_path / "shortfall.csv")
     }["slot_3", "names"] == ("partial", "v4 v5")
@@ -161,15 +160,14 @@ def test_partial_services_are_completed_and_marked(tmp_path, sample, csvs):
     assert json_of(tmp_path / "statistics.json")["services"]["Museums_1"]["partial"]
 
 
-def test_require_complete_fails_a_short_run(tmp_path, capsys):
-    assert compose(tmp_path, "--require_complete") == 1
-    assert "5 of 6 services composed" in capsys.readouterr().out
+def test_require_complete_fails_a_short_run(tmp_path):
+    assert "5 of 6 services composed" in compose(tmp_path, "--require_complete", status=1).output
 
 
 def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(tmp_path, sample, csvs):
     found = {}
     for name, flags in {"a": ["--seed", 1], "b": ["--seed", 2], "diverse": ["--selection", "diverse"]}.items():
-        assert compose(tmp_path / name, "--schemas", sample, "--responses", *csvs, *flags) == 0
+        compose(tmp_path / name, "--schemas", sample, "--responses", *csvs, *flags)
         found[name] = json_of(tmp_path / name / "statistics.json")
     assert found["a"]["answers"] == found["b"]["answers"]
     assert (tmp_path / "a/v1/train/schema.json").read_bytes() != (tmp_path / "b/v1/train/schema.json").read_bytes()
@@ -177,13 +175,13 @@ def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(tmp_pat
 
 
 def test_two_reviewers_are_merged_and_disagreements_wait(tmp_path, sample, csvs):
-    assert compose(tmp_path / "first", "--schemas", sample, "--responses", *csvs) == 0
+    compose(tmp_path / "first", "--schemas", sample, "--responses", *csvs)
     held = [row["response_id"] for row in rows_of(tmp_path / "first/review.csv")][:6]
     for name, decisions in {"ann": ["accept"] * 4 + ["reject"] * 2, "bob": ["accept"] * 3 + ["reject"] * 3}.items():
         lines = [f"{held[i]},{decision},,,{name}" for i, decision in enumerate(decisions)]
         (tmp_path / f"{name}.csv").write_text("response_id,decision,text,reason,reviewer\n" + "\n".join(lines) + "\n")
     flags = ["--schemas", sample, "--responses", *csvs, "--reviewers", tmp_path / "ann.csv", tmp_path / "bob.csv"]
-    assert compose(tmp_path / "second", *flags) == 0
+    compose(tmp_path / "second", *flags)
     agreement = json_of(tmp_path / "second/statistics.json")["agreement"]
     assert (agreement["items"], agreement["disagreements"]) == (6, 1)
     assert agreement["cohen_kappa"] == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
@@ -194,7 +192,7 @@ def test_two_reviewers_are_merged_and_disagreements_wait(tmp_path, sample, csvs)
     assert fate[held[0]] in ("used", "surplus")
     # The third reviewer's word settles it.
     (tmp_path / "third.csv").write_text(f"response_id,decision\n{held[3]},reject\n")
-    assert compose(tmp_path / "third", *flags, "--decisions", tmp_path / "third.csv") == 0
+    compose(tmp_path / "third", *flags, "--decisions", tmp_path / "third.csv")
     assert {row["response_id"]: row["disposition"] for row in answers_of(tmp_path / "third")}[held[3]] == "rejected"
 
 
@@ -238,12 +236,7 @@ def test_a_corpus_with_other_conventions(tmp_path):
                 answers = [text.split(",")[w] for text in fields.values()]
                 writer.writerow([f"3{task[:1].upper()}{w}", f"W{task}{w}", 300, f"hotel:{task}", *answers])
     responses = [tmp_path / "names.csv", tmp_path / "descriptions.csv"]
-    assert (
-        compose(
-            tmp_path / "out", "--schemas", tmp_path / "schema.json", "--responses", *responses, "--require_complete"
-        )
-        == 0
-    )
+    compose(tmp_path / "out", "--schemas", tmp_path / "schema.json", "--responses", *responses, "--require_complete")
     names = defaultdict(set)
     for k in range(1, 6):
         service = json_of(tmp_path / f"out/v{k}/schema.json")[0]
@@ -260,24 +253,23 @@ def test_a_corpus_with_other_conventions(tmp_path):
     assert all(re.fullmatch(r"hotel-[a-z_]+", name) for name in names["slot"])
 
 
-def test_a_reviewers_work_is_never_replaced(tmp_path, capsys):
+def test_a_reviewers_work_is_never_replaced(tmp_path):
     out = tmp_path / "out"
-    assert compose(out, "--quiet") == 0
+    compose(out, "--quiet")
     sheet = out / "review.csv"
     filled = sheet.read_bytes().replace(b'","","","",""', b'","accept","","",""')
     sheet.write_bytes(filled)
     for flags in ([], ["--decisions", sheet]):
-        assert compose(out, "--quiet", *flags) == 2
-        assert "review.csv: was changed since it was written: move it away" in capsys.readouterr().err
+        told = compose(out, "--quiet", *flags, status=2).errors
+        assert "review.csv: was changed since it was written: move it away" in told
         assert sheet.read_bytes() == filled
-    assert compose(out, "--quiet", "--decisions", sheet.rename(tmp_path / "mine.csv")) == 0
+    compose(out, "--quiet", "--decisions", sheet.rename(tmp_path / "mine.csv"))
     assert json_of(out / "statistics.json")["decisions"]["accept"] > 20
 
 
-def test_a_file_of_somebody_elses_is_never_replaced(tmp_path, capsys):
+def test_a_file_of_somebody_elses_is_never_replaced(tmp_path):
     (tmp_path / "report.html").write_text("my thesis")
-    assert compose(tmp_path, "--quiet") == 1
-    assert "report.html: is not of an earlier run" in capsys.readouterr().err
+    assert "report.html: is not of an earlier run" in compose(tmp_path, "--quiet", status=1).errors
     assert (tmp_path / "report.html").read_text() == "my thesis"
     assert not (tmp_path / "run.json").exists()
 
@@ -287,12 +279,12 @@ def test_a_bad_service_is_not_complete(tmp_path, sample, csvs):
     kept = [service for service in schema if service["service_name"] in ("Ferries_1", "Gyms_1")]
     (tmp_path / "schema.json").write_text(json.dumps(kept))
     flags = ["--schemas", tmp_path / "schema.json", "--responses", *csvs, "--require_complete", "--quiet"]
-    assert compose(tmp_path / "good", *flags) == 0
+    compose(tmp_path / "good", *flags)
     kept[0]["intents"][0]["required_slots"].append("gone")
     (tmp_path / "schema.json").write_text(json.dumps(kept))
     held = next(r for r in answers_of(tmp_path / "good") if r["element_id"].startswith("Ferries_1"))["response_id"]
     (tmp_path / "decisions.csv").write_text(f"response_id,decision\n{held},reject\n")
-    assert compose(tmp_path / "bad", *flags, "--decisions", tmp_path / "decisions.csv") == 1
+    compose(tmp_path / "bad", *flags, "--decisions", tmp_path / "decisions.csv", status=1)
     reasons = {letter["key"]: letter["reason"] for letter in rows_of(tmp_path / "bad/dead_letters.jsonl")}
     assert reasons[held] == "unused_response: 'Ferries_1' was left out as a bad_service"
     assert (tmp_path / "bad/v1/schema.json").exists()

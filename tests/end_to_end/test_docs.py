@@ -58,27 +58,9 @@ LONG = {
 }
 # Flags of programs other than ours and Beam's that the pages mention.
 OTHER_FLAGS = {
-    "--build",
-    "--build-arg",
-    "--bundle",  # of cosign and Sigstore's client
-    "--env",
-    "--file",
-    "--insecure-ignore-tlog",  # of cosign
-    "--rm",
-    "--tag",
-    "--tags",
-    "--user",
-    "--volume",
-    "--help",
-    "--version",
-    "--directory",
-    "--answers",
-    "--check",
-    "--service_port",
-    "--write",
-    "--folder",
-    "--output_dir",
-    "--copy_files",
+    *("--build", "--build-arg", "--env", "--file", "--rm", "--tag", "--tags", "--user", "--volume", "--help"),
+    *("--version", "--directory", "--answers", "--check", "--service_port", "--write", "--folder", "--output_dir"),
+    *("--copy_files", "--bundle", "--insecure-ignore-tlog"),  # the last two of cosign and Sigstore's client
 }
 
 _FILE_NAME = re.compile(r"# (\w+\.\w+)\n")  # the first line of a block that the reader saves

@@ -18,15 +18,8 @@ from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings, Va
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
+OFF = ("gpu", "background-networking", "component-update", "sync")
+FLAGS = ["--headless", "--no-sandbox", *(f"--disable-{what}" for what in OFF), "--no-first-run"]
 WIDTHS = (375, 1280)
 TASKS = ("names", "descriptions")
 
@@ -34,35 +27,26 @@ pytestmark = pytest.mark.skipif(
     not CHROMIUM, reason="no chromium: install Debian's chromium package, or point PARAPET_CHROMIUM to one"
 )
 
+SIGNED = ("Whether \U0001f600 someone has to sign ]]> \u202efor it", "True", "False", "W" * 300)
+SLOTS = {"weight": ("How heavy the parcel is",), "signature_needed": SIGNED}
+SLOTS["type"] = ("Sort of parcel, " + "unbroken" * 40,)
 SCHEMA = [
-    {
-        "service_name": "Parcels_1",
-        "description": "Sends parcels & letters <everywhere>",
-        "intents": [{"name": "SendParcel", "description": "Give a parcel to the carrier"}],
-        "slots": [
-            {"name": "weight", "description": "How heavy the parcel is"},
-            {
-                "name": "signature_needed",
-                "description": "Whether \U0001f600 someone has to sign ]]> \u202efor it",
-                "is_categorical": True,
-                "possible_values": ["True", "False", "W" * 300],
-            },
-            {"name": "type", "description": "Sort of parcel, " + "unbroken" * 40},
-        ],
-    }
+    kit.service(
+        "Parcels_1",
+        [kit.slot(name, *described) for name, described in SLOTS.items()],
+        [kit.intent("SendParcel", "Give a parcel to the carrier")],
+        "Sends parcels & letters <everywhere>",
+    )
 ]
 
 SAID = "Please book O'Neill & Sons for 2 people tomorrow evening."
+BARS = kit.frame("Bars_1", kit.act("INFORM", "guests", "2"), slots=[kit.span("name", SAID, "O'Neill & Sons")])
 DIALOGUES = [
     kit.dialogue(
         "../<i>1",
         kit.turn("USER", "Any bars <b>near</b> \U0001f600 ]]> \u202eme? " + "unbroken" * 60),
         *(kit.turn("SYSTEM", f"Try number {i}, it is good.") for i in range(30)),
-        kit.turn(
-            "USER",
-            SAID,
-            kit.frame("Bars_1", kit.act("INFORM", "guests", "2"), slots=[kit.span("name", SAID, "O'Neill & Sons")]),
-        ),
+        kit.turn("USER", SAID, BARS),
     ),
     kit.dialogue("yes", kit.turn("USER", "Yes.")),
 ]
@@ -169,16 +153,11 @@ def url(server, task, query="?assignmentId=3XYZ&hitId=1&workerId=A1"):
 
 
 def answers(task):
-    return {
-        "names": {"intent_0": "hand over", "slot_0": "how heavy", "slot_1": "Must be signed", "slot_2": "shape"},
-        "descriptions": {
-            "intent_0": "Post something",
-            "slot_0": "Kilos on the scales",
-            "slot_1": "Does somebody confirm?",
-            "slot_2": "Box or envelope",
-            "service": "A courier",
-        },
+    said = {
+        "names": "hand over|how heavy|Must be signed|shape",
+        "descriptions": "Post something|Kilos on the scales|Does somebody confirm?|Box or envelope|A courier",
     }[task]
+    return dict(zip(("intent_0", "slot_0", "slot_1", "slot_2", "service"), said.split("|"), strict=False))
 
 
 def fits(page):

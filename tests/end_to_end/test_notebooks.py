@@ -106,8 +106,7 @@ def test_the_variants_are_those_of_the_command(executed, tmp_path):
     crowd = parapet.sample_root() / "crowd"
     flags = ["--responses", str(crowd / "names.csv"), str(crowd / "descriptions.csv"), "--quiet"]
     decisions = ["--decisions", str(crowd / "decisions.csv"), "--schemas", str(parapet.sample_root())]
-    run("compose", *flags, *decisions, output=tmp_path / "out")
-    services = json_of(tmp_path / "out" / "v5" / "test" / "schema.json")
+    services = run("compose", *flags, *decisions, output=tmp_path / "out").json("v5/test/schema.json")
     (repairs,) = [service for service in services if service["service_name"] == "Repairs_15"]
     names = [row[-1] for first, row in rows_of(notebook, "pd.DataFrame(names").items() if first not in ("", "original")]
     assert names == [slot["name"] for slot in repairs["slots"]]

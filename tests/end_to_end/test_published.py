@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from kit import THOROUGH, files_of, json_of, rows_of, run
 
-from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.service import elements_of
 from parapet.transforms.crowd.hits.page import AUTO
@@ -28,10 +27,10 @@ def row_of(page, name):
     return [cell.strip().replace(" %", "%") for cell in line.strip("|").split("|")][1:]
 
 
-def test_the_pages_give_what_the_command_prints(real_data, tmp_path, capsys):
+def test_the_pages_give_what_the_command_prints(real_data, tmp_path):
     flags = ["--sgd", str(real_data / "sgd"), "--variants", str(real_data / "sgd/sgd_x/data")]
-    assert main(["statistics", "--output", str(tmp_path), *flags]) == 0
-    printed = {line[0]: line[1:] for line in [line.split() for line in capsys.readouterr().out.splitlines() if line]}
+    told = run("statistics", "--output", tmp_path, *flags).output
+    printed = {line[0]: line[1:] for line in [line.split() for line in told.splitlines() if line]}
     variants = [f"v{k}" for k in range(1, 6)]
     for name in ("original", *variants, "average"):
         slots, intents, distance, _, bleu, _ = row_of("statistics.md", name)
@@ -42,7 +41,7 @@ def test_the_pages_give_what_the_command_prints(real_data, tmp_path, capsys):
     assert own in text_of("statistics.md")
 
 
-def test_corruptions_are_as_strong_as_their_page_says(real_data, tmp_path, capsys):
+def test_corruptions_are_as_strong_as_their_page_says(real_data, tmp_path):
     """The rates are the schemas', whatever the dialogues: one will do."""
     for split in ("train", "dev"):
         (tmp_path / "sgd" / split).mkdir(parents=True)
@@ -50,11 +49,13 @@ def test_corruptions_are_as_strong_as_their_page_says(real_data, tmp_path, capsy
     (one, *_) = json_of(layout.dialogue_files(real_data / "sgd", "train")[0])
     (tmp_path / "sgd/train/dialogues_001.json").write_bytes(layout.dialogue_bytes([one]))
     sgd = ["--sgd", str(tmp_path / "sgd")]
-    assert main(["augment", *sgd, "--sets", "corrupted", "--output", str(tmp_path / "sets")]) == 0
-    changed = re.findall(r"(\w+): (\d+%) of names and (\d+%) of descriptions changed", capsys.readouterr().out)
+    changed = re.findall(
+        r"(\w+): (\d+%) of names and (\d+%) of descriptions changed",
+        run("augment", *sgd, "--sets", "corrupted", "--output", tmp_path / "sets").output,
+    )
     variants = ["--variants", str(tmp_path / "sets/corruptions")]
-    assert main(["statistics", *sgd, *variants, "--output", str(tmp_path / "statistics")]) == 0
-    printed = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines() if line}
+    told = run("statistics", *sgd, *variants, "--output", tmp_path / "statistics").output
+    printed = {line.split()[0]: line.split()[1:] for line in told.splitlines() if line}
     for name, names, descriptions in changed:
         distance, bleu = printed[name][2:]
         assert row_of("augment.md", f"`{name}`") == [names, descriptions, distance, f"{float(bleu):.1f}"]
@@ -70,7 +71,7 @@ def test_so_many_elements_are_vague(real_data):
 
 
 def compose(output, *flags):
-    return main(["compose", "--output", str(output), *map(str, flags)])
+    return run("compose", *flags, output=output)
 
 
 def test_the_published_variants_come_back(real_data, tmp_path):
@@ -80,18 +81,18 @@ def test_the_published_variants_come_back(real_data, tmp_path):
     (tmp_path / "decisions.csv").write_bytes(decisions.stdout)
     csvs = [batch / "names.csv", batch / "descriptions.csv"]
     flags = ["--schemas", sgd, "--decisions", tmp_path / "decisions.csv", "--require_complete"]
-    assert compose(tmp_path / "csv", *flags, "--responses", *csvs) == 0
+    compose(tmp_path / "csv", *flags, "--responses", *csvs)
     if THOROUGH:  # that any mix of exports gives the same is shown on the sample
-        assert compose(tmp_path / "api", *flags, "--responses", batch / "assignments.jsonl") == 0
-        assert compose(tmp_path / "both", *flags, "--responses", batch / "assignments.jsonl", *csvs) == 0
+        compose(tmp_path / "api", *flags, "--responses", batch / "assignments.jsonl")
+        compose(tmp_path / "both", *flags, "--responses", batch / "assignments.jsonl", *csvs)
         assert not [other for other in ("api", "both") if files_of(tmp_path / other) != files_of(tmp_path / "csv")]
         for stopwords, row in (("none", "none"), ("spacy", "spaCy's 326")):
-            assert compose(tmp_path / stopwords, *flags, "--responses", *csvs, "--stopwords", stopwords) == 0
+            compose(tmp_path / stopwords, *flags, "--responses", *csvs, "--stopwords", stopwords)
             arguments = [checks / "check_compose.py", tmp_path / stopwords, sgd, batch]
             told = subprocess.run([sys.executable, *arguments], capture_output=True, text=True).stdout
             agrees = re.findall(r"agrees with the distances ([0-9.]+ %)", told)[1]
             assert f"| {row} | `--stopwords {stopwords}` | {agrees} |" in text_of("method.md")
-    assert compose(tmp_path / "vetted", "--schemas", sgd, "--responses", *csvs) == 0
+    compose(tmp_path / "vetted", "--schemas", sgd, "--responses", *csvs)
     said = ""
     for arguments in ([tmp_path / "csv", sgd, batch], [tmp_path / "vetted", sgd, batch, "--vetting"]):
         check = subprocess.run(

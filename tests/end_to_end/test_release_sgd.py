@@ -80,7 +80,7 @@ def test_it_verifies_and_its_rows_are_the_files(work):
 
 
 @pytest.mark.thorough
-def test_a_changed_copy_is_another_version_and_the_difference_is_named(work, capsys):
+def test_a_changed_copy_is_another_version_and_the_difference_is_named(work):
     changed = work / "changed"
     shutil.copytree(work / "dialogues", changed / "dialogues")
     path = changed / "dialogues" / "v5" / "dev" / "dialogues_002.json"
@@ -91,8 +91,7 @@ def test_a_changed_copy_is_another_version_and_the_difference_is_named(work, cap
     shutil.copytree(work / "out", changed / "out")
     (changed / "release.toml").write_text((work / "release.toml").read_text().replace("1.0.0", "2.0.0"))
     assert build(changed, "out") == 0
-    assert main(["release", "diff", str(root(work)), str(root(changed, version="2.0.0"))]) == 0
-    said = capsys.readouterr().out
+    said = run("release", "diff", root(work), root(changed, version="2.0.0")).output
     assert dialogues[7]["dialogue_id"] in said
     assert not lacking(said, f"~ {dialogues[7]['dialogue_id']}: turns", gone["dialogue_id"], "major")
 

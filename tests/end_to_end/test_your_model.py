@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import TWO_WORKERS, refused, write
+from kit import TWO_WORKERS, argv_of, refused, write
 
 from parapet.schemas.layout import sample_root
 
@@ -82,18 +82,9 @@ def project(tmp_path_factory):
 
 
 def evaluate(project, name, out, *flags):
-    command = [str(Path(sys.executable).with_name("parapet")), "evaluate", "--task", "dst"]
-    model = [
-        "--model",
-        f"../mine/tracker.py:{name}",
-        "--replicates",
-        "0",
-        "--output",
-        out,
-        "--reference",
-        str(sample_root()),
-    ]
-    return subprocess.run([*command, *model, *flags], cwd=project / "elsewhere", capture_output=True, text=True)
+    given = {"model": f"../mine/tracker.py:{name}", "replicates": 0, "output": out, "reference": sample_root()}
+    command = argv_of(Path(sys.executable).with_name("parapet"), "evaluate", *flags, task="dst", **given)
+    return subprocess.run(command, cwd=project / "elsewhere", capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("flags", [[], TWO_WORKERS], ids=["one worker", "two"])

@@ -22,8 +22,11 @@ def anonymise(out, *flags, **more):
 
 def chat(chat_id, *turns):
     """A line, given texts of user and bot in turn."""
-    messages = [{"speaker": ("user", "agent")[i % 2], "text": text} for i, text in enumerate(turns)]
-    return json.dumps({"chat_id": chat_id, "turns": messages}) + "\n"
+    return json.dumps({"chat_id": chat_id, "turns": messages("agent", *turns)}) + "\n"
+
+
+def messages(other, *texts):
+    return [{"speaker": ("user", other)[i % 2], "text": text} for i, text in enumerate(texts)]
 
 
 CHATS = [
@@ -210,30 +213,14 @@ def test_odd_files(tmp_path):
     assert "is numbered 3, and 2 was expected" in cut
 
 
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def test_chats(output):
-    assert lines_of(output / "chats" / "00001.jsonl")[:2] == [
-        {
-            "chat_id": "00001-000001",
-            "turns": [
-                {"speaker": "user", "text": "Hi, my name is <PERSON_1>"},
-                {"speaker": "bot", "text": "hello <PERSON_1>! which city?"},
-                {"speaker": "user", "text": "Chicago. call <PHONE_1>"},
-            ],
-        },
-        {
-            "chat_id": "00001-000002",
-            "turns": [
-                {"speaker": "user", "text": "is okonkwo in?"},
-                {"speaker": "bot", "text": "api_call"},
-                {"speaker": "user", "text": "thanks, zip <ADDRESS_1> is mine"},
-            ],
-        },
+    first = messages("bot", "Hi, my name is <PERSON_1>", "hello <PERSON_1>! which city?", "Chicago. call <PHONE_1>")
+    second = messages("bot", "is okonkwo in?", "api_call", "thanks, zip <ADDRESS_1> is mine")
+    assert rows_of(output / "chats" / "00001.jsonl")[:2] == [
+        {"chat_id": "00001-000001", "turns": first},
+        {"chat_id": "00001-000002", "turns": second},
     ]
-    assert [one["turns"] for one in lines_of(output / "chats" / "00002.jsonl")] == [
-        [{"speaker": "user", "text": "Hi, it's me, <EMAIL_1>"}, {"speaker": "bot", "text": "hello <PERSON_1>"}],
-        [{"speaker": "user", "text": "bye"}],
+    assert [one["turns"] for one in rows_of(output / "chats" / "00002.jsonl")] == [
+        messages("bot", "Hi, it's me, <EMAIL_1>", "hello <PERSON_1>"),
+        messages("bot", "bye"),
     ]

@@ -4,12 +4,12 @@ import copy
 import json
 import shutil
 
+import kit
 import pyarrow.parquet as pq
 import pytest
 from kit import cases, dialogues_of, edit, files_of, json_of, rows_of, write
 
 from benchmarks.rewrite_reference import names_of, rename
-from parapet.pipelines import augment
 from parapet.schemas import layout
 from parapet.schemas.dialogue import problems_of, read_dialogues
 from parapet.schemas.dialogue_table import dialogue_of
@@ -53,13 +53,13 @@ def corpus(tmp_path, sample):
 def made(tmp_path_factory, sample):
     """All sets; tests only read them."""
     corpus = make_corpus(tmp_path_factory.mktemp("augment"), sample)
-    assert run(corpus, "--quiet") == 0
+    run(corpus, "--quiet")
     return corpus
 
 
-def run(corpus, *flags, sets=ALL, out="out"):
+def run(corpus, *flags, sets=ALL, status=0):
     places = [f"--{kind}={corpus / kind}" for kind in ("backtrans", "oracle") if kind in sets]
-    return augment.run(["--sgd", str(corpus / "sgd"), "--sets", sets, *places, "--output", str(corpus / out), *flags])
+    return kit.run("augment", *places, *flags, sgd=corpus / "sgd", sets=sets, output=corpus / "out", status=status)
 
 
 def reference(corpus, corruptions, output, sets=ALL, split="train"):
@@ -103,26 +103,25 @@ def test_the_same_as_a_plain_reference(made, tmp_path):
 
 
 def test_some_variants_another_split_and_a_split_alone(corpus):
-    assert run(corpus, "--variant", "v2,zh", "--split", "dev", "--quiet", sets="backtrans+oracle") == 0
+    run(corpus, "--variant", "v2,zh", "--split", "dev", "--quiet", sets="backtrans+oracle")
     assert json_of(corpus / "out/run.json")["options"]["sets"]["backtrans+oracle"] == ["original", "zh", "v2"]
     assert (corpus / "out/backtrans+oracle/dev/dialogues_001.json").exists()
     assert (corpus / "out/backtrans+oracle/parquet/dev-00000-of-00001.parquet").exists()
     alone = ["--sgd", str(corpus / "sgd/dev"), "--split", "dev", "--sets", "none", "--output", str(corpus / "alone")]
-    assert augment.run([*alone, "--quiet"]) == 0
+    kit.run("augment", *alone, "--quiet")
     original = (corpus / "sgd/dev/dialogues_001.json").read_bytes()
     assert (corpus / "alone/none/dev/dialogues_001.json").read_bytes() == original
 
 
-def test_mismatches_are_told_and_lose_nothing(corpus, capsys):
+def test_mismatches_are_told_and_lose_nothing(corpus):
     edit(corpus / "oracle/v2/train/schema.json", lambda schema: schema[:-1])
     edit(corpus / "sgd/train/dialogues_001.json", lambda dialogues: dialogues[2].__delitem__("turns"))
     edit(corpus / "oracle/v1/test/schema.json", lambda schema: schema[:-1])  # of another split: no matter
-    assert run(corpus, sets="oracle") == 1
-    told = capsys.readouterr().err.splitlines()
+    told = run(corpus, sets="oracle", status=1).errors.splitlines()
     assert told[0].endswith("v2: train/schema.json: service 'Museums_1': the variant has no service 'Museums_12'")
     each = "1 of 24 dialogues of original, 1 of 24 dialogues of v1 and 8 of 24 dialogues of v2"
     assert told[1].startswith(f"error: {each} could not be augmented, over --max_bad 1%, so nothing was published")
-    assert run(corpus, "--quiet", "--max_bad", "100%", sets="none,oracle") == 0
+    run(corpus, "--quiet", "--max_bad", "100%", sets="none,oracle")
     letters = rows_of(corpus / "out" / "dead_letters.jsonl")
     broken = [letter for letter in letters if letter["reason"].startswith("not_sgd")]
     assert [letter["variant"] for letter in broken] == ["original", "v1", "v2"]
@@ -146,7 +145,7 @@ def test_unusual_files_come_through(corpus):
 
     edit(corpus / "sgd/train/dialogues_001.json", change)
     (corpus / "sgd/train/dialogues_003.json").write_text("[]")
-    assert run(corpus, "--quiet", sets="oracle") == 0
+    run(corpus, "--quiet", sets="oracle")
     reference(corpus, corpus / "out/corruptions", corpus / "reference", "oracle")
     found = files_of(corpus / "out")
     expected = files_of(corpus / "reference")
@@ -156,10 +155,9 @@ def test_unusual_files_come_through(corpus):
     assert [dialogue_of(row) for row in rows if row["source_json"]] == first
 
 
-def test_an_id_that_stands_twice_fails_the_run(corpus, capsys):
+def test_an_id_that_stands_twice_fails_the_run(corpus):
     edit(corpus / "sgd/train/dialogues_002.json", lambda dialogues: dialogues[0].update(dialogue_id="1_00000"))
-    assert run(corpus, "--quiet", sets="none") == 1
-    told = capsys.readouterr().err
+    told = run(corpus, "--quiet", sets="none", status=1).errors
     assert "dialogues_001.json and train/dialogues_002.json: dialogue id '1_00000' occurs twice" in told
     assert not (corpus / "out/run.json").exists()
 
@@ -187,35 +185,31 @@ def test_an_id_that_stands_twice_fails_the_run(corpus, capsys):
     (["--oracle", "{corpus}/oracle", "--output", "{corpus}/oracle"], "the same folder as --oracle"),
     (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
 )
-def test_mistakes_on_the_command_line(flags, said, made, capsys):
+def test_mistakes_on_the_command_line(flags, said, made):
     before = files_of(made)
     given = [flag.format(corpus=made) for flag in flags]
-    assert augment.run(["--sgd", str(made / "sgd"), "--output", str(made / "none"), *given]) == 2
-    assert said in capsys.readouterr().err
+    assert said in kit.run("augment", "--sgd", made / "sgd", "--output", made / "none", *given, status=2).errors
     assert files_of(made) == before
 
 
-def test_variants_of_one_name_cannot_be_told_apart(corpus, capsys):
+def test_variants_of_one_name_cannot_be_told_apart(corpus):
     (corpus / "backtrans/zh").rename(corpus / "backtrans/v1")
-    assert run(corpus, "--quiet") == 2
-    assert "two variants are called 'v1': rename a folder, or leave one out" in capsys.readouterr().err
+    assert "two variants are called 'v1': rename a folder, or leave one out" in run(corpus, "--quiet", status=2).errors
     (corpus / "backtrans/v1").rename(corpus / "backtrans/again")
     shutil.copytree(corpus / "oracle/v1", corpus / "backtrans/copy")
-    assert run(corpus, "--quiet") == 2
     said = "set 'backtrans+oracle': --sets: service 'Ferries_11' is in copy and in v1: they cannot be in one set"
-    assert said in capsys.readouterr().err
+    assert said in run(corpus, "--quiet", status=2).errors
 
 
-def test_a_corpus_without_the_split(corpus, capsys):
+def test_a_corpus_without_the_split(corpus):
     shutil.rmtree(corpus / "sgd/train")
-    assert run(corpus, "--quiet", sets="none") == 2
-    assert "no dialogues of 'train' here" in capsys.readouterr().err
+    assert "no dialogues of 'train' here" in run(corpus, "--quiet", sets="none", status=2).errors
 
 
 def test_the_published_variants(real_data, real_dialogues, tmp_path):
     """Dialogues under all schemas of SGD-X, their references checked."""
     flags = ["--sgd", str(real_dialogues), "--oracle", str(real_data / "sgd/sgd_x/data"), "--quiet"]
-    assert augment.run([*flags, "--output", str(tmp_path / "out")]) == 0
+    kit.run("augment", *flags, "--output", tmp_path / "out")
     root = tmp_path / "out/oracle"
     services = layout.services_by_name(layout.read_root(root))
     for path in layout.dialogue_files(root, "train"):

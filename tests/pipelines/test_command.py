@@ -3,10 +3,9 @@
 import json
 import shutil
 
-from kit import cases, refused
+from kit import cases, refused, run
 
 from parapet.pipelines import command
-from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
 
 
@@ -45,17 +44,15 @@ from parapet.schemas.layout import sample_root
     (["compose", "--output", "OUT", "--schemas", "strange://x"], 2, "strange://x: cannot be read: Protocol not"),
     (["compose", "--output", "strange://x"], 2, "--output strange://x: cannot be read: Protocol not"),
 )
-def test_mistakes_end_with_a_status_and_one_line_that_says_what_to_do(arguments, status, said, tmp_path, capsys):
+def test_mistakes_end_with_a_status_and_one_line_that_says_what_to_do(arguments, status, said, tmp_path):
     arguments = [text.replace("OUT", str(tmp_path / "out")) for text in arguments]
-    assert main(arguments) == status
-    told = capsys.readouterr()
-    assert said.replace("OUT", str(tmp_path / "out")) in told.err + told.out
-    assert "Traceback" not in told.err
+    told = run(*arguments, status=status)
+    assert said.replace("OUT", str(tmp_path / "out")) in told.errors + told.output
+    assert "Traceback" not in told.errors
 
 
-def test_version(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("parapet 0.")
+def test_version():
+    assert run("--version").output.startswith("parapet 0.")
 
 
 def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, monkeypatch):
@@ -63,22 +60,16 @@ def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, monkeypatch):
     assert "PARAPET_WORKER_KEY: the key has under 16 characters" in refused("compose", output=tmp_path / "out")
 
 
-def test_logs_as_json_lines(tmp_path, capsys):
-    assert main(["compose", "--output", str(tmp_path / "out"), "--log_format", "json"]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+def test_logs_as_json_lines(tmp_path):
+    told = run("compose", "--output", tmp_path / "out", "--log_format", "json").errors
+    lines = [json.loads(line) for line in told.splitlines()]
     assert [line["level"] for line in lines] == ["info", "warning"]
     assert lines[0]["message"].startswith("done in ")
     assert "1 service needs more answers" in lines[1]["message"]
 
 
-DATAFLOW = [
-    "--runner=DataflowRunner",
-    "--project=p",
-    "--region=r",
-    "--temp_location=gs://b/t",
-    "--setup_file=./setup.py",
-    "--output=gs://b/out",
-]
+DATAFLOW = ["--runner=DataflowRunner", "--project=p", "--region=r", "--temp_location=gs://b/t"]
+DATAFLOW += ["--setup_file=./setup.py", "--output=gs://b/out"]
 
 
 @cases(
@@ -92,31 +83,31 @@ DATAFLOW = [
     ("--setup_file=", "--setup_file=./setup.py: Dataflow's workers need Parapet"),
     ("", f"--responses {sample_root() / 'crowd/names.csv'}: Dataflow's workers cannot see it"),
 )
-def test_what_dataflow_lacks_is_said_before_anything_runs(changed, said, capsys):
+def test_what_dataflow_lacks_is_said_before_anything_runs(changed, said):
     flag = changed.partition("=")[0]
     flags = [given for given in DATAFLOW if given.partition("=")[0] != flag] + [changed] * bool(changed)
-    assert main(["compose", *flags]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = run("compose", *flags, status=2).errors.splitlines()
     assert line.startswith(f"error: {said}")
 
 
-def test_outputs_and_inputs_are_apart(tmp_path, capsys):
+def test_outputs_and_inputs_are_apart(tmp_path):
     """What would replace its own input, or make it unreadable, is refused."""
     corpus, out = tmp_path / "corpus", tmp_path / "out"
     shutil.copytree(sample_root() / "test", corpus / "test")
     (tmp_path / "link").symlink_to(corpus)
 
-    def typos(sgd, output):
-        return main(["perturb", "typos", "--quiet", "--sgd", str(sgd), "--output", str(output)])
+    def typos(sgd, output, status=0):
+        return run("perturb", "typos", "--quiet", sgd=sgd, output=output, status=status)
 
-    assert not [output for output in (out, out, corpus / "out", corpus / "out") if typos(corpus, output) != 0]
+    for output in (out, out, corpus / "out", corpus / "out"):
+        typos(corpus, output)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for sgd in (out / "typos", out / "typos/test"):
-        assert typos(sgd, out) == 2
-        assert "--sgd is a part of what an earlier run wrote there: it would be lost" in capsys.readouterr().err
+        told = typos(sgd, out, status=2).errors
+        assert "--sgd is a part of what an earlier run wrote there: it would be lost" in told
     for sgd in (corpus, tmp_path / "link"):
-        assert typos(sgd, corpus / "test") == 2
-        assert "test: --output: a part of --sgd; give a folder of its own" in capsys.readouterr().err
+        said = typos(sgd, corpus / "test", status=2).errors
+        assert "test: --output: a part of --sgd; give a folder of its own" in said
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -9,12 +9,11 @@ from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
 
 import pytest
-from kit import write
+from kit import run, write
 from packaging.requirements import Requirement
 
 from parapet.pipelines import doctor
 from parapet.pipelines.doctor import Finding
-from parapet.pipelines.main import main
 from parapet.schemas.errors import DISTRIBUTION, install_line
 from parapet.transforms.crowd import worker_ids
 
@@ -66,9 +65,8 @@ def by_name(findings):
     return {one.name: one for one in findings}
 
 
-def report(capsys, *flags, status=0):
-    assert main(["doctor", "--format", "json", *flags]) == status
-    return json.loads(capsys.readouterr().out)
+def report(*flags, status=0):
+    return json.loads(run("doctor", "--format", "json", *flags, status=status).output)
 
 
 def test_every_extra_is_said_to_be_for_something():
@@ -81,8 +79,7 @@ def test_a_core_requirement_that_is_missing_is_a_failure(monkeypatch, capsys):
     assert found["orjson"]["detail"] == "orjson is not installed"
     assert found["orjson"]["next"] == f"pip install 'orjson{specifier_of('orjson')}'"
     assert found["jinja2"]["detail"] == f"jinja2 1.0 is not {specifier_of('jinja2')}"
-    assert main(["doctor", "--quiet"]) == 1
-    assert "The core does not work: see above." in capsys.readouterr().out
+    assert "The core does not work: see above." in run("doctor", "--quiet", status=1).output
 
 
 def specifier_of(name):
@@ -104,13 +101,13 @@ def test_another_python_is_a_failure(monkeypatch, capsys):
     assert found["detail"].endswith(">=3.11 is needed")
 
 
-def test_no_secret_is_told(monkeypatch, capsys):
+def test_no_secret_is_told(monkeypatch):
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PARAPET_DEBUG", "1")
     for form in ("text", "json"):
-        assert main(["doctor", "--format", form]) == 0
-        told = "".join(capsys.readouterr())
+        result = run("doctor", "--format", form)
+        told = result.output + result.errors
         assert "AWS_" not in told or "AZURE_SPEECH_KEY is set" in told
         assert not [value for value in SECRETS.values() if value in told]
         assert "hush" not in told.lower()
@@ -222,10 +219,8 @@ FOLDERS = {
         "evaluate --task generation --scorer nli --nli_model DIR; train sgp_dst, classifier --checkpoint DIR",
     ),
     "bare": (
-        {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]},
-        [],
-        "wrong",
-        "GPT2LMHeadModel: has no weights",
+        *({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, []),
+        *("wrong", "GPT2LMHeadModel: has no weights"),
     ),
     "deberta": ({"model_type": "deberta-v2"}, ["model.safetensors", "tokenizer.json"], "wrong", "a model of type"),
     "vision": ({"model_type": "vit"}, ["model.safetensors"], "wrong", "a model of type 'vit': no command takes it"),

@@ -127,20 +127,14 @@ def test_a_turn_without_a_page(target, sample, tmp_path, monkeypatch):
 
 
 NEEDED = {
-    "reminders": (
-        ["reminders", "--dialogues", "3,0,2"],
-        *("simulators.reminders.corpus.check_dialogue", "", "dialogue 0"),
-    ),
-    "restaurants": (
-        ["restaurants", "--tasks", "1", "--sizes", "2"],
-        *("simulators.restaurants.corpus.lines_of", "", "dialogue 0"),
-    ),
+    "reminders": ("--dialogues 3,0,2", "simulators.reminders.corpus.check_dialogue", "", "dialogue 0"),
+    "restaurants": ("--tasks 1 --sizes 2", "simulators.restaurants.corpus.lines_of", "", "dialogue 0"),
     "statistics": (
-        ["statistics", "--sgd", "{sample}", "--variants", "{composed}"],
+        "--sgd {sample} --variants {composed}",
         *("variants.table1.descriptions_of", "Gyms_1", "service: Gyms_1"),
     ),
     "back_translate": (
-        ["back_translate", "--schemas", "{sample}"],
+        "--schemas {sample}",
         *("variants.back_translation.back_translated", "Gyms_1", "zh variant: Gyms_1"),
     ),
 }
@@ -148,10 +142,10 @@ NEEDED = {
 
 @pytest.mark.parametrize("name", some(NEEDED, "statistics"))
 def test_a_record_that_a_run_cannot_do_without_is_named(name, sample, composed, tmp_path, monkeypatch):
-    argv, target, victim, place = NEEDED[name]
+    flags, target, victim, place = NEEDED[name]
     poison(monkeypatch, f"parapet.transforms.{target}", ERROR, victim)
-    given = [flag.format(sample=sample, composed=composed) for flag in argv]
-    message = refused(*given, output=tmp_path / "out", status=1)
+    given = [flag.format(sample=sample, composed=composed) for flag in flags.split()]
+    message = refused(name, *given, output=tmp_path / "out", status=1)
     assert f"{place}: a fault of Parapet: KeyError: 'A2RB7XC0WJHN5S' (transforms/" in message
     assert message.endswith(REPORTED)
     assert "Traceback" not in message

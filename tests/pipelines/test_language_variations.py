@@ -207,7 +207,7 @@ def test_mistakes_of_flags(flags, told, tmp_path):
 
 def test_sgd(real_dialogues, tmp_path):
     """The shared SGD dialogues: every span of every set, exact mixes of each split."""
-    vary(tmp_path / "out", sgd=real_dialogues, split="train,dev", env=0.5)
+    vary(tmp_path / "out", sgd=real_dialogues, split="train,dev", env=0.5, engine="rules")
     before = user_turns(dialogues_of(real_dialogues))
     for kind in KINDS:
         after = user_turns(dialogues_of(tmp_path / "out" / kind))

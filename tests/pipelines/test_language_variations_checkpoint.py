@@ -1,7 +1,7 @@
 """``parapet language_variations --engine checkpoint``: paraphrases by a T5 that the test trains on a few turns."""
 
 import pytest
-from kit import cases, refused, write
+from kit import cases, lacking, refused, write
 
 pytest.importorskip("torch", reason="needs the extra models")
 
@@ -60,12 +60,9 @@ def test_paraphrases_of_a_checkpoint(checkpoint, tmp_path):
     for text in (first, second):
         assert (rows[text]["utterance"], rows[text]["source"]) == (LEARNED[text], "checkpoint")
     assert rows[third]["reason"].startswith(("value_lost", "value_unclear"))
-    assert rows[fourth]["reason"] == "polarity"
-    assert rows[fifth]["reason"] == "copy"
+    assert (rows[fourth]["reason"], rows[fifth]["reason"]) == ("polarity", "copy")
     page = made.text("README.md")
-    assert "| pivots | en-x-para |" in page
-    assert "| provider | checkpoint |" in page
-    assert "| model | t5@" in page
+    assert not lacking(page, "| pivots | en-x-para |", "| provider | checkpoint |", "| model | t5@")
     # The memory has the answers: they are replayed without the model.
     before = [row["utterance"] for row in rows_of(tmp_path / "out", "paraphrase").values()]
     vary(tmp_path / "out", **shared, engine="memory", pivots="en-x-para")

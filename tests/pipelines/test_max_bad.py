@@ -5,9 +5,7 @@ import re
 import shutil
 
 import pytest
-from kit import cases, json_of, refused
-
-from parapet.pipelines.main import main
+from kit import cases, json_of, refused, run
 
 PIPELINES = {
     "rewrite": ["--variants", "{sample}/sgd_x"],
@@ -44,18 +42,16 @@ def test_nothing_made_is_a_failure(pipeline, sample, tmp_path):
     assert not (tmp_path / "out/run.json").exists()
 
 
-def test_no_file_and_no_dialogue(sample, tmp_path, capsys):
+def test_no_file_and_no_dialogue(sample, tmp_path):
     root = spoiled(sample, tmp_path / "sgd", 0)
     argv = ["unseen_services", "--sgd", str(root), "--output", str(tmp_path / "out"), "--max_bad", "100%"]
     for path in root.glob("*/dialogues_*.json"):
         path.write_text("{")
-    assert main(argv) == 1
     start = "error: 4 of 4 files could not be used, so there is nothing to publish: broken_file 4; the first: "
-    assert capsys.readouterr().err.startswith(start)
+    assert run(*argv, status=1).errors.startswith(start)
     for path in root.glob("*/dialogues_*.json"):
         path.write_text("[]")
-    assert main(argv) == 1
-    assert capsys.readouterr().err == "error: there is no dialogue in the input, so there is nothing to publish\n"
+    assert run(*argv, status=1).errors == "error: there is no dialogue in the input, so there is nothing to publish\n"
 
 
 @cases(

@@ -2,7 +2,7 @@
 
 import pytest
 from babi_toy import CANDIDATES, dialogues, write_toy
-from kit import cases, json_of, raised, train
+from kit import cases, raised, run
 from safetensors.torch import load_file
 
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
@@ -70,8 +70,7 @@ def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path):
         "shared": ["--preset", "table8", "--share", "on"],
     }.items():
         out = tmp_path / model
-        assert train([model.replace("shared", "embeddings"), *files, *flags, *short, "--output", str(out)]) == 0
-        head = json_of(out / "run.json")
+        head = run("train", model.replace("shared", "embeddings"), *files, *flags, *short, "--output", out).manifest
         found[model] = sum(tensor.numel() for tensor in load_file(out / WEIGHTS).values())
         assert (head["result"]["parameters"], head["result"]["vocabulary"]) == (found[model], len(inputs | answers))
         assert head["options"]["preset"] == flags[1]
@@ -110,7 +109,7 @@ def test_a_third_of_the_training_set_gives_the_numbers_of_task_4(model, flags, b
              "--candidates", str(folder / "dialog-babi-candidates.txt")]  # fmt: skip
     match = [str(folder / "dialog-babi-kb-all.txt")] if flags[-1] == "--match" else []
     out = tmp_path / "model"
-    assert train([model, *files, *flags, *match, "--quiet", "--output", str(out)]) == 0
+    run("train", model, *files, *flags, *match, "--quiet", "--output", out)
     _, answerer = load(str(out), model, "cpu", 256)
     for name in ("tst", "tst-OOV"):
         given = read_dialogues(str(tmp_path / f"task4-{name}.txt"))

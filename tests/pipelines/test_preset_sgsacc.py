@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from generation_toy import texts, write_toy
-from kit import train
+from kit import run
 from tiny_t5 import save_t5
 
 from parapet.evaluation.generation.corpus import Candidate, read
@@ -16,7 +16,6 @@ from parapet.evaluation.models.generation.net import chosen
 from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
-from parapet.pipelines.predict import run as predict
 
 BATCH_SIZE, EPOCHS, RATE = 8, 3, 1e-4  # Appendix E
 TRAIN_TURNS = 164_982  # section 4
@@ -57,7 +56,7 @@ def folder(tmp_path_factory):
     save_t5(made / "t5", texts(write_toy(made / "toy")), vocabulary=250, dropout=0.1)
     for model in MODELS:
         given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--output", str(made / model)]
-        assert train([model, "--preset", "sgsacc", "--max_output", "20", *given, "--quiet"]) == 0
+        run("train", model, "--preset", "sgsacc", "--max_output", "20", *given, "--quiet")
     return made
 
 
@@ -68,12 +67,12 @@ def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder)
     for model, more in said.items():
         out = folder / f"said_{model}"
         given = ["--model", str(folder / model), *more, "--reference", str(folder / "toy"), "--quiet"]
-        assert predict([model, *given, "--beams", "5", "--candidates", "1", "--output", str(out)]) == 0
+        run("predict", model, *given, "--beams", "5", "--candidates", "1", "--output", out)
         best[model] = rows_of(out)
         assert all(len(row["candidates"]) == 1 for row in best[model].values())
     given = ["--model", str(folder / "ft_t5"), "--reference", str(folder / "toy"), "--quiet"]
     search = ["--beams", "5", "--candidates", "1", "--rerank", "lexical", "--also", str(folder / "said_pt_t5")]
-    assert predict(["ft_t5", *given, *search, "--output", str(folder / "both")]) == 0
+    run("predict", "ft_t5", *given, *search, "--output", folder / "both")
     corpus = read(folder / "toy", "test")
     both = rows_of(folder / "both")
     assert any(len(row["candidates"]) == 2 for row in both.values())

@@ -1,9 +1,8 @@
 """``parapet reminders`` as a person runs it: a corpus that the other pipelines take, the same for any sharding."""
 
 import pytest
-from kit import cases, json_of
+from kit import cases, dialogues_of, json_of, refused, run
 
-from parapet.pipelines.reminders import run
 from parapet.schemas.dialogue import problems_of, read_dialogues
 from parapet.schemas.layout import read_root, services_by_name
 
@@ -12,9 +11,7 @@ SIZES = ["--dialogues", "40,0,12"]
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory):
-    out = tmp_path_factory.mktemp("output") / "out"
-    assert run(["--output", str(out), *SIZES, "--per_file", "16", "--quiet"]) == 0
-    return out
+    return run("reminders", *SIZES, per_file=16, output=tmp_path_factory.mktemp("output") / "out").folder
 
 
 @cases(
@@ -24,16 +21,11 @@ def output(tmp_path_factory):
     (["--dialogues", "1,x,0"], "--dialogues: give three numbers"),
     (["--per_file", "0"], "--per_file: 0: give 1 to 10,000"),
 )
-def test_mistakes(flags, message, tmp_path, capsys):
-    assert run(["--output", str(tmp_path / "out"), *flags]) == 2
-    error = capsys.readouterr().err
+def test_mistakes(flags, message, tmp_path):
+    error = refused("reminders", *flags, output=tmp_path / "out")
     assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def dialogues_of(folder):
-    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json_of(file)]
 
 
 def test_the_corpus(output):
@@ -48,16 +40,15 @@ def test_the_corpus(output):
         assert [one.dialogue_id for one in typed] == [f"{split}_{i:05}" for i in range(n)]
         assert not [problem for one in typed for problem in problems_of(one, services)]
     numbers = json_of(output / "statistics.json")
-    train = dialogues_of(output / "train")
+    train = list(dialogues_of(output / "train").values())
     of = numbers["splits"]["train"]
     utterances = [turn["utterance"] for one in train for turn in one["turns"]]
     assert (of["dialogues"], of["turns"], of["different_utterances"]) == (40, len(utterances), len(set(utterances)))
     frames = [turn["frames"][0] for one in train for turn in one["turns"]]
     assert of["calls"] == sum("service_call" in frame for frame in frames)
     assert of["failed_calls"] == sum("service_call" in frame and not frame["service_results"] for frame in frames)
-    assert of["user_acts"]["NEGATE"] == sum(
-        action["act"] == "NEGATE" for frame in frames for action in frame["actions"]
-    )
+    acts = [action["act"] for frame in frames for action in frame["actions"]]
+    assert of["user_acts"]["NEGATE"] == acts.count("NEGATE")
     assert train[0]["turns"][0]["utterance"] in (output / "report.html").read_text()
     assert "| train | 40 |" in (output / "README.md").read_text()
     counts = json_of(output / "run.json")["counts"]

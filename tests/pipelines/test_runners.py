@@ -18,28 +18,14 @@ from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 
 FLAGS = {
-    "--runner": "FlinkRunner",
-    "--flink_master": "flink:8081",
-    "--flink_version": "1.20",
-    "--flink_job_server_jar": "/jars/flink.jar",
-    "--parallelism": 4,
-    "--max_parallelism": 8,
-    "--spark_master_url": "spark://spark:7077",
-    "--spark_version": "3",
-    "--spark_rest_url": "http://spark:6066",
-    "--spark_job_server_jar": "/jars/spark.jar",
-    "--prism_location": "/bin/prism",
-    "--job_endpoint": "jobs:8099",
-    "--artifact_endpoint": "jobs:8098",
-    "--job_server_timeout": 60,
-    "--environment_type": "EXTERNAL",
-    "--environment_config": "pool:50000",
-    "--sdk_worker_parallelism": "2",
-    "--environment_cache_millis": "1000",
-    "--setup_file": "./setup.py",
-    "--sdk_container_image": "images/parapet:1",
-    "--direct_num_workers": 3,
-}
+    "--runner": "FlinkRunner", "--flink_master": "flink:8081", "--flink_version": "1.20", "--parallelism": 4,
+    "--flink_job_server_jar": "/jars/flink.jar", "--max_parallelism": 8, "--spark_master_url": "spark://spark:7077",
+    "--spark_version": "3", "--spark_rest_url": "http://spark:6066", "--spark_job_server_jar": "/jars/spark.jar",
+    "--prism_location": "/bin/prism", "--job_endpoint": "jobs:8099", "--artifact_endpoint": "jobs:8098",
+    "--job_server_timeout": 60, "--environment_type": "EXTERNAL", "--environment_config": "pool:50000",
+    "--sdk_worker_parallelism": "2", "--environment_cache_millis": "1000", "--setup_file": "./setup.py",
+    "--sdk_container_image": "images/parapet:1", "--direct_num_workers": 3,
+}  # fmt: skip
 LISTS = {"--environment_options": "docker_container_image=parapet", "--experiments": "beam_fn_api"}
 SWITCHES = ("--flink_submit_uber_jar", "--spark_submit_uber_jar")
 

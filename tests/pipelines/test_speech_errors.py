@@ -27,7 +27,7 @@ def some(tmp_path_factory):
 def heard(some, tmp_path_factory):
     """These as the embedded engines hear them."""
     out = tmp_path_factory.mktemp("heard") / "out"
-    assert run(out, "--sgd", str(some[0]), *EMBEDDED, "--audio", "flac", "--quiet") == 0
+    run(out, "--sgd", str(some[0]), *EMBEDDED, "--audio", "flac", "--quiet")
     return out
 
 
@@ -76,18 +76,19 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
     assert sum(wrong["SR-10"].values()) < sum(wrong["SR-30"].values())
 
 
-def test_thresholds_are_carried_over(heard, some, tmp_path, capsys):
+def test_thresholds_are_carried_over(heard, some, tmp_path):
     flags = ["--sgd", str(some[0]), "--cache", str(heard / ".heard")]
     carried = [*flags, "--wer", "0.1,0.3", "--calibration", str(heard / "calibration.json")]
-    assert run(tmp_path / "out", *carried, "--seed", "0") == 0
-    told = capsys.readouterr().err
+    told = run(tmp_path / "out", *carried, "--seed", "0").errors
     assert "decoded 0" in told
     assert "warning" not in told
     assert dialogues_of(tmp_path / "out" / "SR-30") == dialogues_of(heard / "SR-30")
-    assert run(tmp_path / "other", *carried, "--voices", "heart:0.9", "--dry_run") == 0
-    assert ", this run has ['heart:0.9']" in capsys.readouterr().err
-    assert run(tmp_path / "other", *flags, "--wer", "0.2", "--calibration", str(heard / "calibration.json")) == 2
-    assert "has no SR-20; it has SR-10, SR-30" in capsys.readouterr().err
+    said = run(tmp_path / "other", *carried, "--voices", "heart:0.9", "--dry_run").errors
+    assert ", this run has ['heart:0.9']" in said
+    message = run(
+        tmp_path / "other", *flags, "--wer", "0.2", "--calibration", str(heard / "calibration.json"), status=2
+    ).errors
+    assert "has no SR-20; it has SR-10, SR-30" in message
 
 
 @cases(
@@ -127,7 +128,7 @@ def test_sgd_as_it_lies(real_data, tmp_path):
     chosen = [{**one, "turns": one["turns"][:4]} for one in every[::20][:5]]
     corpus(tmp_path / "sgd", json_of(real_data / "sgd" / "dev" / "schema.json"), dev=chosen)
     out = tmp_path / "out"
-    assert run(out, "--sgd", str(tmp_path / "sgd"), "--split", "dev", "--wer", "0.1,0.3", "--sample", "3") == 0
+    run(out, "--sgd", str(tmp_path / "sgd"), "--split", "dev", "--wer", "0.1,0.3", "--sample", "3")
     sets = json_of(out / "statistics.json")["sets"]
     assert sets["SR-10"]["wer"] == pytest.approx(0.1, abs=0.04)
     assert sets["SR-30"]["substitutions"] > 2 * sets["SR-30"]["deletions"]
@@ -135,11 +136,10 @@ def test_sgd_as_it_lies(real_data, tmp_path):
 
 @pytest.mark.thorough
 @cases("wer ratios hint", ("0.95", "10,0,-4", "a lower"), ("0.1", "-5,-7,-9,-12", "a higher"))
-def test_a_target_out_of_reach_is_told_after_the_first_texts(wer, ratios, hint, some, tmp_path, capsys):
+def test_a_target_out_of_reach_is_told_after_the_first_texts(wer, ratios, hint, some, tmp_path):
     """Transcript through the two ends of what may be used, and through nothing between them."""
     out = tmp_path / "out"
-    assert run(out, "--sgd", str(some[0]), "--wer", f"{wer},0.5", f"--snr={ratios}", "--sample", "3") == 1
-    told = capsys.readouterr().err
+    told = run(out, "--sgd", str(some[0]), "--wer", f"{wer},0.5", f"--snr={ratios}", "--sample", "3", status=1).errors
     assert f"and the target is {float(wer):.1%}; {hint} --snr" in told
     assert sum(len(json_of(file)) for file in (out / ".heard/heard").glob("*.json")) == 6
     assert not (out / "run.json").exists()

@@ -6,12 +6,10 @@ import pyarrow as pa
 import pytest
 import stopped
 from intent_toy import foreign, toy
-from kit import TWO_WORKERS, edit, files_of, json_of, refused, rows_of, run, train, write
+from kit import TWO_WORKERS, edit, files_of, json_of, refused, rows_of, run, write
 from tiny_bert import save_bert
 
 from parapet.evaluation.models.classifier import ClassifierLearner, Turn
-from parapet.pipelines.evaluate import run as evaluate
-from parapet.pipelines.predict import run as predict
 from parapet.schemas.rows import OOD_TURNS, parquet_bytes
 
 SMALL = ["--buckets", "2048", "--size", "16", "--batch_size", "16", "--quiet"]
@@ -48,7 +46,7 @@ def model(data):
     """A net from scratch, trained in one go, with a threshold."""
     out = data / "model"
     flags = ["--train", str(data / "train.jsonl"), "--foreign", str(data / "foreign.jsonl")]
-    assert train(["classifier", *flags, *SMALL, "--output", str(out)]) == 0
+    run("train", "classifier", *flags, *SMALL, "--output", out)
     return out
 
 
@@ -58,7 +56,7 @@ def test_foreign_turns_by_the_scores_of_intents(score, model, data, tmp_path):
     if score == "energy":
         out = tmp_path / "energy"
         flags = ["--train", str(data / "train.jsonl"), "--foreign", str(data / "foreign.jsonl"), "--score", score]
-        assert train(["classifier", *flags, *SMALL, "--output", str(out)]) == 0
+        run("train", "classifier", *flags, *SMALL, "--output", out)
     metrics = scored(out, data, tmp_path, "--task", "ood")
     assert metrics["#ALL"]["f1"] > ALL_FOREIGN + 0.15
     assert metrics["#ALL"]["auroc"] > 0.7
@@ -69,7 +67,7 @@ def test_foreign_turns_by_the_scores_of_intents(score, model, data, tmp_path):
 
 def test_foreign_turns_that_are_learned(data, tmp_path):
     flags = ["classifier", "--task", "ood", "--train", str(data / "foreign"), *SMALL]
-    assert train([*flags, "--output", str(tmp_path / "model")]) == 0
+    run("train", *flags, "--output", tmp_path / "model")
     assert scored(tmp_path / "model", data, tmp_path)["#ALL"]["f1"] > ALL_FOREIGN + 0.25
 
 
@@ -92,11 +90,11 @@ def test_a_corpus_its_variants_and_sets(sample, tmp_path):
             write(root / relative, text)
     edit(other / "test" / "dialogues_001.json", lambda dialogues: dialogues[::-1])
     learn = ["classifier", "--train", str(sample), str(other), "--split", "test", "--dev", str(sample), *SMALL]
-    assert train([*learn, "--dev_split", "test", "--output", str(tmp_path / "model")]) == 0
+    run("train", *learn, "--dev_split", "test", "--output", tmp_path / "model")
     flags = ["classifier", "--quiet", "--model", str(tmp_path / "model"), "--variants", str(variant.parent)]
     flags += ["--sets", f"reversed={other}"]
-    assert predict([*flags, "--output", str(tmp_path / "one")]) == 0
-    assert predict([*flags, "--batch_size", "5", "--output", str(tmp_path / "two"), *TWO_WORKERS]) == 0
+    run("predict", *flags, "--output", tmp_path / "one")
+    run("predict", *flags, "--batch_size", "5", "--output", tmp_path / "two", *TWO_WORKERS)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
     by_set = {
         name: {
@@ -122,28 +120,26 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(model, data, tmp_path, mon
     argv = ["classifier", *flags, *SMALL, "--output", str(tmp_path / "out")]
     with monkeypatch.context() as patched:
         stopped.at_step(patched, ClassifierLearner, 15, stopped.Stopped)
-        assert train(argv) == 1
+        run("train", *argv, status=1)
     assert len(rows_of(tmp_path / "out" / ".training" / "log.jsonl")) == 1
-    assert train(argv) == 0
+    run("train", *argv)
     assert files_of(tmp_path / "out") == files_of(model)
 
 
-def test_a_checkpoint_as_a_person_trains_it(data, tmp_path, capsys):
+def test_a_checkpoint_as_a_person_trains_it(data, tmp_path):
     bert = save_bert(tmp_path / "bert", [turn.utterance for turn in toy()])
     flags = ["classifier", "--train", str(data / "train.jsonl"), "--checkpoint", str(bert), "--max_length", "12"]
     flags += ["--batch_size", "16", "--learning_rate", "0.003", "--epochs", "4"]
-    assert train([*flags, "--output", str(tmp_path / "model")]) == 0
-    told = capsys.readouterr()
-    assert "utterances are longer than 12: their beginnings are cut off" in told.err
-    assert "classifier: intent accuracy on dev" in told.out
+    told = run("train", *flags, "--output", tmp_path / "model")
+    assert "utterances are longer than 12: their beginnings are cut off" in told.errors
+    assert "classifier: intent accuracy on dev" in told.output
     assert "checkpoint/tokenizer.json" in files_of(tmp_path / "model")
     again = ["classifier", "--model", str(tmp_path / "model"), "--reference", str(data / "test.jsonl")]
-    assert predict([*again, "--task", "ood", "--output", str(tmp_path / "o")]) == 2  # these labels are intents
-    assert "'FindBus' is no label of --task ood" in capsys.readouterr().err
-    assert predict([*again, "--output", str(tmp_path / "o")]) == 0
-    told = capsys.readouterr()
-    assert "longer than 12: the beginnings were cut off" in told.err
-    assert "predictions/intent.jsonl: 39 turns" in told.out
+    said = run("predict", *again, "--task", "ood", "--output", tmp_path / "o", status=2).errors
+    assert "'FindBus' is no label of --task ood" in said
+    told = run("predict", *again, "--output", tmp_path / "o")
+    assert "longer than 12: the beginnings were cut off" in told.errors
+    assert "predictions/intent.jsonl: 39 turns" in told.output
 
 
 def test_bad_input_is_told(model, data, tmp_path):
@@ -178,10 +174,10 @@ def test_bad_input_is_told(model, data, tmp_path):
 
 def test_intents_of_lines(model, data, tmp_path):
     flags = ["classifier", "--quiet", "--model", str(model), "--reference", str(data / "test.jsonl")]
-    assert predict([*flags, "--output", str(tmp_path / "out")]) == 0
+    run("predict", *flags, "--output", tmp_path / "out")
     said = tmp_path / "out" / "predictions" / "intent.jsonl"
     scores = ["--task", "intent", "--quiet", "--reference", str(data / "test.jsonl"), "--predictions", str(said)]
-    assert evaluate([*scores, "--output", str(tmp_path / "scores")]) == 0
+    run("evaluate", *scores, "--output", tmp_path / "scores")
     assert json_of(tmp_path / "scores" / "metrics.json")["#ALL"]["accuracy"] > 0.6  # a quarter is of each intent
     assert json_of(tmp_path / "out" / "run.json")["counts"] == {"answered": 39, "asked": 39}
 

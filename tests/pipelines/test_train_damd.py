@@ -6,14 +6,13 @@ import msgspec
 import pytest
 import stopped
 from inn_toy import dialogues, write_corpus
-from kit import TWO_WORKERS, files_of, json_of, refused, rows_of, run, train
+from kit import TWO_WORKERS, files_of, json_of, refused, rows_of, run
 
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.systems.damd import DamdLearner
 from parapet.evaluation.models.systems.data import act_parts, acts_of
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
-from parapet.pipelines.predict import run as predict
 from parapet.schemas.dialogue import Dialogue
 
 LEARNED = 0.95
@@ -34,7 +33,7 @@ def flags_of(corpus, output):
 
 @pytest.fixture(scope="module")
 def model(toy):
-    assert train(flags_of(toy / "corpus", toy / "model")) == 0
+    run("train", *flags_of(toy / "corpus", toy / "model"))
     return toy / "model"
 
 
@@ -44,8 +43,8 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     reference = ["--reference", str(toy / "corpus")]
     flags = ["damd", "--quiet", "--model", str(model), *reference, "--sets", f"again={toy / 'corpus'}"]
     one, two = tmp_path / "one", tmp_path / "two"
-    assert predict([*flags, "--output", str(one)]) == 0
-    assert predict([*flags, "--batch_size", "5", "--output", str(two), *TWO_WORKERS]) == 0
+    run("predict", *flags, "--output", one)
+    run("predict", *flags, "--batch_size", "5", "--output", two, *TWO_WORKERS)
     assert files_of(one) == files_of(two)
     said = {"reference": toy / "corpus", "predictions": one / "predictions", "output": tmp_path / "dst"}
     states = run("evaluate", task="dst", **said).json("metrics.json")["#ALL_SERVICES"]
@@ -75,7 +74,7 @@ def test_responses_depend_on_the_database(model, toy, tmp_path):
     flags = ["damd", "--quiet", "--model", str(model), "--reference", str(toy / "corpus")]
     found = []
     for name, own in (("without", []), ("with", ["--knowledge_base", str(tmp_path / "db.json")])):
-        assert predict([*flags, *own, "--output", str(tmp_path / name)]) == 0
+        run("predict", *flags, *own, "--output", tmp_path / name)
         rows = rows_of(tmp_path / name / "responses" / "original" / "test" / "responses.jsonl")
         found += [row["response"] for row in rows if row["dialogue_id"] == "1_00000" and row["turn"] == 3]
     assert found == ["there is [inns_1_inn_name] only .", "there is [inns_1_inn_name] among many ."]
@@ -87,12 +86,12 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch
         few = ["--epochs", "2", "--schedule", "plateau", "--multi_action", "3", "--held_out", "0.2"]
         return [*flags_of(toy / "corpus", tmp_path / name), *few]
 
-    assert train(flags("whole")) == 0
+    run("train", *flags("whole"))
     with monkeypatch.context() as patched:
         stopped.at_step(patched, DamdLearner, 10, stopped.Stopped)
-        assert train(flags("cut")) == 1
+        run("train", *flags("cut"), status=1)
     assert len(rows_of(tmp_path / "cut" / ".training" / "log.jsonl")) == 1
-    assert train(flags("cut")) == 0
+    run("train", *flags("cut"))
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
     options = json_of(tmp_path / "cut" / "run.json")["options"]
     assert (options["multi_action"], options["schedule"], options["vocabulary"]) == (3, "plateau", 3000)

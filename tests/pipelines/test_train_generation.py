@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import stopped
 from generation_toy import VARIED, texts, write_split, write_toy
-from kit import TWO_WORKERS, dialogues_of, edit, files_of, json_of, refused, rows_of, run, train, write
+from kit import TWO_WORKERS, dialogues_of, edit, files_of, json_of, refused, rows_of, run, write
 from tiny_t5 import save_t5
 
 from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.pipelines.predict import run as predict
 from parapet.transforms.storage.checkpoints import digest
 
 FILE = Path("test", "utterances.jsonl")
@@ -39,7 +38,7 @@ def tuned(made):
     """A T5 that speaks in one way of the schema's own words, and in the other of the variant's."""
     out = made / "ft"
     corpora = ["--train", str(made / "toy"), str(made / "varied"), "--checkpoint", str(made / "t5")]
-    assert train(["ft_t5", *corpora, *OFTEN, "--output", str(out)]) == 0
+    run("train", "ft_t5", *corpora, *OFTEN, "--output", out)
     return out
 
 
@@ -49,7 +48,7 @@ def prefixed(made, tuned):
     out = made / "pt"
     given = ["--train", str(made / "other"), "--checkpoint", str(tuned / "checkpoint")]
     before = digest(str(tuned / "checkpoint"))
-    assert train(["pt_t5", *given, *PREFIX, "--output", str(out)]) == 0
+    run("train", "pt_t5", *given, *PREFIX, "--output", out)
     assert digest(str(tuned / "checkpoint")) == before
     return out
 
@@ -81,7 +80,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
     assert [one["flag"] for one in head["inputs"]] == ["train"] * 4 + ["dev"] * 2
     sets = ["--variants", str(made / "variants"), "--sets", f"named={made / 'varied'}"]
     given = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), *sets]
-    assert predict([*given, "--output", str(tmp_path / "one")]) == 0
+    run("predict", *given, "--output", tmp_path / "one")
     said = tmp_path / "one" / "predictions"
     assert sorted(path.name for path in said.iterdir()) == ["named", "original", "v1"]
     assert right(said / "original" / FILE, made / "toy") > LEARNED
@@ -100,7 +99,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
     shutil.copytree(made / "toy", turned)
     edit(turned / "test" / "dialogues_001.json", lambda dialogues: dialogues[::-1])
     again = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(turned), "--batch_size", "3", *TWO_WORKERS]
-    assert predict([*again, "--output", str(tmp_path / "two")]) == 0
+    run("predict", *again, "--output", tmp_path / "two")
     rows = rows_of(tmp_path / "two" / "predictions" / "original" / FILE)
     assert [row["dialogue_id"] for row in rows[:5]] == ["05"] * 5
     assert sorted(rows, key=lambda row: (row["dialogue_id"], row["turn"])) == rows_of(said / "original" / FILE)
@@ -112,7 +111,7 @@ def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_pat
     assert json_of(prefixed / MODEL)["checkpoint"] == digest(str(tuned / "checkpoint"))
     given = ["pt_t5", "--quiet", "--model", str(prefixed), "--reference", str(made / "other")]
     out = tmp_path / "out"
-    assert predict([*given, "--checkpoint", str(tuned / "checkpoint"), "--output", str(out)]) == 0
+    run("predict", *given, "--checkpoint", tuned / "checkpoint", "--output", out)
     assert right(out / "predictions" / "original" / FILE, made / "other") > LEARNED
     told = refused("predict", *given, checkpoint=made / "t5", output=tmp_path / "no")
     assert "--checkpoint: is not the T5 that the prefixes are for: that has the digest" in told.replace(str(made), "")
@@ -128,11 +127,11 @@ def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_pat
 def test_a_stopped_training_goes_on_to_the_same_bytes(model, made, tmp_path, monkeypatch):
     given = [model, "--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--epochs", "2", *LEARNING]
     given += ["--prefix_length", "3", "--prefix_size", "8"] if model == "pt_t5" else []
-    assert train([*given, "--output", str(tmp_path / "whole")]) == 0
+    run("train", *given, "--output", tmp_path / "whole")
     stopped.at_step(monkeypatch, net.GenerationLearner, 8)  # of 6 an epoch
-    assert train([*given, "--output", str(tmp_path / "cut")]) == 1
+    run("train", *given, "--output", tmp_path / "cut", status=1)
     assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
-    assert train([*given, "--output", str(tmp_path / "cut")]) == 0
+    run("train", *given, "--output", tmp_path / "cut")
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
@@ -140,11 +139,11 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(model, made, tmp_path, mon
 def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     weak = tmp_path / "weak"
     given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
-    assert train(["ft_t5", *given, "--learning_rate", "0.015", "--epochs", "5", *LEARNING, "--output", str(weak)]) == 0
+    run("train", "ft_t5", *given, "--learning_rate", "0.015", "--epochs", "5", *LEARNING, "--output", weak)
     asked = ["ft_t5", "--quiet", "--model", str(weak), "--reference", str(made / "toy"), "--candidates", "5"]
     found = {}
     for name, flags in {"plain": [], "ranked": ["--rerank", "lexical"]}.items():
-        assert predict([*asked, *flags, "--output", str(tmp_path / name)]) == 0
+        run("predict", *asked, *flags, "--output", tmp_path / name)
         found[name] = scores(tmp_path / name / "predictions" / "original" / FILE, made / "toy", tmp_path / f"s-{name}")
     assert found["ranked"]["#ALL"]["sgsacc"] > found["plain"]["#ALL"]["sgsacc"]
     assert found["ranked"]["#ALL"] == found["ranked"]["#RANKED"] == found["plain"]["#RANKED"]
@@ -168,7 +167,7 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     assert lines == [*whole, "| system", "| ---", "| ranked", "| plain"]  # the latter by seen and unseen services
     # Two models, the best of each: what either of them says well is said.
     both = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), "--rerank", "lexical"]
-    assert predict([*both, "--also", str(tmp_path / "plain"), "--output", str(tmp_path / "both")]) == 0
+    run("predict", *both, "--also", tmp_path / "plain", "--output", tmp_path / "both")
     assert right(tmp_path / "both" / "predictions" / "original" / FILE, made / "toy") > LEARNED
     # What cannot be.
     told = {
@@ -223,8 +222,7 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     write(other / "Cafes_2.tsv", "GOODBYE\tBye.")
     counts = {}
     for name, flags in {"own": [], "other": ["--templates", str(other)]}.items():
-        assert predict([*asked, *flags, "--output", str(tmp_path / name)]) == 0
-        head = json_of(tmp_path / name / "run.json")
+        head = run("predict", *asked, *flags, "--output", tmp_path / name).manifest
         counts[name] = head["counts"]["without_template/original"], [one["name"] for one in head["templates"]]
     assert counts == {"own": (6 + 6 + 3, []), "other": (30, ["Cafes_2.tsv"])}
     no = {"output": tmp_path / "no"}

@@ -14,7 +14,6 @@ from kit import TWO_WORKERS, cases, files_of, json_of, lacking, refused, rows_of
 from safetensors.torch import load_file
 
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.pipelines.predict import run as predict
 from parapet.transforms.simulators.babi_format import SILENCE, dialogue_text, parse_dialogues
 
 SMALL = ["--size", "32", "--batch_size", "8", "--epochs", "60", "--patience", "60", "--quiet"]
@@ -69,8 +68,8 @@ def test_predictions_are_the_same_on_two_workers_and_are_evaluated(memn2n, toy, 
     many.write_text("".join(dialogue_text(one.lines) for one in some))
     flags = ["memn2n", "--quiet", "--model", str(memn2n), "--reference", str(test), str(many), "--sets", f"OOV={oov}"]
     one, two = tmp_path / "one", tmp_path / "two"
-    assert predict([*flags, "--output", str(one)]) == 0
-    assert predict([*flags, "--batch_size", "7", "--output", str(two), *TWO_WORKERS]) == 0
+    run("predict", *flags, "--output", one)
+    run("predict", *flags, "--batch_size", "7", "--output", two, *TWO_WORKERS)
     assert files_of(one) == files_of(two)
     answers = answers_of(one / "predictions" / "original" / "toy-task1-tst.jsonl")
     assert answers_of(one / "predictions" / "original" / "toy-many.jsonl") == (answers * 5)[::-1]
@@ -99,13 +98,13 @@ def test_what_is_too_long_is_cut_and_counted(toy, tmp_path):
     assert told in predicted.errors
 
 
-def test_what_a_memory_network_attends_to(memn2n, toy, tmp_path, capsys):
+def test_what_a_memory_network_attends_to(memn2n, toy, tmp_path):
     flags = ["memn2n", "--model", str(memn2n), "--reference", str(toy[0] / "toy-task1-tst.txt")]
     plain, out, two = tmp_path / "plain", tmp_path / "out", tmp_path / "two"
-    assert predict([*flags, "--quiet", "--output", str(plain)]) == 0
-    assert predict([*flags, "--attention", "2", "--output", str(out)]) == 0
-    assert f"{out}/attention: a page and JSON lines a file" in capsys.readouterr().out
-    assert predict([*flags, "--quiet", "--attention", "2", "--output", str(two), *TWO_WORKERS]) == 0
+    run("predict", *flags, "--quiet", "--output", plain)
+    said = run("predict", *flags, "--attention", "2", "--output", out).output
+    assert f"{out}/attention: a page and JSON lines a file" in said
+    run("predict", *flags, "--quiet", "--attention", "2", "--output", two, *TWO_WORKERS)
     assert files_of(out) == files_of(two)
     answers = Path("predictions") / "original" / "toy-task1-tst.jsonl"
     assert (out / answers).read_bytes() == (plain / answers).read_bytes()

@@ -3,7 +3,7 @@
 import pytest
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
-from kit import cases, json_of, run, train
+from kit import cases, json_of, run
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 from tiny_gpt2 import save_gpt2
@@ -43,7 +43,7 @@ def flags(toy, model, out, *more):
     ("sgp_dst", ("--perturb", "verbose", "--perturb_share", "1")),
 )
 def test_every_model_is_trained_on_perturbed_dialogues(toy, tmp_path, model, more):
-    assert train(flags(toy, model, tmp_path / "robust", *more)) == 0
+    run("train", *flags(toy, model, tmp_path / "robust", *more))
     options = json_of(tmp_path / "robust" / "run.json")["options"]
     assert (options["perturb"], options["perturb_share"]) == (more[1], float(more[3]))
     assert ("adversarial" in options) == (model not in ("sgp_dst", "damd"))
@@ -57,13 +57,13 @@ def test_copies_of_a_mix_are_trained_on_too(toy, tmp_path):
     argv = flags(toy, "tiny_dst", tmp_path / "model")
     at = argv.index("--train")
     argv = [*argv[: at + 1], *corpora, *argv[at + 2 :]]
-    assert train(argv) == 0
-    assert train(flags(toy, "tiny_dst", tmp_path / "plain")) == 0
+    run("train", *argv)
+    run("train", *flags(toy, "tiny_dst", tmp_path / "plain"))
     steps = [json_of(tmp_path / name / "run.json")["result"]["steps"] for name in ("model", "plain")]
     assert steps == [9, 5]  # of 36 and 18 dialogues, four at a time
 
 
-def test_bad_flags_are_told(toy, tmp_path, capsys):
+def test_bad_flags_are_told(toy, tmp_path):
     for more, reason in (
         (["--perturb", "typo"], "--perturb: there is no perturbation 'typo': did you mean 'typos'?"),
         (["--perturb", "ood"], "--perturb: ood needs the whole corpus and cannot run in the training loop"),
@@ -73,9 +73,8 @@ def test_bad_flags_are_told(toy, tmp_path, capsys):
         (["--adversarial_weight", "-1"], "--adversarial_weight: -1.0: give a number"),
         (["--adversarial_epsilon", "0"], "--adversarial_epsilon: 0.0: give a number above 0"),
     ):
-        assert train(flags(toy, "tiny_dst", tmp_path / "out", *more)) == 2
-        told = capsys.readouterr().err
+        told = run("train", *flags(toy, "tiny_dst", tmp_path / "out", *more), status=2).errors
         assert reason in told
         assert "Traceback" not in told
-    assert train(flags(toy, "sgp_dst", tmp_path / "out", "--adversarial", "2")) == 2
-    assert "--adversarial" in capsys.readouterr().err
+    said = run("train", *flags(toy, "sgp_dst", tmp_path / "out", "--adversarial", "2"), status=2).errors
+    assert "--adversarial" in said

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import stopped
-from kit import edit, files_of, json_of, refused, rows_of, train
+from kit import edit, files_of, json_of, refused, rows_of, run, train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 
@@ -13,7 +13,6 @@ from parapet.evaluation.models.dst import sgp_learning as learning
 from parapet.evaluation.models.dst import sgp_tracking as tracking
 from parapet.evaluation.models.dst.data import read_labels
 from parapet.evaluation.models.dst.sgp_rules import KINDS
-from parapet.pipelines.predict import run as predict
 
 SMALL = ["--batch_size", "16", "--learning_rate", "0.003", "--max_length", "128", "--quiet"]
 
@@ -36,7 +35,7 @@ def flags(toy, out, *more):
 def model(toy):
     """One that learned the toy set."""
     out = toy / "model"
-    assert train(flags(toy, out, "--epochs", "15", "--patience", "15")) == 0
+    run("train", *flags(toy, out, "--epochs", "15", "--patience", "15"))
     return out
 
 
@@ -50,7 +49,7 @@ def test_predictions_do_not_depend_on_batches(model, toy):
 
 
 @pytest.mark.thorough
-def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
+def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path):
     """In each set, whatever it is called: even as a flag is."""
     folder = tmp_path / "short"
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))
@@ -63,10 +62,10 @@ def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
     _, expected = tracking.load(str(folder), "cpu", 8).tracked(asked)
     assert tracking.load(str(model), "cpu", 8).tracked(asked)[1] == 0
     given = ["sgp_dst", "--model", str(folder), "--reference", corpus, "--sets", f"output={corpus}"]
-    assert predict([*given, "--output", str(tmp_path / "states")]) == 0
+    said = run("predict", *given, output=tmp_path / "states")
     cut = "the oldest part of the dialogue was cut off"
-    assert f"original: {expected} inputs longer than the model's --max_length: {cut}" in capsys.readouterr().err
-    counts = json_of(tmp_path / "states" / "run.json")["counts"]
+    assert f"original: {expected} inputs longer than the model's --max_length: {cut}" in said.errors
+    counts = said.manifest["counts"]
     assert 0 < counts["too_long/original"] == counts["too_long/output"] == expected
 
 
@@ -87,7 +86,7 @@ def test_the_papers_training(toy, tmp_path, monkeypatch):
     # Batches of one, so that there are steps enough; the paper's are of 32.
     given = ["--preset", "sgdx", "--max_length", "128", "--batch_size", "1", "--dev_frames", "1", "--quiet"]
     more = ["--checkpoint", str(toy / "bert"), "--train", str(toy / "corpus"), "--output", str(tmp_path / "out")]
-    assert train(["sgp_dst", *given, *more]) == 0
+    run("train", "sgp_dst", *given, *more)
     options = json_of(tmp_path / "out" / "run.json")["options"]
     expected = {"preset": "sgdx", "module_warmup": "copy_slot=0.7", "module_epochs": "combine=3", "keep": "last"}
     assert options | expected == options

@@ -6,11 +6,10 @@ import kit
 import pytest
 import stopped
 from inn_toy import texts, write_corpus
-from kit import TWO_WORKERS, files_of, json_of, refused, rows_of, run, train, write
+from kit import TWO_WORKERS, files_of, json_of, refused, rows_of, run, write
 from tiny_gpt2 import save_gpt2
 
 from parapet.evaluation.models.systems.soloist import SoloistLearner
-from parapet.pipelines.predict import run as predict
 
 LEARNED = 0.6  # of the states and goals; a new model writes none
 FLAGS = ["--max_length", "100", "--learning_rate", "0.006", "--epochs", "60", "--patience", "60", "--batch_size", "4"]
@@ -31,7 +30,7 @@ def flags_of(toy, output):
 
 @pytest.fixture(scope="module")
 def model(toy):
-    assert train(flags_of(toy, toy / "model")) == 0
+    run("train", *flags_of(toy, toy / "model"))
     return toy / "model"
 
 
@@ -44,8 +43,8 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     reference = ["--reference", str(toy / "corpus")]
     flags = ["soloist", "--quiet", "--model", str(model), *reference, "--sets", f"other={other}"]
     one, two = tmp_path / "one", tmp_path / "two"
-    assert predict([*flags, "--output", str(one)]) == 0
-    assert predict([*flags, "--batch_size", "5", "--output", str(two), *TWO_WORKERS]) == 0
+    run("predict", *flags, "--output", one)
+    run("predict", *flags, "--batch_size", "5", "--output", two, *TWO_WORKERS)
     assert files_of(one) == files_of(two)
     said = {name: rows_of(one / "responses" / name / "test" / "responses.jsonl") for name in ("original", "other")}
     assert sorted(map(json.dumps, said["original"])) == sorted(map(json.dumps, said["other"]))
@@ -75,7 +74,7 @@ def test_responses_depend_on_the_database(model, toy, tmp_path):
     more = [{"city": "Rome", "stars": "two", "inn_name": f"New {n}"} for n in range(9)]
     (tmp_path / "db.json").write_text(json.dumps({"Inns_1": more}))
     flags = ["soloist", "--quiet", "--model", str(model), "--reference", str(toy / "corpus")]
-    assert predict([*flags, "--knowledge_base", str(tmp_path / "db.json"), "--output", str(tmp_path / "out")]) == 0
+    run("predict", *flags, "--knowledge_base", tmp_path / "db.json", "--output", tmp_path / "out")
     rows = rows_of(tmp_path / "out" / "responses" / "original" / "test" / "responses.jsonl")
     said = [row["response"] for row in rows if row["dialogue_id"] == "1_00000" and row["turn"] == 3]
     assert said == ["there is [inns_1_inn_name] among many ."]
@@ -86,12 +85,12 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch
         few = ["--epochs", "2", "--batch_size", "8", "--consistency", "0.5", "--held_out", "0.2"]
         return [*flags_of(toy, tmp_path / name), *few]
 
-    assert train(flags("whole")) == 0
+    run("train", *flags("whole"))
     with monkeypatch.context() as patched:
         stopped.at_step(patched, SoloistLearner, 10, stopped.Stopped)
-        assert train(flags("cut")) == 1
+        run("train", *flags("cut"), status=1)
     assert len(rows_of(tmp_path / "cut" / ".training" / "log.jsonl")) == 1
-    assert train(flags("cut")) == 0
+    run("train", *flags("cut"))
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
     head = json_of(tmp_path / "cut" / "run.json")
     assert head["options"]["consistency"] == 0.5

@@ -6,14 +6,13 @@ import pytest
 import stopped
 import torch
 import transformers
-from kit import TWO_WORKERS, dialogues_of, edit, files_of, json_of, refused, rows_of, run, train, write
+from kit import TWO_WORKERS, dialogues_of, edit, files_of, json_of, refused, rows_of, run, write
 from tiny_dialogues import FOOD, texts, write_corpus
 from tiny_t5 import save_t5
 
 from parapet.evaluation.models.dst import t5
 from parapet.evaluation.models.dst.data import read_labels
 from parapet.evaluation.models.training import LOG
-from parapet.pipelines.predict import run as predict
 
 SMALL = ["--batch_size", "8", "--learning_rate", "0.005", "--warmup", "0.1", "--quiet"]
 
@@ -36,18 +35,17 @@ def flags(toy, out, *more):
 def model(toy):
     """One that learned the toy set: training ends when all goals are right."""
     out = toy / "model"
-    assert train(flags(toy, out, "--epochs", "60", "--patience", "60")) == 0
+    run("train", *flags(toy, out, "--epochs", "60", "--patience", "60"))
     return out
 
 
-def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch, capsys):
+def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
     few = ["--epochs", "3", "--negatives", "0.2", "--dev_frames", "4", "--batch_size", "16"]
-    assert train(flags(toy, tmp_path / "whole", *few)) == 0
+    run("train", *flags(toy, tmp_path / "whole", *few))
     stopped.at_step(monkeypatch, t5.T5Learner, 11)  # of 8 an epoch
-    assert train(flags(toy, tmp_path / "cut", *few)) == 1
-    assert "run the same command again" in capsys.readouterr().err
+    assert "run the same command again" in run("train", *flags(toy, tmp_path / "cut", *few), status=1).errors
     assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
-    assert train(flags(toy, tmp_path / "cut", *few)) == 0
+    run("train", *flags(toy, tmp_path / "cut", *few))
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
@@ -73,7 +71,7 @@ def preset(toy, out, *more):
 def test_the_preset_of_sgdx_is_the_papers(toy, tmp_path, monkeypatch):
     """Lee et al. 2022, Appendix A: batches of 16, a constant 1e-4; with fewer steps than its 50,000."""
     sizes = counted_steps(monkeypatch)
-    assert train(preset(toy, tmp_path / "out", "--steps", "20", "--max_output", "32")) == 0
+    run("train", *preset(toy, tmp_path / "out", "--steps", "20", "--max_output", "32"))
     assert sizes == [16] * 20
     log = rows_of(tmp_path / "out" / "log.jsonl")
     assert [(row["step"], row["learning_rate"]) for row in log] == [(step, 1e-4) for step in range(2, 21, 2)]
@@ -112,11 +110,11 @@ def test_t5_base_has_the_parameters_that_it_is_known_for():
 
 def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
     few = ["--steps", "14", "--eval_steps", "5", "--max_output", "8", "--dev_frames", "4"]
-    assert train(preset(toy, tmp_path / "whole", *few)) == 0
+    run("train", *preset(toy, tmp_path / "whole", *few))
     stopped.at_step(monkeypatch, t5.T5Learner, 9)
-    assert train(preset(toy, tmp_path / "cut", *few)) == 1
+    run("train", *preset(toy, tmp_path / "cut", *few), status=1)
     assert [row["step"] for row in rows_of(tmp_path / "cut" / LOG)] == [5]
-    assert train(preset(toy, tmp_path / "cut", *few)) == 0
+    run("train", *preset(toy, tmp_path / "cut", *few))
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
     states = tmp_path / "states"
     run("predict", "t5dst", model=tmp_path / "cut", reference=toy / "corpus", output=states)
@@ -128,7 +126,7 @@ def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monk
 
 
 @pytest.mark.thorough
-def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
+def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path):
     """A model of few tokens; on one worker and on two the same."""
     folder = tmp_path / "short"
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))
@@ -141,11 +139,11 @@ def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
             ids = tracker.tokenizer([said, prompt.text], add_special_tokens=False)["input_ids"]
             expected += sum(map(len, ids)) + 1 > 30  # with the token that ends it
     given = ["t5dst", "--model", str(folder), "--reference", str(toy / "corpus")]
-    assert predict([*given, "--output", str(tmp_path / "one")]) == 0
+    said = run("predict", *given, output=tmp_path / "one")
     cut = "the oldest part of the dialogue was cut off"
-    assert f"original: {expected} inputs longer than the model's --max_length: {cut}" in capsys.readouterr().err
-    assert 0 < json_of(tmp_path / "one" / "run.json")["counts"]["too_long/original"] == expected
-    assert predict([*given, "--batch_size", "3", "--output", str(tmp_path / "two"), *TWO_WORKERS]) == 0
+    assert f"original: {expected} inputs longer than the model's --max_length: {cut}" in said.errors
+    assert 0 < said.manifest["counts"]["too_long/original"] == expected
+    run("predict", *given, "--batch_size", "3", "--output", tmp_path / "two", *TWO_WORKERS)
     assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
 
 

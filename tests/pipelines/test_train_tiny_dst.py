@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from kit import edit, json_of, refused, rows_of, run, train, write
+from kit import edit, json_of, refused, rows_of, run, write
 from tiny_dialogues import FOOD, write_corpus
 
 from parapet.evaluation.models.dst import tiny
@@ -25,7 +25,7 @@ def toy(tmp_path_factory):
 def model(toy):
     """One that learned the toy set."""
     out = toy / "model"
-    assert train(flags(toy / "corpus", out, "--epochs", "60", "--patience", "60")) == 0
+    run("train", *flags(toy / "corpus", out, "--epochs", "60", "--patience", "60"))
     return out
 
 
@@ -52,7 +52,7 @@ def test_a_training_keeps_its_state_in_its_folder(toy, tmp_path):
 
 
 def test_held_out_dialogues_choose_instead_of_dev(toy, tmp_path):
-    assert train(flags(toy / "corpus", tmp_path, "--held_out", "0.3", "--epochs", "1")) == 0
+    run("train", *flags(toy / "corpus", tmp_path, "--held_out", "0.3", "--epochs", "1"))
     assert {one["flag"] for one in json_of(tmp_path / "run.json")["inputs"]} == {"train"}
 
 

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from kit import refused
 
-from parapet.pipelines import perturb, workers
+from parapet.pipelines import workers
 from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 
@@ -40,9 +41,9 @@ def test_other_numbers_are_refused(text, capsys):
     assert f"{text!r} is neither auto nor a number from 1 on" in capsys.readouterr().err
 
 
-def test_both_kinds_of_flags_are_a_mistake(tmp_path, capsys):
-    assert perturb.run(["typos", "--workers=2", "--direct_num_workers=2", "--output", str(tmp_path / "out")]) == 2
-    assert "give one of the two" in capsys.readouterr().err
+def test_both_kinds_of_flags_are_a_mistake(tmp_path):
+    told = refused("perturb", "typos", "--workers=2", "--direct_num_workers=2", output=tmp_path / "out")
+    assert "give one of the two" in told
     assert not (tmp_path / "out").exists()
 
 

@@ -52,7 +52,7 @@ def plain_text(user_turn: UserTurn) -> str:
     """What is translated first; nothing where a turn says values at most."""
     kept = anchors_of(user_turn)
     rest = _with(user_turn.utterance, kept, [""] * len(kept))
-    is_text = not user_turn.wrong and is_unicode(rest)
+    is_text = not user_turn.wrong and is_unicode(user_turn.utterance)
     return user_turn.utterance if is_text and any(map(str.isalpha, rest)) else ""
 
 

@@ -6,10 +6,9 @@ import signal
 from contextlib import contextmanager
 
 import pytest
-from kit import cases, files_of
+from kit import cases, files_of, run
 
 from dataflow.processes import start, wait_until
-from parapet.pipelines.main import main
 from parapet.schemas.layout import dialogue_files, sample_root
 
 
@@ -21,7 +20,7 @@ def corpus(tmp_path_factory):
     (first, *_) = dialogue_files(root / "sgd", "train")
     for n in range(100, 180):
         shutil.copy(first, root / "sgd/train" / f"dialogues_{n}.json")
-    assert main(["compose", "--allow_partial", "--output", str(root / "variants"), "--quiet"]) == 0
+    run("compose", "--allow_partial", "--output", root / "variants", "--quiet")
     return root
 
 
@@ -39,8 +38,8 @@ def test_ctrl_c(corpus, tmp_path):
     assert (process.returncode, told) == (1, "")
     assert said == "error: stopped; nothing was published, run the same command again\n"
     assert {path.name for path in out.iterdir()} == {".incomplete"}
-    assert main([*rewrite(corpus, out), "--quiet"]) == 0
-    assert main([*rewrite(corpus, tmp_path / "undisturbed"), "--quiet"]) == 0
+    run(*rewrite(corpus, out), "--quiet")
+    run(*rewrite(corpus, tmp_path / "undisturbed"), "--quiet")
     assert files_of(out) == files_of(tmp_path / "undisturbed")
 
 
@@ -55,18 +54,17 @@ def room_for(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk(tmp_path, corpus, capsys):
+def test_a_full_disk(tmp_path, corpus):
     out = tmp_path / "out"
     flags = ["rewrite", "--variants", str(corpus / "variants"), "--output", str(out), "--quiet"]
-    assert main(flags) == 0
+    run(*flags)
     before = files_of(out)
     with room_for(20_000):
-        assert main(flags) == 1
-    (line,) = capsys.readouterr().err.splitlines()
+        (line,) = run(*flags, status=1).errors.splitlines()
     assert line.startswith(f"error: {out}/.incomplete/v")
     assert line.endswith(".json: there is no room left to write it")
     assert {name: data for name, data in files_of(out).items() if not name.startswith(".incomplete/")} == before
-    assert main(flags) == 0
+    run(*flags)
     assert files_of(out) == before
 
 
@@ -76,7 +74,6 @@ def test_a_full_disk(tmp_path, corpus, capsys):
     ("/proc/out", "/proc/out: cannot write here: [Errno 2] No such file or directory: '/proc/out'"),
     ("gs://no-such-bucket/out", "gs://no-such-bucket/out: cannot write here: Request failed with status code 404"),
 )
-def test_a_place_that_cannot_be_written(out, said, bucket, corpus, capsys):
-    assert main(["rewrite", "--variants", str(corpus / "variants"), "--output", out]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+def test_a_place_that_cannot_be_written(out, said, bucket, corpus):
+    (line,) = run("rewrite", "--variants", corpus / "variants", "--output", out, status=2).errors.splitlines()
     assert line.startswith(f"error: {said}")

@@ -15,7 +15,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
 from commands import RELEASE
 from google.cloud.dataflow import JobType
-from kit import THOROUGH, cases, files_of, json_of, refused
+from kit import THOROUGH, cases, files_of, json_of, refused, run
 
 from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
 from parapet.pipelines import progress, runners
@@ -70,9 +70,9 @@ class Job(msgspec.Struct):
 def job(bucket, tmp_path_factory):
     """``rewrite`` on the service, which runs the staged pipeline with the staged package; and on this machine."""
     here = tmp_path_factory.mktemp("job")
-    assert main(["compose", "--allow_partial", "--output", str(here / "variants"), "--quiet"]) == 0
+    run("compose", "--allow_partial", "--output", here / "variants", "--quiet")
     rewrite = ["rewrite", "--variants", str(here / "variants")]
-    assert main([*rewrite, "--output", str(here / "expected"), "--quiet"]) == 0
+    run(*rewrite, "--output", here / "expected", "--quiet")
 
     def work(_):
         package, pipeline = (staged(bucket, "job/staging", name) for name in ("workflow.tar.gz", "pipeline.pb"))
@@ -192,11 +192,11 @@ def on(bucket, variants):
 
 
 @pytest.mark.parametrize("name", STEPS if THOROUGH else ["rewrite", "augment", "unseen_entities", "anonymise"])
-def test_the_job_of_each_pipeline(name, bucket, variants, tmp_path, capsys):
+def test_the_job_of_each_pipeline(name, bucket, variants, tmp_path):
     """Built as a template, for a container that has Parapet in it: nothing is staged but the graph."""
     out = ["--output", f"{bucket.url}/{name}/out", f"--template_location={tmp_path}/job.json"]
-    assert main([name, *on(bucket, variants)[name], *out, *flags(bucket, name, NOWHERE), *CONTAINER]) == 0
-    assert f"wrote the template {tmp_path}/job.json" in capsys.readouterr().err
+    told = run(name, *on(bucket, variants)[name], *out, *flags(bucket, name, NOWHERE), *CONTAINER).errors
+    assert f"wrote the template {tmp_path}/job.json" in told
     graph = beam_runner_api_pb2.Pipeline.FromString(staged(bucket, f"{name}/staging", "pipeline.pb"))
     assert set(STEPS[name]) <= {transform.unique_name for transform in graph.components.transforms.values()}
     (environment,) = graph.components.environments.values()
@@ -221,9 +221,9 @@ def test_a_release_is_made_by_the_job_and_finished_by_the_command(bucket, job, t
 
     command = ["release", "build", "--config", f"{bucket.url}/release.toml", "--output", f"{bucket.url}/releases"]
     with Dataflow(work) as service:
-        assert main([*command, *flags(bucket, "release", service.url), *CONTAINER, "--quiet"]) == 0
-    assert main([*command, "--quiet"]) == 2  # it is there
-    assert main([*command[:-1], f"{bucket.url}/again", "--quiet"]) == 0
+        run(*command, *flags(bucket, "release", service.url), *CONTAINER, "--quiet")
+    run(*command, "--quiet", status=2)  # it is there
+    run(*command[:-1], f"{bucket.url}/again", "--quiet")
     assert bucket.tree("releases") == bucket.tree("again")
 
 

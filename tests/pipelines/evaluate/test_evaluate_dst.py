@@ -23,7 +23,6 @@ from parapet.evaluation.dst.frames import FilePart, predictions_in, read_parts, 
 from parapet.evaluation.dst.model import Config, make_plan
 from parapet.evaluation.dst.scoring import ScoreFile, with_parts
 from parapet.evaluation.sets import Sources
-from parapet.pipelines.evaluate import run as command
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.schemas.service import Service
@@ -33,8 +32,8 @@ JGA = "joint_goal_accuracy"
 FILE = "dialogues_001.json"
 
 
-def run(out, *flags):
-    return command(["--task", "dst", "--output", str(out), *map(str, flags)])
+def run(out, *flags, status=0):
+    return kit.run("evaluate", *flags, task="dst", output=out, status=status)
 
 
 def renamed(value, number):
@@ -95,7 +94,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def scores(place):
     flags = ["--variants", place / "variants", "--predictions", place / "predictions", "--system", "A <b>tracker</b>"]
-    assert run(place / "scores", *flags) == 0
+    run(place / "scores", *flags)
     return place / "scores"
 
 
@@ -165,8 +164,7 @@ def test_a_variant_that_lacks_a_dialogue(place, tmp_path):
     for folder in ("variants/v2/test", "predictions/v2"):
         edit(lambda dialogues: dialogues.pop(0))(tmp_path / folder)
     flags = ["--variants", tmp_path / "variants", "--predictions", tmp_path / "predictions", "--replicates", "0"]
-    assert run(tmp_path / "out", *flags) == 0
-    numbers = json_of(tmp_path / "out" / "robustness.json")["variants"]
+    numbers = run(tmp_path / "out", *flags).json("robustness.json")["variants"]
     values = [of for (name, *_), of in joint_values(place).items() if name != lost]
     cov = [np.std(of, ddof=1) / np.mean(of) if any(of) else 0.0 for of in values]
     assert numbers["table"]["#ALL_SERVICES"]["schema_sensitivity"] == pytest.approx(np.mean(cov), abs=1e-12)
@@ -208,7 +206,7 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
                 frame["state"]["slot_values"] = {}
     write(tmp_path / "predictions" / name / FILE, predictions)
     flags = ["--reference", tmp_path / "corpus", "--sets", f"{name}={tmp_path / 'noisy'}"]
-    assert run(tmp_path / "out", *flags, "--predictions", tmp_path / "predictions") == 0
+    run(tmp_path / "out", *flags, "--predictions", tmp_path / "predictions")
     assert not (tmp_path / "out" / "examples.json").exists()
     content = json_of(tmp_path / "out" / "failures" / f"{name}.json")
     failures = content["failures"]
@@ -246,7 +244,7 @@ def test_other_layouts_and_two_workers_give_the_same(place, scores, tmp_path):
         write(folder / "first.jsonl", lines_of(dialogues[half:])[::-1])
         write(folder / "rest.json", dialogues[:half])
     flags = ["--variants", place / "variants", "--predictions", tmp_path / "predictions"]
-    assert run(tmp_path / "out", *flags, "--system", "A <b>tracker</b>", *TWO_WORKERS) == 0
+    run(tmp_path / "out", *flags, "--system", "A <b>tracker</b>", *TWO_WORKERS)
     assert files_of(tmp_path / "out") == files_of(scores)
 
 
@@ -268,11 +266,10 @@ class NoState(Copier):
         return ["nothing" for _ in batch]
 
 
-def test_a_model_of_ones_own(place, tmp_path, capsys):
+def test_a_model_of_ones_own(place, tmp_path):
     here = f"{__file__}"
     flags = ["--sets", f"again={sample_root()}", "--replicates", "0"]
-    assert run(tmp_path / "out", "--model", f"{here}:Copier", "--batch_size", "7", *flags) == 0
-    numbers = json_of(tmp_path / "out" / "robustness.json")
+    numbers = run(tmp_path / "out", "--model", f"{here}:Copier", "--batch_size", "7", *flags).json("robustness.json")
     metrics = numbers["sets"]["original"]["metrics"]
     assert numbers["sets"]["again"]["metrics"] == metrics
     empty = sample_dialogues()
@@ -285,8 +282,7 @@ def test_a_model_of_ones_own(place, tmp_path, capsys):
     for key, of in of_folders(sample_root(), "test", tmp_path / "empty").items():
         assert metrics[key] == pytest.approx(of)
     for name, said in (("Short", "got a list of 49"), ("NoState", "something that is not a state")):
-        assert run(tmp_path / "bad", "--model", f"{here}:{name}") == 1
-        assert said in capsys.readouterr().err
+        assert said in run(tmp_path / "bad", "--model", f"{here}:{name}", status=1).errors
 
 
 def edit(change):
@@ -350,7 +346,7 @@ def test_lines_that_cannot_be_read(name, tmp_path):
     raised(InputError, score, tmp_path / "p.jsonl", tmp_path / "out", match=re.escape(said))
 
 
-def test_flags_that_cannot_work(place, tmp_path, capsys):
+def test_flags_that_cannot_work(place, tmp_path):
     predictions = str(place / "predictions")
     for flags, said in (
         ([], "give exactly one of them"),
@@ -369,16 +365,15 @@ def test_flags_that_cannot_work(place, tmp_path, capsys):
         (["--predictions", str(tmp_path / "none")], "no such file or folder"),
         (["--predictions", predictions, "--replicates", "-1"], "0 to 100000"),
     ):
-        assert run(tmp_path / "out", *flags) == 2, flags
-        assert said in capsys.readouterr().err, flags
+        assert said in run(tmp_path / "out", *flags, status=2).errors, flags
 
 
-def test_official_mode_passes_over_what_is_missing(place, tmp_path, capsys):
+def test_official_mode_passes_over_what_is_missing(place, tmp_path):
     folder = tmp_path / "predictions"
     shutil.copytree(place / "predictions" / "original", folder)
     edit(lambda of: of.pop(0))(folder)
-    assert run(tmp_path / "out", "--predictions", folder, "--official", "--replicates", "0") == 0
-    assert "1 dialogue missing" in capsys.readouterr().err
+    told = run(tmp_path / "out", "--predictions", folder, "--official", "--replicates", "0").errors
+    assert "1 dialogue missing" in told
     assert json_of(tmp_path / "out" / "run.json")["counts"]["missing_dialogues/original"] == 1
 
 
@@ -404,11 +399,11 @@ def test_lines_need_none_for_a_dialogue_without_frames(place, tmp_path):
     shutil.copytree(sample_root(), corpus)
     edit(lambda of: [turn.update(frames=[]) for turn in of[0]["turns"]])(corpus / "test")
     write(lines, lines_of(dialogues_of(corpus / "test").values(), "state"))
-    assert run(tmp_path / "out", "--reference", corpus, "--predictions", lines) == 0
+    run(tmp_path / "out", "--reference", corpus, "--predictions", lines)
     assert json_of(tmp_path / "out" / "metrics.json")["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
 
 
-def test_a_set_without_a_frame_to_score_is_refused(tmp_path, capsys):
+def test_a_set_without_a_frame_to_score_is_refused(tmp_path):
     def no_frames(dialogues):
         for turn in (turn for dialogue in dialogues for turn in dialogue["turns"] if turn["speaker"] == "USER"):
             turn["frames"] = []
@@ -424,12 +419,11 @@ def test_a_set_without_a_frame_to_score_is_refused(tmp_path, capsys):
         (["--reference", corpus, "--predictions", tmp_path / "none.jsonl"], f"{corpus}: set 'original', split 'test'"),
         (["--sets", f"bare={corpus}", "--model", "keywords"], f"{corpus}: set 'bare', split 'test'"),
     ):
-        assert run(tmp_path / "out", *flags) == 1
-        assert f"{place}: {said}" in capsys.readouterr().err
+        assert f"{place}: {said}" in run(tmp_path / "out", *flags, status=1).errors
         assert not (tmp_path / "out" / "run.json").exists()
     (tmp_path / FILE).write_text("[]")
-    assert run(tmp_path / "out", "--predictions", tmp_path / FILE, "--official") == 1
-    assert "no dialogue has a prediction, so there is nothing to score" in capsys.readouterr().err
+    told = run(tmp_path / "out", "--predictions", tmp_path / FILE, "--official", status=1).errors
+    assert "no dialogue has a prediction, so there is nothing to score" in told
 
 
 def one_state(**changes):
@@ -487,15 +481,14 @@ UNCLEAR = {
 
 
 @pytest.mark.parametrize("name", UNCLEAR)
-def test_predictions_that_could_be_read_in_two_ways_or_belong_nowhere_are_refused(name, tmp_path, capsys):
+def test_predictions_that_could_be_read_in_two_ways_or_belong_nowhere_are_refused(name, tmp_path):
     file, spoil, said = UNCLEAR[name]
     folder = tmp_path / "predictions"
     folder.mkdir()
     if file == FILE:
         shutil.copy(sample_root() / "test" / FILE, folder)
     spoil(folder / file)
-    assert run(tmp_path / "out", "--predictions", folder) == 1
-    assert said in capsys.readouterr().err
+    assert said in run(tmp_path / "out", "--predictions", folder, status=1).errors
     assert not (tmp_path / "out" / "run.json").exists()
 
 

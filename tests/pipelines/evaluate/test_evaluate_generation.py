@@ -4,15 +4,14 @@ import json
 import math
 
 import pytest
-from kit import cases, json_of, lacking, write
+from kit import cases, json_of, lacking, run, write
 
 from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.corpus import tampered
-from parapet.pipelines.evaluate import run
 
 
-def evaluate(*flags):
-    return run(["--task", "generation", *map(str, flags)])
+def evaluate(*flags, status=0):
+    return run("evaluate", "--task", "generation", *flags, status=status)
 
 
 def lines_of(root, split="test"):
@@ -37,7 +36,7 @@ def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
                 turn["utterance"] = "Hm." if turn["speaker"] == "SYSTEM" else turn["utterance"]
         (said / path.name).write_text(json.dumps(dialogues))
     out = tmp_path / "out"
-    assert evaluate("--reference", sample, "--predictions", said.parent, "--output", out, "--quiet") == 0
+    evaluate("--reference", sample, "--predictions", said.parent, "--output", out, "--quiet")
     assert read(out, "metrics.json")["#ALL"]["sgsacc"] == 0.0
 
     lines = lines_of(sample)
@@ -46,7 +45,7 @@ def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
         line |= {"utterance": "Hm.", "candidates": [wrong, right]}
     out = tmp_path / "ensemble"
     path = write(tmp_path / "candidates.jsonl", lines)
-    assert evaluate("--reference", sample, "--predictions", path, "--output", out, "--quiet") == 0
+    evaluate("--reference", sample, "--predictions", path, "--output", out, "--quiet")
     found = read(out, "metrics.json")
     assert found["#ALL"]["sgsacc"] == 0.0
     # Where the right one entails nothing without the turn before, the likelier one stays.
@@ -68,7 +67,7 @@ def test_variants_and_no_validation(sample, tmp_path):
         (place / "schema.json").write_text(json.dumps(schema))
     out = tmp_path / "out"
     common = ("--reference", sample, "--predictions", "reference", "--variants", variants, "--quiet")
-    assert evaluate(*common, "--output", out) == 0
+    evaluate(*common, "--output", out)
     told = read(out, "details.json")["tampered_references"]
     assert list(told) == ["original", "v1"]
     assert told["original"]["acts"] == told["v1"]["acts"] > 10
@@ -76,7 +75,7 @@ def test_variants_and_no_validation(sample, tmp_path):
     assert not lacking((out / "report.html").read_text(), "F1 on tampered references", "<svg")
 
     plain = tmp_path / "plain"
-    assert evaluate(*common, "--output", plain, "--no_validation") == 0
+    evaluate(*common, "--output", plain, "--no_validation")
     details = read(plain, "details.json")
     assert details["tampered_references"] == told  # asked for F1, and for nothing else
     turns, acts = details["coverage"]["turns"], details["coverage"]["acts"]
@@ -107,11 +106,10 @@ BAD = {
 
 
 @pytest.mark.parametrize("fault", BAD)
-def test_bad_predictions(sample, tmp_path, capfd, fault):
+def test_bad_predictions(sample, tmp_path, fault):
     spoil, said = BAD[fault]
     path = write(tmp_path / "said.jsonl", spoil(lines_of(sample)))
-    assert evaluate("--reference", sample, "--predictions", path, "--output", tmp_path / "out") == 2
-    told = capfd.readouterr().err
+    told = evaluate("--reference", sample, "--predictions", path, "--output", tmp_path / "out", status=2).errors
     assert not lacking(told, said, str(path))
     assert "Traceback" not in told
     assert not (tmp_path / "out").exists()
@@ -126,21 +124,21 @@ def test_bad_predictions(sample, tmp_path, capfd, fault):
         (["--predictions", "reference", "--scorer", "guess"], "invalid choice: 'guess'"),
         (["--predicitons", "reference"], "did you mean --predictions?"),
         ([], "required: --predictions"),)  # fmt: skip
-def test_flags_that_cannot_work(sample, tmp_path, capfd, flags, said):
-    assert evaluate("--reference", sample, *flags, "--output", tmp_path / "out") == 2
-    told = capfd.readouterr().err
+def test_flags_that_cannot_work(sample, tmp_path, flags, said):
+    told = evaluate("--reference", sample, *flags, "--output", tmp_path / "out", status=2).errors
     assert said in told
     assert "Traceback" not in told
 
 
-def test_a_corpus_that_cannot_be_scored(sample, tmp_path, capfd):
+def test_a_corpus_that_cannot_be_scored(sample, tmp_path):
     def told(spoil):
         place = tmp_path / "corpus"
         place.mkdir(exist_ok=True)
         (place / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
         (place / "dialogues_001.json").write_text(json.dumps(spoil(json_of(sample / "test" / "dialogues_001.json"))))
-        assert evaluate("--reference", place, "--predictions", "reference", "--output", tmp_path / "out") == 2
-        return str(capfd.readouterr().err)
+        return str(
+            evaluate("--reference", place, "--predictions", "reference", "--output", tmp_path / "out", status=2).errors
+        )
 
     def no_actions(dialogues):
         for dialogue in dialogues:
@@ -171,9 +169,9 @@ def test_with_a_model(sample, tmp_path):
     folder = save_roberta(tmp_path / "roberta")
     common = ("--reference", sample, "--predictions", "reference", "--scorer", "nli", "--nli_model", folder, "--quiet")
     cache = tmp_path / "judgements.jsonl"
-    assert evaluate(*common, "--cache", cache, "--output", tmp_path / "first") == 0
+    evaluate(*common, "--cache", cache, "--output", tmp_path / "first")
     judged = cache.read_bytes()
-    assert evaluate(*common, "--cache", cache, "--output", tmp_path / "second") == 0
+    evaluate(*common, "--cache", cache, "--output", tmp_path / "second")
     assert cache.read_bytes() == judged  # nothing was asked again
     for name in ("metrics.json", "details.json", "rows.parquet"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
@@ -197,7 +195,7 @@ def test_on_sgd(real_data, tmp_path):
                 said = said.replace(act.values[0], other.values[0])
         lines.append({"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": said})
     path, out = write(tmp_path / "said.jsonl", lines), tmp_path / "out"
-    assert evaluate("--reference", root, "--split", "train", "--predictions", path, "--output", out, "--quiet") == 0
+    evaluate("--reference", root, "--split", "train", "--predictions", path, "--output", out, "--quiet")
     details, of_all = read(out, "details.json"), read(out, "metrics.json")["#ALL"]
     assert details["coverage"]["acts"]["acts"] == 2506
     assert details["coverage"]["turns"]["share_valid"] > 0.95
@@ -207,16 +205,11 @@ def test_on_sgd(real_data, tmp_path):
     assert of_all["slot_error_rate"] > 0.4
 
 
-def test_the_corpus_against_itself(sample, tmp_path, capsys):
+def test_the_corpus_against_itself(sample, tmp_path):
     out = tmp_path / "out"
-    assert evaluate("--reference", sample, "--split", "test", "--predictions", "reference", "--output", out) == 0
-    assert sorted(path.name for path in out.iterdir()) == [
-        "details.json",
-        "metrics.json",
-        "report.html",
-        "rows.parquet",
-        "run.json",
-    ]
+    told = evaluate("--reference", sample, "--split", "test", "--predictions", "reference", "--output", out).output
+    names = ["details.json", "metrics.json", "report.html", "rows.parquet", "run.json"]
+    assert sorted(path.name for path in out.iterdir()) == names
     metrics, details = read(out, "metrics.json"), read(out, "details.json")
     of_all = metrics["#ALL"]
     # Of what the ground truth entails, the ground truth says all.
@@ -232,7 +225,7 @@ def test_the_corpus_against_itself(sample, tmp_path, capsys):
     assert sum(one["turns"] for one in details["by_domain"].values()) == turns["turns"]
     assert sum(one["valid"] for one in details["by_service"].values()) == turns["valid"]
     assert details["tampered_references"]["original"]["f1"] > 0.9
-    assert capsys.readouterr().out.startswith("scorer: lexical (lexical-2)\n")
+    assert told.startswith("scorer: lexical (lexical-2)\n")
     page = (out / "report.html").read_text()
     assert not lacking(page, "Judged by the lexical scorer: rules on words", "SGSAcc (lexical)")
     assert read(out, "run.json")["options"]["own_turns"] is True

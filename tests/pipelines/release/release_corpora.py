@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from kit import Result, run
 
 import parapet
-from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.rows import AuditRow, audit_table
 from parapet.transforms.variants.matching import compose_variant
@@ -130,6 +130,6 @@ class Built(msgspec.Struct):
     root: Path
 
 
-def build(toml: Path, output: Path, *flags: str) -> int:
+def build(toml: Path, output: Path, *flags: str, status: int = 0) -> Result:
     """Runs ``parapet release build``."""
-    return main(["release", "build", "--config", str(toml), "--output", str(output), *flags])
+    return run("release", "build", *flags, config=toml, output=output, status=status)

@@ -5,10 +5,9 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from kit import cases, files_of, json_of, lacking, raised
+from kit import cases, files_of, json_of, lacking, raised, run
 from release_corpora import AUDIT, MEMORY, build, edit
 
-from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.dialogue_table import dialogue_row, service_row
 from parapet.transforms.release import building
@@ -27,11 +26,11 @@ def frames_of(dialogues):
     return [frame for one in dialogues for turn in one["turns"] for frame in turn["frames"]]
 
 
-def test_labels_that_are_hidden(toml, tmp_path, capfd):
+def test_labels_that_are_hidden(toml, tmp_path):
     edit(toml, ('kind = "original"\n', 'kind = "original"\nhide_labels = ["test"]\n'))
-    assert build(toml, tmp_path / "out", "--quiet") == 0
+    build(toml, tmp_path / "out", "--quiet")
     root = tmp_path / "out" / "small" / "1.0.0"
-    assert main(["release", "verify", str(root)]) == 0
+    run("release", "verify", root)
     for path in layout.dialogue_files(toml.parent / "sgd", "test"):
         labelled, shown = (json_of(one) for one in (path, root / "sgd/original/test" / path.name))
         for one, other in zip(labelled, shown, strict=True):
@@ -43,8 +42,7 @@ def test_labels_that_are_hidden(toml, tmp_path, capfd):
     assert any(frame["state"] for frame in train)
     assert not any(frame["state"] for frame in test)
     edit(toml, ('["test"]', '["tests"]'))
-    assert build(toml, tmp_path / "none") == 2
-    assert "has no split tests" in capfd.readouterr().err
+    assert "has no split tests" in build(toml, tmp_path / "none", status=2).errors
 
 
 def test_the_rows_are_those_of_a_plain_reading(built):
@@ -89,21 +87,20 @@ def test_nothing_of_the_machine_or_of_workers_is_in_it(built):
             assert secret not in data, path
 
 
-def test_the_version_must_say_what_changed(toml, tmp_path, capsys):
+def test_the_version_must_say_what_changed(toml, tmp_path):
     out = tmp_path / "out"
-    assert build(toml, out, "--quiet") == 0
+    build(toml, out, "--quiet")
 
     def refused(version, said):
         edit(toml, (f'version = "{last}"', f'version = "{version}"'))
-        assert build(toml, out, "--quiet") == 1
-        assert said in capsys.readouterr().err
+        assert said in build(toml, out, "--quiet", status=1).errors
         assert sorted(path.name for path in (out / "small").iterdir()) == sorted([*there, "latest.json"])
         edit(toml, (f'version = "{version}"', f'version = "{last}"'))
 
     def accepted(version):
         nonlocal last
         edit(toml, (f'version = "{last}"', f'version = "{version}"'))
-        assert build(toml, out, "--quiet") == 0
+        build(toml, out, "--quiet")
         assert json_of(out / "small" / "latest.json")["version"] == version
         last = version
         there.append(version)
@@ -129,38 +126,36 @@ def test_the_version_must_say_what_changed(toml, tmp_path, capsys):
     assert accepted("1.2.0")["changes"]["level"] == "minor"
 
 
-def test_a_parent_that_is_damaged_is_not_followed(built, toml, tmp_path, capsys):
+def test_a_parent_that_is_damaged_is_not_followed(built, toml, tmp_path):
     shutil.copytree(built.root.parent, tmp_path / "out" / "small")
     shard = next((tmp_path / "out" / "small" / "1.0.0" / "data" / "v1").glob("*.parquet"))
     shard.unlink()
     edit(toml, ('version = "1.0.0"', 'version = "1.0.1"'))
-    assert build(toml, tmp_path / "out") == 2
-    assert f"data/v1/{shard.name}: is missing: 'parapet release verify' says more" in capsys.readouterr().err
+    told = build(toml, tmp_path / "out", status=2).errors
+    assert f"data/v1/{shard.name}: is missing: 'parapet release verify' says more" in told
 
 
-def test_an_older_number_is_refused_before_anything_runs(built, capsys):
+def test_an_older_number_is_refused_before_anything_runs(built):
     toml = built.toml.with_name("older.toml")
     toml.write_text(built.toml.read_text().replace('version = "1.0.0"', 'version = "0.9.0"'))
-    assert build(toml, built.root.parents[1]) == 2
-    assert "older.toml: version: 0.9.0 does not come after 1.0.0" in capsys.readouterr().err
+    assert "older.toml: version: 0.9.0 does not come after 1.0.0" in build(toml, built.root.parents[1], status=2).errors
 
 
-def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_path, capsys):
+def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_path):
     path = toml.parent / "sgd" / "test" / "dialogues_001.json"
     dialogues = json_of(path)
     dialogues[1]["turns"][0]["frames"][0]["state"]["active_intent"] = "NoSuch"
     path.write_bytes(layout.dialogue_bytes(dialogues))
-    assert build(toml, tmp_path / "out", "--quiet") == 1
-    said = capsys.readouterr().err
+    said = build(toml, tmp_path / "out", "--quiet", status=1).errors
     assert "the dialogues have faults (reference 1), so nothing was published" in said
     where = f"{path}: {dialogues[1]['dialogue_id']}: turns[0].frames[0].state.active_intent: "
     assert f"{where}the service has no intent 'NoSuch'" in said
     assert not list((tmp_path / "out" / "small").iterdir())
     edit(toml, ('version = "1.0.0"', 'version = "1.0.0"\nallow_problems = ["reference"]'))
-    assert build(toml, tmp_path / "out", "--quiet") == 0
+    build(toml, tmp_path / "out", "--quiet")
     root = tmp_path / "out" / "small" / "1.0.0"
     assert manifest_of(root)["known_problems"] == {"reference": 1}
-    assert main(["release", "verify", str(root)]) == 0
+    run("release", "verify", root)
 
 
 @cases(
@@ -177,24 +172,22 @@ def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_p
     ('title = "A small set"', 'licence_file = "none"', "none: licence_file: cannot be read"),
     ('title = "A small set"', 'parent = "0.1.0"', "0.1.0: there is no such folder"),
 )
-def test_a_mistake_is_said_before_anything_runs(old, new, said, toml, tmp_path, capsys):
+def test_a_mistake_is_said_before_anything_runs(old, new, said, toml, tmp_path):
     edit(toml, (old, new))
-    assert build(toml, tmp_path / "out") == 2
-    assert said in capsys.readouterr().err
+    assert said in build(toml, tmp_path / "out", status=2).errors
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_is_no_release_is_in_the_way(toml, tmp_path, capsys):
+def test_a_folder_that_is_no_release_is_in_the_way(toml, tmp_path):
     (tmp_path / "out" / "small" / "1.0.0").mkdir(parents=True)
-    assert build(toml, tmp_path / "out") == 2
-    assert "small/1.0.0: is not a release, and takes its place: move it" in capsys.readouterr().err
+    told = build(toml, tmp_path / "out", status=2).errors
+    assert "small/1.0.0: is not a release, and takes its place: move it" in told
 
 
-def test_the_same_key_twice_is_an_error(toml, tmp_path, capsys):
+def test_the_same_key_twice_is_an_error(toml, tmp_path):
     folder = toml.parent / "sgd" / "test"
     (folder / "dialogues_900.json").write_bytes((folder / "dialogues_001.json").read_bytes())
-    assert build(toml, tmp_path / "out", "--quiet") == 1
-    said = capsys.readouterr().err
+    said = build(toml, tmp_path / "out", "--quiet", status=1).errors
     assert not lacking(said, "two rows have the key", "(in dialogues_001.json and dialogues_900.json)")
 
 
@@ -211,7 +204,7 @@ def test_cut_off_anywhere_the_rerun_ends_the_same(at, built, tmp_path, monkeypat
         patch.setattr(building, at, cut_off)
         raised(Killed, build, built.toml, tmp_path, "--quiet")
     assert (tmp_path / "small" / "1.0.0" / "SHA256SUMS").exists() == (at == "update_latest")
-    assert build(built.toml, tmp_path, "--quiet") == (2 if at == "update_latest" else 0)
+    build(built.toml, tmp_path, "--quiet", status=2 if at == "update_latest" else 0)
     assert files_of(tmp_path / "small") == files_of(built.root.parent)
 
 

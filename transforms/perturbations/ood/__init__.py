@@ -20,8 +20,8 @@ COMMAND = Command(
         _TURNS: (
             Option(
                 "source",
-                "utterances: own (turns of the corpus in other domains), chat (small talk about anything), a file or "
-                "folder (text, JSON lines, DSTC2, Stanford key-value, SGD), or a plug-in",
+                "utterances: own (the corpus' turns in other domains), chat (small talk), a file or folder, "
+                "or a plug-in",
                 "SOURCE",
                 default=OWN,
                 apart=True,
