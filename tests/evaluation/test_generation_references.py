@@ -126,3 +126,27 @@ def test_no_sentence_is_broken_english(name, description, wanted):
     words = words_of(Service("Places_1", "", [Slot(name, description, True, ["True", "False"])], []))
     act = Act("Places_1", "INFORM", name, ("False",), ("False",), "boolean")
     assert list(references(act, words, "extended"))[2:] == wanted
+
+
+POOLS = {
+    ("Restaurants_1", "city"): (("NYC", "New York"), ("New York", "New York"), ("Oslo", "Oslo"), ("oslo!", "Oslo")),
+    ("Restaurants_1", "price_range"): (("cheap", "cheap"), ("pricey", "pricey")),
+    ("Restaurants_1", "<count>"): (("1", "1"),),
+    ("Restaurants_1", "<intent>"): (("FindBars", "FindBars"), ("ReserveTable", "ReserveTable")),
+}
+
+
+def test_tampered_values_are_others_of_the_slot():
+    for seed in "0123456789":
+        from_oslo = tampered(an_act("INFORM", "city", "Oslo"), POOLS, seed)
+        from_nyc = tampered(an_act("INFORM", "city", "NYC", canonical=("New York",)), POOLS, seed)
+        assert from_oslo is not None
+        assert from_nyc is not None
+        assert from_oslo.values[0] in ("NYC", "New York")
+        assert from_nyc.values[0] in ("Oslo", "oslo!")  # "New York" is the same city
+    cheap = tampered(an_act("OFFER", "price_range", "cheap"), POOLS, "0")
+    assert cheap is not None
+    assert cheap.values == ("pricey",)
+    offered = tampered(an_act("OFFER_INTENT", "intent", "FindBars"), POOLS, "0")
+    assert offered is not None
+    assert references(offered, WORDS)[0] == "Offer to reserve a table at a restaurant"

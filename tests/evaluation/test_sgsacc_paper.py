@@ -182,3 +182,17 @@ def test_table_1_has_13_percent_of_turns_of_unseen_domains(system, column):
     of_all = found[ALL]["sgsacc"]
     assert of_all is not None
     assert (abs(100 * of_all - whole) < 0.12) == (system != "PT+FT-T5")
+
+
+@pytest.mark.parametrize(
+    ("utterance", "same", "same_all_acts"),
+    [
+        ("cheap in Oslo", 1, 1),
+        ("it is in Oslo", 1, 0),  # slot error rate does not see that it is cheap
+        ("there", 1, 1),  # both say that it is wrong
+        ("Oslo it is", 0, 0),  # has the value, and is not in the table
+    ],
+)
+def test_agreement_with_slot_error_rate(utterance, same, same_all_acts):
+    found = metrics.agreement(scored(said(utterance, "bye", "", ""), TABLE).turns)
+    assert (found["turns"], found["same"], found["same_all_acts"]) == (1, same, same_all_acts)

@@ -6,7 +6,7 @@ import pytest
 from kit import cases, run
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
-from parapet.pipelines.flags import is_rare
+from parapet.pipelines.flags import is_rare, wrap_commands
 from parapet.transforms.running import plugins
 
 COMMON_LINES, ALL_LINES = 45, 100
@@ -124,3 +124,12 @@ def test_every_flag_has_a_group_and_a_help_in_one_style(parser):
             assert len(text) <= 140 or "perturb" in parser.prog, text  # a perturbation's is its docstring
             if "(default" in text and isinstance(action.default, str | int | float) and action.default:
                 assert action.default in ("auto",), f"{action.dest}: argparse knows this default"
+
+
+def test_long_command_lines_are_broken_before_flags():
+    line = "  parapet rewrite --sgd " + "a" * 30 + " --variants " + "b" * 20 + " --output out   # a comment"
+    assert wrap_commands(line) == [
+        "  # a comment\n  parapet rewrite --sgd " + "a" * 30 + " \\\n      --variants " + "b" * 20 + " --output out"
+    ]
+    assert wrap_commands("  # of both\n  a  # short\n  b") == ["  # of both\n  a  # short", "  b"]
+    assert wrap_commands("  a \\\n    --b") == ["  a --b"]

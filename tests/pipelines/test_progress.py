@@ -229,3 +229,12 @@ def test_events_go_to_the_sink(monkeypatch):
         Event("reading", 1, None, "dialogues"),
     ]
     assert VARIABLE not in os.environ
+
+
+def test_nobody_reads_and_nothing_is_written(monkeypatch, tmp_path):
+    assert list(tracked("ab", "dialogues")) == ["a", "b"]
+    gone = tmp_path / "gone"
+    monkeypatch.setenv(VARIABLE, str(gone))  # of a command that has ended
+    assert list(tracked("ab", "dialogues")) == ["a", "b"]
+    advance(1, "dialogues")
+    assert not gone.exists()

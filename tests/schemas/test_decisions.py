@@ -142,3 +142,13 @@ def test_a_header_alone_decides_nothing():
 def test_a_long_cell_that_is_not_ours_is_no_matter():
     good, bad = parse(f"response_id,decision,prompt\na:slot_0,accept,{'x' * 200_000}\n")
     assert ([d.response_id for d in good], bad) == (["a:slot_0"], [])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_what_spreadsheets_save(encoding, delimiter, end):
+    rows = [["Reviewer", "text", "decision ", "prompt", "response_id"], ["É", "straße", " FIX", "a; b, c", "3X:slot_0"]]
+    text = "".join(delimiter.join(f'"{cell}"' for cell in row) + end for row in rows)
+    good, bad = parse(text.encode(encoding))
+    assert (good, bad) == ([Decision("3X:slot_0", "fix", "straße", "", "É", "d.csv: row 2")], [])

@@ -133,3 +133,13 @@ def test_the_contract_of_the_columns():
 
 def test_no_rows_have_the_columns_too():
     assert (audit_table([]).schema, audit_table([]).num_rows) == (RESPONSES, 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", "..", "a..b", "", "a/b", "a\\b", "-a", ".a", "a b", "a\n", "é", "a" * 101, "a:b"]
+)
+def test_a_service_name_must_do_as_a_file_name(name):
+    where, reason = refusal(changed(["service_name"], name))
+    assert where == "[4].service_name"
+    assert repr(name) in reason
+    assert "it names files" in reason

@@ -127,3 +127,11 @@ def test_the_published_files(real_data, caplog):
     assert (len(facts), babi_format.facts_text(facts).encode()) == (8400, data)
     data = (folder / babi_format.CANDIDATES).read_bytes()
     assert (babi_format.candidates_text(parse_candidates(data)).encode(), accepted(caplog)) == (data, [])
+
+
+def test_deviating_facts_and_candidates(caplog):
+    spaced = b"1 a R_b\tc\n1 a R_d \t 7 Milton Road\r\n\n"
+    assert list(parse_facts(spaced, "kb.txt")) == [Fact("a", "R_b", "c"), Fact("a", "R_d", "7 Milton Road")]
+    assert accepted(caplog) == ["kb.txt: accepted 1 line with stray blanks, dropped; line 2"]
+    assert parse_candidates(b"1 yes \n\n1 no\n", "c.txt") == ["yes", "no"]
+    assert accepted(caplog) == ["c.txt: accepted 1 line with stray blanks, dropped; line 1"]

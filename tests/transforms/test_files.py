@@ -293,3 +293,31 @@ def test_a_file_of_the_same_bytes_and_another_time_is_looked_into(tmp_path, monk
     seen, goes_on = hashed(tmp_path / "out", monkeypatch)
     assert "shortfall.csv" in seen
     assert goes_on
+
+
+def test_a_rerun_looks_into_no_file_that_is_as_it_was(tmp_path, monkeypatch):
+    left_alone(tmp_path / "out", FIRST)
+    assert hashed(tmp_path / "out", monkeypatch) == ([], True)
+
+
+@pytest.mark.parametrize("way", ["in place", "renamed"])
+def test_a_change_is_found_whatever_time_it_pretends(tmp_path, monkeypatch, way):
+    left_alone(tmp_path / "out", FIRST)
+    place = tmp_path / "out/shortfall.csv"
+    before = place.stat()
+    if way == "in place":
+        place.write_bytes(b"new")
+    else:
+        (tmp_path / "out/other").write_bytes(b"new")
+        os.replace(tmp_path / "out/other", place)
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert hashed(tmp_path / "out", monkeypatch)[1] is False
+
+
+def test_a_pipeline_publishes_its_files_and_counts(tmp_path):
+    files.prepare(str(tmp_path), "compose")
+    pipe(tmp_path, FIRST, lambda counts: {**counts, "checked": 1})
+    found = tree(tmp_path)
+    written = json.loads(found.pop("run.json"))
+    assert found == FIRST
+    assert written == {**manifest(FIRST), "counts": {"kept": 1, "read": 5, "checked": 1}}

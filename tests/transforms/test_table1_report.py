@@ -1,7 +1,7 @@
 """The report of ``statistics``: measured and published numbers, and what was left out."""
 
 from parapet.transforms.reports.report import Bars, Table, page
-from parapet.transforms.variants.table1 import statistics_report
+from parapet.transforms.variants.table1 import statistics_report, text_table
 
 
 def statistics(variants=("v1", "v2", "v3", "v4", "v5"), **more):
@@ -66,3 +66,17 @@ def test_numbers_that_are_not_defined():
 def test_services_without_variants_are_named():
     report = statistics_report(statistics(services_without_variants=["Banks_2", "Media_2"]))
     assert report.notes == ["2 services of the original in no variant and not counted: Banks_2, Media_2."]
+
+
+def test_the_original_alone():
+    nothing = {"variants": {}, "average": {}, "self_bleu": None, "self_bleu_by_description": None}
+    report = statistics_report(statistics() | nothing)
+    assert rows(report) == {"original": ["63%\nSGD-X 65%", "80%\nSGD-X 71%"]}
+    assert [tile.value for tile in report.tiles] == ["63%", "80%"]
+    text = page(report)
+    assert "name distance" not in text
+    assert "Names seen in train are counted over the 8 services of dev that train lacks." in text
+    assert text_table(statistics() | nothing).splitlines() == [
+        "          slots seen  intents seen",
+        "original       62.7%         80.0%",
+    ]

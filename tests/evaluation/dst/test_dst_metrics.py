@@ -218,3 +218,20 @@ def test_the_plain_reference_equals_the_official_scoring(real_data):
     assert {key: of["joint_goal_accuracy"] for key, of in evaluate(pairs, services, seen).items()} == pytest.approx(
         {key: of["joint_goal_accuracy"] for key, of in expected.items()}, abs=1e-12
     )
+
+
+def test_sums_are_the_same_in_any_order():
+    parts = [totals.add_up([[frame(0.1 * i, dialogue_id=str(i))]], frozenset()) for i in range(40)]
+    assert totals.merged(parts) == totals.merged(reversed(parts))
+    halves = [totals.merged(parts[::2]), totals.merged(parts[1::2])]
+    assert totals.means(totals.merged(halves)) == totals.means(totals.merged(parts))
+
+
+def test_bootstrap_finds_the_spread_of_a_mean():
+    values = np.random.default_rng(7).normal(0.6, 0.2, 400)
+    found = bootstrap.replicated("0", [(list(map(str, range(400))), values)], 2000)
+    between = bootstrap.interval(bootstrap.means(found)[:, 0])
+    assert between is not None
+    error = 1.96 * np.std(values, ddof=1) / math.sqrt(400)
+    assert between == pytest.approx((values.mean() - error, values.mean() + error), abs=error / 8)
+    assert bootstrap.interval(np.array([math.nan])) is None

@@ -315,3 +315,27 @@ def test_the_net_has_as_many_parameters_as_the_authors():
     net = Net(Sizes(words=3000, embedding=50, hidden=100))
     found = sum(one.numel() for one in net.parameters())
     assert found == AUTHORS_PARAMETERS - NEVER_USED - BOOKING == 1_944_100
+
+
+def test_dev_is_what_would_be_written():
+    """The share of belief spans that are right after the right words is that of writing them word by word."""
+    torch.manual_seed(SEED)
+    learner = DamdLearner(config(hidden=24, embedding=12, learning_rate=0.02, batch_size=12), STEPS, STEPS[:9])
+    before = learner.dev()
+    for _ in range(5):
+        for batch in learner.batches(torch.Generator().manual_seed(SEED)):
+            learner.optimiser.zero_grad()
+            learner.loss(batch).backward()
+            learner.optimiser.step()
+    card = msgspec.json.decode(learner.files()[MODEL], type=Card)
+    net = Net(card.sizes)
+    net.load_state_dict(learner.net.state_dict())
+    found, of = Damd(card, net, KNOWN, torch.device("cpu"), 4), STEPS[:9]
+    with torch.inference_mode():
+        rows = learner._decoded(learner._dev, torch.arange(9))["belief"]
+        words = likeliest(*rows.decoder.scores(rows.states.states, rows.sources), 0)
+        taught = ((words == rows.right.numbers) | ~rows.right.mask).all(1).tolist()
+        written = [found._answers([step])[0][0].belief == belief_of(step.belief) for step in of]
+        assert written == taught
+        assert any(taught)
+        assert learner.dev() > before

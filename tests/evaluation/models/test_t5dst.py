@@ -19,6 +19,7 @@ from parapet.evaluation.models.dst.t5 import (
     Questions,
     T5Learner,
     T5Tracker,
+    nearest,
     prompts_of,
     said_last,
     state_of,
@@ -226,3 +227,11 @@ def test_answers_are_those_of_generate(loaded, frames):  # type: ignore[no-untyp
         width = min(len(found), len(row))
         assert [token for token in found[:width] if token > 1] == [token for token in row[:width] if token > 1]
         assert margin > 0
+
+
+def test_answers_that_are_near_nothing():
+    assert value_of("pizza", AREA) == ""
+    assert value_of("pizza", DISH) == "pizza"
+    assert value_of("NONE", DISH) == ""
+    assert nearest("ab", []) == ""
+    assert nearest("abcx", ["abcy", "abcz"]) == "abcy"

@@ -145,3 +145,9 @@ def test_the_right_options_of_one_frame():
     assert texts == [["Bad Orb"], [], ["2"], [], []]
     assert right[:, NONE].tolist() == [False, False, False, True, False]
     assert right[:, ANY].tolist() == [False, False, False, False, True]
+
+
+def test_systems_name_things_and_say_no_phrases():
+    texts = set(read("Opa has cheap food at 12", False).texts)
+    assert {"Opa", "12"} < texts
+    assert all("Opa" in text or "12" in text for text in texts)

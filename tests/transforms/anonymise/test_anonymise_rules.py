@@ -12,7 +12,7 @@ from labelled_chats import SEEN, UNSEEN
 
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatTurn
 from parapet.transforms.anonymise.mentions import KINDS, Gazetteer, Mention, names_in, numbers_in, settled
-from parapet.transforms.anonymise.replacing import PLACEHOLDER, Anonymiser, Rules, Suspect, suspects_in
+from parapet.transforms.anonymise.replacing import PLACEHOLDER, Anonymiser, Rules, Suspect, normalised, suspects_in
 from parapet.transforms.reports.text import clean
 
 MARKED = re.compile(r"\[([A-Z]+):([^\]|]+)(?:\|([^\]]+))?\]")
@@ -183,3 +183,11 @@ def test_what_is_listed_and_what_is_kept():
     rules = Rules(entities=(("RESTAURANT", "blue door"), ("ENTITY", "Blue Door Cafe")), kept=frozenset({"TIME"}))
     result = replaced("the blue DOOR at 7pm, or Blue-Door Cafe, or blue doors", rules=rules)
     assert result.texts == ("the <RESTAURANT_1> at 7pm, or <ENTITY_1>, or blue doors",)
+
+
+def test_api_calls_lose_their_arguments():
+    assert replaced("api_call yelp thai", "API_CALL yelp thai", speakers="ub").texts == (
+        "api_call yelp thai",
+        "api_call",
+    )
+    assert normalised("Hi <PERSON_1>, ÉCLAIR <TIME_2>?") == "hi <PERSON_1>, éclair <TIME_2>?"

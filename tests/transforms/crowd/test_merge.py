@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.merge import merge_assignments, settle_decisions
+from parapet.transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions
 
 
 def assignment(answers=None, source="names.csv: row 2", **more):
@@ -130,3 +130,19 @@ def test_contradicting_decisions_are_all_dead(first, second):
             ("decisions", "3A:slot_0", "contradicting_decisions: see d.csv:row 2, e.csv:row 9", "e.csv:row 9"),
         ]
         assert dead[0].payload == f"decision={first.decision}, text={first.text}, reason="
+
+
+@pytest.mark.parametrize("response", ["3Z:slot_0", "3A:slot_9", "3A", "slot_0", ":slot_0", "3A:", ""])
+def test_a_decision_for_a_response_that_is_not_there(response):
+    known, dead = unknown_decisions({response: decision(response, "fix", text="fare", reason="typo")}, [assignment()])
+    assert known == {}
+    (letter,) = dead
+    assert (letter.stage, letter.key, letter.source) == ("decisions", response, "d.csv:row 2")
+    assert letter.reason == "unknown_response: no answer of the given files has this response_id"
+    assert letter.payload == "decision=fix, text=fare, reason=typo"
+
+
+def test_the_names_of_the_sheets_do_not_show():
+    one, two = decision(verdict="reject", reason="b"), decision(verdict="reject", reason="a", source="z.csv: row 2")
+    for sheets in ([one, two], [two, one]):
+        assert settle_decisions(sheets)[0]["3A:slot_0"].reason == "a"

@@ -123,3 +123,9 @@ def test_equal_distances_change_places_before_another_answer_is_drawn():
     other = Candidates("other", ["a", "b", "c"], [1, 1, 2])
     assert assign_names([one], 2) == {"one": ["a", "b"]}
     assert assign_names([one, other], 2) == {"one": ["a", "b"], "other": ["b", "a"]}
+
+
+def test_two_that_cannot_both_be_served():
+    one, other = Candidates("one", ["a", "b"], [1, 2]), Candidates("other", ["a", "b"], [1, 2])
+    found = assign_names([one, other], 2)
+    assert list(found.values()) == [["a", "b"]]

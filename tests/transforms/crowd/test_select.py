@@ -68,3 +68,8 @@ def rank(canonical, typed=None):
 
 def test_a_typo_weighs_more_than_all_else():
     assert rank("CITY OF THE (HOTEL.") < rank("City of the hottell")
+
+
+def test_ties_go_to_the_earlier_texts():
+    assert most_diverse(["a", "b", "c", "d"], 2, levenshtein) == ["a", "b", "c", "d"]
+    assert most_diverse(["aa", "b", "c", "dddd"], 2, levenshtein) == ["aa", "dddd", "b", "c"]

@@ -74,3 +74,20 @@ def test_a_decision_that_loses_a_value_is_a_dead_letter():
 def test_repeats_are_held_and_a_rejection_comes_first():
     outcome = settle("A boat to Port Alder.", "By boat.", repeats=True)
     assert fates(outcome) == {"A": ("review", "repeated_answer"), "B": ("rejected", "lost_value")}
+
+
+def test_where_the_values_stand():
+    [row] = settle("Port Alder by boat.").audit
+    assert row["values"] == [
+        {
+            "service": "Ferries_1",
+            "slot": "to",
+            "value": "Port Alder",
+            "start": 17,
+            "exclusive_end": 27,
+            "new_start": 0,
+            "new_exclusive_end": 10,
+        }
+    ]
+    [lost] = settle("By boat.").audit
+    assert (lost["values"][0]["new_start"], lost["values"][0]["new_exclusive_end"]) == (None, None)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, State, Turn
+from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.rewritten_turns import tasks, vet
 from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, find_units, source_turn, spans_of
@@ -182,3 +182,11 @@ def test_values_are_found_where_they_were_put(values, filler, random):
 def test_canonical_text_is_stable_and_changes_no_letter(text, original):
     once = vet.canonical_text(text, original)
     assert (vet.canonical_text(once, original), once) == (once, " ".join(once.split()))
+
+
+def test_what_a_turn_means_in_its_own_words_is_no_leak():
+    turn = Turn("USER", "For a couple of us.", [Frame("A_1", [], [Action("INFORM", "people", ["2"])])])
+    known = Turn("USER", "Hm.", [Frame("A_1", [], [], State("NONE", [], {"people": ["2"], "city": ["Wexcombe"]}))])
+    found = source_turn(Dialogue("1", [], [turn, known]), 0)
+    assert isinstance(found, SourceTurn)
+    assert found.others == ("wexcombe",)

@@ -228,3 +228,17 @@ def test_categorical_values_from_their_closed_set():
     assert row["canonical_replacement"] in ("business", "first")
     assert made.dialogue["turns"][1]["utterance"] == f"{row['canonical_replacement']} it is"
     assert not made.open
+
+
+@pytest.mark.parametrize("said", ["an Italian", "a Mexican", "An Italian", "A Mexican"])
+def test_articles(said):
+    """Articles follow what stands behind them; the span does not take them in."""
+    article, cuisine = said.split()
+    for seed in "0123456789":
+        raw = dialogue(turn("USER", f"{said} place", {cuisine: "cuisine"}, action("cuisine", (cuisine, cuisine))))
+        made = replace(raw, seed)
+        new = made.rows[0]["canonical_replacement"]
+        wanted = "a" if re.match("Ukr|Uru|Uy|[^AEIOU]", new) and not new.startswith("Uy") else "an"
+        wanted = wanted.capitalize() if article[0] == "A" else wanted
+        assert made.dialogue["turns"][0]["utterance"] == f"{wanted} {new} place"
+        assert spans_of(made.dialogue) == [("cuisine", new)]

@@ -10,7 +10,7 @@ from kit import raised
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.mturk.batch import FILE, FORMAT, Batch, Journal, Settings, begin
+from parapet.transforms.crowd.mturk.batch import FILE, FORMAT, TRACES, Batch, Journal, Settings, begin
 
 
 def write(folder, *entries):
@@ -174,3 +174,15 @@ def test_a_journal_that_cannot_be_read_lets_others_in(tmp_path):
     for _ in range(2):
         with pytest.raises(InputError, match="row 1"):  # the second time not "another process"
             Journal(tmp_path)
+
+
+@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("left", [None, b"", b"\n", b'{"at": "2026', bytes(4096), b"\n\0\0 \r\n"])
+def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
+    (tmp_path / trace).write_text("of a batch that was published\n")
+    if left is not None:
+        (tmp_path / FILE).write_bytes(left)
+    for open_it in (lambda: begin(tmp_path, "https://mturk.example", {}), lambda: Batch(tmp_path, writable=False)):
+        with pytest.raises(InputError, match=f"beside it is {trace} of a batch.*from a backup"):
+            open_it()
+    assert left == ((tmp_path / FILE).read_bytes() if (tmp_path / FILE).exists() else None)

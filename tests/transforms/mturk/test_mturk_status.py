@@ -104,3 +104,20 @@ def test_of_many_tasks_the_table_has_only_the_total(bench):
     found = seen(bench)
     assert (len(table(found).splitlines()), len(table(found, most=2).splitlines())) == (5, 2)
     assert len(cells(found.total)) == 11
+
+
+def test_the_total_is_the_sum_of_what_is_shown_and_what_was_paid(bench):
+    bench.ok("publish")
+    for task, workers in ((NAMES, [1, 2]), (DESCRIPTIONS, [4]), (OTHER, [7, 8, 9])):
+        bench.work(task, workers)
+    bench.ok("collect")
+    assert bench.do("pay", "--all") == 0
+    found = seen(bench)
+    for what in ("paid", "committed"):
+        assert sum(getattr(task, what) for task in found.tasks) == getattr(found.total, what)
+        assert all(task.paid <= task.committed for task in found.tasks)
+    spent = bench.snapshot()["balance"]["paid"]
+    assert 0 <= found.total.paid - spent < Decimal("0.01")
+    bench.ok("status")
+    shown = [Decimal(line.split()[-2].removeprefix("$")) for line in bench.out.splitlines() if "$" in line]
+    assert sum(shown[:-1]) == shown[-1]

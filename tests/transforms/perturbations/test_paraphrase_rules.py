@@ -3,6 +3,7 @@
 import re
 import tomllib
 from importlib import resources
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -204,3 +205,10 @@ def test_sentences_and_clauses_are_the_whole_text(words):
 def test_a_second_verb_keeps_its_subject():
     for new in drawn("I want to book a house and would like to check in on Friday.", "Friday"):
         assert re.match(r"I(?:'m| was| need) ", new), new
+
+
+def test_clauses():
+    told = [clause.text for clause in language.clauses("No, that's all and what is it, please tell me or him")]
+    assert told == ["No", "that's all", "what is it", "please tell me or him"]
+    for first, second in permutations(["Yes", "I want a bus", "is it far"], 2):
+        assert [clause.text for clause in language.clauses(f"{first}, {second}")] == [first, second]

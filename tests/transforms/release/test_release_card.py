@@ -189,3 +189,8 @@ def test_text_of_strangers_changes_nothing_but_itself(texts):
     fences = [token.info for token in tokens if token.type == "fence"]
     assert "bibtex" in fences
     assert fences[-1] == "sh"
+
+
+def test_a_reason_of_a_person_is_shown_as_it_is():
+    _, tokens = parts(card(manifest(rejections={"reviewer: <b>no | `way`</b>\nat all": 1})))
+    assert table(tokens, "kind", "meaning", "answers")[0][0] == "Reviewer: <b>no | `way`</b> at all"

@@ -1,5 +1,6 @@
 import re
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,3 +105,19 @@ def test_bibtex_stays_balanced(title):
     assert text.count("{") == text.count("}")
     fields = [line.split(" = ")[0].strip() for line in text.splitlines()[1:-1]]
     assert fields == ["author", "title", "version", "url", "note"]
+
+
+@pytest.mark.parametrize(
+    ("line", "families"),
+    [
+        ("Ada Lovelace and Grace Hopper", ["Lovelace", "Hopper"]),
+        ("Ada Lovelace, Grace Hopper, and Alan Turing", ["Lovelace", "Hopper", "Turing"]),
+        ("Lovelace, Ada and Hopper, Grace", ["Lovelace", "Hopper"]),
+        ("Lovelace, Ada; Hopper, Grace", ["Lovelace", "Hopper"]),
+        ("Lovelace et al.", ["Lovelace et al."]),
+        ("", ["anonymous"]),
+        (";", [";"]),
+    ],
+)
+def test_names_of_a_line(line, families):
+    assert [name.family for name in names.names_of(line)] == families

@@ -13,6 +13,7 @@ from parapet.transforms.simulators.restaurants import simulating
 from parapet.transforms.simulators.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
 from parapet.transforms.simulators.restaurants.learning import learn
 from parapet.transforms.simulators.restaurants.ontology import default_ontology, parse_ontology, read_ontology
+from parapet.transforms.simulators.restaurants.simulating import knowledge_base
 from parapet.transforms.storage.toml import toml_of
 
 WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "tu", "ze", "ra") for b in ("l", "n", "sh", "x", "'s", "ck", "")]
@@ -253,3 +254,26 @@ def test_calls_and_questions_in_different_orders():
     learned = learn(train, list(simulating.knowledge_base(WORLD)), "kb")
     assert [field["name"] for field in learned.ontology["fields"]] == ["price", "number", "location", "cuisine"]
     assert score(learned, test) == ([], 0)
+
+
+def test_sentences_that_were_not_learned():
+    """Values are found all the same, and the act that is likeliest at the place is taken; such turns are counted."""
+    learned = learn(dialogues_of(WORLD, (1, 4), "train", 200), list(knowledge_base(WORLD)), "kb")
+    bot = {name: learned.ontology["patterns"]["bot"][name] for name in ("greet", "acknowledge", "search", "give")}
+    (one,) = dialogues_of(WORLD, (4,), "test", 1)
+    name = one.facts[0].entity
+    strange = [
+        Exchange("ahoy", bot["greet"]),
+        Exchange(f"get me into {name}, quick!", learned.ontology["patterns"]["bot"]["reserve_by_name"]),
+        Exchange("say what is their phone number again", bot["give"]["phone"].replace("{phone}", f"{name}_phone")),
+    ]
+    assert score(learned, [BabiDialogue((*one.facts, *strange))]) == ([], 3)
+    full = BabiDialogue(
+        (
+            Exchange("ahoy", bot["greet"]),
+            Exchange("greek, lima and cheap; for two!", bot["acknowledge"]),
+            Exchange(SILENCE, bot["search"]),
+            Exchange(SILENCE, "api_call greek lima two cheap"),
+        )
+    )
+    assert score(learned, [full]) == ([], 2)

@@ -9,10 +9,28 @@ from kit import raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.counts import Counts, check_invariants
+from parapet.transforms.running.seeding import SeededRng
 from parapet.transforms.simulators.reminders import corpus
 from parapet.transforms.simulators.reminders.corpus import DIGEST_SIZE as SIZE
-from parapet.transforms.simulators.reminders.corpus import check_dialogue, digest_of, simulate, text_digest
-from parapet.transforms.simulators.reminders.user import CANCEL, FIND, MOVE, SET, TIME
+from parapet.transforms.simulators.reminders.corpus import System, check_dialogue, digest_of, simulate, text_digest
+from parapet.transforms.simulators.reminders.user import (
+    CANCEL,
+    DATE,
+    FIND,
+    MOVE,
+    NAME,
+    REPEATS,
+    SET,
+    TIME,
+    Act,
+    Calendar,
+    Goal,
+    Reminder,
+    Task,
+    User,
+    Value,
+    pattern_of,
+)
 
 
 def acts_of(dialogue, speaker):
@@ -129,3 +147,64 @@ def test_what_travels_is_eight_bytes_a_dialogue(tmp_path):
     assert len(pickle.dumps(corpus.digest_shard(shard, "0"))) < 300 * SIZE + 100
     assert len(pickle.dumps(result.others[corpus.DIGESTS])) < 300 * SIZE + 100
     assert result.counts.sum("turns") * SIZE > sum(len(data) for _, data in result.others[corpus.UTTERANCES])
+
+
+FERNS = Value("water the ferns", "water the ferns")
+
+
+FIVE = Value("5 pm", "17:00")
+
+
+RENT = Reminder("pay the rent", "2019-03-05", "17:00", "weekly")
+
+
+TUESDAY = Value("Tuesday", "2019-03-05", "on ")
+
+
+def test_the_agenda_answers_denies_and_asks():
+    goal = Goal((RENT,), (Task(SET, {NAME: FERNS, DATE: TUESDAY, TIME: FIVE}, requests=(REPEATS,)),), ())
+    user = User(goal, SeededRng("x"))
+    assert user.agenda[0] == Act("GOODBYE")
+    assert user.speak([])[0] == Act("INFORM_INTENT", "intent", Value(SET, SET))
+    user.agenda = [one for one in user.agenda if one.name != "INFORM"]
+    user.agenda += [Act("INFORM", TIME, FIVE), Act("INFORM", DATE, TUESDAY), Act("INFORM", NAME, FERNS)]
+    assert user.speak([Act("REQUEST", TIME)])[0] == Act("INFORM", TIME, FIVE)
+    wrong = [Act("CONFIRM", NAME, FERNS), Act("CONFIRM", DATE, TUESDAY), Act("CONFIRM", TIME, Value("6 pm", "18:00"))]
+    assert user.speak(wrong) == [Act("NEGATE", note="deny"), Act("INFORM", TIME, FIVE, "deny")]
+    right = [*wrong[:2], Act("CONFIRM", TIME, FIVE), Act("CONFIRM", REPEATS, Value("once", "once"))]
+    assert user.speak(right) == [Act("AFFIRM")]
+    assert user.speak([Act("NOTIFY_SUCCESS"), Act("REQ_MORE")]) == [Act("REQUEST", REPEATS)]
+    assert user.speak([Act("INFORM", REPEATS, Value("once", "once"))])[0] == Act("THANK_YOU")
+
+
+def test_the_system_asks_confirms_calls_and_tells():
+    system = System(Calendar((RENT,)), SeededRng("y"))
+    turn = [Act("INFORM_INTENT", "intent", Value(MOVE, MOVE)), Act("INFORM", DATE, TUESDAY)]
+    system.hear(turn)
+    assert Act("REQUEST", NAME) in system.reply(turn).acts
+    turn = [Act("INFORM", NAME, Value(RENT.name, RENT.name)), Act("INFORM", TIME, Value("9 am", "09:00"))]
+    system.hear(turn)
+    assert {act.name for act in system.reply(turn).acts} == {"CONFIRM"}
+    system.hear([Act("AFFIRM")])
+    reply = system.reply([Act("AFFIRM")])
+    assert reply.acts[0] == Act("NOTIFY_SUCCESS")
+    assert reply.call == (MOVE, {NAME: RENT.name, DATE: "2019-03-05", TIME: "09:00"})
+    assert reply.results == ({NAME: RENT.name, DATE: "2019-03-05", TIME: "09:00", REPEATS: "weekly"},)
+    ask = [Act("REQUEST", REPEATS)]
+    system.hear(ask)
+    (told,) = system.reply(ask).acts
+    assert (told.name, told.slot, told.value and told.value.canonical) == ("INFORM", REPEATS, "weekly")
+
+
+def test_a_pattern():
+    pattern = pattern_of("Remind me to {reminder_name}[ <on>{date}][ at {time}][ <often>].")
+    assert pattern.says([NAME])
+    assert pattern.says([NAME, REPEATS])
+    assert not pattern.says([DATE])
+    line = pattern.line({NAME: FERNS, DATE: TUESDAY})
+    assert line.utterance == "Remind me to water the ferns on Tuesday."
+    assert line.spans == ((NAME, 13, 28), (DATE, 32, 39))
+    tomorrow = Value("tomorrow", "2019-03-02")
+    daily = Value("daily", "daily", phrase="each day")
+    said = pattern.line({NAME: FERNS, DATE: tomorrow, TIME: FIVE, REPEATS: daily}).utterance
+    assert said == "Remind me to water the ferns tomorrow at 5 pm each day."

@@ -9,7 +9,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.perturbation.corpora import Used
 from parapet.transforms.splits import split as splitting
-from parapet.transforms.splits.split import REASONS, SplitCorpus, UnseenServices, chosen, groups_of, test_split_of
+from parapet.transforms.splits.split import REASONS, SplitCorpus, UnseenServices, chosen, groups_of, seen, test_split_of
 
 test_split_of.__test__ = False
 NAMES = ["A_1", "A_2", "B_1", "C"]
@@ -75,3 +75,41 @@ def test_which_split_is_tested_on():
     for asked, there in (("train", SPLITS), ("test", ["train", "dev"]), (None, ["train"])):
         raised(InputError, test_split_of, asked, there, match="--test_split: there are no dialogues in")
     raised(InputError, test_split_of, None, ["test"], match="nothing to train on")
+
+
+def test_numbers_from_combinations():
+    by_name = {
+        "A_1": service("A_1", "city", "price"),
+        "B_1": service("B_1", "city", "date"),
+        "C": service("C", "city", "date", description="other"),
+    }
+    services = {"train": by_name, "test": by_name}
+    held_out = split_of(services, "domain", "test")
+    combinations = [
+        (("train", ("A_1",), ("C",), "dialogues"), 5),
+        (("train", ("A_1",), ("C",), "turns"), 50),
+        (("train", ("A_1", "B_1"), (), "dialogues"), 2),
+        (("train", ("C",), (), "dialogues"), 1),
+        (("test", ("C",), (), "dialogues"), 3),
+        (("test", ("B_1", "C"), (), "dialogues"), 4),
+    ]
+    sets, left, cut = held_out.set_counts("C", combinations)
+    assert sets == {
+        "train": {"dialogues": 7, "turns": 50, "services": {"A_1", "B_1"}},
+        "test": {"dialogues": 7, "turns": 0, "services": {"B_1", "C"}},
+    }
+    assert (left, cut) == ({"touches_it_alone": 1, "touches_it_and_others": 0, "test_of_others": 0}, 5)
+    sets, left, cut = held_out.set_counts("B", combinations)
+    assert (sets["train"]["dialogues"], sets["train"]["services"]) == (6, {"A_1", "C"})
+    assert left == {"touches_it_alone": 0, "touches_it_and_others": 2, "test_of_others": 3}
+    found = seen([by_name["C"]], [by_name["A_1"]])
+    assert (found["slot_names_seen"], found["slots_and_descriptions_seen"]) == (0.5, 0)
+    assert seen([by_name["B_1"]], [by_name["A_1"]])["slots_and_descriptions_seen"] == 0.5
+    assert seen([], [by_name["A_1"]])["slot_names_seen"] is None
+    trained = {"train": {name: by_name[name] for name in ("A_1", "B_1")}, "test": by_name}
+    given = split_of(trained, "domain", "test", one_schema=False).as_given(combinations)
+    assert given["test"]["unseen_services"] == ["C"]
+    assert given["test"]["dialogues_by_services"] == {"seen": 0, "both": 4, "unseen": 3}
+    assert given["test"]["seen"]["slot_names_seen"] == 1
+    # With one schema for all splits, training has the services of its dialogues.
+    assert held_out.as_given(combinations)["test"]["unseen_services"] == []

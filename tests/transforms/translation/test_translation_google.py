@@ -153,3 +153,14 @@ def test_what_is_asked_and_answered():
     assert Google("p", location="us-central1", glossary="banking").model == "general/nmt+banking"
     assert (engine.limits, engine.dollars_per_million) == (Limits(texts=1024, codepoints=5_000), 20.0)
     assert Google("p", codepoints=30_000).limits.codepoints == 30_000
+
+
+grpc = pytest.importorskip("grpc", reason="google-cloud-translate is not installed")
+
+
+def test_no_message_has_a_token():
+    said = "Bearer ya29.a0Ab_c-d is no good, AIzaSyD-9t neither, nor eyJhbGci.eyJz.c2ln\n\nreally"
+    with GoogleServer([(grpc.StatusCode.PERMISSION_DENIED, said)]) as server, opened(server) as engine:
+        with pytest.raises(Stopped) as stopped:
+            engine.translate(TEXTS, "en", "ko")
+        assert stopped.value.reason.startswith("denied: … is no good, … neither, nor … really: ")

@@ -125,3 +125,17 @@ def test_by_hand():
     sheep = ["가나다라마", "🐑🐑🐑🐑🐑"]
     batches, too_long = make_batches(sheep, "ko", "en", Limits(texts=9, codepoints=5))
     assert ([batch.texts for batch in batches], too_long) == ([(one,) for one in sheep], []), "not bytes"
+
+
+HUMAN = Translation("human", "", "en", "ko", "account name", "계좌 이름")
+
+
+def test_a_folder_is_all_its_files_by_name(tmp_path):
+    parquet(tmp_path / "b.parquet", {"note": ["x"], **dict(reversed(columns_of(NAME).items()))})
+    write(tmp_path / "a.csv", HEADER + "human,,en,ko,account name,계좌 이름\n")
+    write(tmp_path / "notes.txt", "nothing of it")
+    write(tmp_path / "c.csv", HEADER)
+    write(tmp_path / "d.parquet", memory_bytes([]))
+    assert read_memory(tmp_path) == [HUMAN, NAME]
+    assert read_memory(tmp_path / "a.csv") == [HUMAN]
+    assert read_memory(str(tmp_path / "b.parquet")) == [NAME]
