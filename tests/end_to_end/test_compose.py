@@ -37,12 +37,9 @@ def answers_of(out):
     return rows_of(out / "responses.parquet")
 
 
-def truth_of(crowd):
-    return {f"{row['AssignmentId']}:{row['field']}": row for row in rows_of(crowd / "truth.csv")}
-
-
 def test_every_answer_ends_once_and_where_it_belongs(composed, crowd):
-    truth, rows = truth_of(crowd), answers_of(composed)
+    truth = {f"{row['AssignmentId']}:{row['field']}": row for row in rows_of(crowd / "truth.csv")}
+    rows = answers_of(composed)
     assert Counter(row["response_id"] for row in rows) == Counter(list(truth))
     fate = defaultdict(Counter)
     for row in rows:

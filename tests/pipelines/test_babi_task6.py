@@ -50,10 +50,6 @@ def babi(out, name):
     return (out / f"dialog-babi-task6-dstc2-{name}.txt").read_text()
 
 
-def dialogues_in(out, split):
-    return list(dialogues_of(out / "sgd" / split).values())
-
-
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     """Four calls."""
@@ -94,7 +90,7 @@ def test_the_sgd_layout(output):
         for dialogue in parse_dialogues(path.read_bytes(), path):
             assert not list(problems_of(dialogue, services))
             assert [turn.speaker for turn in dialogue.turns[:2]] == ["USER", "SYSTEM"]
-    one = dialogues_in(output, "test")[0]
+    one = next(iter(dialogues_of(output / "sgd" / "test").values()))
     assert one["dialogue_id"] == "Mar13_S2A0/voip-4"
     frames = [turn["frames"][0] for turn in one["turns"]]
     assert frames[0]["state"]["slot_values"] == {"food": ["tuscan"], "pricerange": ["cheap"]}

@@ -73,9 +73,9 @@ def test_every_extra_is_said_to_be_for_something():
     assert set(doctor.ENABLES) >= set(metadata(DISTRIBUTION).get_all("Provides-Extra") or [])
 
 
-def test_a_core_requirement_that_is_missing_is_a_failure(monkeypatch, capsys):
+def test_a_core_requirement_that_is_missing_is_a_failure(monkeypatch):
     absent(monkeypatch, orjson=None, jinja2="1.0")
-    found = {one["name"]: one for one in report(capsys, status=1)["core"]}
+    found = {one["name"]: one for one in report(status=1)["core"]}
     assert found["orjson"]["detail"] == "orjson is not installed"
     assert found["orjson"]["next"] == f"pip install 'orjson{specifier_of('orjson')}'"
     assert found["jinja2"]["detail"] == f"jinja2 1.0 is not {specifier_of('jinja2')}"
@@ -86,17 +86,17 @@ def specifier_of(name):
     return next(str(one.specifier) for one in doctor.requirements_of(DISTRIBUTION) if one.name == name)
 
 
-def test_levenshtein_may_be_absent(monkeypatch, capsys):
+def test_levenshtein_may_be_absent(monkeypatch):
     absent(monkeypatch, python_Levenshtein=None)
-    found = {one["name"]: one for one in report(capsys)["core"]}["python-Levenshtein"]
+    found = {one["name"]: one for one in report()["core"]}["python-Levenshtein"]
     assert (found["state"], found["detail"]) == ("missing", "absent: rapidfuzz gives the same values")
     absent(monkeypatch, python_Levenshtein="0.1")
-    assert report(capsys, status=1)["core_works"] is False
+    assert report(status=1)["core_works"] is False
 
 
-def test_another_python_is_a_failure(monkeypatch, capsys):
+def test_another_python_is_a_failure(monkeypatch):
     monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.9.1")
-    found = report(capsys, status=1)["core"][0]
+    found = report(status=1)["core"][0]
     assert (found["name"], found["state"]) == ("Python", "wrong")
     assert found["detail"].endswith(">=3.11 is needed")
 

@@ -122,10 +122,6 @@ def poison(patch, target, error, victim=VICTIM, times=None):
     return raised
 
 
-def letters_of(output):
-    return rows_of(output / "dead_letters.jsonl")
-
-
 def contents(output):
     """The files of a run but for what says why records were left out."""
     files = {name: content for name, content in files_of(output).items() if name != "dead_letters.jsonl"}
@@ -227,57 +223,40 @@ class Some(parapet.Perturbation):
 
 # Each: a command line, and a function of Parapet through which every dialogue goes.
 FAULTS = {
-    "typos": (["perturb", "typos", "--sgd", "{corpus}"], "parapet.transforms.perturbations.variations.user_turns"),
-    "planned": (
-        ["language_variations", "--kinds", "simple", "--env", "0.5", "--sgd", "{corpus}", "--split", "test"],
-        "parapet.transforms.perturbations.variations.user_turns",
-    ),
-    "ood": (["ood", "--rates", "0.2", "--sgd", "{corpus}"], "parapet.transforms.perturbations.ood.planning.places_of"),
-    "unseen_entities": (
-        ["unseen_entities", "--sgd", "{corpus}"],
-        "parapet.transforms.perturbations.entities.perturbation.replaced",
-    ),
-    "studied": (["unseen_entities", "--sgd", "{corpus}"], "parapet.transforms.perturbations.entities.study.values_of"),
+    "typos": ("perturb typos", "perturbations.variations.user_turns"),
+    "planned": ("language_variations --kinds simple --env 0.5 --split test", "perturbations.variations.user_turns"),
+    "ood": ("ood --rates 0.2", "perturbations.ood.planning.places_of"),
+    "unseen_entities": ("unseen_entities", "perturbations.entities.perturbation.replaced"),
+    "studied": ("unseen_entities", "perturbations.entities.study.values_of"),
     "spoken": (
-        [
-            *("speech_errors", "--wer", "0.8", "--snr=-12,30", "--longest", "25"),
-            *("--sgd", "{corpus}", "--split", "test"),
-        ],
-        "parapet.transforms.perturbations.speech.spoken.voice_of",
+        "speech_errors --wer 0.8 --snr=-12,30 --longest 25 --split test",
+        "perturbations.speech.spoken.voice_of",
     ),
-    "rewrite": (
-        ["rewrite", "--sgd", "{corpus}", "--variants", "{corpus}/../variants"],
-        "parapet.transforms.variants.perturbation.places_of",
-    ),
-    "augment": (
-        ["augment", "--sets", "none", "--sgd", "{corpus}"],
-        "parapet.transforms.splits.augment.augmenting.row_of",
-    ),
-    "few_shot": (
-        ["few_shot", "--sizes", "2", "--test", "2", "--sgd", "{corpus}"],
-        "parapet.transforms.splits.few_shot.candidates_of",
-    ),
-    "unseen_services": (["unseen_services", "--sgd", "{corpus}"], "parapet.transforms.splits.split.dialogue_text"),
+    "rewrite": ("rewrite --variants {corpus}/../variants", "variants.perturbation.places_of"),
+    "augment": ("augment --sets none", "splits.augment.augmenting.row_of"),
+    "few_shot": ("few_shot --sizes 2 --test 2", "splits.few_shot.candidates_of"),
+    "unseen_services": ("unseen_services", "splits.split.dialogue_text"),
 }
 
 
 @pytest.mark.parametrize("name", some(FAULTS, "typos", "unseen_entities", "rewrite", "few_shot", "augment"))
 @cases("error", ERRORS[0], *(pytest.param(error, marks=pytest.mark.thorough) for error in ERRORS[1:]))
 def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monkeypatch):
-    argv, target = FAULTS[name]
+    line, target = FAULTS[name]
+    argv = [*line.split(), "--sgd", "{corpus}"]
     victim = TRAINED if name == "augment" else VICTIM
     with monkeypatch.context() as patch:
-        raised = poison(patch, target, error, victim)
-        said = fenced([*argv, *TWO_THREADS], corpora / "whole", tmp_path / "out").errors
+        raised = poison(patch, f"parapet.transforms.{target}", error, victim)
+        made = fenced([*argv, *TWO_THREADS], corpora / "whole", tmp_path / "out")
         assert raised
         message = fenced(argv, corpora / "whole", tmp_path / "none", "0%", status=1).errors
-    (letter,) = letters_of(tmp_path / "out")
+    (letter,) = made.dead_letters
     assert letter["dialogue_id"] == victim
     assert letter["reason"].startswith(f"internal_error: {type(error).__name__}: ")
     assert letter["reason"].partition(" (")[2].startswith("transforms/")
     assert letter["trace"].startswith("Traceback (most recent call last):\n")
-    assert said.startswith("error: 1 record was lost to a fault of Parapet: ")
-    assert said.endswith(f"/out/dead_letters.jsonl; please report it at {ISSUES}\n")
+    assert made.errors.startswith("error: 1 record was lost to a fault of Parapet: ")
+    assert made.errors.endswith(f"/out/dead_letters.jsonl; please report it at {ISSUES}\n")
     assert contents(tmp_path / "out") == contents(without(argv, victim))
     assert re.search(r"1 of \d+ dialogues( of v1| of original)? could not be \w+, and --max_bad allows none", message)
     assert f"this is a fault of Parapet: please report it at {ISSUES}, or --max_bad " in message

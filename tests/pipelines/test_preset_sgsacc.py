@@ -27,13 +27,9 @@ def flags(model, *argv):
     return family_of(model).train_parser().parse(given)[0]
 
 
-def config(model):
-    return read_config(GenerationConfig, flags(model), model=model, device="cpu")
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_steps_and_the_learning_rate_at_ten_points(model):
-    of = config(model)
+    of = read_config(GenerationConfig, flags(model), model=model, device="cpu")
     assert (of.epochs, of.steps, of.batch_size) == (EPOCHS, None, BATCH_SIZE)
     epoch = sum(1 for _ in bucketed(torch.ones(TRAIN_TURNS, dtype=torch.long), of.batch_size, torch.Generator()))
     assert epoch == 20_623

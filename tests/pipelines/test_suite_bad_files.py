@@ -7,6 +7,19 @@ from parapet.pipelines import suite
 
 KEYWORDS = 'name = "a"\nmodel = "keywords"\n'
 
+# What files are made of.
+TYPOS, STEP = "[[sets]]\nperturbation='typos'\n", "[[steps]]\npipeline='few_shot'\n"
+SYSTEM, NAMED = f"[[systems]]\n{KEYWORDS}", "[[systems]]\nname='a'\n"
+
+
+def table(row="", columns="['a']", end=SYSTEM):
+    return f"[[tables]]\ntitle='T'\nsource='S'\ncolumns={columns}\nrows=[{row}]\n{end}"
+
+
+def unknown(place, option, meant):
+    return place, f"unknown option '{option}'", f"did you mean '{meant}'"
+
+
 # What is wrong: the file, and words that the message must have: where, and what is the matter.
 BAD = {
     # TOML
@@ -19,43 +32,33 @@ BAD = {
     "unknown table": ("[corpora]\nsgd = 'x'\n", ("unknown key 'corpora'", "did you mean 'corpus'")),
     "unknown key of the corpus": ("[corpus]\nsgdd = 'x'\n", ("corpus", "unknown key 'sgdd'", "did you mean 'sgd'")),
     "unknown key of a table": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumn=['a']\nrows=[]\n[[systems]]\n" + KEYWORDS,
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumn=['a']\nrows=[]\n" + SYSTEM,
         ("tables", "unknown key 'column'", "did you mean 'columns'"),
     ),
     "unknown key of a row": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\n"
-        "rows=[{ name = 'r', publish = [1] }]\n[[systems]]\n" + KEYWORDS,
+        table("{ name = 'r', publish = [1] }"),
         ("tables", "rows", "unknown key 'publish'", "did you mean 'published'"),
     ),
-    "unknown option of a set": (
-        "[[sets]]\nperturbation='typos'\nenvv=[0.1]\n",
-        ("sets[0]", "unknown option 'envv'", "did you mean 'env'"),
-    ),
-    "unknown option of a step": (
-        "[[steps]]\npipeline='few_shot'\nsize=[2]\n",
-        ("steps[0]", "unknown option 'size'", "did you mean 'sizes'"),
-    ),
-    "unknown option of a system": (
-        "[[systems]]\n" + KEYWORDS + "batch=3\n",
-        ("systems[0]", "unknown option 'batch'", "did you mean 'batch_size'"),
-    ),
+    "unknown option of a set": (TYPOS + "envv=[0.1]\n", unknown("sets[0]", "envv", "env")),
+    "unknown option of a step": (STEP + "size=[2]\n", unknown("steps[0]", "size", "sizes")),
+    "unknown option of a system": (SYSTEM + "batch=3\n", unknown("systems[0]", "batch", "batch_size")),
     "unknown option of a training": (
-        "[[systems]]\nname='a'\ntrain={ model='tiny_dst', epoch=3 }\n",
-        ("systems[0].train", "unknown option 'epoch'", "did you mean 'epochs'"),
+        NAMED + "train={ model='tiny_dst', epoch=3 }\n",
+        unknown("systems[0].train", "epoch", "epochs"),
     ),
     "unknown option of a task": (
-        "[[systems]]\nname='a'\nresponse={ predictions='p.jsonl', token='13a' }\n",
-        ("systems[0].response", "unknown option 'token'", "did you mean 'tokenizer'"),
+        NAMED + "response={ predictions='p.jsonl', token='13a' }\n",
+        unknown("systems[0].response", "token", "tokenizer"),
     ),
     "unknown option of the variants": (
         "[variants]\nresponses=['names.csv']\ndecision='x.csv'\n",
-        ("variants", "unknown option 'decision'", "did you mean 'decisions'"),
+        unknown("variants", "decision", "decisions"),
     ),
     "unknown option of the rewriting": (
         "[variants]\npath='variants'\nrewrite={ maxbad='5%' }\n",
-        ("variants", "unknown option 'maxbad'", "did you mean 'max_bad'"),
+        unknown("variants", "maxbad", "max_bad"),
     ),
-    "the output of a step": ("[[steps]]\npipeline='few_shot'\noutput='x'\n", ("steps[0]", "unknown option 'output'")),
+    "the output of a step": (STEP + "output='x'\n", ("steps[0]", "unknown option 'output'")),
     # types
     "the corpus is a text": ("corpus = 'x'\n", ("corpus", "object", "str")),
     "the corpus is a number": ("[corpus]\nsgd = 3\n", ("corpus.sgd", "str", "int")),
@@ -66,24 +69,17 @@ BAD = {
     "the tables are a table": ("[tables]\ntitle='T'\n", ("tables", "array", "object")),
     "a perturbation is a number": ("[[sets]]\nperturbation=3\n", ("sets[0].perturbation", "text", "3")),
     "a pipeline is a number": ("[[steps]]\npipeline=3\n", ("steps[0].pipeline",)),
-    "a name is a number": ("[[sets]]\nperturbation='typos'\nname=3\n", ("sets[0].name", "3")),
-    "needs is a switch": ("[[sets]]\nperturbation='typos'\nneeds=true\n", ("sets[0].needs", "text")),
-    "a training is a text": ("[[systems]]\nname='a'\ntrain='tiny_dst'\n", ("systems[0].train", "table", "model")),
-    "a training without a model": ("[[systems]]\nname='a'\ntrain={ epochs=3 }\n", ("systems[0].train", "model")),
+    "a name is a number": (TYPOS + "name=3\n", ("sets[0].name", "3")),
+    "needs is a switch": (TYPOS + "needs=true\n", ("sets[0].needs", "text")),
+    "a training is a text": (NAMED + "train='tiny_dst'\n", ("systems[0].train", "table", "model")),
+    "a training without a model": (NAMED + "train={ epochs=3 }\n", ("systems[0].train", "model")),
     "published numbers are texts": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\n"
-        "rows=[{ name = 'r', published = ['1'] }]\n[[systems]]\n" + KEYWORDS,
+        table("{ name = 'r', published = ['1'] }"),
         ("tables[0].rows[0].published[0]", "float", "str"),
     ),
-    "a table without a source": (
-        "[[tables]]\ntitle='T'\ncolumns=['a']\nrows=[]\n[[systems]]\n" + KEYWORDS,
-        ("tables[0]", "source"),
-    ),
-    "a switch with a number": (
-        "[[sets]]\nperturbation='typos'\nperturb_values=1\n",
-        ("sets[0]", "perturb_values", "true or false"),
-    ),
-    "a value that is a switch": ("[[sets]]\nperturbation='typos'\nat_least=true\n", ("sets[0]", "at_least")),
+    "a table without a source": ("[[tables]]\ntitle='T'\ncolumns=['a']\nrows=[]\n" + SYSTEM, ("tables[0]", "source")),
+    "a switch with a number": (TYPOS + "perturb_values=1\n", ("sets[0]", "perturb_values", "true or false")),
+    "a value that is a switch": (TYPOS + "at_least=true\n", ("sets[0]", "at_least")),
     # values
     "unknown split": ("[corpus]\nsplits = ['tests']\n", ("corpus.splits", "'tests'", "train, dev, test")),
     "no split": ("[corpus]\nsplits = []\n", ("corpus.splits", "at least one split")),
@@ -97,59 +93,43 @@ BAD = {
     "a pipeline without actions": ("[[steps]]\npipeline='few_shot all'\n", ("steps[0]", "'few_shot'", "'all'")),
     "a suite in a suite": ("[[steps]]\npipeline='suite sample'\n", ("steps[0]", "'suite'")),
     "unknown model of a system": (
-        "[[systems]]\nname='a'\ntrain={ model='tiny_dts' }\n",
+        NAMED + "train={ model='tiny_dts' }\n",
         ("systems[0].train", "'tiny_dts'", "did you mean 'tiny_dst'"),
     ),
-    "a number that is none": ("[[sets]]\nperturbation='typos'\nat_least='few'\n", ("sets[0]", "at_least", "'few'")),
-    "a rate above 1": ("[[sets]]\nperturbation='typos'\nenv=[1.5]\n", ("sets[0]", "1.5")),
-    "a choice that there is not": (
-        "[[systems]]\n" + KEYWORDS + "unit='turns'\n",
-        ("systems[0]", "unit", "'turns'", "frame"),
-    ),
+    "a number that is none": (TYPOS + "at_least='few'\n", ("sets[0]", "at_least", "'few'")),
+    "a rate above 1": (TYPOS + "env=[1.5]\n", ("sets[0]", "1.5")),
+    "a choice that there is not": (SYSTEM + "unit='turns'\n", ("systems[0]", "unit", "'turns'", "frame")),
     "a required option is missing": ("[[steps]]\npipeline='train t5dst'\n", ("steps[0]", "--checkpoint")),
-    "a name with a slash": ("[[sets]]\nperturbation='typos'\nname='../typos'\n", ("sets[0].name", "'../typos'")),
+    "a name with a slash": (TYPOS + "name='../typos'\n", ("sets[0].name", "'../typos'")),
     "columns and numbers": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a','b']\n"
-        "rows=[{ name = 'r', published = [1] }]\n[[systems]]\n" + KEYWORDS,
+        table("{ name = 'r', published = [1] }", "['a','b']"),
         ("tables[0].rows[0].published", "1 number", "2 columns"),
     ),
     "columns and places": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a','b']\n"
-        "rows=[{ name = 'r', published = [1, 2], ours = ['@scores/a/metrics.json#/x'] }]\n[[systems]]\n" + KEYWORDS,
+        table("{ name = 'r', published = [1, 2], ours = ['@scores/a/metrics.json#/x'] }", "['a','b']"),
         ("tables[0].rows[0].ours", "1 value", "2 columns"),
     ),
-    "no columns": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=[]\nrows=[]\n[[systems]]\n" + KEYWORDS,
-        ("tables[0].columns", "at least one column"),
-    ),
+    "no columns": (table(columns="[]"), ("tables[0].columns", "at least one column")),
     "a place that is no pointer": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\n"
-        "rows=[{ name = 'r', published = [1], ours = 'scores/a/metrics.json' }]\n[[systems]]\n" + KEYWORDS,
+        table("{ name = 'r', published = [1], ours = 'scores/a/metrics.json' }"),
         ("tables[0].rows[0].ours", "JSON pointer"),
     ),
     "a base that is no pointer": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\n"
-        "rows=[{ name = 'r', relative_to = 'scores/a/metrics.json' }]\n[[systems]]\n" + KEYWORDS,
+        table("{ name = 'r', relative_to = 'scores/a/metrics.json' }"),
         ("tables[0].rows[0].relative_to", "JSON pointer"),
     ),
-    "a release without a name": (
-        "[release]\nversion='1.0.0'\n[[sets]]\nperturbation='typos'\n",
-        ("release.name", "name"),
-    ),
-    "a release without a version": (
-        "[release]\nname='a'\n[[sets]]\nperturbation='typos'\n",
-        ("release.version", "version"),
-    ),
+    "a release without a name": ("[release]\nversion='1.0.0'\n" + TYPOS, ("release.name", "name")),
+    "a release without a version": ("[release]\nname='a'\n" + TYPOS, ("release.version", "version")),
     # what excludes or needs each other
     "a system without a name": ("[[systems]]\nmodel='keywords'\n", ("systems[0].name", "name")),
-    "a system without a source": ("[[systems]]\nname='a'\n", ("systems[0]", "model, predictions or train")),
+    "a system without a source": (NAMED, ("systems[0]", "model, predictions or train")),
     "two sources of a system": (
-        "[[systems]]\n" + KEYWORDS + "predictions='states'\n",
+        SYSTEM + "predictions='states'\n",
         ("systems[0]", "exactly one of model, predictions, train", "model and predictions"),
     ),
     "a set without a source": ("[[sets]]\nname='a'\n", ("sets[0]", "exactly one of perturbation, path")),
     "two sources of a set": (
-        "[[sets]]\nperturbation='typos'\npath='x'\n",
+        TYPOS + "path='x'\n",
         ("sets[0]", "exactly one of perturbation, path", "perturbation and path"),
     ),
     "two sources of the variants": (
@@ -158,62 +138,43 @@ BAD = {
     ),
     "variants from nowhere": ("[variants]\nstopwords='none'\n", ("variants", "exactly one of path, responses, pivots")),
     "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "which pipeline")),
-    "an empty option without needs": ("[[systems]]\nname='a'\nmodel=''\n", ("systems[0].model", "empty", "--set")),
+    "an empty option without needs": (NAMED + "model=''\n", ("systems[0].model", "empty", "--set")),
     # two of a name
-    "two sets of one name": (
-        "[[sets]]\nperturbation='typos'\n[[sets]]\nperturbation='typos'\nseed='1'\n",
-        ("sets[1].name", "already", "another name"),
-    ),
-    "a set has the name of a variant": (
-        "[[sets]]\nperturbation='typos'\nname='v1'\n",
-        ("sets[0].name", "'v1'", "variant"),
-    ),
-    "two systems of one name": (
-        "[[systems]]\n" + KEYWORDS + "[[systems]]\n" + KEYWORDS,
-        ("systems[1].name", "'a'", "already"),
-    ),
-    "two steps of one name": (
-        "[[steps]]\npipeline='few_shot'\n[[steps]]\npipeline='few_shot'\n",
-        ("steps[1].name", "'few_shot'", "already"),
-    ),
+    "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "already", "another name")),
+    "a set has the name of a variant": (TYPOS + "name='v1'\n", ("sets[0].name", "'v1'", "variant")),
+    "two systems of one name": (SYSTEM + SYSTEM, ("systems[1].name", "'a'", "already")),
+    "two steps of one name": (STEP + STEP, ("steps[1].name", "'few_shot'", "already")),
     # references
     "a step that there is not": (
         "[[steps]]\npipeline='statistics'\nvariants='@back_translates'\n[[steps]]\npipeline='back_translate'\n",
         ("steps[0]", "@back_translates", "unknown step", "did you mean 'back_translate'"),
     ),
     "steps in a circle": (
-        "[[steps]]\nname='one'\npipeline='few_shot'\nsgd='@two'\n"
-        "[[steps]]\nname='two'\npipeline='few_shot'\nsgd='@one'\n",
+        "[[steps]]\nname='one'\npipeline='few_shot'\nsgd='@two'\n[[steps]]\nname='two'\npipeline='few_shot'\nsgd='@one'\n",
         ("steps[", "circle", "one", "two"),
     ),
-    "a step that needs itself": ("[[steps]]\npipeline='few_shot'\nsgd='@few_shot'\n", ("steps[0]", "few_shot")),
+    "a step that needs itself": (STEP + "sgd='@few_shot'\n", ("steps[0]", "few_shot")),
     "a number of no step": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\n"
-        "rows=[{ name = 'r', published = [1], ours = '@scores/b/metrics.json#/x' }]\n[[systems]]\n" + KEYWORDS,
+        table("{ name = 'r', published = [1], ours = '@scores/b/metrics.json#/x' }"),
         ("tables[0].rows[0].ours", "@scores/b"),
     ),
     "too many places for the columns": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\nours=['@b/x.json#/x', '@b/x.json#/y']\n"
-        "rows=[{ name = 'r', fill = { key = 'x' } }]\n[[sets]]\nperturbation='typos'\n",
+        table("{ name = 'r', fill = { key = 'x' } }", "['a']\nours=['@b/x.json#/x', '@b/x.json#/y']", TYPOS),
         ("tables[0].ours", "2 values for 1 columns"),
     ),
     "a place that is not filled": (
-        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\nours='@{step}/x.json#/{key}'\n"
-        "rows=[{ name = 'r', fill = { key = 'x' } }]\n[[sets]]\nperturbation='typos'\n",
+        table("{ name = 'r', fill = { key = 'x' } }", "['a']\nours='@{step}/x.json#/{key}'", TYPOS),
         ("tables[0].rows[0].ours", "@{step}"),
     ),
     # what is not there
-    "no such corpus": ("[corpus]\nsgd='nowhere'\n[[sets]]\nperturbation='typos'\n", ("nowhere", "there is no such")),
+    "no such corpus": ("[corpus]\nsgd='nowhere'\n" + TYPOS, ("nowhere", "there is no such")),
     "no such variants": ("[variants]\npath='nowhere'\n", ("variants", "nowhere", "there is no such")),
     "no such answers": ("[variants]\nresponses=['nowhere.csv']\n", ("variants", "nowhere.csv", "there is no such")),
-    "no such predictions": (
-        "[[systems]]\nname='a'\npredictions='nowhere'\n",
-        ("systems[0]", "nowhere", "there is no such"),
-    ),
-    "no such model file": ("[[systems]]\nname='a'\nmodel='nowhere.py:Tracker'\n", ("systems[0]", "nowhere.py")),
-    "no such set": ("[[sets]]\npath='nowhere'\n[[systems]]\n" + KEYWORDS, ("nowhere", "there is no such")),
+    "no such predictions": (NAMED + "predictions='nowhere'\n", ("systems[0]", "nowhere", "there is no such")),
+    "no such model file": (NAMED + "model='nowhere.py:Tracker'\n", ("systems[0]", "nowhere.py")),
+    "no such set": ("[[sets]]\npath='nowhere'\n" + SYSTEM, ("nowhere", "there is no such")),
     # abbreviations
-    "an input is a number": ("[inputs]\nbabi=3\n[[sets]]\nperturbation='typos'\n", ("inputs", "str", "int")),
+    "an input is a number": ("[inputs]\nbabi=3\n" + TYPOS, ("inputs", "str", "int")),
     "an empty input": (
         "[inputs]\nbabi=''\n[[steps]]\npipeline='train nearest'\ntrain='@babi/task1.txt'\n",
         ("steps[0]", "train", "empty", "--set"),
@@ -223,15 +184,12 @@ BAD = {
         ("steps[0]", "train", "empty"),
     ),
     "a checkpoint is not there": (
-        "[inputs]\nt5='nowhere'\n[[systems]]\nname='a'\ntrain={ model='t5dst', checkpoint='@t5' }\n",
+        "[inputs]\nt5='nowhere'\n" + NAMED + "train={ model='t5dst', checkpoint='@t5' }\n",
         ("systems[0]", "checkpoint", "nowhere"),
     ),
-    "an input has a name of ours": ("[inputs]\ncorpus='x'\n[[sets]]\nperturbation='typos'\n", ("inputs", "'corpus'")),
-    "each is no list": ("[[steps]]\npipeline='few_shot'\neach={ a = 1 }\n", ("steps[0].each", "list of tables")),
-    "each lacks a key": (
-        "[[steps]]\npipeline='few_shot'\nname='f-{size}'\neach=[{ sizes = 1 }]\n",
-        ("steps[0]", "{size}"),
-    ),
+    "an input has a name of ours": ("[inputs]\ncorpus='x'\n" + TYPOS, ("inputs", "'corpus'")),
+    "each is no list": (STEP + "each={ a = 1 }\n", ("steps[0].each", "list of tables")),
+    "each lacks a key": (STEP + "name='f-{size}'\neach=[{ sizes = 1 }]\n", ("steps[0]", "{size}")),
 }
 
 NEEDS_EXTRA = "[[sets]]\nperturbation='speech_errors'\n"

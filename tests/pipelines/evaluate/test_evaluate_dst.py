@@ -439,42 +439,36 @@ def twice(text):
 def an_extra_frame(service):
     """Adds a frame to the first turn: of a service, or again the first."""
 
-    def change(dialogues):
+    def changed(text):
+        dialogues = json.loads(text)
         frames = dialogues[0]["turns"][0]["frames"]
         frames.append({**frames[0], "service": service or frames[0]["service"]})
+        return json.dumps(dialogues)
 
-    return change
+    return changed
 
 
+NOT_THERE = "1_00000 turns[0] Zoos_1: the schemas of the reference do not have this service"
 UNCLEAR = {
     "a slot twice": (
-        FILE,
-        lambda path: path.write_text(twice(path.read_text())),
+        *(FILE, twice),
         f"{FILE}: [0].turns[0].frames[0].state.slot_values.item_type: the key stands twice",
     ),
     "a slot twice in a line": (
-        "a.jsonl",
-        lambda path: path.write_text(twice(one_state())),
+        *("a.jsonl", lambda _: twice(one_state())),
         "a.jsonl: line 1: state.slot_values.item_type: the key stands twice",
     ),
-    "a service that is not there": (
-        FILE,
-        lambda path: edit(an_extra_frame("Zoos_1"))(path.parent),
-        f"{FILE}: 1_00000 turns[0] Zoos_1: the schemas of the reference do not have this service",
-    ),
+    "a service that is not there": (FILE, an_extra_frame("Zoos_1"), f"{FILE}: {NOT_THERE}"),
     "a service twice": (
-        FILE,
-        lambda path: edit(an_extra_frame(None))(path.parent),
+        *(FILE, an_extra_frame(None)),
         f"{FILE}: 1_00000 turns[0] Repairs_1: this service appears twice",
     ),
     "a service that is not there in a line": (
-        "a.jsonl",
-        lambda path: path.write_text(f"{one_state()}\n{one_state(service='Zoos_1')}"),
-        "1_00000 turns[0] Zoos_1: the schemas of the reference do not have this service",
+        *("a.jsonl", lambda _: f"{one_state()}\n{one_state(service='Zoos_1')}"),
+        NOT_THERE,
     ),
     "a set that is not there": (
-        "a.jsonl",
-        lambda path: path.write_text(f"{one_state(set='original')}\n{one_state(set='v7')}"),
+        *("a.jsonl", lambda _: f"{one_state(set='original')}\n{one_state(set='v7')}"),
         "a.jsonl: line 2: is of set 'v7', in the predictions of 'original'",
     ),
 }
@@ -482,12 +476,9 @@ UNCLEAR = {
 
 @pytest.mark.parametrize("name", UNCLEAR)
 def test_predictions_that_could_be_read_in_two_ways_or_belong_nowhere_are_refused(name, tmp_path):
-    file, spoil, said = UNCLEAR[name]
+    file, changed, said = UNCLEAR[name]
     folder = tmp_path / "predictions"
-    folder.mkdir()
-    if file == FILE:
-        shutil.copy(sample_root() / "test" / FILE, folder)
-    spoil(folder / file)
+    write(folder / file, changed((sample_root() / "test" / FILE).read_text()))
     assert said in run(tmp_path / "out", "--predictions", folder, status=1).errors
     assert not (tmp_path / "out" / "run.json").exists()
 
