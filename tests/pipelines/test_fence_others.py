@@ -3,7 +3,7 @@
 import pytest
 from dstc2_calls import asian_oriental, cheap_chinese, write_lists
 from kit import json_of, refused, rows_of, run
-from test_fence import doubled, letters_of, poison, some
+from test_fence import doubled, poison, some
 
 from parapet.schemas.errors import ISSUES
 
@@ -39,7 +39,11 @@ def test_one_assignment_costs_itself(target, composed, sample, tmp_path, monkeyp
     lost = {name: text for name, text in clean.items() if name.startswith(victim)}
     assert lost
     assert audit == {name: text for name, text in clean.items() if name not in lost}
-    letters = [one for one in letters_of(tmp_path / "out") if one["reason"].startswith("internal_error: KeyError")]
+    letters = [
+        one
+        for one in rows_of(tmp_path / "out" / "dead_letters.jsonl")
+        if one["reason"].startswith("internal_error: KeyError")
+    ]
     if target.endswith("take"):
         assert [one["key"].endswith("names.csv: row 2") for one in letters] == [True]
     else:
@@ -61,7 +65,11 @@ def test_a_service_that_raises_whatever_was_answered(sample, tmp_path, monkeypat
     schema = json_of(tmp_path / "out/v1/train/schema.json")
     assert "Gyms_11" not in [service["service_name"] for service in schema]
     assert "Ferries_11" in [service["service_name"] for service in schema]
-    keys = [one["key"] for one in letters_of(tmp_path / "out") if one["reason"].startswith("internal_error")]
+    keys = [
+        one["key"]
+        for one in rows_of(tmp_path / "out" / "dead_letters.jsonl")
+        if one["reason"].startswith("internal_error")
+    ]
     assert "Gyms_1" in keys
     assert len(keys) > 50
 
