@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from http.server import HTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,11 @@ from gcp_storage_emulator.storage import Storage
 from parapet.schemas.layout import sample_root
 
 
-class _Server(HTTPServer):
+class _Server(ThreadingHTTPServer):
+    """A connection may stand still while its client waits for another: the garbage of one is collected in the other."""
+
+    daemon_threads = True
+    block_on_close = False
     request_queue_size = 64  # of connections that wait: one that finds no room is tried again after a second
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -29,16 +33,17 @@ class _Server(HTTPServer):
 
 
 def _handler(writes: Counter[str]) -> type[RequestHandler]:
+    lock = threading.Lock()  # of the storage, which is for one thread
+
     class Handler(RequestHandler):
         timeout = 20  # seconds until a client is given up that is gone
 
-        def do_POST(self) -> None:
-            writes[self.client_address[0]] += 1
-            super().do_POST()
+        def answer(self) -> None:
+            with lock:
+                writes[self.client_address[0]] += self.command in ("POST", "PUT")
+                getattr(RequestHandler, f"do_{self.command}")(self)
 
-        def do_PUT(self) -> None:
-            writes[self.client_address[0]] += 1
-            super().do_PUT()
+        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = answer
 
     return Handler
 
