@@ -154,10 +154,10 @@ def test_what_the_command_heard_is_not_heard_again(roots, tmp_path_factory, form
     """The transcripts of the command are found in its cache."""
     out = tmp_path_factory.mktemp("options")
     both = {"form": form, "noise": noise, "seed": seed, "longest": longest, "wer": 0.2}
-    run("speech_errors", sgd=roots["some"], split="test", snr="14,3", sample=2, output=out / "c", **both)
+    run("speech_errors", sgd=roots["some"], split="test", snr="30,0", sample=12, output=out / "c", **both)
     cache = shutil.copytree(out / "c" / ".heard", out / "cache")
     kept = files_of(cache)
-    parapet.perturb(roots["some"], "speech_errors", cache=cache, snr=(14, 3), sample=2, **both).save(out / "a")
+    parapet.perturb(roots["some"], "speech_errors", cache=cache, snr=(30, 0), sample=12, **both).save(out / "a")
     assert data_of(out / "a") == data_of(out / "c" / "SR-20")
     assert files_of(cache) == kept
 

@@ -143,7 +143,7 @@ NEEDED = {
     ),
     "back_translate": (
         "--schemas {sample}",
-        *("variants.back_translation.back_translated", "Gyms_1", "zh variant: Gyms_1"),
+        *("variants.back_translation.back_translated", "Gyms_1", "pt variant: Gyms_1"),
     ),
 }
 

@@ -121,3 +121,31 @@ def test_the_total_is_the_sum_of_what_is_shown_and_what_was_paid(bench):
     bench.ok("status")
     shown = [Decimal(line.split()[-2].removeprefix("$")) for line in bench.out.splitlines() if "$" in line]
     assert sum(shown[:-1]) == shown[-1]
+
+
+def test_the_figures_of_every_task_and_of_all(bench):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2, 3]) + bench.work(OTHER, [1])
+    bench.ok("collect")
+    audit = bench.audit(reasons={made[0]: ["blank", "blank"]}, leave_out=[made[3]])
+    assert bench.pay(audit, "--reject") == 0
+    found = bench.status()
+    assert found["environment"] == bench.server.url
+    assert found["workers"] == 3
+    assert found["unclear"] == {}
+    assert found["collected_at"][:4] == f"{datetime.now(UTC):%Y}"
+    tasks = {task["task_id"]: task for task in found["tasks"]}
+    assert list(tasks) == sorted([NAMES, DESCRIPTIONS, OTHER])
+    names, other, total = tasks[NAMES], tasks[OTHER], found["total"]
+    numbers = ("hits", "gone", "wanted", "submitted", "approved", "rejected", "waiting", "out")
+    assert [names[n] for n in numbers] == [1, 0, 3, 3, 2, 1, 0, 0]
+    assert [other[n] for n in numbers] == [1, 0, 3, 1, 0, 0, 1, 2]
+    assert [total[n] for n in numbers] == [3, 0, 9, 4, 2, 1, 1, 5]
+    assert (names["paid"], other["paid"], total["paid"]) == ("2.81", "0.00", "2.81")
+    assert names["offer_ends"] is None
+    assert names["auto_approval"] is None
+    there = bench.snapshot()
+    assert datetime.fromisoformat(other["offer_ends"]).timestamp() == there["hits"][bench.hit_id(OTHER)]["Expiration"]
+    due = there["assignments"][made[3]]["AutoApprovalTime"]
+    assert datetime.fromisoformat(other["auto_approval"]).timestamp() == due
+    assert total["auto_approval"] == other["auto_approval"]
