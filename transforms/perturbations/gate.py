@@ -166,7 +166,7 @@ def refusal(before: str, after: str, values: Sequence[str] = ()) -> str:
         return COPY
     if _BOILERPLATE.search(after) and not _BOILERPLATE.search(before):
         return BOILERPLATE
-    if denies(after) != denies(before) or affirms(after) != affirms(before):
+    if not same_polarity(before, after):
         return POLARITY
     if bool(_NOT.search(after)) != bool(_NOT.search(before)):
         return POLARITY
@@ -192,6 +192,11 @@ def _is_rare(word: str) -> bool:
     from wordfreq import zipf_frequency
 
     return word.isalpha() and zipf_frequency(word, "en") < FREQUENT
+
+
+def same_polarity(text: str, other: str) -> bool:
+    """Whether both deny or neither, and both say yes or neither."""
+    return denies(text) == denies(other) and affirms(text) == affirms(other)
 
 
 def denies(text: str) -> bool:

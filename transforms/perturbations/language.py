@@ -136,6 +136,16 @@ def asks(clause: str) -> bool:
     return _ASKS.match(clause) is not None
 
 
+def with_small_letter(text: str) -> str:
+    """With a small first letter, except of *I* and of words in capitals."""
+    return text if re.match(r"I\b|[A-Z]{2}", text) else text[:1].lower() + text[1:]
+
+
+def rule(pattern: str) -> re.Pattern[str]:
+    """A pattern in any case. People write apostrophes in three ways, or not at all."""
+    return re.compile(pattern.replace("'", "['’]?"), re.IGNORECASE)
+
+
 def ing_form(verb: str, doubling: Collection[str] = ()) -> str:
     """``make`` to ``making``; ``get``, where it is one of ``doubling``, to ``getting``."""
     if verb in doubling:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib import resources
 from typing import NamedTuple
 
 import msgspec
@@ -15,11 +13,12 @@ from rapidfuzz.distance import Levenshtein
 from parapet.schemas.errors import is_unicode
 from parapet.transforms.perturbation.user_turns import Range, UserTurn
 from parapet.transforms.perturbations import language
-from parapet.transforms.perturbations.gate import POLARITY, affirms, denies
+from parapet.transforms.perturbations.gate import POLARITY, same_polarity
 from parapet.transforms.perturbations.rewording import LOST, RULES, UNCLEAR, Anchor, Made, anchors_of, reworded
 from parapet.transforms.perturbations.typos import Draw
 from parapet.transforms.reports.text import words
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws, key_of
+from parapet.transforms.storage.toml import read_table
 from parapet.transforms.translation.local import PARAPHRASED
 from parapet.transforms.translation.memory import ENGLISH
 
@@ -217,8 +216,7 @@ class Rules(msgspec.Struct, frozen=True):
 @cache
 def load_rules() -> Rules:
     """The rules, their patterns compiled."""
-    text = resources.files("parapet.transforms.perturbations").joinpath("paraphrases.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)
+    table = read_table(__package__, "paraphrases.toml")
     kinds = table["verbs"]
     verbs = {verb: language.ing_form(verb, kinds["doubling"]) for verb in kinds["all"]}
     macros = {
@@ -281,7 +279,7 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
     )
     if language.plain_words(new) == language.plain_words(text):
         return Made(reason="no_rule")
-    if denies(new) != denies(text) or affirms(new) != affirms(text):
+    if not same_polarity(text, new):
         return Made(reason=POLARITY)
     return reworded(user_turn, with_values(new, values), KIND, RULES)
 
@@ -343,7 +341,7 @@ def sentence_with(body: str, marks: str, say: Say) -> str:
         if new != clause.text and clause.text:
             first = clause.text[0]
             capital = _begins(first) if i == 0 else first.isupper() and not _is_i(clause.text)
-            new = _capital(new) if capital else _lower(new)
+            new = _capital(new) if capital else language.with_small_letter(new)
         if last and asks is not None:
             if not asks:
                 marks = marks.replace("?", ".")
@@ -369,11 +367,6 @@ def _begins(first: str) -> bool:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _lower(text: str) -> str:
-    """With a small first letter, except of *I* and of words in capitals."""
-    return text if re.match(r"I\b|[A-Z]{2}", text) else text[:1].lower() + text[1:]
 
 
 def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool | None]:
@@ -425,8 +418,7 @@ def longer_forms(clause: str, asked: bool, free: bool, acts: frozenset[str]) -> 
 def says_the_same(clause: str, new: str) -> bool:
     """Whether another form denies and affirms as the clause does, and has its values; a copy says nothing new."""
     return (
-        denies(clause) == denies(new)
-        and affirms(clause) == affirms(new)
+        same_polarity(clause, new)
         and sorted(_VALUE.findall(clause)) == sorted(_VALUE.findall(new))
         and language.plain_words(clause) != language.plain_words(new)
     )
@@ -442,9 +434,9 @@ def _match(clause: str, asked: bool, acts: frozenset[str]) -> tuple[Frame, re.Ma
             if match := pattern.fullmatch(clause):
                 return frame, match
     if (question := language.embedded(clause, rules.events)) is not None:
-        return rules.wh, _lower(question)
+        return rules.wh, language.with_small_letter(question)
     if asked and (question := language.embedded_choice(clause, rules.events)) is not None:
-        return rules.whether, _lower(question)
+        return rules.whether, language.with_small_letter(question)
     return None
 
 
@@ -478,7 +470,9 @@ def _texts(found: re.Match[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for name, text in found.groupdict().items():
         if text is not None:
-            texts["also" if name.startswith("also") else name] = _lower(text) if found.start(name) == 0 else text
+            texts["also" if name.startswith("also") else name] = (
+                language.with_small_letter(text) if found.start(name) == 0 else text
+            )
     return texts
 
 

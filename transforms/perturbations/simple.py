@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from parapet.transforms.perturbation.user_turns import Range, Ranges, UserTurn, edited
+from parapet.transforms.perturbations.language import rule
 from parapet.transforms.perturbations.typos import Operation
 
 _BETWEEN = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -194,11 +195,6 @@ def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
     return sorted(found)
 
 
-def _rule(pattern: str) -> re.Pattern[str]:
-    # People write apostrophes in three ways, or not at all.
-    return re.compile(pattern.replace("'", "['’]?"), re.IGNORECASE)
-
-
 _DO = (
     r"(?=(?:find|show|tell|give|get|search|look|check|book|reserve|make|suggest|recommend|play|buy|purchase|rent|"
     r"schedule|add|transfer|send|set|locate|provide|put|change|confirm|pull|see|list|order|share|repeat|arrange|hire|"
@@ -217,50 +213,50 @@ _POSSESSED = r"(?=(?:the|their|its|your)\b)"
 # What a sentence may begin with and need not. ``ask`` and ``wish`` make an order of it, which ends with a full stop;
 # ``question`` asks for one phrase with "What's"; ``want`` says "I want".
 LEADING = (
-    ("greeting", _rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\b[,.!]*\s+")),
-    ("filler", _rule(r"(?:well|so|oh|hmm+|um+|uh+|actually|also|anyway|basically|and|plus)\b,\s+")),
-    ("filler", _rule(r"(?:and|also)\s+(?=(?:can|could|what|is|are|do|does|where|when|how|will)\b)")),
-    ("filler", _rule(r"so\s+(?=(?:can|could|what|is|are|do|does|where|when|I)\b)")),
-    ("politeness", _rule(r"(?:please|kindly)\b,?\s+(?=[a-z])(?!do\b\W*$)")),
-    ("politeness", _rule(r"(?:go\s+ahead\s+and|help\s+me(?:\s+to)?)\s+" + _DO)),
-    ("question", _rule(_YOU + r"(?:tell|give)\s+me\s+" + _POSSESSED)),
-    ("question", _rule(r"(?:can|could|may|might)\s+i\s+" + _SOFT + r"(?:have|get|know)\s+" + _POSSESSED)),
-    ("question", _rule(r"i(?:'d|\s+would)\s+(?:also\s+)?like\s+to\s+know\s+" + _POSSESSED)),
-    ("ask", _rule(_YOU + r"(?:help\s+me\s+(?:to\s+)?)?" + _DO)),
-    ("ask", _rule(r"i(?:'m|\s+am|\s+was)?\s+(?:just\s+)?wonder(?:ing)?\s+(?:if|whether)\s+you\s+could\s+" + _DO)),
-    ("ask", _rule(r"(?:can|could)\s+i\s+" + _SOFT + r"(?=(?:book|reserve|buy|purchase|rent|schedule)\b)")),
-    ("wish", _rule(_ID + r"(?:like|love|prefer)\s+(?:for\s+)?(?:you\s+)?to\s+" + _WISHED)),
-    ("wish", _rule(r"i\s+(?:also\s+|really\s+)?(?:want|need|wish)\s+(?:you\s+)?to\s+" + _WISHED)),
-    ("wish", _rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|hoping|trying|wanting)\s+to\s+" + _WISHED)),
-    ("want", _rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|searching)\s+for\s+" + _WHAT)),
-    ("want", _rule(_ID + r"(?:like|love|prefer)\s+" + _WHAT)),
-    ("want", _rule(_ID + r"(?:like|love|prefer)\s+to\s+(?=(?!know\b|say\b|thank\b)[a-z])")),
-    ("want", _rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|hoping|wanting)\s+to\s+(?=[a-z])")),
+    ("greeting", rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\b[,.!]*\s+")),
+    ("filler", rule(r"(?:well|so|oh|hmm+|um+|uh+|actually|also|anyway|basically|and|plus)\b,\s+")),
+    ("filler", rule(r"(?:and|also)\s+(?=(?:can|could|what|is|are|do|does|where|when|how|will)\b)")),
+    ("filler", rule(r"so\s+(?=(?:can|could|what|is|are|do|does|where|when|I)\b)")),
+    ("politeness", rule(r"(?:please|kindly)\b,?\s+(?=[a-z])(?!do\b\W*$)")),
+    ("politeness", rule(r"(?:go\s+ahead\s+and|help\s+me(?:\s+to)?)\s+" + _DO)),
+    ("question", rule(_YOU + r"(?:tell|give)\s+me\s+" + _POSSESSED)),
+    ("question", rule(r"(?:can|could|may|might)\s+i\s+" + _SOFT + r"(?:have|get|know)\s+" + _POSSESSED)),
+    ("question", rule(r"i(?:'d|\s+would)\s+(?:also\s+)?like\s+to\s+know\s+" + _POSSESSED)),
+    ("ask", rule(_YOU + r"(?:help\s+me\s+(?:to\s+)?)?" + _DO)),
+    ("ask", rule(r"i(?:'m|\s+am|\s+was)?\s+(?:just\s+)?wonder(?:ing)?\s+(?:if|whether)\s+you\s+could\s+" + _DO)),
+    ("ask", rule(r"(?:can|could)\s+i\s+" + _SOFT + r"(?=(?:book|reserve|buy|purchase|rent|schedule)\b)")),
+    ("wish", rule(_ID + r"(?:like|love|prefer)\s+(?:for\s+)?(?:you\s+)?to\s+" + _WISHED)),
+    ("wish", rule(r"i\s+(?:also\s+|really\s+)?(?:want|need|wish)\s+(?:you\s+)?to\s+" + _WISHED)),
+    ("wish", rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|hoping|trying|wanting)\s+to\s+" + _WISHED)),
+    ("want", rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|searching)\s+for\s+" + _WHAT)),
+    ("want", rule(_ID + r"(?:like|love|prefer)\s+" + _WHAT)),
+    ("want", rule(_ID + r"(?:like|love|prefer)\s+to\s+(?=(?!know\b|say\b|thank\b)[a-z])")),
+    ("want", rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|hoping|wanting)\s+to\s+(?=[a-z])")),
 )  # fmt: skip
 
 # What may go inside a sentence, with the comma before it.
 INNER = (
-    ("politeness", _rule(r",?(?<!\s)\s+please(?=[.!?]|$)")),
-    ("politeness", _rule(r"(?:(?<=,)\s+please\b,?(?=\s)|(?<![\s,])\s+please\b(?=[\s,]))")),
-    ("politeness", _rule(r",?(?<!\s)\s*\b(?:if\s+possible|if\s+you\s+(?:can|could|don't\s+mind)|kindly)"
+    ("politeness", rule(r",?(?<!\s)\s+please(?=[.!?]|$)")),
+    ("politeness", rule(r"(?:(?<=,)\s+please\b,?(?=\s)|(?<![\s,])\s+please\b(?=[\s,]))")),
+    ("politeness", rule(r",?(?<!\s)\s*\b(?:if\s+possible|if\s+you\s+(?:can|could|don't\s+mind)|kindly)"
                          r"\b(?=[.,!?]|$)")),
-    ("filler", _rule(r"(?<=[a-z])\s+(?:really|actually|basically)\b(?=\s)")),
-    ("filler", _rule(r",\s+" + _YOU + r"(?:help|assist)(?:\s+me)?(?:\s+with\s+(?:that|this))?(?:\s+please)?\?$")),
+    ("filler", rule(r"(?<=[a-z])\s+(?:really|actually|basically)\b(?=\s)")),
+    ("filler", rule(r",\s+" + _YOU + r"(?:help|assist)(?:\s+me)?(?:\s+with\s+(?:that|this))?(?:\s+please)?\?$")),
 )  # fmt: skip
 
 # Sentences that may go as a whole, where another is left; the second only where the turn does not thank by its acts.
 DROPPED = (
-    ("filler", _rule(_YOU + r"(?:help|assist)(?:\s+me)?(?:\s+out)?(?:\s+with\s+(?:this|that|it))?(?:\s+please)?\W*$")),
-    ("filler", _rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\W*$")),
-    ("filler", _rule(r"(?:please\s+)?(?:help\s+me|let\s+me\s+know)(?:\s+please)?\W*$")),
+    ("filler", rule(_YOU + r"(?:help|assist)(?:\s+me)?(?:\s+out)?(?:\s+with\s+(?:this|that|it))?(?:\s+please)?\W*$")),
+    ("filler", rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\W*$")),
+    ("filler", rule(r"(?:please\s+)?(?:help\s+me|let\s+me\s+know)(?:\s+please)?\W*$")),
 )
-THANKING = _rule(
+THANKING = rule(
     r"(?:thanks|thank\s+you)(?:\s+(?:so|very)\s+much|\s+a\s+lot|\s+in\s+advance)?(?:\s+for\s+(?:your|the|that|all)(?:\s+\w+)?)?\W*$"
 )
 
 # Forms that are shorter and say the same.
 CONTRACTED = tuple(
-    (_rule(pattern), text)
+    (rule(pattern), text)
     for pattern, text in (
         (r"\bI am(?= [a-z])", "I'm"),
         (r"\bI would(?= (?:like|love|prefer|rather)\b)", "I'd"),

@@ -7,16 +7,15 @@ Only ASCII letters are touched, so no grapheme is ever cut; never the first lett
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib import resources
 from math import hypot
 
 import msgspec
 
 from parapet.transforms.perturbation.user_turns import DECISIVE, Edit, Range, Ranges, is_decisive, protected_ranges
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws
+from parapet.transforms.storage.toml import read_table
 
 SHORTEST = 3  # letters of a word that may have a typo
 
@@ -72,8 +71,7 @@ def _orders(mix: tuple[tuple[str, float], ...]) -> Orders:
 @cache
 def abbreviations() -> dict[str, str]:
     """Word to its abbreviation, of ``abbreviations.toml``."""
-    text = (resources.files("parapet.transforms.perturbations") / "abbreviations.toml").read_text(encoding="utf-8")
-    return {str(word): str(short) for word, short in tomllib.loads(text)["words"].items()}
+    return {str(word): str(short) for word, short in read_table(__package__, "abbreviations.toml")["words"].items()}
 
 
 def typo_operations(

@@ -10,16 +10,14 @@ common.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import count
 from typing import Any
 
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
-from parapet.transforms.perturbations.gate import POLARITY, affirms, denies
+from parapet.transforms.perturbations.gate import POLARITY, same_polarity
 from parapet.transforms.perturbations.paraphrase import (
     longer_forms,
     says_the_same,
@@ -30,6 +28,7 @@ from parapet.transforms.perturbations.paraphrase import (
 from parapet.transforms.perturbations.rewording import RULES, Made, reworded
 from parapet.transforms.perturbations.typos import Draw
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws
+from parapet.transforms.storage.toml import read_table
 
 KIND = "more_words"  # of the operations
 
@@ -83,8 +82,7 @@ _THANKS = re.compile(r"\b(?:thanks|thank|bye|goodbye)\b", re.IGNORECASE)
 
 @cache
 def _phrases() -> Mapping[str, Any]:
-    text = resources.files("parapet.transforms.perturbations").joinpath("verbose.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return read_table(__package__, "verbose.toml")
 
 
 def mood_of(acts: Collection[str], text: str) -> str:
@@ -119,11 +117,6 @@ def kind_of(sentence: str, asked: bool) -> str:
 def opening(template: str) -> str:
     """By what a reader knows a form again: how it begins."""
     return " ".join(re.findall(r"[a-z']+", template.replace("{also}", "").partition("{")[0].lower())[:4])
-
-
-def lowered_first(text: str) -> str:
-    """With a small first letter, except of *I*, of names in the middle of capitals and of values."""
-    return text if re.match(r"I\b|[A-Z]{2}", text) else text[:1].lower() + text[1:]
 
 
 def known_thing(user_turn: UserTurn) -> str:
@@ -165,21 +158,25 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
     made = Made(reason="no_rule")
     for _ in range(_TRIES):
         speaker = Speaker(user_turn, values, draw, said)
-        made = _checked(user_turn, with_values(text, values), with_values(speaker.say(text), values))
+        made = _checked(user_turn, with_values(speaker.say(text), values))
         if made.operations:
             said |= speaker.used
             break
     return made
 
 
-def _checked(user_turn: UserTurn, text: str, new: str) -> Made:
+def _checked(user_turn: UserTurn, new: str) -> Made:
     """What must be done for the new text, where it is long enough, not too long, and means the same."""
-    before, after = len(text), len(new)
-    if not LEAST * before <= after <= max(MOST * before, SHORT):
+    text = user_turn.utterance
+    if not LEAST * len(text) <= len(new) <= max(MOST * len(text), SHORT):
         return Made(reason="no_rule")
-    if denies(new) != denies(text) or affirms(new) != affirms(text):
+    if not same_polarity(text, new):
         return Made(reason=POLARITY)
     return reworded(user_turn, new, KIND, RULES)
+
+
+def _joined(sentences: Sequence[tuple[tuple[str, str], str]]) -> str:
+    return "".join(f"{body}{marks}{gap}" for (body, marks), gap in sentences)
 
 
 class Speaker:
@@ -189,7 +186,7 @@ class Speaker:
       user_turn: the turn.
       values: that its text has characters of private use for.
       draw: gives the numbers.
-      said: forms that turns before it have: they are not taken while there are others.
+      said: forms that turns before it have: they are not taken again.
 
     Attributes:
       used: the forms that it took.
@@ -208,21 +205,19 @@ class Speaker:
             (self._sentence(body, marks) if body else (body, marks), gap)
             for body, marks, gap in language.sentences(text)
         ]
-        wanted = self._length(text) * (1.4 + 0.8 * self.draw() / DRAW_LIMIT)
+        wanted = len(self.user_turn.utterance) * (1.4 + 0.8 * self.draw() / DRAW_LIMIT)
         mood = mood_of(self.user_turn.acts, text)
         ways = [self._before, self._behind] if self.draw() * 2 // DRAW_LIMIT else [self._behind, self._before]
         if self.thing:
             self._restate(sentences)
         ways = [self._after, *ways] if self.draw() * 2 // DRAW_LIMIT else [*ways, self._after]
+        new = _joined(sentences)
         for way in ways:
-            new = "".join(f"{body}{marks}{gap}" for (body, marks), gap in sentences)
-            if self._length(new) >= wanted:
+            if len(with_values(new, self.values)) >= wanted:
                 break
             way(sentences, mood)
-        return "".join(f"{body}{marks}{gap}" for (body, marks), gap in sentences)
-
-    def _length(self, text: str) -> int:
-        return len(with_values(text, self.values))
+            new = _joined(sentences)
+        return new
 
     def _drawn(self, templates: Sequence[str]) -> str:
         """One of them that the dialogue does not have yet; nothing where it has all of them."""
@@ -268,7 +263,7 @@ class Speaker:
         template = self._drawn(_phrases()["around"][kind]) if kind else ""
         if not template:
             return body
-        return template.replace("{s}", lowered_first(body))
+        return template.replace("{s}", language.with_small_letter(body))
 
     def _before(self, sentences: list[Any], mood: str) -> None:
         """A phrase in front of the last sentence."""
@@ -276,7 +271,7 @@ class Speaker:
         if not _OPEN.match(body) or _HAS_DETOUR.search(body):
             return
         if phrase := self._drawn(_phrases()[mood]["before"]):
-            sentences[-1] = (f"{phrase} {lowered_first(body)}", marks), gap
+            sentences[-1] = (f"{phrase} {language.with_small_letter(body)}", marks), gap
 
     def _restate(self, sentences: list[Any]) -> None:
         """What the last sentence asks about, in front of it: the state before the turn holds it already."""
@@ -285,7 +280,10 @@ class Speaker:
             return
         link, phrase = self._drawn(_phrases()["links"]["all"]), self._drawn(_phrases()["ask"]["known"])
         if link and phrase:
-            sentences[-1] = (f"{phrase.replace('{it}', f'{self.thing} {link}')} {lowered_first(body)}", marks), gap
+            sentences[-1] = (
+                (f"{phrase.replace('{it}', f'{self.thing} {link}')} {language.with_small_letter(body)}", marks),
+                gap,
+            )
 
     def _behind(self, sentences: list[Any], mood: str) -> None:
         """A phrase behind the last sentence."""

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms.running.fence import Refused, Stopped
+from parapet.transforms.running.fence import SERVER, Refused, Stopped, in_one_line
 
 if TYPE_CHECKING:
     from openai import OpenAI
 
 Message = Mapping[str, str]  # role and content
 
-_ADDRESS = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")  # a password in it would appear in messages
 _KEY = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w.*-]{6,}")
 _LONGEST_ANSWER = 1 << 20  # characters
 
@@ -61,7 +60,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raises InputError where a value cannot be used."""
-        if not _ADDRESS.fullmatch(self.url):
+        if not SERVER.fullmatch(self.url):
             raise InputError("is no address such as http://127.0.0.1:8080/v1", "--endpoint", self.url)
         if not self.model.strip():
             raise InputError("give the name that the model has there, such as gpt-4o-mini", "--model")
@@ -195,8 +194,7 @@ class Chat:
         """A message in one line, without the key or anything like one."""
         text = str(getattr(error, "message", "")) or str(error) or type(error).__name__
         key = os.environ.get(self.endpoint.key_variable, "") if self.endpoint.key_variable else ""
-        text = text.replace(key, "…") if key else text
-        return " ".join(_KEY.sub("…", text).split())[:300]
+        return in_one_line(_KEY.sub("…", text.replace(key, "…") if key else text))
 
 
 def _reply(answer: Any) -> Reply:

@@ -20,6 +20,14 @@ from typing import NamedTuple, NoReturn
 
 from parapet.schemas.errors import ISSUES, DiskError, InputError, MissingExtra, UserCodeError, storable
 
+SERVER = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")  # an address; a password in it would appear in messages
+
+
+def in_one_line(message: str, secret: str = "") -> str:
+    """What a server said, in one line of 300 characters at most, without a secret."""
+    message = message.replace(secret, "…") if secret else message
+    return " ".join(message.split())[:300]
+
 
 class Refused(Exception):
     """A request failed permanently.

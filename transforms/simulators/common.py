@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 import msgspec
@@ -199,11 +197,6 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def read_table(package: str, name: str) -> dict[str, Any]:
-    """A TOML file that comes with a package."""
-    return tomllib.loads((resources.files(package) / name).read_text(encoding="utf-8"))
 
 
 def best_rated(names: Iterable[str], facts: Mapping[str, Mapping[str, str]], rating: str) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
+from importlib import resources
 from typing import Any
 
 import msgspec
@@ -79,3 +80,8 @@ def convert(value: Any, kind: Any, path: object, place: str = "", prefix: str = 
         reason, at = reason_and_place(error)
         dot = "." if place and at and not at.startswith("[") else ""
         raise InputError(prefix + reason, path, f"{place}{dot}{at}") from None
+
+
+def read_table(package: str, name: str) -> dict[str, Any]:
+    """A TOML file that comes with a package."""
+    return tomllib.loads((resources.files(package) / name).read_text(encoding="utf-8"))

@@ -14,7 +14,7 @@ from urllib3.util import Retry
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import plugins
-from parapet.transforms.running.fence import Refused, Stopped
+from parapet.transforms.running.fence import SERVER, Refused, Stopped, in_one_line
 from parapet.transforms.translation.memory import Limits
 
 KEY_VARIABLE = "LIBRETRANSLATE_API_KEY"
@@ -22,8 +22,6 @@ KEY_VARIABLE = "LIBRETRANSLATE_API_KEY"
 _LONGEST_WAIT = 60.0  # seconds, whatever a server asks for
 _PASSING = (429, 502, 503, 504)
 
-# A password in it would appear in messages with the address.
-_ADDRESS = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 _OF_THE_KEY = re.compile(r"api key", re.IGNORECASE)
 _OF_THE_PAIR = re.compile(r"is not supported|not available as a target", re.IGNORECASE)
 
@@ -62,7 +60,7 @@ class LibreTranslate:
         wait: float = 1,
         parallel: int = 1,
     ) -> None:
-        if not _ADDRESS.fullmatch(url):
+        if not SERVER.fullmatch(url):
             raise InputError("is no address such as http://127.0.0.1:5000", "url", url)
         self.url, self.model, self.limits = url.rstrip("/"), model, Limits(texts, codepoints)
         self.seconds, self.tries, self.wait, self.parallel = seconds, tries, wait, parallel
@@ -162,9 +160,7 @@ class LibreTranslate:
         return f"HTTP {answer.status_code}: {self._cleaned(reason)}"
 
     def _cleaned(self, message: str) -> str:
-        """A message in one line, without the key."""
-        message = message.replace(self._key, "…") if self._key else message
-        return " ".join(message.split())[:300]
+        return in_one_line(message, self._key)
 
 
 class _Retry(Retry):

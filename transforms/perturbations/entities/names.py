@@ -7,12 +7,11 @@ what comes before. Where the old name does not tell, the slot does: a ``theater_
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
-from importlib import resources
 
 from parapet.transforms.running.seeding import NumberRng
+from parapet.transforms.storage.toml import read_table
 
 US, GB = "us", "gb"
 
@@ -52,8 +51,7 @@ _UNIT = re.compile(r",? (?:#|(?:suite|ste|unit|apt|floor|level) |\d+(?:st|nd|rd|
 
 
 def _load() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    text = (resources.files("parapet.transforms.perturbations.entities") / "names.toml").read_text(encoding="utf-8")
-    tables = tomllib.loads(text)
+    tables = read_table(__package__, "names.toml")
     lists = {name: [entry.strip() for entry in entries.split(",")] for name, entries in tables["lists"].items()}
     return lists, {name: words.split() for name, words in tables["words"].items()}
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from parapet.transforms.perturbations.ood.pool import Utterance, utterance_of
 from parapet.transforms.reports.text import check_plain_text
 from parapet.transforms.running import plugins
 from parapet.transforms.storage.files import read_bytes
+from parapet.transforms.storage.toml import read_table
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
 PLUG_IN = "plug-in"
@@ -260,8 +259,7 @@ def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
 
 
 def _small_talk(file: SourceFile) -> Iterator[Utterance | InputError]:
-    text = (resources.files("parapet.transforms.perturbations.ood") / "chat.toml").read_text(encoding="utf-8")
-    for number, line in enumerate(tomllib.loads(text)["lines"], 1):
+    for number, line in enumerate(read_table(__package__, "chat.toml")["lines"], 1):
         yield utterance_of(line, f"{file.name}:{number}")
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 
-
-def _rule(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace("'", "['’]?"), re.IGNORECASE)
+from parapet.transforms.perturbations.language import rule
 
 
 def _either(words: str) -> str:
@@ -19,7 +17,7 @@ def _either(words: str) -> str:
 
 
 # Continues what was said, whatever comes behind it.
-_CONTINUES = _rule(
+_CONTINUES = rule(
     _either(
         "and but or so actually also plus maybe then instead because what_about how_about what_else why_not both cool"
         " nice good great awesome perfect wonderful fine alright ugh okay ok leaving staying departing going returning"
@@ -34,7 +32,7 @@ _BEFORE_THAT = _either(
     "in at on of to for with about from like do does did if is are was will can and around near by after before book"
     " reserve rent play watch want need prefer see know check buy have take make use get hear find all"
 )
-_ALTERNATIVE = _rule(
+_ALTERNATIVE = rule(
     _either(
         "other others another else different instead again similar rather same more both either also too correct these"
         " those as_well of_it what_about keep_looking keep_searching"
@@ -47,16 +45,16 @@ _ALTERNATIVE = _rule(
     r"(?!'s\b|\s+(?:is|are|was|were|will|any|be|a|an|some)\b)"
 )
 # These are understood where the utterance itself has brought up what they stand for.
-_THING = _rule(
+_THING = rule(
     r"\b(?:it|its|itself|ones?(?=\s*(?:[.,!?;]|$|\s(?:in|at|on|for|that|which|with|please|from|by|near|to|is|until|till)\b)))\b"
 )
-_A_THING = _rule(r"\b(?:an?|my|our|any|some)\s+\w")
-_PEOPLE = _rule(r"\b(?:they|them|their|theirs|he|him|his|she|her|hers)\b")
-_SOME_PEOPLE = _rule(
+_A_THING = rule(r"\b(?:an?|my|our|any|some)\s+\w")
+_PEOPLE = rule(r"\b(?:they|them|their|theirs|he|him|his|she|her|hers)\b")
+_SOME_PEOPLE = rule(
     r"\b(?:some|two|three|four|friends?|people|everyone|someone|mom|dad|wife|husband|brother|sister|son)\b"
 )
 # "the 8th", "the weather", "the best", "the album Mercury Lane", "the address of …" need nothing before them.
-_KNOWN = _rule(
+_KNOWN = rule(
     r"the\s+(?:\d|[a-z]+(?:est|most)\b|"
     + _either(
         "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth"

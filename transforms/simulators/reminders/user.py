@@ -23,6 +23,7 @@ import msgspec
 from parapet.transforms.perturbations.entities.kinds import ordinal
 from parapet.transforms.running.seeding import SeededRng
 from parapet.transforms.simulators import common
+from parapet.transforms.storage.toml import read_table
 
 SERVICE = "Reminders_1"
 SET, FIND, MOVE, CANCEL = "SetReminder", "FindReminders", "MoveReminder", "CancelReminder"
@@ -202,7 +203,7 @@ class Templates(msgspec.Struct, frozen=True):
 @cache
 def templates() -> Templates:
     """The content of ``templates.toml``."""
-    content = common.read_table(__package__, "templates.toml")
+    content = read_table(__package__, "templates.toml")
     names = [
         f"{verb} {what}"
         for verbs, every in content["names"].items()

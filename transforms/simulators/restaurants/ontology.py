@@ -11,8 +11,8 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import SILENCE
-from parapet.transforms.simulators.common import read_table, slots_of
-from parapet.transforms.storage.toml import convert, parse_toml
+from parapet.transforms.simulators.common import slots_of
+from parapet.transforms.storage.toml import convert, parse_toml, read_table
 
 MAX_ENTITIES = 1_000_000  # of a half; the knowledge base is kept in memory
 RESERVED = ("name", "rating", "intent", "count")

@@ -31,8 +31,9 @@ from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 from parapet.transforms.running.seeding import StratifiedRng, stable_hash
 from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact
-from parapet.transforms.simulators.common import Sentence, filled, joined, read_table
+from parapet.transforms.simulators.common import Sentence, filled, joined
 from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology, Range
+from parapet.transforms.storage.toml import read_table
 
 SPLITS = ("train", "dev", "test", "oov")
 _DEALT = ("train", "test", "train", "dev")  # requests are assigned to these in turn
