@@ -18,6 +18,8 @@ from parapet.pipelines import back_translate as translating
 from parapet.pipelines import workers
 from parapet.pipelines.command import check_apart, run_command, say, say_summary, starting, warn_dead_letters
 from parapet.pipelines.dispatch import canonical, spelling
+from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_FLAGS
+from parapet.pipelines.endpoint_flags import add_endpoint_flags, endpoint_of
 from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -304,20 +306,24 @@ def report(config: Config, counters: dict[str, int]) -> None:
 
 
 RULES = "rules"  # the engine that needs no translation
-ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, RULES, translating.CHECKPOINT, translating.MEMORY)
+LLM = "llm"  # a language model behind an endpoint
+ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, RULES, LLM, translating.CHECKPOINT, translating.MEMORY)
 LEAST_OF_FILES = 0.5  # of rewritten turns, the share of the turns that the files have
 
-_TRANSLATING = ("pivots", "dry_run", "prefix", *translating.FLAGS)
+_TRANSLATING = ("pivots", "dry_run", "prefix", *translating.FLAGS, *ENDPOINT_FLAGS)
+_OF_LLM = ("model", "parallel_calls", "memory", "dry_run", *ENDPOINT_FLAGS)
 
 
 def add_translation_flags(parser: Parser) -> None:
     """Adds the flags of translation."""
     add = parser.group("translation")
-    text = "rules alone; checkpoint, a paraphraser; memory looks up --memory; others translate and back "
+    text = "rules alone; llm, a language model behind --endpoint, for verbose, simple and paraphrase; checkpoint, a "
+    text += "paraphraser; memory looks up --memory; others translate and back "
     text += "(default: embedded where it is installed)"
     add("--engine", choices=ENGINES, help=text)
     add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: pt)")
-    translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for --engine checkpoint")
+    translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for --engine checkpoint; a name for llm")
+    add_endpoint_flags(parser, "--engine llm", rare=True)
     text = "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)"
     parser.group("--engine checkpoint", rare=True)("--prefix", metavar="TEXT", help=text)
 
@@ -328,6 +334,7 @@ def language_variations(args: argparse.Namespace) -> LanguageVariations:
     Raises:
       InputError: flags that cannot work.
     """
+    from parapet.transforms.perturbations.generated import KINDS as WRITTEN
     from parapet.transforms.perturbations.rewritten import Rewritten
     from parapet.transforms.perturbations.variations import (
         KINDS,
@@ -347,7 +354,9 @@ def language_variations(args: argparse.Namespace) -> LanguageVariations:
     kinds = kinds_of(args.kinds, rewritten)
     _check_flags(args, kinds)
     args.engine = _engine(args)
-    how = _translation(args, "paraphrase" in kinds and rewritten is None and args.engine != RULES)
+    written = [kind for kind in kinds if kind in WRITTEN and args.engine == LLM]
+    wanted = "paraphrase" in kinds and rewritten is None and args.engine != RULES
+    how = _writing(args, written) if written else _translation(args, wanted)
     parts = []
     for kind in kinds:
         typos = {name: getattr(args, name) for name in ("rates", "at_least", "perturb_values") if kind == "typos"}
@@ -355,37 +364,44 @@ def language_variations(args: argparse.Namespace) -> LanguageVariations:
         part = KINDS[kind](seed=args.seed, rewritten=rewritten or (), **typos, **rules)
         usual = LEAST_OF_FILES if rewritten else part.usual_least
         part.least = usual if args.least_changed is None else args.least_changed
-        if isinstance(part, Paraphrase) and how:
+        part.is_written = kind in written
+        if isinstance(part, Paraphrase) and how and not written:
             part.pivots = how.pivots
         parts.append(part)
     parse_rates(args.rates, args.at_least)
     variations = LanguageVariations(parts, envs, how)
-    if how and how.engine and args.engine != translating.CHECKPOINT:
+    if how and how.engine and args.engine not in (translating.CHECKPOINT, LLM):
         variations.plugin = translating.plugin_of(args)
     return variations
 
 
 def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
     """Raises InputError where a flag has no effect."""
-    of_kind = {"typos": ("perturb_values", "rates"), "paraphrase": ("engine", *_TRANSLATING)}
-    for kind, flags in of_kind.items():
+    engine = _engine(args)
+    of_kinds = {
+        ("typos",): ("perturb_values", "rates"),
+        ("verbose", "simple", "paraphrase") if engine == LLM else ("paraphrase",): ("engine", *_TRANSLATING),
+    }
+    for of, flags in of_kinds.items():
         for flag in flags:
             if args.rewritten and getattr(args, flag):
                 raise InputError("has no effect with --rewritten: those turns are taken as they are", f"--{flag}")
-            if kind not in kinds and getattr(args, flag):
-                raise InputError(f"is for the kind {kind}, which --kinds does not name", f"--{flag}")
-    if _engine(args) == RULES:
-        for flag in _TRANSLATING:
-            if getattr(args, flag):
-                raise InputError(f"is for an engine that translates, and this is {RULES}: add --engine", f"--{flag}")
+            if not {*of} & {*kinds} and getattr(args, flag):
+                is_named = f"the kind {of[0]}, which" if len(of) == 1 else f"{', '.join(of)}, which"
+                raise InputError(f"is for {is_named} --kinds does not name", f"--{flag}")
+    wrong = {RULES: _TRANSLATING, LLM: set(_TRANSLATING) - {*_OF_LLM}}.get(engine, ENDPOINT_FLAGS)
+    for flag in _TRANSLATING:
+        if flag in wrong and getattr(args, flag):
+            of_flag = f"--engine {LLM}" if flag in ENDPOINT_FLAGS else "an engine that translates"
+            raise InputError(f"is for {of_flag}, and this is {engine}: add --engine", f"--{flag}")
 
 
 def _engine(args: argparse.Namespace) -> str:
     """What ``--engine`` names, else the one that the other flags are for."""
     from parapet.transforms.translation.embedded import is_installed
 
-    if args.engine or args.memory:
-        return str(args.engine or translating.MEMORY)
+    if args.engine or args.endpoint or args.memory:
+        return str(args.engine or (LLM if args.endpoint else translating.MEMORY))
     return translating.EMBEDDED if args.pivots or is_installed() else RULES
 
 
@@ -417,6 +433,25 @@ def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
     return Translating(known, engine, paid, rows, tuple(pivots), args.seed, args.engine == translating.EMBEDDED)
 
 
+def _writing(args: argparse.Namespace, kinds: Sequence[str]) -> Translating:
+    """How a language model writes turns of some kinds. Reads memories, opens the client. Raises InputError."""
+    from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.perturbations.generated import Writer, language_of
+    from parapet.transforms.storage.files import join
+    from parapet.transforms.translation.memory import by_languages
+    from parapet.transforms.translation.translate import Known
+
+    if not args.model or len(args.model) != 1:
+        raise InputError("give the name that the model has there, such as gpt-4o-mini", "--model")
+    writer = Writer(endpoint_of(args, args.model[0], parallel=args.parallel_calls))
+    if not args.dry_run:
+        writer.open()
+        writer.close()
+    rows = translating.read_memories(args)
+    known = Known(by_languages(rows, writer.provider, writer.model))
+    return Translating(known, writer, join(args.output, translating.PAID), rows, tuple(map(language_of, kinds)))
+
+
 def _paraphraser(args: argparse.Namespace) -> Engine:
     """A checkpoint that paraphrases. Raises InputError where there is none."""
     from parapet.transforms.translation.local import Paraphraser
@@ -437,5 +472,9 @@ def end_translation(perturbation: Any, output: str, counters: Mapping[str, int])
 
     clear(join(output, translating.PAID))
     how = perturbation.translating
-    if how and how.engine:
+    if how and how.writer:
+        from parapet.transforms.perturbations.generated import bill
+
+        yield bill(how.writer.chat.endpoint, counters)
+    elif how and how.engine:
         yield translating.bill(how.engine.provider, how.engine.dollars_per_million, counters)

@@ -19,6 +19,8 @@ from parapet.schemas.rows import Translation
 from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbation.corpora import dialogues_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
+from parapet.transforms.perturbations import generated
+from parapet.transforms.perturbations.generated import KINDS, Writer, language_of, marked
 from parapet.transforms.perturbations.paraphrase import (
     Answer,
     Answers,
@@ -31,9 +33,9 @@ from parapet.transforms.perturbations.paraphrase import (
 )
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, Engine, memory_bytes, merge
-from parapet.transforms.translation.translate import BackTranslate, Known, Untranslated
+from parapet.transforms.translation.translate import BackTranslate, Known, OneWay, Untranslated
 
-TextOf = Callable[[UserTurn, str], str]
+TextsOf = Callable[[UserTurn], Iterable[tuple[str, str]]]  # (pivot, text)
 
 
 class Translating(msgspec.Struct, frozen=True):
@@ -44,7 +46,8 @@ class Translating(msgspec.Struct, frozen=True):
       engine: the engine; None where only the memory is used.
       paid: the folder in which every answer is kept at once.
       memory: the rows that the published memory has besides.
-      pivots: the languages that turns go through; none: nothing is translated, and the memory is kept.
+      pivots: the languages that turns go through; none: nothing is translated, and the memory is kept. Of a language
+        model (``generated``) all are asked for, and nothing goes back.
       seed: of the choice of one of them.
       again: whether what comes back is translated a second time, as a check.
     """
@@ -56,6 +59,11 @@ class Translating(msgspec.Struct, frozen=True):
     pivots: Sequence[str] = ()
     seed: str = "0"
     again: bool = False
+
+    @property
+    def writer(self) -> Writer | None:
+        """The engine, where it is a language model that writes turns."""
+        return self.engine if isinstance(self.engine, Writer) else None
 
 
 def translate_turns(
@@ -71,6 +79,10 @@ def translate_turns(
         return answers, _memory(how, files.pipeline | "Nothing new" >> beam.Create([])), None
     read = beam.FlatMap(plain_texts, how).with_outputs(REFUSED, main="texts")
     texts = files | "Texts" >> read
+    if how.writer:
+        written, lost = texts["texts"] | "Write" >> OneWay(False, how.known, how.engine, how.paid)
+        answers = (written, lost) | "Answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
+        return answers, _memory(how, written), texts[REFUSED]
     plain, lost = texts["texts"] | "As they are" >> BackTranslate(how.known, how.engine, how.paid, how.again)
     first = (plain, lost) | "First answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
     read_again = beam.FlatMap(hidden_texts, how, beam.pvalue.AsDict(_once(first, "First")))
@@ -117,25 +129,28 @@ def plain_texts(file: DialogueFile, how: Translating) -> Iterator[tuple[str, str
 
     And (place, error) of each dialogue that raises (REFUSED).
     """
-    return _texts(file, how, lambda user_turn, _: plain_text(user_turn))
+    if how.writer:
+        return _texts(file, lambda user_turn: [(pivot, marked(user_turn)) for pivot in how.pivots])
+    return _texts(file, lambda user_turn: [(pivot_of(user_turn, how.pivots, how.seed), plain_text(user_turn))])
 
 
 def hidden_texts(file: DialogueFile, how: Translating, answers: Answers) -> Iterator[tuple[str, str] | TaggedOutput]:
     """(pivot, text) of the turns that have lost a value on the way; and what raises, as of :func:`plain_texts`."""
-    return _texts(file, how, lambda user_turn, pivot: hidden_text(user_turn, pivot, answers))
+
+    def of(user_turn: UserTurn) -> list[tuple[str, str]]:
+        pivot = pivot_of(user_turn, how.pivots, how.seed)
+        return [(pivot, hidden_text(user_turn, pivot, answers))]
+
+    return _texts(file, of)
 
 
-def _texts(file: DialogueFile, how: Translating, text_of: TextOf) -> Iterator[tuple[str, str] | TaggedOutput]:
+def _texts(file: DialogueFile, texts_of: TextsOf) -> Iterator[tuple[str, str] | TaggedOutput]:
     try:
         for position, _, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
                 continue
-            texts = []
             try:
-                for user_turn in user_turns(dialogue):
-                    pivot = pivot_of(user_turn, how.pivots, how.seed)
-                    if text := text_of(user_turn, pivot):
-                        texts.append((pivot, text))
+                texts = [(pivot, text) for turn in user_turns(dialogue) for pivot, text in texts_of(turn) if text]
             except Exception as error:
                 yield TaggedOutput(REFUSED, ((file.relative, position), bad_record(error)))
                 continue
@@ -150,6 +165,10 @@ def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]
 
     The way back is taken to be as long as the way there. Of a text that loses values on the way another is asked for.
     """
+    if how.writer:
+        kinds = [kind for kind in KINDS if language_of(kind) in how.pivots]
+        yield from generated.plan_lines(files, kinds, how.known, how.writer.chat.endpoint)
+        return
     texts: dict[str, _Texts] = {pivot: _Texts(set(), set(), set()) for pivot in how.pivots}
     answers = known_answers(how.known, how.pivots)
     for file in files:

@@ -55,6 +55,8 @@ _BOILERPLATE = re.compile(
     r"|\bas an? (?:ai|artificial|(?:large )?language model|assistant)\b"
     r"|\b(?:rewritten|rephrased|reworded|paraphrased?|verbose|simplified|original) (?:version|sentence|text|turn)\b"
     r"|^(?:user|assistant|output|paraphrase|rewrite|answer|response|sentence)\s*:"
+    r"|\b(?:would|do|are|did|can|could|should|shall) you (?:like|want|need|prefer|looking|interested|have in mind)\b"
+    r"|\b(?:how (?:can|may) i|(?:happy|glad|here) to) (?:help|assist)\b|\blet me know (?:if|whether) you\b"
     r"|\*\*|^#|```|^[-*•] |\n"
     r"|^[\"“'‘].*[\"”'’]$",
     re.IGNORECASE,
@@ -130,9 +132,13 @@ def passed(user_turn: UserTurn, made: Made) -> Made:
     if not made.operations:
         return made
     before, after = user_turn.utterance, edited(user_turn.utterance, made.operations)
-    values = {before[anchor.start : anchor.end] for anchor in anchors_of(user_turn)} | set(_FACT.findall(before))
-    reason = refusal(before, after, sorted(values, key=lambda value: (-len(value), value)))
+    reason = refusal(before, after, values_of(user_turn))
     return Made(reason=reason) if reason else made
+
+
+def values_of(user_turn: UserTurn) -> list[str]:
+    """The texts of a turn that have to stay."""
+    return [user_turn.utterance[anchor.start : anchor.end] for anchor in anchors_of(user_turn)]
 
 
 def farthest(user_turn: UserTurn, candidates: Mapping[str, Made]) -> Made:
@@ -154,13 +160,14 @@ def _distance(utterance: str, made: Made) -> int:
     )
 
 
-def refusal(before: str, after: str, values: Sequence[str] = ()) -> str:
+def refusal(before: str, after: str, values: Sequence[str] = (), is_translated: bool = True) -> str:
     """The id of the first check that a text fails, or nothing.
 
     Args:
       before: the turn as it was.
       after: the same in other words.
-      values: texts that must keep the preposition before them; the longest first.
+      values: texts that must keep the preposition before them, as numbers and dates must.
+      is_translated: whether what goes wrong in a translation is looked for, too: the order of words, English.
     """
     if language.plain_words(_SHORT.sub(" not", before)) == language.plain_words(_SHORT.sub(" not", after)):
         return COPY
@@ -172,15 +179,18 @@ def refusal(before: str, after: str, values: Sequence[str] = ()) -> str:
         return POLARITY
     if _facts(before) != _facts(after) or not set(_NAME.findall(before)) <= set(re.findall(r"\w+", after)):
         return FACTS
-    if _roles(before, values) != _roles(after, values) or _lost(_STRANDED, before, after):
+    kept = sorted({*values, *_FACT.findall(before)}, key=lambda value: (-len(value), value))
+    if _roles(before, kept) != _roles(after, kept) or _lost(_STRANDED, before, after):
         return ROLES
     if _gained(_ANIMATE, before, _HELP.sub("", after)):
         return PERSON
-    if _is_reordered(before, after):
+    if is_translated and _is_reordered(before, after):
         return ORDER
-    if any(_gained(pattern, before, after) for pattern in _BROKEN):
+    if is_translated and any(_gained(pattern, before, after) for pattern in _BROKEN):
         return BROKEN
-    if any(_is_rare(word) for word in {*language.plain_words(after)} - {*language.plain_words(before)}):
+    if is_translated and any(
+        _is_rare(word) for word in {*language.plain_words(after)} - {*language.plain_words(before)}
+    ):
         return BROKEN
     if len(language.plain_words(before)) < SHORTEST or meaning.similarity(before, after) < NEAR:
         return MEANING

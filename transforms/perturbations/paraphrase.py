@@ -50,7 +50,7 @@ def pivot_of(user_turn: UserTurn, pivots: Sequence[str], seed: str) -> str:
 def plain_text(user_turn: UserTurn) -> str:
     """What is translated first; nothing where a turn says values at most."""
     kept = anchors_of(user_turn)
-    rest = _with(user_turn.utterance, kept, [""] * len(kept))
+    rest = with_texts(user_turn.utterance, kept, [""] * len(kept))
     is_text = not user_turn.wrong and is_unicode(user_turn.utterance)
     return user_turn.utterance if is_text and any(map(str.isalpha, rest)) else ""
 
@@ -97,7 +97,7 @@ def hidden(user_turn: UserTurn) -> Hidden:
     letter = next((one for one in _STAND_INS if not re.search(rf"{one}\d", user_turn.utterance)), _STAND_INS[0])
     names = [f"{letter}{i}" for i in range(1, len(anchors) + 1)]
     values = [user_turn.utterance[anchor.start : anchor.end] for anchor in anchors]
-    return Hidden(_with(user_turn.utterance, anchors, names), dict(zip(names, values, strict=True)))
+    return Hidden(with_texts(user_turn.utterance, anchors, names), dict(zip(names, values, strict=True)))
 
 
 def revealed(text: str, form: Hidden) -> str | None:
@@ -108,7 +108,8 @@ def revealed(text: str, form: Hidden) -> str | None:
     return re.sub(r"(?<!\w)[A-Z]\d+(?!\w)", lambda name: form.values.get(name[0], name[0]), text)
 
 
-def _with(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> str:
+def with_texts(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> str:
+    """A turn with another text in the place of each anchor."""
     pieces, at = [], 0
     for one, text in zip(anchors, texts, strict=True):
         pieces += [utterance[at : one.start], text]

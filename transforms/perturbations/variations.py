@@ -40,6 +40,7 @@ from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbations import COMMAND, meaning
 from parapet.transforms.perturbations.gate import NEAR, farthest, passed
+from parapet.transforms.perturbations.generated import written
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
 from parapet.transforms.perturbations.results import (
     BAD_SPAN,
@@ -119,6 +120,7 @@ class LanguageVariation(Perturbation):
       least: the share of its user turns that must change, or the run fails; None: any.
       translating: how texts are translated, where an engine or a memory paraphrases.
       answers: translations that are at hand.
+      is_written: whether a language model has said the turns in other words; the rules stand in for it.
     """
 
     row_schema = PERTURBED_TURNS
@@ -131,6 +133,7 @@ class LanguageVariation(Perturbation):
     least: float | None = None
     translating: Translating | None = None
     answers: Answers = _NONE
+    is_written = False
 
     def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
         super().__init__(seed=seed)
@@ -166,6 +169,8 @@ class LanguageVariation(Perturbation):
             key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
             answers = self.answers if answers is None else answers
             made = self.make(user_turn, key, answers, set() if said is None else said)
+            if self.is_written:
+                made = written(user_turn, self.name, made, answers)
         elif line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name)):
             in_words = self.name == Paraphrase.name
             made = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)

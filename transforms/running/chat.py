@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import sqlite3
@@ -112,6 +113,7 @@ class Chat:
             from openai import OpenAI
         except ImportError:
             raise MissingExtra("openai", "llm") from None
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for each request
         of = self.endpoint
         key = os.environ.get(of.key_variable, "") if of.key_variable else ""
         self._client = OpenAI(

@@ -79,6 +79,8 @@ class _Translate(beam.DoFn):
         with ThreadPoolExecutor(self.engine.parallel) as pool:
             self._open_for(batches)
             done = list(pool.map(self._translate, batches))
+        for name, n in (self.engine.popped() if hasattr(self.engine, "popped") else {}).items():
+            Metrics.counter("parapet", name).inc(n)
         for outcomes, requests, codepoints in done:
             # Beam loses what threads of our own count.
             Metrics.counter("parapet", "requests").inc(requests)
@@ -241,11 +243,11 @@ class BackTranslate(beam.PTransform):
 
     def expand(self, texts: beam.PCollection) -> Any:
         """PCollection of (pivot, English text) to those of Translation, of both legs, and of Untranslated."""
-        there, lost = texts | "There" >> _Leg(False, self.known, self.engine, self.paid)
+        there, lost = texts | "There" >> OneWay(False, self.known, self.engine, self.paid)
         back, lost_too = (
             there
             | "Pivot texts" >> beam.Map(lambda row: (row.target, row.translation))
-            | "Back" >> _Leg(True, self.known, self.engine, self.paid)
+            | "Back" >> OneWay(True, self.known, self.engine, self.paid)
         )
         found, dead = [there, back], [lost, lost_too]
         if self.again:
@@ -258,14 +260,22 @@ class BackTranslate(beam.PTransform):
         return found | "Translations" >> beam.Flatten(), dead | "Untranslated" >> beam.Flatten()
 
 
-class _Leg(beam.PTransform):
-    """(pivot, text) to Translation and Untranslated, one way: out of English, or back into it."""
+class OneWay(beam.PTransform):
+    """(pivot, text) to Translation and Untranslated, one way.
+
+    Args:
+      back: whether into English, and not out of it.
+      known: translations of the memory.
+      engine: for all others.
+      paid: the folder in which every translation is kept as soon as it arrives.
+    """
 
     def __init__(self, back: bool, known: Known, engine: Engine, paid: str) -> None:
         super().__init__()
         self.back, self.known, self.engine, self.paid = back, known, engine, paid
 
     def expand(self, texts: beam.PCollection) -> Any:
+        """PCollection of (pivot, text) to those of Translation and of Untranslated."""
         batches = (
             texts
             | "Once each" >> beam.Distinct()
