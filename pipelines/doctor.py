@@ -51,6 +51,7 @@ ENABLES = {
     "llm": "language models behind an endpoint (parapet.transforms.running.chat)",
     "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train: checkpoints",
     "models": "train and predict, without checkpoints",
+    "fluency": "all perturbations: how likely a language model finds the changed turns, in the card",
     "meaning": "language_variations: the meaning of paraphrases by MiniLM",
     "mturk": "mturk",
     "notebooks": "the notebooks of docs/notebooks; Beam in any notebook",

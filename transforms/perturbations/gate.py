@@ -29,8 +29,9 @@ import msgspec
 from rapidfuzz.distance import Levenshtein
 
 from parapet.transforms.perturbation.user_turns import UserTurn, edited
-from parapet.transforms.perturbations import language, meaning
+from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.rewording import COPY, Made, anchors_of, occurrences
+from parapet.transforms.reports import meaning
 
 BOILERPLATE, POLARITY, FACTS, ROLES = "boilerplate", "polarity", "facts", "roles"
 PERSON, ORDER, BROKEN, MEANING = "person", "order", "broken", "meaning"

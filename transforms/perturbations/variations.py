@@ -38,7 +38,7 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Item, dialogues_of, listed
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbations import COMMAND, meaning
+from parapet.transforms.perturbations import COMMAND
 from parapet.transforms.perturbations.gate import NEAR, NEAR_OF_REST, farthest, passed
 from parapet.transforms.perturbations.generated import written
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
@@ -60,6 +60,7 @@ from parapet.transforms.perturbations.rewritten import REWRITTEN, Rewritten
 from parapet.transforms.perturbations.simple import simple_operations
 from parapet.transforms.perturbations.typos import MIX, Rates, typo_operations
 from parapet.transforms.perturbations.verbose import verbose
+from parapet.transforms.reports import meaning
 from parapet.transforms.reports.report import Example, Line, edited
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Balance, Counts, Exact, Invariant, Least
