@@ -229,11 +229,13 @@ def same_polarity(text: str, other: str) -> bool:
     return denies(text) == denies(other) and affirms(text) == affirms(other)
 
 
+@functools.lru_cache(4096)
 def denies(text: str) -> bool:
     """Whether a text has a negation."""
     return _NEGATION.search(text) is not None
 
 
+@functools.lru_cache(4096)
 def affirms(text: str) -> bool:
     """Whether a text says yes."""
     return _YES.search(text) is not None
