@@ -54,11 +54,11 @@ def _grams(text: str) -> Counter[str]:
 
 
 def _embedded(text: str, other: str) -> float:
-    return float(_embedding(text) @ _embedding(other))
+    return float(embedding(text) @ embedding(other))
 
 
 @functools.lru_cache(maxsize=10_000)
-def _embedding(text: str) -> Any:
+def embedding(text: str) -> Any:
     """The mean of the last layer, of length 1. A text at a time: in a batch the last digit depends on the others."""
     import torch
 

