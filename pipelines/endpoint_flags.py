@@ -28,7 +28,13 @@ def add_endpoint_flags(parser: StrictParser, group: str = "language model", rare
     text = "any OpenAI-compatible API, such as http://127.0.0.1:8080/v1"
     add("--endpoint", rare=rare, metavar="URL", help=text)
     add("--key_variable", rare=True, metavar="NAME", help=f"environment variable with the key (default: {_KEY})")
-    add("--max_calls", rare=True, type=int, metavar="N", help="stop after so many requests of a worker (default: no limit)")
+    add(
+        "--max_calls",
+        rare=True,
+        type=int,
+        metavar="N",
+        help="stop after so many requests of a worker (default: no limit)",
+    )
     text = "dollars for a million tokens of requests and of answers, such as 0.15,0.60, to know the cost"
     add("--price", rare=True, metavar="IN,OUT", help=text)
 
