@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # Of the reward. Prolific's share for companies as of 2026, which it may change: https://www.prolific.com/pricing
 PROLIFIC_FEE = Decimal(1) / 3
 
+# The share of answers that survive vetting and deduplication: about half, of SGD-X's batches and of our sample.
+YIELD = Decimal("0.5")
+
 
 def needed_people(forms: Iterable[tuple[str, str, int]], limit: int | None = None) -> int:
     """The fewest people who can fill in all forms, none of them one form twice or both tasks of a service.
@@ -45,11 +48,13 @@ class People(msgspec.Struct, frozen=True):
       needed: the fewest people who can do it.
       by_task: of these, how many for each task; of names and descriptions, different ones.
       cost: platform to the rewards with its fees.
+      good: of schema tasks, the good answers that are expected for each element; None of other tasks.
     """
 
     needed: int
     by_task: dict[str, int]
     cost: dict[str, Decimal]
+    good: Decimal | None = None
 
     def to_json(self) -> dict[str, object]:
         """The part of ``plan.json``."""
@@ -66,8 +71,9 @@ class People(msgspec.Struct, frozen=True):
         shares = " and ".join(f"{n:,} for {task}" for task, n in self.by_task.items())
         blind = ", different people, so that nobody sees what they are to find" if len(self.by_task) > 1 else ""
         cost = self.cost
+        short = f"; expect about {self.good:f} good answers for an element, of the 5 that v1 to v5 take"
         return [
-            f"people needed: {self.needed:,} ({shares}{blind})",
+            f"people needed: {self.needed:,} ({shares}{blind}){'' if self.good is None else short}",
             f"cost: ${cost['mturk']:,.2f} on MTurk; about ${cost['prolific']:,.2f} on Prolific (fee of about a third, "
             f"to be checked at prolific.com/pricing); ${cost['in_house']:,.2f} in wages for your own annotators",
         ]
@@ -89,4 +95,6 @@ def people_of(records: Iterable[PageRecord], total: PlanRow) -> People:
         "prolific": (total.reward * (1 + PROLIFIC_FEE)).quantize(CENT, ROUND_CEILING),
         "in_house": total.reward,
     }
-    return People(needed_people(forms), by_task, cost)
+    of_schemas = [n for task, n in by_task.items() if task in TASKS]
+    good = (YIELD * min(of_schemas)).normalize() if of_schemas else None
+    return People(needed_people(forms), by_task, cost, good)

@@ -1,8 +1,8 @@
 """Who gets which form next, so that few people keep names and descriptions blind to each other. Pure functions.
 
 A person who has seen one task of a service never gets the other, even if nothing was submitted: the page has shown what
-the other one hides. So a service needs as many people as its two tasks have assignments together, and no schedule can do
-with fewer. People keep to one of the two tasks as long as it has work for them: with that many people who do not give
+the other one hides. So a service needs as many people as its two tasks have assignments together, and no schedule can
+do with fewer. People keep to one of the two tasks as long as it has work for them: with that many people who do not give
 up, every form is filled in, whatever the order in which they come (``tests/transforms/serving`` shows it).
 """
 

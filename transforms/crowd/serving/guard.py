@@ -143,13 +143,9 @@ class Guard:
             pass
         except Exception as error:
             # No traceback and no address: both may say who the person is.
-            large = isinstance(error, TooLarge)
-            if not large:
-                logging.error("a request failed: %s", type(error).__name__)
+            logging.error("a request failed: %s", type(error).__name__)
             if not started:
-                await plain("too large" if large else "the server failed", 413 if large else 500)(
-                    scope, receive, respond
-                )
+                await plain("the server failed", 500)(scope, receive, respond)
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers, client = Headers(scope=scope), address(scope)

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from parapet.transforms.crowd.ingest import MAX_ANSWER
 from parapet.transforms.crowd.serving.forms import Form, page
-from parapet.transforms.crowd.serving.guard import Guard, Limits, Rate, address, is_same, sign
+from parapet.transforms.crowd.serving.guard import Guard, Limits, Rate, TooLarge, address, is_same, plain, sign
 from parapet.transforms.crowd.serving.store import Full, Store, Telemetry
 from parapet.transforms.reports.report import render
 
@@ -312,6 +312,8 @@ def _answering(endpoint: Endpoint) -> Endpoint:
         except Refused as refused:
             texts = {"title": refused.title, "text": refused.text}
             return _html("collect_message.html.jinja", status=refused.status, **texts)
+        except TooLarge:
+            return plain("too large", 413)
         except Full:
             return _html("collect_message.html.jinja", status=507, title="The server's disk is full", text=_FULL)
 
