@@ -24,7 +24,16 @@
     return texts;
   }
 
-  const save = () => store.set({ texts: values(), telemetry });
+  let over = false; // leaving the page must not bring the draft back
+
+  function save() {
+    if (!over) store.set({ texts: values(), telemetry });
+  }
+
+  function forget() {
+    over = true;
+    store.remove();
+  }
 
   function restore() {
     const draft = store.get();
@@ -97,7 +106,7 @@
     let answer = {};
     try { answer = await response.json(); } catch { /* not from our server, or none at all */ }
     if (response && response.ok && answer.next) {
-      store.remove();
+      forget();
       location.assign(answer.next);
     } else {
       failed(answer.message || "Not saved: the server does not answer. Your answers are kept in this browser. Try again later.");
@@ -110,7 +119,7 @@
     message.textContent = "";
     send();
   });
-  document.querySelector(".collect-return").addEventListener("submit", () => store.remove());
+  document.querySelector(".collect-return").addEventListener("submit", forget);
 
   restore();
 })();

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -27,13 +27,14 @@ class Limits(msgspec.Struct, frozen=True):
       connections: open ones at a time.
       request_seconds: from the first byte of a request to the last of its response.
       body_bytes: of a request.
-      requests_per_minute: of one address. ``failures_per_minute`` of wrong links and secrets, also of one address.
+      requests_per_minute: of one person, or of one address from which strangers come.
+      failures_per_minute: wrong links and secrets of one address.
     """
 
     connections: int = 1_000
     request_seconds: float = 30
     body_bytes: int = 512 * 1024
-    requests_per_minute: int = 600
+    requests_per_minute: int = 300
     failures_per_minute: int = 20
 
 
@@ -113,10 +114,11 @@ class Guard:
       app: the application.
       origin: scheme, host and port under which browsers reach the server.
       limits: see :class:`Limits`.
+      client: who sends a request. A team may share one address, so those who are known have limits of their own.
     """
 
-    def __init__(self, app: ASGIApp, origin: str, limits: Limits) -> None:
-        self.app, self.origin, self.limits = app, origin, limits
+    def __init__(self, app: ASGIApp, origin: str, limits: Limits, client: Callable[[HTTPConnection], str]) -> None:
+        self.app, self.origin, self.limits, self.client = app, origin, limits, client
         self.host = origin.partition("://")[2]
         self._requests = Rate(limits.requests_per_minute)
 
@@ -148,7 +150,7 @@ class Guard:
                 await plain("the server failed", 500)(scope, receive, respond)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        headers, client = Headers(scope=scope), address(scope)
+        headers, client = Headers(scope=scope), self.client(HTTPConnection(scope))
         if self._requests.is_over(client):
             return plain("too many requests: wait a minute", 429, {"Retry-After": "60"})
         self._requests.add(client)

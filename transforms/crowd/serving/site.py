@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -116,13 +116,18 @@ class Site:
         if self.store.platform == "prolific":
             pages.append(("/start", self.start, "GET"))
         routes = [Route(path, _answering(endpoint), methods=[method]) for path, endpoint, method in pages]
-        return Guard(Starlette(routes=routes), self.settings.origin, self.settings.limits)
+        return Guard(Starlette(routes=routes), self.settings.origin, self.settings.limits, self._client)
 
     def invitation(self, person: int) -> str:
         """The link of a person."""
         return f"{self.settings.origin}/join/{person}-{sign(self.store.key, 'invitation', str(person))}"
 
     # Who is there.
+
+    def _client(self, request: HTTPConnection) -> str:
+        """The person who sends a request, or else the address that it comes from."""
+        session = self._session(request, _PERSON)
+        return f"person {session.split('.')[1]}" if session else f"address {address(request.scope)}"
 
     def _failed(self, request: Request) -> None:
         """Counts a wrong link or secret. Raises Refused where an address has tried too many."""
@@ -138,7 +143,7 @@ class Site:
         response.set_cookie(self._cookie[kind], value, max_age=_LASTS[kind], **self._cookie_flags)
         return response
 
-    def _session(self, request: Request, kind: str) -> str | None:
+    def _session(self, request: HTTPConnection, kind: str) -> str | None:
         """The cookie of a person or of the requester, if it is one of ours and not too old."""
         value = request.cookies.get(self._cookie[kind], "")
         *parts, signature = value.split(".")
