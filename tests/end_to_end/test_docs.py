@@ -34,8 +34,8 @@ from parapet.pipelines.mturk import parser as mturk_parser
 from parapet.pipelines.mturk import sandbox
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
-from parapet.schemas.rows import DISPOSITIONS, RESPONSES, DeadLetter
-from parapet.transforms.crowd.ingest import parse_answer_xml
+from parapet.schemas.rows import DISPOSITIONS, RESPONSES, Assignment, DeadLetter
+from parapet.transforms.crowd.ingest import read_responses
 from parapet.transforms.crowd.merge import ADJUDICATE_COLUMNS
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.crowd.mturk import pay as decide
@@ -194,8 +194,11 @@ def practice(monkeypatch):
 def collect(argv):
     """Runs ``collect serve`` with people who give the answers of the sample's workers, until nobody has a task."""
     sets = {}
-    for line in rows_of(BUNDLED / "crowd" / "assignments.jsonl"):
-        sets.setdefault(line["RequesterAnnotation"], []).append(parse_answer_xml(line["Answer"]))
+    for name in ("names.csv", "descriptions.csv"):
+        for read in read_responses(str(BUNDLED / "crowd" / name), b"key", "utf-8"):
+            if isinstance(read, Assignment):
+                sets.setdefault(f"{read.service_name}:{read.task}", []).append(read.answers)
+    next_set = {task_id: itertools.cycle(answers) for task_id, answers in sets.items()}
 
     def work(site):
         store, clock = site.store, itertools.count(1_700_000_000, 600)
@@ -203,7 +206,7 @@ def collect(argv):
         for person, _ in store.people():
             while given := store.begin(person, site.forms):
                 form = next(form for form in site.forms if form.key == given.form)
-                said = sets[form.task_id][person % len(sets[form.task_id])]
+                said = next(next_set[form.task_id])
                 answers = {field: said.get(field) or "some other words" for field in form.fields}
                 assert store.submit(person, given.id, form, answers, Telemetry()) == "saved"
 

@@ -78,7 +78,7 @@ def test_the_fewest_people_complete_a_batch(services, wanted, data):
     order = data.draw(st.lists(st.tuples(st.integers(0, people - 1), st.sampled_from(STATES[:4])), max_size=100))
     for person, state in order:
         batch.step(person, state)
-    while any([batch.step(person, "submitted") for person in range(people)]):
+    while any(batch.step(person, "submitted") for person in range(people)):
         batch.check()
     assert batch.is_complete()
     assert not Batch(forms).is_complete()
@@ -88,7 +88,7 @@ def test_the_fewest_people_complete_a_batch(services, wanted, data):
 def test_nobody_does_more_than_the_limit(forms, limit):
     batch = Batch(forms, limit)
     people = needed_people(((of.service, of.task, of.wanted) for of in forms), limit)
-    while any([batch.step(person, "submitted") for person in range(people)]):
+    while any(batch.step(person, "submitted") for person in range(people)):
         batch.check()
     assert max(Counter(each.person for each in batch.history).values()) <= limit
 

@@ -1,5 +1,6 @@
 """The collection server over HTTP: who may see what, what is saved, and what others may not do to it."""
 
+import contextlib
 import json
 import logging
 import socket
@@ -55,7 +56,7 @@ def exported(it):
 
 
 def test_four_people_fill_in_everything_and_it_can_be_composed(tmp_path, hits):
-    with site(tmp_path, hits, people=("Anna", "Ben", "Cem", "Dora")) as it:
+    with site(tmp_path, hits, people=("Anna", "Ben", "Cem", "Dora")):
         people = [Person(link) for link in links(tmp_path / "links.csv")]
         assert [each.join().status_code for each in people] == [200] * 4
         saved = dict(work for each in people for work in iter(each.work, None))
@@ -222,10 +223,8 @@ def test_slow_clients_and_crowds_of_connections_are_cut_off(tmp_path, hits):
         time.sleep(1.0)
         for each in slow:
             each.settimeout(5)
-            try:
+            with contextlib.suppress(ConnectionError):
                 assert each.recv(100) == b""  # closed, not answered
-            except ConnectionError:
-                pass
             each.close()
         assert Person(it.invitation(1)).join().status_code == 200
 
@@ -280,8 +279,7 @@ def test_nothing_about_people_is_logged(served, caplog, capfd, monkeypatch):
     caplog.set_level(logging.DEBUG)
     someone = person(served)
     monkeypatch.setattr(served.store, "find", lambda *_: 1 / 0)
-    fields, names, _ = someone.post("/begin", {"csrf_token": token(someone.get("/"))}), ["slot_0"], ""
-    assert fields.status_code == 500
+    assert someone.post("/begin", {"csrf_token": token(someone.get("/"))}).status_code == 500
     said = caplog.text.replace("HTTP Request: ", "") if "httpx" in caplog.text else caplog.text
     lines = [line for line in said.splitlines() if "httpx" not in line and "httpcore" not in line]
     assert [line for line in lines if "failed: ZeroDivisionError" in line]

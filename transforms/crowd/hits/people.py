@@ -19,6 +19,7 @@ PROLIFIC_FEE = Decimal(1) / 3
 
 # The share of answers that survive vetting and deduplication: about half, of SGD-X's batches and of our sample.
 YIELD = Decimal("0.5")
+_OF_FIVE = "of the 5 that v1 to v5 take"
 
 
 def needed_people(forms: Iterable[tuple[str, str, int]], limit: int | None = None) -> int:
@@ -71,9 +72,9 @@ class People(msgspec.Struct, frozen=True):
         shares = " and ".join(f"{n:,} for {task}" for task, n in self.by_task.items())
         blind = ", different people, so that nobody sees what they are to find" if len(self.by_task) > 1 else ""
         cost = self.cost
-        short = f"; expect about {self.good:f} good answers for an element, of the 5 that v1 to v5 take"
+        good = "" if self.good is None else f"; expect about {self.good:f} good answers for an element, {_OF_FIVE}"
         return [
-            f"people needed: {self.needed:,} ({shares}{blind}){'' if self.good is None else short}",
+            f"people needed: {self.needed:,} ({shares}{blind}){good}",
             f"cost: ${cost['mturk']:,.2f} on MTurk; about ${cost['prolific']:,.2f} on Prolific (fee of about a third, "
             f"to be checked at prolific.com/pricing); ${cost['in_house']:,.2f} in wages for your own annotators",
         ]

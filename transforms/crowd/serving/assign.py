@@ -2,8 +2,8 @@
 
 A person who has seen one task of a service never gets the other, even if nothing was submitted: the page has shown what
 the other one hides. So a service needs as many people as its two tasks have assignments together, and no schedule can
-do with fewer. People keep to one of the two tasks as long as it has work for them: with that many people who do not give
-up, every form is filled in, whatever the order in which they come (``tests/transforms/serving`` shows it).
+do with fewer. People keep to one of the two tasks as long as it has work for them: with that many people who do not
+give up, every form is filled in, whatever the order in which they come (``tests/transforms/serving`` shows it).
 """
 
 from __future__ import annotations
