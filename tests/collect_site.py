@@ -34,7 +34,7 @@ def site(folder: Path, hits: Path, **more):
     given = {"people": 6, "secret": SECRET, "limits": WIDE, **more}
     run = serving.Run(read_forms(str(hits)), folder / "a.sqlite", folder / "a.jsonl", folder / "links.csv", **given)
     port = given.get("port", 0)
-    with serving.listening("127.0.0.1", port) as listener, serving.opened(run, listener.getsockname()[1]) as (it, _):
+    with serving.listening("127.0.0.1", port) as listener, serving.opened(run, listener.getsockname()[1]) as it:
         server = serving.server(it, is_behind_proxy=False)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -47,7 +47,7 @@ def parser() -> StrictParser:
     add("--hits", metavar="DIR", reads=True, help="output of 'parapet hits'")
     text = "file of names, one a line, or the number of people to invite (default: as many as the forms need)"
     add("--people", metavar="FILE|N", help=text)
-    text = "where people come from: by invitation links (in_house), or from a study (default: in_house)"
+    text = "where people come from: by invitation links (in_house), or from a study"
     add("--platform", choices=("in_house", "prolific"), default="in_house", help=text)
     text = "address to which people are sent when they are done; needed for --platform prolific"
     add("--completion_url", metavar="URL", help=text)
@@ -62,8 +62,8 @@ def parser() -> StrictParser:
     add("--invitations", rare=True, metavar="FILE", help=text)
     add("--export_only", rare=True, action="store_true", help="write --export from --db, and serve nothing")
     add = parser.group(_SERVER)
-    add("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)")
-    add("--port", type=int, default=8000, metavar="N", help="port; 0 for a free one (default: 8000)")
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on")
+    add("--port", type=int, default=8000, metavar="N", help="port; 0 for a free one")
     text = "address under which people reach the server, behind a proxy (default: http://HOST:PORT)"
     add("--public_url", metavar="URL", help=text)
     return parser

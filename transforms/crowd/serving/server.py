@@ -56,6 +56,8 @@ class Run(msgspec.Struct, frozen=True):
 class Exporter:
     """Keeps the export up to date, in a thread of its own. Each file is written whole and then takes its name.
 
+    Raises InputError at the end where the last answers could not be exported.
+
     Args:
       store: what is exported.
       path: the file.
@@ -68,27 +70,31 @@ class Exporter:
         self._thread = threading.Thread(target=self._follow, name="export", daemon=True)
 
     def __enter__(self) -> Exporter:
+        self.update()
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
-        self.update()
+        if not self.update() and error is None:
+            raise InputError("the last answers are not in it: make room, then use --export_only", self.path, "--export")
 
     def _follow(self) -> None:
         while not self._stopping.wait(_EXPORT_SECONDS):
             self.update()
 
-    def update(self) -> None:
-        """Exports what was submitted since; a file that cannot be written is tried again the next time."""
+    def update(self) -> bool:
+        """Exports what was submitted since. False where the file cannot be written; it is tried again the next time."""
         if (n := self.store.submissions()) == self._exported:
-            return
+            return True
         try:
             disk.write(self.path, self.store.export(), private=True)
             self._exported = n
         except OSError as error:
             logging.error("%s cannot be written: %s; the answers are in %s", self.path, error.strerror, self.store.path)
+            return False
+        return True
 
 
 def serve(run: Run, say: Callable[[str], None]) -> int:
@@ -97,7 +103,7 @@ def serve(run: Run, say: Callable[[str], None]) -> int:
     Raises:
       InputError: the address cannot be listened on, or a file cannot be used.
     """
-    with listening(run.host, run.port) as listener, opened(run, listener.getsockname()[1]) as (site, exporter):
+    with listening(run.host, run.port) as listener, opened(run, listener.getsockname()[1]) as site:
         origin = site.settings.origin
         say(f"{counted(len(run.forms), 'form')} at {origin} until Ctrl-C")
         if run.platform == "prolific":
@@ -109,12 +115,11 @@ def serve(run: Run, say: Callable[[str], None]) -> int:
         say(f"answers: {run.export}")
         with _ended_by_signals():
             server(site, run.public_url != "").run(sockets=[listener])
-        exporter.update()
         return site.store.submissions()
 
 
 @contextmanager
-def opened(run: Run, port: int) -> Iterator[tuple[Site, Exporter]]:
+def opened(run: Run, port: int) -> Iterator[Site]:
     """The site with its store, invitations and export; the caller serves it.
 
     Args:
@@ -132,9 +137,8 @@ def opened(run: Run, port: int) -> Iterator[tuple[Site, Exporter]]:
         if run.platform == "in_house":
             store.invite(run.people)
             write_invitations(site, run.invitations)
-        with Exporter(store, run.export) as exporter:
-            exporter.update()
-            yield site, exporter
+        with Exporter(store, run.export):
+            yield site
     finally:
         store.close()
 
