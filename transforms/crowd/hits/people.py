@@ -69,12 +69,14 @@ class People(msgspec.Struct, frozen=True):
         """The same in sentences."""
         if not self.needed:
             return []
-        shares = " and ".join(f"{n:,} for {task}" for task, n in self.by_task.items())
-        blind = ", different people, so that nobody sees what they are to find" if len(self.by_task) > 1 else ""
+        shares = ""
+        if len(self.by_task) > 1:
+            each = " and ".join(f"{n:,} for {task}" for task, n in self.by_task.items())
+            shares = f" ({each}, different people, so that nobody sees what they are to find)"
         cost = self.cost
         good = "" if self.good is None else f"; expect about {self.good:f} good answers for an element, {_OF_FIVE}"
         return [
-            f"people needed: {self.needed:,} ({shares}{blind}){good}",
+            f"people needed: {self.needed:,}{shares}{good}",
             f"cost: ${cost['mturk']:,.2f} on MTurk; about ${cost['prolific']:,.2f} on Prolific (fee of about a third, "
             f"to be checked at prolific.com/pricing); ${cost['in_house']:,.2f} in wages for your own annotators",
         ]
