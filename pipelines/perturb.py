@@ -317,12 +317,11 @@ _OF_LLM = ("model", "parallel_calls", "memory", "dry_run", *ENDPOINT_FLAGS)
 def add_translation_flags(parser: Parser) -> None:
     """Adds the flags of translation."""
     add = parser.group("translation")
-    text = "rules alone; llm, a language model behind --endpoint, for verbose, simple and paraphrase; checkpoint, a "
-    text += "paraphraser; memory looks up --memory; others translate and back "
-    text += "(default: embedded where it is installed)"
+    text = "rules alone; llm at --endpoint; checkpoint, a paraphraser; memory: --memory; others translate and back "
+    text += "(default: embedded if installed)"
     add("--engine", choices=ENGINES, help=text)
     add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: pt)")
-    translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for --engine checkpoint; a name for llm")
+    translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for checkpoint; a name for llm")
     add_endpoint_flags(parser, "--engine llm", rare=True)
     text = "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)"
     parser.group("--engine checkpoint", rare=True)("--prefix", metavar="TEXT", help=text)

@@ -17,6 +17,7 @@ import apache_beam as beam
 
 from parapet.schemas.dialogue import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
+from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Detailed, Perturbation, analysis_of
 from parapet.transforms.perturbation.corpora import Corpus, Item
 from parapet.transforms.perturbation.corpus import (
@@ -28,6 +29,7 @@ from parapet.transforms.perturbation.corpus import (
     table_of_rows,
 )
 from parapet.transforms.perturbation.metrics import CHANGES
+from parapet.transforms.perturbation.quality import Changed, drawn_turns
 from parapet.transforms.reports.report import report_files
 from parapet.transforms.running.counts import (
     FAULTS,
@@ -94,7 +96,7 @@ class PerturbCorpus(beam.PTransform):
         write = WriteEach(
             partial(write_file, output=self.info.output, shared_names=names, services=services),
             *(beam.pvalue.AsDict(pairs) for pairs in analysis.side_inputs().values()),
-            shown=self.perturbation.shown,
+            shown=max(self.perturbation.shown, quality.DRAWN),
             others=self.perturbation.other_outputs,
             setup=partial(_Opened, self.perturbation),
         )
@@ -116,7 +118,7 @@ class PerturbCorpus(beam.PTransform):
             *(beam.pvalue.AsList(values) for values in analysis.reported.values()),
             tallies=self.perturbation.tallies,
             invariants=self.perturbation.invariants(),
-            shown=self.perturbation.shown,
+            shown=max(self.perturbation.shown, quality.DRAWN),
         )
 
 
@@ -178,6 +180,7 @@ class _OfSet(NamedTuple):
     counts: Sequence[tuple[CountKey, int]]
     letters: Sequence[DeadLetter]
     examples: Sequence[tuple[bytes, Any]]
+    turns: Sequence[tuple[bytes, Changed]]
     written: Sequence[Written]
     others: Mapping[str, Sequence[Any]]
 
@@ -273,13 +276,17 @@ class _FileOfSets:
             counts.append((CountKey(count, name, split, value if item.plain else _storable(value)), index(n)))
         examples = []
         for i, example in enumerate(shown):
-            place = f"example\0{name}\0{self.file.relative}\0{item.position}\0{i}"
+            place = f"example\0{self.perturbation.seed}\0{name}\0{self.file.relative}\0{item.position}\0{i}"
             draw = blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8).digest()
             examples.append((draw, example))
+        turns = []
+        if name in self.perturbation.row_sets():  # a mix has turns of another set
+            place = f"{self.file.relative}\0{item.position}"
+            turns = [*drawn_turns(self.perturbation.seed, place, item.raw["turns"], perturbed.dialogue["turns"])]
         letters = [self._letter(item, problem) for problem in perturbed.problems]
         written = [write_staged(self.output, path, content) for path, content in perturbed.files]
         others = {tag: [(name, split, value) for value in values] for tag, values in perturbed.others.items()}
-        return _OfSet(name, text, rows, counts, letters, examples, written, others)
+        return _OfSet(name, text, rows, counts, letters, examples, turns, written, others)
 
     def _take(self, of_set: _OfSet) -> None:
         """Adds what a dialogue is in a set, whose file has it, to the results."""
@@ -289,8 +296,9 @@ class _FileOfSets:
         for key, n in of_set.counts:
             result.counts[key] += n
         result.dead_letters += of_set.letters
-        if of_set.examples:
-            result.examples.setdefault(name, []).extend(of_set.examples)
+        for kind, drawn in ((name, of_set.examples), (quality.key_of_turns(name), of_set.turns)):
+            if drawn:
+                result.examples.setdefault(kind, []).extend(drawn)
         result.written += of_set.written
         for tag, values in of_set.others.items():
             result.others.setdefault(tag, []).extend(values)
@@ -328,8 +336,13 @@ def metadata_files(
     by_name = dict(zip(reported_names, reported, strict=True))
     statistics = perturbation.statistics(counts, by_name)
     examples: dict[str, list[Example]] = {
-        name: [perturbation.example(one) for one in shown[name]] for name in perturbation.sets if shown.get(name)
+        name: [perturbation.example(one) for one in shown[name][: perturbation.shown]]
+        for name in perturbation.sets
+        if shown.get(name)
     }
+    drawn = {name: quality.quality_of(shown.get(quality.key_of_turns(name), ())) for name in perturbation.sets}
+    if of_sets := {name: numbers for name, numbers in drawn.items() if numbers}:
+        statistics["quality"] = of_sets
     report = perturbation.report(statistics, examples, options)
     return {
         **dict(schemas),

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.reports.report import Bars, Dots, Example, Examples, Line, Report, Section, Table, Tile, edited
 from parapet.transforms.reports.svg import Dot, Series
@@ -157,10 +158,10 @@ def report_of(
 ) -> Report:
     """The page and the card: the tables that the class declares, the options, examples and terms."""
     title = perturbation.title or perturbation.name.replace("_", " ").capitalize()
-    tables = tables_of(perturbation)
+    tables = [*tables_of(perturbation), *([quality.table()] if "quality" in statistics else [])]
     sections = [section for table in tables for section in _sections(table, statistics)]
     sections += [
-        Examples(title=f"Examples of {name}" if len(examples) > 1 else "Examples", examples=of_set)
+        Examples(title=f"Examples of {name}" if len(examples) > 1 else "Examples", examples=of_set, in_card=True)
         for name, of_set in examples.items()
     ]
     chosen = {**options, **(statistics.get("made_with") or {})}

@@ -10,6 +10,11 @@ good. On 85 that no check was tuned on, from dialogues of six other files, 87 % 
 ``NEAR`` is only a floor: good and bad translations have the same similarity, the bad ones fail the other checks. At
 0.5, 2.4 % of 293 turns with the text of another turn pass by MiniLM (3.4 % by character n-grams), and 98 % (95 %) of
 the good translations.
+
+A language model writes English and may change more. Of its turns the order of words and English are not checked, and
+similarity is that of the texts without their values, which alone would make two turns similar. At ``NEAR_OF_REST``,
+97 to 99 % of the longer forms of our rules pass on 250 turns of SGD's dev split, by either measure, and 6 to 14 % of
+other turns (paraphrases 83 to 100 %, short ones least by n-grams; other turns 10 to 17 %).
 """
 
 from __future__ import annotations
@@ -24,13 +29,15 @@ import msgspec
 from rapidfuzz.distance import Levenshtein
 
 from parapet.transforms.perturbation.user_turns import UserTurn, edited
-from parapet.transforms.perturbations import language, meaning
+from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.rewording import COPY, Made, anchors_of, occurrences
+from parapet.transforms.reports import meaning
 
 BOILERPLATE, POLARITY, FACTS, ROLES = "boilerplate", "polarity", "facts", "roles"
 PERSON, ORDER, BROKEN, MEANING = "person", "order", "broken", "meaning"
 
 NEAR = 0.5  # the least similarity
+NEAR_OF_REST = 0.3  # the same of a language model's turn, without the values
 SHORTEST = 3  # words of a turn: of fewer nobody can tell what they mean without what was said before
 FREQUENT = 4.0  # new words occur in English at least so often: 10 in a million words (Zipf scale)
 
@@ -167,7 +174,7 @@ def refusal(before: str, after: str, values: Sequence[str] = (), is_translated: 
       before: the turn as it was.
       after: the same in other words.
       values: texts that must keep the preposition before them, as numbers and dates must.
-      is_translated: whether what goes wrong in a translation is looked for, too: the order of words, English.
+      is_translated: whether it comes from a translation engine, and not from a language model.
     """
     if language.plain_words(_SHORT.sub(" not", before)) == language.plain_words(_SHORT.sub(" not", after)):
         return COPY
@@ -192,9 +199,22 @@ def refusal(before: str, after: str, values: Sequence[str] = (), is_translated: 
         _is_rare(word) for word in {*language.plain_words(after)} - {*language.plain_words(before)}
     ):
         return BROKEN
-    if len(language.plain_words(before)) < SHORTEST or meaning.similarity(before, after) < NEAR:
+    if len(language.plain_words(before)) < SHORTEST or not _is_near(before, after, values, is_translated):
         return MEANING
     return ""
+
+
+def _is_near(before: str, after: str, values: Sequence[str], is_translated: bool) -> bool:
+    if is_translated:
+        return meaning.similarity(before, after) >= NEAR
+    rest, rest_after = (_without(text, values) for text in (before, after))
+    return not rest or meaning.similarity(rest, rest_after) >= NEAR_OF_REST
+
+
+def _without(text: str, values: Sequence[str]) -> str:
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, " ")
+    return " ".join(text.split())
 
 
 @functools.cache
@@ -209,11 +229,13 @@ def same_polarity(text: str, other: str) -> bool:
     return denies(text) == denies(other) and affirms(text) == affirms(other)
 
 
+@functools.lru_cache(4096)
 def denies(text: str) -> bool:
     """Whether a text has a negation."""
     return _NEGATION.search(text) is not None
 
 
+@functools.lru_cache(4096)
 def affirms(text: str) -> bool:
     """Whether a text says yes."""
     return _YES.search(text) is not None

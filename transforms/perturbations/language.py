@@ -5,6 +5,7 @@ Every function decides only where the words leave no doubt. Elsewhere it gives N
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Iterator
 
@@ -114,7 +115,8 @@ def sentences(text: str) -> Iterator[tuple[str, str, str]]:
         at = after
 
 
-def clauses(sentence: str) -> list[Clause]:
+@functools.lru_cache(4096)
+def clauses(sentence: str) -> tuple[Clause, ...]:
     """The clauses of a sentence without its final marks; together they are the sentence."""
     found: list[Clause] = []
     at = 0
@@ -128,7 +130,7 @@ def clauses(sentence: str) -> list[Clause]:
     for gap in _BOUNDARY.finditer(rest):
         found.append(Clause(rest[at : gap.start()], gap[0]))
         at = gap.end()
-    return [*found, Clause(rest[at:], "")]
+    return (*found, Clause(rest[at:], ""))
 
 
 def asks(clause: str) -> bool:

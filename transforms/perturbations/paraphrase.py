@@ -457,13 +457,19 @@ def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw | None)
     for form in forms:
         if joined and not form.startswith(_SPEAKER):
             continue
-        inflected = [_inflected(texts.get(name, ""), how) for name, how in _SLOT.findall(form)]
+        words, slots = _parts(form)
+        inflected = [_inflected(texts.get(name, ""), how) for name, how in slots]
         # "I am looking for any" is wrong.
         if any(text is None or (text.startswith("any") and form[-1] != "?") for text in inflected):
             continue
-        words = _SLOT.split(form)[::3]  # of a slot the pattern has two groups
         new = words[0] + "".join(f"{text}{after}" for text, after in zip(inflected, words[1:], strict=True))
         yield Form(new.rstrip("?."), {"?": True, ".": False}.get(form[-1]), form)
+
+
+@cache
+def _parts(form: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """The words of a form, and the slots between them: name and inflection."""
+    return _SLOT.split(form)[::3], _SLOT.findall(form)  # of a slot the pattern has two groups
 
 
 def _texts(found: re.Match[str]) -> dict[str, str]:

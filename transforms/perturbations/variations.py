@@ -38,8 +38,8 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Item, dialogues_of, listed
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbations import COMMAND, meaning
-from parapet.transforms.perturbations.gate import NEAR, farthest, passed
+from parapet.transforms.perturbations import COMMAND
+from parapet.transforms.perturbations.gate import NEAR, NEAR_OF_REST, farthest, passed
 from parapet.transforms.perturbations.generated import written
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
 from parapet.transforms.perturbations.results import (
@@ -60,6 +60,7 @@ from parapet.transforms.perturbations.rewritten import REWRITTEN, Rewritten
 from parapet.transforms.perturbations.simple import simple_operations
 from parapet.transforms.perturbations.typos import MIX, Rates, typo_operations
 from parapet.transforms.perturbations.verbose import verbose
+from parapet.transforms.reports import meaning
 from parapet.transforms.reports.report import Example, Line, edited
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Balance, Counts, Exact, Invariant, Least
@@ -569,7 +570,7 @@ class LanguageVariations(LanguageVariation):
             "pivots": [*how.pivots] if how else [],
             "provider": engine.provider if engine else "memory" if how and how.pivots else "rules",
             "model": engine.model if engine else "",
-            "similarity": f"{meaning.measure()}, at least {NEAR}" if how and how.pivots else "",
+            "similarity": _similarity(how) if how and how.pivots else "",
         }
 
     def plugins_used(self) -> Sequence[Chosen | None]:
@@ -586,6 +587,11 @@ class LanguageVariations(LanguageVariation):
 
         assert self.translating is not None  # the flag is refused where nothing is translated
         return plan_lines(files, self.translating)
+
+
+def _similarity(how: Translating) -> str:
+    least = f"{NEAR_OF_REST} without values" if how.writer else f"{NEAR}"
+    return f"{meaning.measure()}, at least {least}"
 
 
 def parse_kinds(given: str) -> list[str]:

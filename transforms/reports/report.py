@@ -169,11 +169,12 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class Examples(msgspec.Struct, frozen=True, kw_only=True):
-    """Some examples, with edits marked."""
+    """Some examples, with edits marked; in the card, where it has them, before and after."""
 
     title: str
     examples: Sequence[Example]
     note: str = ""
+    in_card: bool = False
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True):
@@ -386,10 +387,23 @@ def _card_section(section: Section) -> list[str]:
             hidden = f"{more:,} more rows are in `{section.numbers_in}`." if more else ""
             table = table_markdown(section, MAX_CARD_ROWS)
             return [heading, markdown.inline(section.note), table, markdown.inline(hidden)]
+        case Examples() if section.in_card and section.examples:
+            rows = [(example.place, *_before_and_after(example)) for example in section.examples]
+            return [heading, markdown.table(["where", "original", "here"], rows)]
         case Text() if section.in_card:
             return [heading, markdown.bullets(map(markdown.inline, section.paragraphs))]
         case _:
             return []
+
+
+def _before_and_after(example: Example) -> tuple[str, str]:
+    """What the lines of an example said, and what they say here; of lines without edits the latter alone."""
+    parts = [[*line.parts] for line in example.lines]
+    before, after = (
+        " / ".join(filter(None, ("".join(part.text + getattr(part, name) for part in of_line) for of_line in parts)))
+        for name in ("removed", "added")
+    )
+    return ("" if before == after else before), after
 
 
 def table_markdown(table: Table, most: int = MAX_ROWS) -> markdown.Markdown:

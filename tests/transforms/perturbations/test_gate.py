@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.perturbations import meaning
 from parapet.transforms.perturbations.gate import refusal
+from parapet.transforms.reports import meaning
 from parapet.transforms.running.fence import Refused
 from parapet.transforms.translation.embedded import Embedded
 

@@ -5,6 +5,7 @@ Neither sees a negation, a changed person or a wrong preposition (see ``gate``);
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import json
@@ -12,7 +13,7 @@ import math
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +63,21 @@ def _embedding(text: str) -> Any:
     import torch
 
     model, tokenizer = _model()
+    with one_thread():
+        states = model(input_ids=torch.tensor([tokenizer.encode(text).ids])).last_hidden_state
+        return torch.nn.functional.normalize(states[0].mean(0), dim=0)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """For a net that reads a dozen words: threads that wait for each other cost ten times as much."""
+    import torch
+
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # for a dozen words, threads that wait for each other cost ten times as much
+    torch.set_num_threads(1)
     try:
         with torch.inference_mode():
-            states = model(input_ids=torch.tensor([tokenizer.encode(text).ids])).last_hidden_state
-            return torch.nn.functional.normalize(states[0].mean(0), dim=0)
+            yield
     finally:
         torch.set_num_threads(threads)
 

@@ -1,0 +1,162 @@
+"""Turns in the words of a language model: what it is sent, what is taken of what it says, what it costs."""
+
+import pickle
+
+import pytest
+from chat_server import chat_server
+from kit import cases, corpus, dialogue, frame, lacking, refused, rows_of, run, span, state, turn
+from test_rewording import said
+
+from parapet.transforms.perturbations.generated import Writer, marked, refusal, unmarked, written
+from parapet.transforms.perturbations.rewording import Made
+from parapet.transforms.running.chat import Endpoint
+from parapet.transforms.running.fence import Refused
+
+BUS = "I need a bus to Fresno on May 2nd"
+SERVICE = "Buses_1"
+NO_RULE = Made(reason="no_rule")
+
+
+@cases(
+    "text values sent",
+    (BUS, ("Fresno", "May 2nd"), "I need a bus to [Fresno] on [May 2nd]"),
+    ("Is it [sic] Fresno?", ("Fresno",), "Is it [sic] Fresno?"),
+    ("Yes please.", (), ""),
+    ("Fresno, May 2nd.", ("Fresno", "May 2nd"), ""),
+)
+def test_values_are_marked(text, values, sent):
+    assert marked(said(text, *values)) == sent
+    if sent and "sic" not in sent:
+        assert unmarked(sent) == (text, list(values))
+
+
+@cases(
+    "kind before after reason",
+    ("paraphrase", BUS, "Could you find me a bus to Fresno on May 2nd?", ""),
+    ("verbose", BUS, "I was hoping you could find me a bus that goes to Fresno on May 2nd.", ""),
+    ("simple", "Could you find me a bus to Fresno on May 2nd please?", "Find a bus to Fresno on May 2nd.", ""),
+    ("paraphrase", BUS, "Could you find me a bus to Oakland on May 2nd?", "value_lost"),
+    ("paraphrase", BUS, "Could you find me a bus to Fresno from May 2nd?", "roles"),
+    ("paraphrase", BUS, "I need a bus to Fresno on May 2nd!", "copy"),
+    ("paraphrase", BUS, "Sure! Here is a bus to Fresno on May 2nd.", "boilerplate"),
+    ("paraphrase", BUS, "What time would you like the bus to Fresno on May 2nd?", "boilerplate"),
+    ("paraphrase", BUS, "I don't need any bus to Fresno on May 2nd.", "polarity"),
+    ("paraphrase", BUS, "Two of us need a bus to Fresno on May 2nd.", "facts"),
+    (
+        "paraphrase",
+        BUS,
+        "My grandmother baked delicious apple pies and sang in a choir, to Fresno on May 2nd.",
+        "meaning",
+    ),
+    ("verbose", BUS, "I need the bus to Fresno on May 2nd", "length"),
+    ("simple", BUS, "I really need a bus to Fresno on May 2nd", "length"),
+)
+def test_the_gate(kind, before, after, reason):
+    values = ["Fresno", "May 2nd"]
+    assert refusal(kind, before, after, values) == reason
+    answers = {("en", f"en-x-llm-{kind}", marked(said(before, *values))): (after, "")}
+    made = written(said(before, *values), kind, NO_RULE, answers)
+    if reason:
+        assert made == Made(reason="no_rule", refused=(f"llm: {reason}",))
+    else:
+        assert (made.source, [after[slice(*place)] for place in made.places]) == ("llm", values)
+
+
+def test_no_answer_is_no_fault_of_the_rules():
+    turn = said(BUS)
+    lost = {("en", "en-x-llm-simple", BUS): ("", "unavailable: busy")}
+    empty = {("en", "en-x-llm-simple", BUS): ("", "empty_answer: the engine answered nothing")}
+    assert written(turn, "simple", NO_RULE, lost).reason == "not_translated: unavailable: busy"
+    assert written(turn, "simple", NO_RULE, empty).refused == ("llm: empty_answer",)
+
+
+def test_a_model_tries_three_times():
+    answers = iter(["Sure! Here it is: a bus", "A bus.", "A bus to Fresno on May 2nd."])
+    pytest.importorskip("openai", reason="the extra llm is not installed")
+    with chat_server(lambda _: next(answers)) as server:
+        writer = pickle.loads(pickle.dumps(Writer(Endpoint(server.url, "m", seed=5))))
+        writer.open()
+        text = "Please find me a bus to [Fresno] on [May 2nd]"
+        assert writer.translate([text], "en", "en-x-llm-simple") == ["A bus to Fresno on May 2nd."]
+        assert [(one["temperature"], one["seed"]) for one in server.requests] == [(0, 5), (0.7, 6), (0.7, 7)]
+        assert server.requests[0]["messages"][-1] == {"role": "user", "content": text}
+        assert dict(writer.popped()) == {"llm_calls": 3, "llm_tokens_in": 21, "llm_tokens_out": 9}
+        assert not writer.popped()
+        with pytest.raises(Refused, match="pair: en to de"):
+            writer.translate(["x"], "en", "de")
+        writer.close()
+
+
+def wordy(body):
+    """Says more, or less, as it is asked; of a turn with a thank-you it makes nothing of use."""
+    text = body["messages"][-1]["content"].replace("[", "").replace("]", "")
+    if "Thank" in text:
+        return "As an AI language model, I have no opinion."
+    more = "twice" in body["messages"][0]["content"]
+    return (
+        f"I was wondering if it would be possible to ask: {text[0].lower()}{text[1:]}" if more else text.split(".")[0]
+    )
+
+
+@pytest.fixture
+def buses(tmp_path):
+    acts = frame(SERVICE, slots=[span("to", BUS, "Fresno"), span("date", BUS, "May 2nd")], state=state(to=["Fresno"]))
+    plain = frame(SERVICE, state=state())
+    turns = [
+        turn("USER", BUS, acts),
+        turn("USER", "Thank you so much for that help.", plain),
+        turn("USER", "Yes.", plain),
+    ]
+    schema = [{"service_name": SERVICE, "description": "", "slots": [], "intents": []}]
+    return corpus(tmp_path / "buses", schema, test=[dialogue("1", *turns)])
+
+
+def test_the_command(buses, tmp_path):
+    pytest.importorskip("openai", reason="the extra llm is not installed")
+    flags = {"sgd": buses, "kinds": "verbose,simple", "env": "none", "model": "m", "least_changed": 0}
+    with chat_server(wordy) as server:
+        flags |= {"endpoint": server.url, "output": tmp_path / "out", "price": "1,2"}
+        plan = run("language_variations", **flags, dry_run=True)
+        assert plan.output.endswith("4 to 12 calls, $0.00 to $0.00; nothing was asked or written\n")
+        assert not server.requests
+        made = run("language_variations", **flags)
+        calls = len(server.requests)
+        assert (
+            f"sent to m: {calls} calls, {calls * 7} tokens of requests and {calls * 3} of answers, $0.00" in made.output
+        )
+        verbose, thanks, yes = made.rows("verbose/turns/**/*.parquet")
+        assert verbose["utterance"] == f"I was wondering if it would be possible to ask: i{BUS[1:]}"
+        assert [one["new_value"] for one in verbose["slots"]] == ["Fresno", "May 2nd"]
+        assert (verbose["source"], thanks["source"], yes["source"]) == ("llm", "rules", "rules")
+        assert made.json("statistics.json")["kinds"]["verbose"]["refused"] == {"llm: boilerplate": 1}
+        assert not lacking(made.text("README.md"), "| provider | llm |", "| model | m,prompts=")
+        run("language_variations", **flags)
+        assert len(server.requests) == calls  # the memory has the answers
+    memory = rows_of(tmp_path / "out" / "memory.parquet")
+    assert {(row["provider"], row["target"]) for row in memory} == {
+        ("llm", "en-x-llm-simple"),
+        ("llm", "en-x-llm-verbose"),
+    }
+
+
+def test_a_wrong_key_fails_the_run(buses, tmp_path):
+    pytest.importorskip("openai", reason="the extra llm is not installed")
+    with chat_server(wordy, ["key"] * 20) as server:
+        flags = {"kinds": "simple", "env": "none", "model": "m", "endpoint": server.url, "output": tmp_path / "out"}
+        message = run("language_variations", sgd=buses, **flags, status=1).errors
+    assert "Traceback" not in message
+
+
+@cases(
+    "flags reason",
+    ({"engine": "llm", "model": "m"}, "--endpoint: give the address of the model's API"),
+    ({"endpoint": "http://a/v1"}, "--model: give the name that the model has there"),
+    ({"endpoint": "a", "model": "m"}, "--endpoint: a: is no address"),
+    ({"endpoint": "http://a/v1", "model": "m", "price": "1"}, "--price: '1' is no price: give dollars for a million"),
+    ({"endpoint": "http://a/v1", "model": "m", "pivots": "de"}, "--pivots: is for an engine that translates, and this"),
+    ({"endpoint": "http://a/v1", "model": "m", "kinds": "typos"}, "is for verbose, simple, paraphrase, which --kinds"),
+    ({"engine": "rules", "endpoint": "http://a/v1"}, "--endpoint: is for --engine llm, and this is rules"),
+    ({"engine": "memory", "price": "1,2"}, "--price: is for --engine llm, and this is memory"),
+)
+def test_mistakes(flags, reason, tmp_path):
+    assert reason in refused("language_variations", **flags, output=tmp_path / "out")

