@@ -18,6 +18,7 @@ GROUPS = {
     },
     "collect paraphrases": {
         "hits": "pages and tasks on which crowd workers paraphrase",
+        "collect": "answers to them without MTurk: your own annotators",
         "mturk": "publish, collect and pay these tasks on MTurk",
         "compose": "schema variants v1...v5 from crowd answers",
         "compose_variations": "rewritten user turns from crowd answers",

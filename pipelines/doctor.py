@@ -43,6 +43,7 @@ SPARE = {"python-levenshtein": "absent: rapidfuzz gives the same values"}
 # What each extra is for. An extra that is not listed is shown without it.
 ENABLES = {
     "azure": "speech_errors --engine azure",
+    "collect": "collect serve",
     "docs": "make docs (for developers)",
     "gcp": "Dataflow; gs:// paths in every pipeline",
     "google": "back_translate, language_variations: --engine google",

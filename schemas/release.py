@@ -373,6 +373,7 @@ class Manifest(msgspec.Struct):
       statistics: by name, as the pipelines wrote them.
       dispositions: of the paraphrases: what became of the answers.
       rejections: reason -> answers rejected for it.
+      answer_sources: where the answers come from -> answers; empty in releases of earlier versions.
       known_problems: kind of fault -> n, published as they are.
       code: ``parapet``'s version, and ``sha256`` over its source files.
       created: the date of publication, or nothing.
@@ -406,6 +407,7 @@ class Manifest(msgspec.Struct):
     known_problems: dict[str, int]
     files: list[File]
     signing: Signing | UnsetType = UNSET
+    answer_sources: dict[str, int] = {}
 
     @property
     def rows(self) -> int:

@@ -16,6 +16,10 @@ CrowdTask = Task | Literal["rewrites", "ratings", "validity"]
 Disposition = Literal["used", "surplus", "duplicate", "rejected", "review"]
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
 
+# Where answers come from: Mechanical Turk, Prolific, annotators of one's own, a language model.
+AnswerSource = Literal["mturk", "prolific", "in_house", "llm"]
+ANSWER_SOURCES: tuple[AnswerSource, ...] = get_args(AnswerSource)
+
 
 class Assignment(msgspec.Struct):
     """One worker's submission of one task. The worker is known by a keyed hash only.
@@ -30,6 +34,9 @@ class Assignment(msgspec.Struct):
       work_seconds: from acceptance to submission.
       rejected: whether the requester has rejected the assignment.
       source: ``file: row N``, for messages; never part of an output's content.
+      platform: where it comes from.
+      keystrokes: form field to how often a key changed its text, where the form counted. ``pastes`` and ``seconds``
+        (of the field having the focus) are counted by the same forms.
     """
 
     assignment_id: str
@@ -43,6 +50,10 @@ class Assignment(msgspec.Struct):
     work_seconds: int | None = None
     rejected: bool = False
     source: str = ""
+    platform: AnswerSource = "mturk"
+    keystrokes: dict[str, int] = {}
+    pastes: dict[str, int] = {}
+    seconds: dict[str, float] = {}
 
 
 class DeadLetter(msgspec.Struct):
@@ -72,6 +83,9 @@ class AuditRow(msgspec.Struct):
       reason: machine-readable; ``""`` for a used answer.
       variant: 1-5, None unless used.
       distance: to the original, by the run's metric; None where the answer was not ranked.
+      source: where the answer comes from.
+      keystrokes: how often a key changed the text. None where the form did not count; ``pastes`` and ``seconds``, for
+        which the field had the focus, too.
     """
 
     response_id: str
@@ -87,6 +101,10 @@ class AuditRow(msgspec.Struct):
     accept_time: int | None
     submit_time: int | None
     work_seconds: int | None
+    source: AnswerSource = "mturk"
+    keystrokes: int | None = None
+    pastes: int | None = None
+    seconds: float | None = None
 
 
 _TIME = pa.timestamp("ms", tz="UTC")  # Parquet has no seconds
@@ -106,6 +124,10 @@ RESPONSES = pa.schema(
         pa.field("accept_time", _TIME),
         pa.field("submit_time", _TIME),
         pa.field("work_seconds", pa.int64()),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("keystrokes", pa.int32()),
+        pa.field("pastes", pa.int32()),
+        pa.field("seconds", pa.float64()),
     ]
 )
 

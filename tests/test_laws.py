@@ -35,7 +35,7 @@ SHOWN = [
 LEAVE_OUT = [name for name in QUICK if "--sgd" in LINES[name] and LINES[name][0] in takes("--max_bad")]
 INPUTS = [(name, i, flag) for name in QUICK for i, flag, _ in inputs_of(LINES[name], "/place")]
 # Commands that have tests with a server of their own, or make nothing from inputs.
-ELSEWHERE = {"mturk", "doctor", "completion"}
+ELSEWHERE = {"collect", "mturk", "doctor", "completion"}
 RARE = {
     *(("predict", flag) for flag in ("--knowledge_base", "--templates", "--variants", "--sets")),
     *(("train", flag) for flag in ("--foreign", "--templates", "--knowledge_base", "--ontology")),

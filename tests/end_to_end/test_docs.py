@@ -3,10 +3,12 @@
 The README and the tutorial run as printed: every block, in an empty folder, by bash and Python. On other pages every
 ``parapet`` line of a ``console`` or ``sh`` block runs, in order, in a folder with the sample as ``my_corpus`` and its
 crowd files beside it. A block that begins with ``# NAME`` is saved as that file; ``no-test`` after the language excepts
-a block. From a line with ``parapet mturk sandbox-server`` on, the page has a local MTurk, until it ends. A line on two
+a block. A line with ``parapet collect serve`` is done with as if the sample's workers had come and Ctrl-C were pressed
+then. From a line with ``parapet mturk sandbox-server`` on, the page has a local MTurk, until it ends. A line on two
 processes runs on two workers as :mod:`two_workers` has them.
 """
 
+import itertools
 import os
 import re
 import shlex
@@ -19,7 +21,7 @@ from typing import get_args
 
 import msgspec
 import pytest
-from kit import rows_of
+from kit import BUNDLED, rows_of
 from markdown_it import MarkdownIt
 from tiny_nli import save_roberta
 from tiny_t5 import save_t5
@@ -32,7 +34,8 @@ from parapet.pipelines.mturk import parser as mturk_parser
 from parapet.pipelines.mturk import sandbox
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
-from parapet.schemas.rows import DISPOSITIONS, RESPONSES, DeadLetter
+from parapet.schemas.rows import DISPOSITIONS, RESPONSES, Assignment, DeadLetter
+from parapet.transforms.crowd.ingest import read_responses
 from parapet.transforms.crowd.merge import ADJUDICATE_COLUMNS
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.crowd.mturk import pay as decide
@@ -40,6 +43,8 @@ from parapet.transforms.crowd.mturk.batch import Entry, Event
 from parapet.transforms.crowd.mturk.status import Row, Status, TaskStatus
 from parapet.transforms.crowd.review import SHEET_COLUMNS
 from parapet.transforms.crowd.services import SHORTFALL_COLUMNS
+from parapet.transforms.crowd.serving import server as serving
+from parapet.transforms.crowd.serving.store import Telemetry
 from parapet.transforms.crowd.vet import EXPLANATIONS
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +77,7 @@ _VOLATILE = (
     (re.compile(r"\b\d+\.\d s\b"), "N s"),
     (re.compile(r"\b20\d\d-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z)?"), "TIME"),
     (re.compile(r"http://127\.0\.0\.1:\d+"), "http://127.0.0.1:N"),
+    (re.compile(r"secret: \S+"), "secret: S"),
     (re.compile(r"\b3[A-Z0-9]{29}\b"), "ID"),
     (re.compile(r"workers: [\d,]+ count"), "workers: N count"),  # practice workers choose at random
 )
@@ -185,6 +191,37 @@ def practice(monkeypatch):
         server.stop()
 
 
+def collect(argv):
+    """Runs ``collect serve`` with people who give the answers of the sample's workers, until nobody has a task."""
+    sets = {}
+    for name in ("names.csv", "descriptions.csv"):
+        for read in read_responses(str(BUNDLED / "crowd" / name), b"key", "utf-8"):
+            if isinstance(read, Assignment):
+                sets.setdefault(f"{read.service_name}:{read.task}", []).append(read.answers)
+    next_set = {task_id: itertools.cycle(answers) for task_id, answers in sets.items()}
+
+    def work(site):
+        store, clock = site.store, itertools.count(1_700_000_000, 600)
+        store.now = lambda: next(clock)
+        for person, _ in store.people():
+            while given := store.begin(person, site.forms):
+                form = next(form for form in site.forms if form.key == given.form)
+                said = next(next_set[form.task_id])
+                answers = {field: said.get(field) or "some other words" for field in form.fields}
+                assert store.submit(person, given.id, form, answers, Telemetry()) == "saved"
+
+    class Server:
+        def __init__(self, site):
+            self.site = site
+
+        def run(self, sockets):
+            work(self.site)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serving, "server", lambda site, is_behind_proxy: Server(site))
+        return main([*argv[1:], "--port", "0"])
+
+
 def write_bonuses(argv):
     """The file of ``--bonuses``, whose ids are of this run: half a dollar for the first assignment of the batch."""
     path = Path(argv[argv.index("--bonuses") + 1])
@@ -248,6 +285,8 @@ def test_examples_run_and_say_what_is_shown(page, folder, practice, capsys):
             write_bonuses(step.argv)
         if step.argv[1:3] == ["mturk", "sandbox-server"]:
             print(practice.serve(step.argv[3:]))
+        elif step.argv[1:3] == ["collect", "serve"] and "--export_only" not in step.argv:
+            assert collect(step.argv) == step.status, step.line
         else:
             assert main(step.argv[1:]) == step.status, step.line
         captured = capsys.readouterr()

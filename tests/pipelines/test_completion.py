@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from kit import lacking, refused
 
+from parapet.pipelines.collect import ACTIONS as COLLECT_ACTIONS
 from parapet.pipelines.completion import SHELLS, tree
 from parapet.pipelines.dispatch import PIPELINES, module_of, parser_of
 from parapet.pipelines.evaluate import TASKS
@@ -87,7 +88,7 @@ def flags_of(parser):
     return {flag for action in parser._actions for flag in action.option_strings}
 
 
-GROUPS = {"mturk": ACTIONS, "release": RELEASE_ACTIONS}
+GROUPS = {"collect": COLLECT_ACTIONS, "mturk": ACTIONS, "release": RELEASE_ACTIONS}
 
 
 @pytest.mark.parametrize("name", [name for name in PIPELINES if name not in ("evaluate", "train", "predict")])

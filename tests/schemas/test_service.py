@@ -127,6 +127,10 @@ def test_the_contract_of_the_columns():
         "accept_time",
         "submit_time",
         "work_seconds",
+        "source",
+        "keystrokes",
+        "pastes",
+        "seconds",
     ]
     assert set(DISPOSITIONS) == {"used", "surplus", "duplicate", "rejected", "review"}
 

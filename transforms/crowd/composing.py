@@ -106,6 +106,16 @@ def worker_columns(assignment: Assignment) -> dict[str, Any]:
     }
 
 
+def typing_columns(assignment: Assignment, field: str) -> dict[str, Any]:
+    """Where the answer of a form field comes from, and how it was typed."""
+    return {
+        "source": assignment.platform,
+        "keystrokes": assignment.keystrokes.get(field),
+        "pastes": assignment.pastes.get(field),
+        "seconds": assignment.seconds.get(field),
+    }
+
+
 class Outcome(msgspec.Struct, kw_only=True):
     """What became of the answers about one service or dialogue.
 

@@ -11,7 +11,7 @@ import hmac
 import io
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
@@ -28,7 +28,7 @@ from parapet.schemas.errors import DamagedFile, InputError
 from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.layout import as_path, is_there, same_place
 from parapet.schemas.limits import in_bytes
-from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter
+from parapet.schemas.rows import AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
 from parapet.transforms.crowd.worker_ids import redact, withheld
 from parapet.transforms.running.fence import bad_record
@@ -170,6 +170,7 @@ def _cells(record: list[Line], quotes: int, width: int | None) -> tuple[list[str
 
 # An answer over this many characters is no answer to a question about a few words.
 MAX_ANSWER = 20_000
+MAX_COUNT = 1_000_000  # keystrokes, pastes or seconds of one answer
 # So much of a record is kept in its dead letter; the file and row lead to the whole.
 MAX_PAYLOAD = 2_000
 
@@ -316,8 +317,28 @@ def _task_answers(text: str) -> dict[str, str]:
     return task_answers
 
 
+class Collected(msgspec.Struct, frozen=True):
+    """What a line of ``parapet collect`` has besides what the API says of an assignment.
+
+    Attributes:
+      answers: form field to text.
+      source: where they come from. ``keystrokes``, ``pastes`` and ``seconds`` say how each was typed.
+    """
+
+    answers: dict[str, str] = msgspec.field(name="Answers")
+    source: AnswerSource = msgspec.field(name="Source")
+    keystrokes: dict[str, int] = msgspec.field(name="Keystrokes", default_factory=dict)
+    pastes: dict[str, int] = msgspec.field(name="Pastes", default_factory=dict)
+    seconds: dict[str, float] = msgspec.field(name="Seconds", default_factory=dict)
+
+
 def take(
-    row: Mapping[str, str], asked: list[str] | None, source: str, key: bytes, kind: TaskKind = SCHEMA_TASKS
+    row: Mapping[str, str],
+    asked: list[str] | None,
+    source: str,
+    key: bytes,
+    kind: TaskKind = SCHEMA_TASKS,
+    collected: Collected | None = None,
 ) -> Iterator[Assignment | DeadLetter]:
     """The assignment of one worker's submission, and dead letters for what in it is no answer.
 
@@ -328,13 +349,16 @@ def take(
       source: ``file: row N``.
       key: for the worker's hash.
       kind: of the tasks whose answers are taken.
+      collected: the answers of a line of ``parapet collect``, in place of the XML.
 
     Raises:
       Unusable: nothing of it can be used.
     """
     task_id, service, name = (row.get(f"Input.{column}", "") for column in ("task_id", "service_name", "task"))
     task = find_task(task_id, service, name, row.get("RequesterAnnotation", ""), kind)
-    if asked is None:
+    if collected is not None:
+        given = collected.answers
+    elif asked is None:
         given = parse_answer_xml(row["Answer"])
     else:
         given = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
@@ -370,7 +394,18 @@ def take(
         work_seconds=work_seconds(accept, submit, row.get("WorkTimeInSeconds", "")),
         rejected=row.get("AssignmentStatus", "").strip() == "Rejected",
         source=source,
+        platform="mturk" if collected is None else collected.source,
+        **({} if collected is None else _typing(collected, answers)),
     )
+
+
+def _typing(collected: Collected, answers: Collection[str]) -> dict[str, Any]:
+    """What is known of how the answers were typed; a number that no form counts is left out."""
+    columns: dict[str, dict[str, Any]] = {"keystrokes": {}, "pastes": {}, "seconds": {}}
+    for name, values in columns.items():
+        stated = getattr(collected, name)
+        values.update({field: n for field, n in stated.items() if field in answers and 0 <= n <= MAX_COUNT})
+    return columns
 
 
 REQUIRED = ("AssignmentId", "WorkerId")
@@ -507,7 +542,10 @@ def read_batch(
 def read_assignments(
     handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
-    """Every line of boto3's ``list_assignments_for_hit``, with its HIT's RequesterAnnotation, as :func:`read_batch`."""
+    """Every line of boto3's ``list_assignments_for_hit`` with its HIT's RequesterAnnotation, or of ``parapet collect``.
+
+    As :func:`read_batch`.
+    """
     for line in read_lines(handle, encoding):
         if line.text is not None and not line.text.strip():
             continue
@@ -516,10 +554,20 @@ def read_assignments(
         try:
             item = _object(line)
             row = {name: _text(item, name) for name in API_MEMBERS}
-            yield from list(take(row, None, source, key, kind))
+            yield from list(take(row, None, source, key, kind, _collected(item)))
         except Exception as error:
             shown = compact_json({name: value for name, value in item.items() if name != "WorkerId"})
             yield _unusable(error, item, shown if item else withheld(key, line.shown), source)
+
+
+def _collected(item: Mapping[str, Any]) -> Collected | None:
+    """What ``parapet collect`` adds; None for a line of MTurk's API. Raises Unusable where it is not of its form."""
+    if "Answers" not in item:
+        return None
+    try:
+        return msgspec.convert(item, Collected)
+    except msgspec.ValidationError as error:
+        raise Unusable(f"broken_row: {error}") from None
 
 
 def _unusable(error: Exception, record: Mapping[str, Any], shown: str, source: str) -> DeadLetter:

@@ -36,6 +36,7 @@ from parapet.transforms.crowd.composing import (
     review_items,
     settle_fenced,
     settle_same,
+    typing_columns,
     unknown,
 )
 from parapet.transforms.crowd.ingest import payload
@@ -88,6 +89,7 @@ class ElementAnswer(Entry, kw_only=True):
             "field": "name" if self.task == "names" else "description",
             "variant": self.variant,
             "distance": self.distance,
+            **typing_columns(self.assignment, self.element.field),
         }
 
 
@@ -127,7 +129,8 @@ def read_answers(
                 outcome.dead += dead
                 if entry.decision is None:
                     of_text = vet.PASS if verdict.action == "reject" else vet.vet_answer(entry.vetted(), rules)
-                    entry.verdict = of_text if of_text.action else verdict
+                    verdicts = (of_text, verdict, vet.vet_typing(assignment, field))
+                    entry.verdict = next((each for each in verdicts if each.action), vet.PASS)
                 answers.append(entry)
             elif text.strip() or decision:
                 reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"

@@ -45,6 +45,7 @@ EXPLANATIONS = {
     "unknown_word": "Contains a word that English texts do not have: a typo, or a name.",
     "near_original": "Differs from the original by a few letters.",
     "length": "Longer than accepted answers usually are.",
+    "pasted": "Was pasted with hardly a key pressed, as were half of the worker's answers on the form or more.",
     "not_blind": "The worker also did the sibling task of this service, which shows what is hidden here.",
     "name_collision": "Another element of the service has this name in every variant that was still free.",
     "not_drawn": "More than five good answers; others were drawn.",
@@ -69,6 +70,7 @@ FAR_TOO_LONG = {"names": 100, "descriptions": 300}  # characters
 LONG_COPY_WORDS = 4  # "name of the alarm" is hit upon by chance, longer prompts are not
 NEAR = 0.9
 MIN_SECONDS_PER_FIELD = 2.5
+TYPED_SHARE = 0.25  # keystrokes a letter; who types presses one key for each
 ENGLISH_FROM_WORDS = 6
 
 FLAG = "--vetting_rules"
@@ -162,6 +164,19 @@ def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
     if texts and is_too_fast(assignment, len(fields) if assignment.asked else len(texts)):
         return Verdict("reject", "too_fast")
     return PASS
+
+
+def vet_typing(assignment: Assignment, field: str) -> Verdict:
+    """The verdict on the answer of a form field by how it was typed, where the form has counted that."""
+    pasted = [name for name in assignment.answers if _is_pasted(assignment, name)]
+    is_habit = len(pasted) > 1 and 2 * len(pasted) >= len(assignment.answers)
+    return Verdict("review", "pasted") if is_habit and field in pasted else PASS
+
+
+def _is_pasted(assignment: Assignment, field: str) -> bool:
+    keystrokes, pastes = assignment.keystrokes.get(field), assignment.pastes.get(field, 0)
+    letters = len(assignment.answers[field].strip())
+    return pastes > 0 and keystrokes is not None and keystrokes < TYPED_SHARE * letters
 
 
 def is_too_fast(assignment: Assignment, fields: int) -> bool:

@@ -224,6 +224,7 @@ def make_manifest(
         known_problems=summary.totals("fault"),
         files=summary.files,
         signing=config.signing or UNSET,
+        answer_sources=summary.totals("source"),
     )
 
 

@@ -21,14 +21,14 @@ from parapet.schemas.release import COUNTED, MANIFEST, Manifest, SplitChange, in
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.vet import EXPLANATIONS
 from parapet.transforms.release.citation import bibtex, find, in_line, references, release_date, title_of
-from parapet.transforms.release.croissant import MEANINGS, Columns, in_words
+from parapet.transforms.release.croissant import MEANINGS, SOURCES, Columns, in_words
 from parapet.transforms.release.diff import LEVELS, size
 from parapet.transforms.release.plan import KINDS
 from parapet.transforms.release.reading import latest_version, printable, read_manifest, split_sha256, versions_of
 from parapet.transforms.reports import report
 from parapet.transforms.reports.markdown import Markdown, bullets, code, is_url, one_line, prose, quoted, table, text
 from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
-from parapet.transforms.reports.text import counted, number
+from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.variants.table1 import MEASURES, TERMS, measures_table
 
 _MOST_NUMBERS = 60  # a table with more is no summary; all are in the manifest
@@ -202,6 +202,8 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
     """What became of the answers of crowdworkers, and the faults that are published as they are."""
     if dispositions := _answers(manifest.dispositions):
         yield answers_table(dispositions, title="Answers of crowdworkers")
+    if manifest.answer_sources:
+        yield _sources_table(manifest.answer_sources)
     if manifest.rejections:
         yield _counts_table("Why answers were rejected", EXPLANATIONS, manifest.rejections, "answers", "")
     if manifest.known_problems:
@@ -209,6 +211,23 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
         yield _counts_table("Known problems", KINDS, manifest.known_problems, "errors", note)
     else:
         yield Text(title="Known problems", paragraphs=["None: every dialogue fits its schemas."])
+
+
+def _sources_table(sources: Mapping[str, int]) -> Table:
+    """Where the answers come from, with shares."""
+    total = sum(sources.values())
+    note = "Where the answers come from. Forms that people fill in here count keystrokes and pastes, and say so."
+    return Table(
+        title="Sources of answers",
+        note=note if set(sources) & {"in_house", "prolific"} else "Where the answers come from.",
+        columns=["source", "meaning", "answers", "share"],
+        rows=[
+            [one_line(source), SOURCES.get(source, ""), number(n), percent(n / total)]
+            for source, n in sorted(sources.items(), key=lambda item: (-item[1], item[0]))
+        ],
+        text_columns=2,
+        numbers_in="MANIFEST.json",
+    )
 
 
 def _origin(manifest: Manifest) -> Iterator[Section]:

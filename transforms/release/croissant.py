@@ -17,6 +17,7 @@ import pyarrow as pa
 from parapet.schemas.release import Author, Manifest, Source
 from parapet.transforms.release.citation import KEYWORDS, author_name, bibtex, find, orcid_url, release_date, title_of
 from parapet.transforms.reports.markdown import is_url, one_line, quoted
+from parapet.transforms.reports.text import percent
 
 Columns = Mapping[str, pa.Schema]  # by configuration
 
@@ -53,7 +54,19 @@ MEANINGS = {
         "variant": "the variant that has it; null if none",
         "distance": "to the original; null where it was not ranked",
         "work_seconds": "that the worker took for the whole form",
+        "source": "where the answer comes from: mturk, prolific, in_house or llm",
+        "keystrokes": "how often a key changed the text; null where the form did not count",
+        "pastes": "how often text was pasted; null where the form did not count",
+        "seconds": "for which the field had the focus; null where the form did not count",
     },
+}
+
+# Where answers come from.
+SOURCES = {
+    "mturk": "crowd workers of Amazon Mechanical Turk",
+    "prolific": "participants of Prolific",
+    "in_house": "annotators of the authors",
+    "llm": "a language model",
 }
 
 
@@ -113,6 +126,7 @@ def croissant(manifest: Manifest, columns: Columns) -> str:
         "datePublished": release_date(manifest),
         "inLanguage": list(manifest.language),
         "keywords": list(KEYWORDS),
+        "dataCollection": _collection(manifest.answer_sources),
         "creator": [_creator(author) for author in manifest.authors],
         "citeAs": bibtex(manifest),
         "isBasedOn": [_based_on(source) for source in manifest.sources],
@@ -120,6 +134,13 @@ def croissant(manifest: Manifest, columns: Columns) -> str:
         "recordSet": [_split_names(manifest), *_record_sets(manifest, columns)],
     }
     return orjson.dumps(_filled(found), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _collection(sources: Mapping[str, int]) -> str:
+    """Where the paraphrases come from, as a sentence; nothing where there are none, or nobody knows."""
+    total = sum(sources.values())
+    shares = (f"{percent(n / total)} by {SOURCES.get(of, one_line(of))}" for of, n in sorted(sources.items()))
+    return f"Paraphrases: {', '.join(shares)}." if total else ""
 
 
 def _context() -> dict[str, Any]:

@@ -29,6 +29,8 @@ WHOLE = "full"  # the split of what has none; ``datasets`` keeps ``all`` for its
 # What could identify a worker, or the time of their work.
 PRIVATE = ("worker_hash", "accept_time", "submit_time")
 PARAPHRASE_COLUMNS = pa.schema([field for field in RESPONSES if field.name not in PRIVATE])
+# What audits of earlier versions lack; all their answers are of MTurk.
+_LATER_COLUMNS = {"source": "mturk", "keystrokes": None, "pastes": None, "seconds": None}
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -164,7 +166,7 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
 def _add_audit(plan: Plan, path: Path, where: str) -> None:
     path = path / "responses.parquet" if path.is_dir() else path
     found = set(_columns(path, where).names)
-    if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in found]:
+    if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in found and name not in _LATER_COLUMNS]:
         raise InputError(f"is no audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
     _add_config(plan, PARAPHRASES, OF_PARAPHRASES, "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
     plan.inputs.append((PARAPHRASES, "audit"))
@@ -383,16 +385,21 @@ def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
         raise InputError(f"cannot be read as Parquet: {error}", source.path) from None
     counts: Counts = Counter()
     if source.record == "paraphrase":
+        for name, value in _LATER_COLUMNS.items():
+            if name not in table.column_names:
+                table = table.append_column(name, pa.array([value] * len(table), PARAPHRASE_COLUMNS.field(name).type))
         table = table.select(PARAPHRASE_COLUMNS.names).cast(PARAPHRASE_COLUMNS)
-        counts = count_answers(table.select(["disposition", "reason"]).to_pylist())
+        counts = count_answers(table.select(["disposition", "reason", "source"]).to_pylist())
     return table, counts, []
 
 
 def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
-    """Counts answers of crowdworkers by disposition, and the rejected ones by reason."""
+    """Counts answers of crowdworkers by disposition and source, and the rejected ones by reason."""
     counts: Counts = Counter()
     for row in rows:
         counts["disposition", str(row["disposition"]), ""] += 1
+        if "source" in row:  # not in releases of earlier versions
+            counts["source", str(row["source"]), ""] += 1
         if row["disposition"] == "rejected":
             counts["rejection", str(row["reason"]).partition(":")[0], ""] += 1
     return counts

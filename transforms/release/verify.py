@@ -327,12 +327,18 @@ def _check_counts(manifest: Manifest, contents: Iterable[tuple[_Task, _Content]]
     if any(content.digest is None or content.findings for _, content in contents):
         return
     stated: plan.Counts = Counter()
-    for what, field in (("fault", known), ("disposition", manifest.dispositions), ("rejection", manifest.rejections)):
+    answers = {
+        "disposition": manifest.dispositions,
+        "rejection": manifest.rejections,
+        "source": manifest.answer_sources,
+    }
+    for what, field in {"fault": known, **answers}.items():
         stated.update({(what, name, ""): n for name, n in field.items() if name not in excess})
     for what in COUNTED:
         for corpus, splits in manifest.counts.get(what, {}).items():
             stated.update({(what, corpus, split): n for split, n in splits.items()})
     fields = {"fault": "known_problems", "disposition": "dispositions", "rejection": "rejections"}
+    fields["source"] = "answer_sources"
     for place in sorted({*stated, *(place for place in counts if place[0] != "fault")}):
         what, name, split = place
         if stated[place] != counts[place]:
@@ -423,7 +429,8 @@ def _read_shard(path: Path, task: _Task, config: Config, content: _Content) -> N
         if content.rows != task.file.rows:
             raise InputError(f"has {content.rows:,} rows, {task.file.rows or 0:,} in the manifest")
         if config.record == "paraphrase":
-            content.counts = plan.count_answers(parquet.read(["disposition", "reason"]).to_pylist())
+            counted = [name for name in ("disposition", "reason", "source") if name in parquet.schema_arrow.names]
+            content.counts = plan.count_answers(parquet.read(counted).to_pylist())
 
 
 # Processes.

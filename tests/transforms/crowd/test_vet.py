@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from parapet.schemas.layout import read_schema_file
 from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd import vet as vetting
-from parapet.transforms.crowd.vet import EXPLANATIONS, PASS, Answer, Verdict, flags, vet_answer, vet_assignment
+from parapet.transforms.crowd.vet import (
+    EXPLANATIONS,
+    PASS,
+    Answer,
+    Verdict,
+    flags,
+    vet_answer,
+    vet_assignment,
+    vet_typing,
+)
 from parapet.transforms.reports.text import clean, name_words, words
 
 NAME, DESCRIPTION = "pickup_date", "Date on which the rental car is picked up"
@@ -141,6 +150,23 @@ def test_not_same_answer():
 
 def test_the_requesters_rejection_comes_first():
     assert vet_form("nice", "nice", "nice", rejected=True) == Verdict("reject", "assignment_rejected")
+
+
+@pytest.mark.parametrize(
+    ("keystrokes", "pastes", "held"),
+    [
+        ({0: 2, 1: 0, 2: 9}, {0: 1, 1: 1, 2: 0}, {"slot_0", "slot_1"}),
+        ({0: 2, 1: 9, 2: 9}, {0: 1, 1: 0, 2: 0}, set()),  # once is no habit
+        ({0: 9, 1: 9, 2: 9}, {0: 1, 1: 1, 2: 1}, set()),  # pasted and worked over
+        ({}, {}, set()),  # a form that does not count
+    ],
+)
+def test_pasted_answers_are_held(keystrokes, pastes, held):
+    counted = {
+        name: {f"slot_{i}": n for i, n in of.items()} for name, of in (("keystrokes", keystrokes), ("pastes", pastes))
+    }
+    one = assignment("destination town", "when to leave", "name of car", **counted)
+    assert {field for field in one.answers if vet_typing(one, field) == Verdict("review", "pasted")} == held
 
 
 def test_every_reason_is_explained():

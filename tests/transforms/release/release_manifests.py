@@ -78,6 +78,7 @@ def _tables() -> dict[tuple[str, str], list[pa.Table]]:
             "variant": i or None,
             "distance": i / 10 if i else None,
             "work_seconds": 30,
+            "source": "mturk",
         }
         for i in range(3)
     ]

@@ -145,6 +145,12 @@ def test_statistics_of_compose():
     assert table(tokens, "variant", "name distance", "BLEU") == [["v1", "0.30", "19.0"]]
 
 
+def test_the_sources_of_answers_have_their_shares():
+    _, tokens = parts(card(manifest(answer_sources={"in_house": 3, "llm": 1})))
+    rows = table(tokens, "source", "meaning", "answers", "share")
+    assert [(row[0], *row[2:]) for row in rows] == [("in_house", "3", "75.0%"), ("llm", "1", "25.0%")]
+
+
 @cache
 def usual_parts():
     return parts(card(manifest(**follows(change()), statistics={"a": {"b": 1}, "c": measures()})))

@@ -21,6 +21,7 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_text, read_whole
 from parapet.schemas.service import TASKS, Service, elements_of, task_id
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
+from parapet.transforms.crowd.hits.people import YIELD, People, people_of
 from parapet.transforms.crowd.hits.terms import CENT, HOUR, WORDING, HitTask, Terms, plain
 from parapet.transforms.reports.report import render
 
@@ -431,9 +432,6 @@ def _fill(sizes: Sequence[int], capacity: int) -> list[range]:
     return runs
 
 
-# The share of answers that survive vetting and deduplication: about half, of SGD-X's batches and of our sample.
-YIELD = 0.5
-
 # With ten assignments MTurk's fee doubles.
 MOST = 9
 
@@ -465,11 +463,12 @@ class PlanRow(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The cost table, by task and in total."""
+    """The cost table, by task and in total, and the people that it takes."""
 
     terms: Terms
     rows: dict[str, PlanRow]
     not_asked: list[NotAsked]
+    people: People
 
     def to_json(self) -> dict[str, Any]:
         """``plan.json``."""
@@ -483,6 +482,7 @@ class Plan(msgspec.Struct, frozen=True):
             "total": total,
             "fee_rate": plain(self.terms.fee_rate()),
             "terms": self.terms.options(rows),
+            "people": self.people.to_json(),
             "not_asked": msgspec.to_builtins(self.not_asked),
         }
 
@@ -530,7 +530,8 @@ def make_plan(
         task: _row([record for record in records if record.task == task], terms) for task in tasks
     }
     ordered = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
-    return Plan(terms, {**rows, "total": _row(records, terms)}, ordered)
+    total = _row(records, terms)
+    return Plan(terms, {**rows, "total": total}, ordered, people_of(records, total))
 
 
 def _row(records: list[PageRecord], terms: Terms) -> PlanRow:

@@ -170,3 +170,35 @@ def test_blank_lines_are_nothing():
         "api.jsonl: row 2",
         "api.jsonl: row 4",
     ]
+
+
+COLLECTED = {
+    "AssignmentId": "a1b2",
+    "WorkerId": "p0123456789abcdef",
+    "AssignmentStatus": "Submitted",
+    "RequesterAnnotation": "Taxi_1:names",
+    "AcceptTime": "2026-11-27T11:00:00Z",
+    "SubmitTime": "2026-11-27T11:02:00Z",
+    "Source": "in_house",
+    "Answers": {"intent_0": "BookTaxi", "slot_0": "where_to"},
+    "Keystrokes": {"intent_0": 9, "slot_0": -1, "slot_7": 3},
+    "Pastes": {"intent_0": 0},
+    "Seconds": {"intent_0": 4.5},
+}
+
+
+def test_answers_of_collect_say_where_they_come_from_and_how_they_were_typed():
+    (one,) = read(COLLECTED)
+    assert (one.platform, one.answers, one.work_seconds) == ("in_house", COLLECTED["Answers"], 120)
+    assert (one.keystrokes, one.pastes, one.seconds) == ({"intent_0": 9}, {"intent_0": 0}, {"intent_0": 4.5})
+    (bare,) = read({key: COLLECTED[key] for key in COLLECTED if key not in ("Keystrokes", "Pastes", "Seconds")})
+    assert (bare.keystrokes, bare.pastes, bare.seconds) == ({}, {}, {})
+    assert read(item())[0].platform == "mturk"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"Answers": "x"}, {"Source": "nobody"}, {"Keystrokes": {"a": "b"}}, {"Answers": {"a": 1}}]
+)
+def test_lines_that_are_not_of_collect(wrong):
+    (dead,) = read({**COLLECTED, **wrong})
+    assert dead.reason.startswith("broken_row: ")

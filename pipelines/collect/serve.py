@@ -1,0 +1,177 @@
+"""``parapet collect serve``: the forms of ``parapet hits``, served to people."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from parapet.pipelines.command import counted, run_checked, say
+from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.limits import read_text
+from parapet.transforms.crowd.hits.people import needed_people
+
+if TYPE_CHECKING:
+    from parapet.transforms.crowd.serving.server import Run
+
+DESCRIPTION = """\
+Serves the forms of 'parapet hits' to people, until Ctrl-C. Each person opens an invitation link, gets one task at a
+time, and never names and describes the same service. Every answer is on the disk before the person is told so.
+
+Put a reverse proxy with TLS in front of it, and give the address that people use as --public_url."""
+
+EXAMPLE = """\
+  parapet collect serve --hits my_hits --db answers.sqlite --people 18
+  parapet collect serve --hits my_hits --db answers.sqlite --people names.txt --public_url https://crowd.example.org
+  parapet collect serve --hits my_hits --db answers.sqlite --platform prolific --public_url https://crowd.example.org \\
+      --completion_url 'https://app.prolific.com/submissions/complete?cc=C0DE'
+  parapet collect serve --db answers.sqlite --export_only"""
+
+SECRET = "PARAPET_COLLECT_SECRET"  # noqa: S105 - the name of a variable
+_SHORTEST_SECRET = 12
+_MOST_PEOPLE = 100_000
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+_SERVER = "server"
+
+
+def parser() -> StrictParser:
+    """The command line of ``parapet collect serve``."""
+    parser = StrictParser("collect serve", DESCRIPTION, EXAMPLE)
+    add = parser.group(INPUT)
+    add("--hits", metavar="DIR", reads=True, help="output of 'parapet hits'")
+    text = "file of names, one a line, or the number of people to invite (default: as many as the forms need)"
+    add("--people", metavar="FILE|N", help=text)
+    text = "where people come from: by invitation links (in_house), or from a study"
+    add("--platform", choices=("in_house", "prolific"), default="in_house", help=text)
+    text = "address to which people are sent when they are done; needed for --platform prolific"
+    add("--completion_url", metavar="URL", help=text)
+    text = "tasks that one person may do (default: any; 1 with --platform prolific)"
+    add("--tasks_per_person", type=int, metavar="N", help=text)
+    add = parser.group(OUTPUT)
+    text = "SQLite file in which everything is kept; an existing one is continued"
+    add("--db", required=True, metavar="FILE", help=text)
+    text = "answers for --responses of 'parapet compose' (default: the name of --db with .jsonl)"
+    add("--export", metavar="FILE", help=text)
+    text = "invitation links, CSV (default: the name of --db with .invitations.csv)"
+    add("--invitations", rare=True, metavar="FILE", help=text)
+    add("--export_only", rare=True, action="store_true", help="write --export from --db, and serve nothing")
+    add = parser.group(_SERVER)
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on")
+    add("--port", type=int, default=8000, metavar="N", help="port; 0 for a free one")
+    text = "address under which people reach the server, behind a proxy (default: http://HOST:PORT)"
+    add("--public_url", metavar="URL", help=text)
+    return parser
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs ``parapet collect serve``. Returns the exit status."""
+    return run_checked(parser(), argv, check, lambda act: act(), "every acknowledged answer is in --db")
+
+
+def check(args: argparse.Namespace) -> Callable[[], int]:
+    """Reads the forms; gives what does the work. Raises InputError where a flag cannot be used."""
+    try:
+        from parapet.transforms.crowd.serving import server
+    except ImportError as error:
+        raise MissingExtra(str(error.name), "collect") from None
+    from parapet.transforms.crowd.serving.forms import read_forms
+
+    db = Path(args.db)
+    export = Path(args.export or db.with_suffix(".jsonl"))
+    _check_flags(args)
+    if args.export_only:
+        if not db.is_file():
+            raise InputError("there is no such file", db, "--db")
+        return partial(_export, db, export)
+    if args.hits is None:
+        raise InputError("give the output of 'parapet hits', whose forms are served", "--hits")
+    forms = read_forms(args.hits)
+    limit = args.tasks_per_person or (1 if args.platform == "prolific" else None)
+    needed = needed_people(((form.service, form.task, form.wanted) for form in forms), limit)
+    run = server.Run(
+        forms=forms,
+        db=db,
+        export=export,
+        invitations=Path(args.invitations or db.with_suffix(".invitations.csv")),
+        people=_people(args.people, needed),
+        platform=args.platform,
+        host=args.host,
+        port=args.port,
+        public_url=(args.public_url or "").rstrip("/"),
+        completion_url=args.completion_url or "",
+        tasks_per_person=limit,
+        secret=_secret(),
+    )
+    return partial(_serve, run, needed)
+
+
+def _serve(run: Run, needed: int) -> int:
+    from parapet.transforms.crowd.serving import server
+
+    invited = run.people if isinstance(run.people, int) else len(run.people)
+    if run.platform == "in_house" and invited < needed:
+        logging.warning(
+            "%d people cannot fill in all forms: names and descriptions of a service need different people, %d in all. "
+            "Invite more, or make the forms with fewer --assignments",
+            invited,
+            needed,
+        )
+    n = server.serve(run, say)
+    say(f"stopped; {counted(n, 'assignment')} in {run.export}")
+    return 0
+
+
+def _export(db: Path, export: Path) -> int:
+    from parapet.transforms.crowd.serving import server
+
+    say(f"{counted(server.export_only(db, export), 'assignment')} in {export}")
+    return 0
+
+
+def _secret() -> str:
+    secret = os.environ.get(SECRET, "")
+    if secret and len(secret) < _SHORTEST_SECRET:
+        raise InputError(f"must have {_SHORTEST_SECRET} characters or more", SECRET)
+    return secret
+
+
+def _check_flags(args: argparse.Namespace) -> None:
+    if not 0 <= args.port <= 65_535:
+        raise InputError("a port, 0 to 65535", "--port")
+    if args.tasks_per_person is not None and args.tasks_per_person < 1:
+        raise InputError("a number of tasks, 1 or more", "--tasks_per_person")
+    for flag in ("public_url", "completion_url"):
+        url = urlsplit(getattr(args, flag) or "https://example.org")
+        if url.scheme not in ("http", "https") or not url.netloc:
+            raise InputError("an address that begins with https:// or http://", f"--{flag}")
+    url = urlsplit(args.public_url or "")
+    if url.path.strip("/") or url.query or url.fragment:
+        raise InputError("scheme, host and port only, such as https://crowd.example.org", "--public_url")
+    if args.platform == "prolific" and not args.export_only:
+        if not args.completion_url:
+            reason = "give the address of the study's completion code, to which participants return"
+            raise InputError(reason, "--completion_url")
+        if args.people:
+            raise InputError("Prolific decides who takes part: leave it out", "--people")
+    if args.host not in _LOCAL and not args.public_url:
+        raise InputError(f"needed with --host {args.host}: the address that people use", "--public_url")
+
+
+def _people(text: str | None, needed: int) -> tuple[str, ...] | int:
+    """The names of a file, or a number. Raises InputError for a file without names."""
+    if text is None:
+        return needed
+    if text.isascii() and text.isdigit():
+        if not 1 <= int(text) <= _MOST_PEOPLE:
+            raise InputError(f"a number of people, 1 to {_MOST_PEOPLE:,}, or a file of names", "--people")
+        return int(text)
+    names = tuple(dict.fromkeys(" ".join(line.split()) for line in read_text(Path(text)).splitlines() if line.strip()))
+    if not names:
+        raise InputError("the file has no names", text, "--people")
+    return names

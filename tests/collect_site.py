@@ -1,0 +1,130 @@
+"""The collection server for tests: in a thread or a process of its own, and people who talk to it over HTTP."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from parapet.transforms.crowd.serving import server as serving
+from parapet.transforms.crowd.serving.forms import Form, read_forms
+from parapet.transforms.crowd.serving.guard import Limits
+
+SECRET = "a secret for tests"
+WIDE = Limits(requests_per_minute=1_000_000, failures_per_minute=1_000)
+
+
+def form(key, task="names", service="S_1", wanted=2, elements=None):
+    """A form without a page."""
+    about = elements or {f"{service}/slot/{key}"}
+    return Form(key, f"{service}:{task}", task, service, frozenset(about), ("slot_0",), wanted, 3600, "Title")
+
+
+@contextmanager
+def site(folder: Path, hits: Path, **more):
+    """A server in a thread; gives the site, whose settings have its address."""
+    given = {"people": 6, "secret": SECRET, "limits": WIDE, **more}
+    run = serving.Run(read_forms(str(hits)), folder / "a.sqlite", folder / "a.jsonl", folder / "links.csv", **given)
+    port = given.get("port", 0)
+    with serving.listening("127.0.0.1", port) as listener, serving.opened(run, listener.getsockname()[1]) as it:
+        server = serving.server(it, is_behind_proxy=False)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield it
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+class Person:
+    """A person with a browser, without its checks."""
+
+    def __init__(self, link: str, **more):
+        self.origin = "/".join(link.split("/")[:3])
+        self.http = httpx.Client(base_url=self.origin, follow_redirects=True, timeout=30, **more)
+        self.link = link
+
+    def get(self, path, **more):
+        return self.http.get(path, **more)
+
+    def post(self, path, fields, **headers):
+        return self.http.post(path, data=fields, headers={"Origin": self.origin, **headers})
+
+    def join(self):
+        response = self.get(self.link)
+        assert response.status_code == 200, response.text
+        return response
+
+    def begin(self):
+        """The fields that the next form posts, and its answers' names; None where there is no form for now."""
+        home = self.get("/")
+        if 'action="/begin"' not in home.text:
+            return None
+        page = self.post("/begin", {"csrf_token": token(home)})
+        if page.url.path != "/task":
+            return None
+        names = re.findall(r'<(?:input|textarea) id="\w+" name="(\w+)"', page.text)
+        return {"csrf_token": token(page), "assignmentId": page.url.params["assignmentId"]}, names, page.text
+
+    def submit(self, fields, answers, telemetry=None):
+        return self.post("/submit", {**fields, **answers, "telemetry": json.dumps(telemetry or {})})
+
+    def work(self, say=lambda name: f"some words for {name}"):
+        """Fills in one form; gives its answers, or None where there is none."""
+        if (begun := self.begin()) is None:
+            return None
+        fields, names, _ = begun
+        answers = {name: say(name) for name in names}
+        response = self.submit(fields, answers)
+        assert response.status_code == 200, response.text
+        return fields["assignmentId"], answers
+
+
+def token(response):
+    return re.search(r'name="csrf_token" value="(\w+)"', response.text)[1]
+
+
+def links(path: Path):
+    with path.open(encoding="utf-8") as file:
+        return [row["link"] for row in csv.DictReader(file)]
+
+
+class Process:
+    """``parapet collect serve`` as a command, which can be killed and started again on the same port."""
+
+    def __init__(self, folder: Path, hits: Path, port: int, people: int):
+        self.folder, self.port = folder, port
+        self.argv = [sys.executable, "-m", "parapet", "collect", "serve", "--hits", hits, "--db", folder / "a.sqlite"]
+        self.argv += ["--port", port, "--people", people, "--export", folder / "a.jsonl"]
+        self.process: subprocess.Popen | None = None
+
+    def start(self):
+        with (self.folder / "log").open("ab") as log:
+            env = {**os.environ, "PARAPET_COLLECT_SECRET": SECRET}
+            self.process = subprocess.Popen([*map(str, self.argv)], stdout=log, stderr=log, env=env)
+        for _ in range(600):
+            try:
+                httpx.get(f"http://127.0.0.1:{self.port}/progress")
+                return
+            except httpx.TransportError:
+                assert self.process.poll() is None, (self.folder / "log").read_text()
+                time.sleep(0.05)
+        raise AssertionError("the server does not answer")
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+def free_port():
+    with serving.listening("127.0.0.1", 0) as listener:
+        return listener.getsockname()[1]

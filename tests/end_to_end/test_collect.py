@@ -1,0 +1,152 @@
+"""People collect a batch in browsers, and annotators with a server that is killed: what is acknowledged is exported."""
+
+import os
+import shutil
+
+import kit
+import pytest
+from annotators import figures
+from collect_site import SECRET, site
+from kit import THOROUGH, rows_of
+
+CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
+needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="no chromium on PATH, and PARAPET_CHROMIUM is not set")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
+SCHEMA = [
+    kit.service(
+        "Parcels_1",
+        [kit.slot("weight", "How heavy the parcel is"), kit.slot("signed", "Whether someone signs", "True", "False")],
+        [kit.intent("SendParcel", "Give a parcel to the carrier")],
+        "Sends parcels & letters <everywhere>",
+    )
+]
+SAID = {
+    "names": {"intent_0": "hand over box", "slot_0": "load in kilos", "slot_1": "receipt confirmed"},
+    "descriptions": {
+        "intent_0": "Have a box brought to someone",
+        "slot_0": "Kilos on the scales",
+        "slot_1": "If the person at the door confirms",
+        "service": "Carries boxes from door to door",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return kit.corpus(tmp_path_factory.mktemp("corpus"), SCHEMA, test=[])
+
+
+def hits(folder, corpus, assignments):
+    kit.run("hits", schemas=corpus, output=folder / "hits", assignments=assignments)
+    return folder / "hits"
+
+
+@pytest.fixture
+def browser():
+    playwright_api = pytest.importorskip("playwright.sync_api")
+    with playwright_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+def opened(browser, link, width):
+    page = browser.new_context(viewport={"width": width, "height": 800}).new_page()
+    page.set_default_timeout(20_000)
+    page.troubles = []
+    page.on("pageerror", lambda error: page.troubles.append(str(error)))
+    page.on("console", lambda said: page.troubles.append(said.text) if "Content Security" in said.text else None)
+    page.goto(link)
+    return page
+
+
+def write(page):
+    """Types the answers of the task that the page shows; gives them."""
+    said = SAID["names" if page.query_selector("#hit input#slot_0") else "descriptions"]
+    for field, text in said.items():
+        page.locator(f"#{field}").press_sequentially(text)
+    return said
+
+
+@needs_chromium
+def test_two_people_complete_a_batch(tmp_path, corpus, browser):
+    with site(tmp_path, hits(tmp_path, corpus, 1), people=("Anna", "Ben")) as it:
+        people = [opened(browser, it.invitation(n), width) for n, width in ((1, 390), (2, 1280))]
+        for page in people:
+            page.click("text=Begin")
+        written = []
+        for page in people:  # both have a task at the same time
+            said = write(page)
+            page.reload()
+            assert {field: page.input_value(f"#{field}") for field in said} == said  # the draft
+            assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            page.click("#hit button")
+            page.wait_for_url("**/done")
+            assert "completion code" in page.inner_text("main")
+            assert page.evaluate("localStorage.length") == 0
+            written.append(said)
+        requester = opened(browser, f"{it.settings.origin}/progress", 1280)
+        requester.fill("#secret", SECRET)
+        requester.click("button")
+        requester.wait_for_selector("text=2 of 2 assignments are done")
+        assert [trouble for page in (*people, requester) for trouble in page.troubles] == []
+    rows = rows_of(tmp_path / "a.jsonl")
+    assert sorted(map(repr, (row["Answers"] for row in rows))) == sorted(map(repr, written))
+    for row in rows:
+        assert row["Keystrokes"] == {field: len(text) for field, text in row["Answers"].items()}
+        assert set(row["Pastes"].values()) == {0}
+        assert all(seconds > 0 for seconds in row["Seconds"].values())
+    composed = kit.run("compose", schemas=corpus, responses=tmp_path / "a.jsonl", output=tmp_path / "out", status=None)
+    answers = composed.rows("responses.parquet")
+    assert {answer["reason"] for answer in answers} <= {"service_incomplete", "too_fast"}
+    assert all(answer["keystrokes"] == len(answer["text"]) for answer in answers)
+
+
+@needs_chromium
+def test_a_full_disk_and_a_server_that_is_away_leave_the_text_in_the_browser(tmp_path, corpus, browser):
+    with site(tmp_path, hits(tmp_path, corpus, 1)) as it:
+        page = opened(browser, it.invitation(1), 390)
+        page.click("text=Begin")
+        said = write(page)
+        page.route("**/submit", lambda route: route.fulfill(status=507, json={"message": "The disk is full."}))
+        page.click("#hit button")
+        page.wait_for_selector("text=The disk is full.")
+        page.unroute("**/submit")
+        failures = iter(range(2))
+        page.route("**/submit", lambda route: route.continue_() if next(failures, None) is None else route.abort())
+        page.reload()
+        assert {field: page.input_value(f"#{field}") for field in said} == said
+        page.click("#hit button")  # it tries again by itself
+        page.wait_for_url("**/done")
+        assert it.store.submissions() == 1
+
+
+def test_annotators_and_a_server_that_is_killed(tmp_path, corpus):
+    annotators, kills = (200, 20) if THOROUGH else (8, 3)
+    found = figures(tmp_path, hits(tmp_path, corpus, annotators // 2), annotators, kills)
+    assert found.acknowledged == annotators, found
+    wrong = (found.lost, found.changed, found.twice, found.not_blind, found.unacknowledged, found.unfinished)
+    assert wrong == (0, 0, 0, 0, 0, 0), found
+
+
+def test_mistakes_are_named(tmp_path, corpus):
+    made, db = hits(tmp_path, corpus, 1), tmp_path / "a.sqlite"
+    serve = ("collect", "serve", "--db", db)
+    for flags, word in (
+        ({}, "--hits"),
+        ({"hits": tmp_path}, "no folder of 'parapet hits'"),
+        ({"hits": made, "port": 99_999}, "--port"),
+        ({"hits": made, "people": 0}, "--people"),
+        ({"hits": made, "people": tmp_path / "none"}, "none"),
+        ({"hits": made, "host": "0.0.0.0"}, "--public_url"),
+        ({"hits": made, "public_url": "crowd.example"}, "--public_url"),
+        ({"hits": made, "public_url": "https://a.example/b"}, "--public_url"),
+        ({"hits": made, "platform": "prolific"}, "--completion_url"),
+        ({"hits": made, "platform": "prolific", "completion_url": "https://x.example", "people": 3}, "--people"),
+        ({"hits": made, "tasks_per_person": 0}, "--tasks_per_person"),
+        ({"export_only": True}, "there is no such file"),
+    ):
+        assert word in kit.refused(*serve, **flags), flags
+    page = next((made / "pages").glob("*.html"))
+    page.write_text(page.read_text().replace("mturk_form", "form"))
+    assert "make the pages again" in kit.refused(*serve, hits=made)

@@ -1,0 +1,215 @@
+"""What protects the server from others: limits on connections, time, size and rate; checks of hosts and origins."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from parapet.transforms.crowd.serving.forms import policy
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What one client, or all of them, may use.
+
+    Attributes:
+      connections: open ones at a time.
+      request_seconds: from the first byte of a request to the last of its response.
+      body_bytes: of a request.
+      requests_per_minute: of one person, or of one address from which strangers come.
+      failures_per_minute: wrong links and secrets of one address.
+    """
+
+    connections: int = 1_000
+    request_seconds: float = 30
+    body_bytes: int = 512 * 1024
+    requests_per_minute: int = 300
+    failures_per_minute: int = 20
+
+
+class Rate:
+    """Counts events of each client, so many of which are allowed in a minute; a client's minute begins with its first.
+
+    Args:
+      per_minute: how many.
+      now: the clock, in seconds.
+    """
+
+    MOST_CLIENTS = 50_000
+
+    def __init__(self, per_minute: int, now: Callable[[], float] = time.monotonic) -> None:
+        self.per_minute, self.now = per_minute, now
+        self._counts: dict[str, tuple[float, int]] = {}
+
+    def is_over(self, client: str) -> bool:
+        """Whether the client has used up its minute."""
+        since, n = self._counts.get(client, (0.0, 0))
+        return n >= self.per_minute and self.now() - since < 60
+
+    def add(self, client: str) -> None:
+        """Counts an event."""
+        now = self.now()
+        since, n = self._counts.get(client, (now, 0))
+        self._counts[client] = (now, 1) if now - since >= 60 else (since, n + 1)
+        if len(self._counts) > self.MOST_CLIENTS:
+            self._counts = {who: count for who, count in self._counts.items() if now - count[0] < 60}
+
+
+def connections(limits: Limits) -> type[H11Protocol]:
+    """uvicorn's protocol with limits of ours: it waits for a slow client without end, and takes any number of them."""
+
+    class Limited(H11Protocol):
+        deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            if len(self.connections) > limits.connections:
+                transport.abort()
+                return
+            self._begin()
+
+        def data_received(self, data: bytes) -> None:
+            if self.deadline is None:
+                self._begin()
+            super().data_received(data)
+
+        def on_response_complete(self) -> None:
+            self._end()
+            super().on_response_complete()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._end()
+            super().connection_lost(exc)
+
+        def _begin(self) -> None:
+            self.deadline = self.loop.call_later(limits.request_seconds, self.transport.abort)
+
+        def _end(self) -> None:
+            if self.deadline is not None:
+                self.deadline.cancel()
+                self.deadline = None
+
+    return Limited
+
+
+class TooLarge(Exception):
+    """The body of a request is larger than any form."""
+
+
+class Guard:
+    """Checks every request before the application sees it, and gives every response the headers that browsers obey.
+
+    Args:
+      app: the application.
+      origin: scheme, host and port under which browsers reach the server.
+      limits: see :class:`Limits`.
+      client: who sends a request. A team may share one address, so those who are known have limits of their own.
+    """
+
+    def __init__(self, app: ASGIApp, origin: str, limits: Limits, client: Callable[[HTTPConnection], str]) -> None:
+        self.app, self.origin, self.limits, self.client = app, origin, limits, client
+        self.host = origin.partition("://")[2]
+        self._requests = Rate(limits.requests_per_minute)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def respond(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = {**message, "headers": self._headers(message.get("headers", []))}
+            await send(message)
+
+        if refusal := self._refusal(scope):
+            await refusal(scope, receive, respond)
+            return
+        try:
+            await self.app(scope, self._limited(receive), respond)
+        except ClientDisconnect:
+            pass
+        except Exception as error:
+            # No traceback and no address: both may say who the person is.
+            logging.error("a request failed: %s", type(error).__name__)
+            if not started:
+                await plain("the server failed", 500)(scope, receive, respond)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers, client = Headers(scope=scope), self.client(HTTPConnection(scope))
+        if self._requests.is_over(client):
+            return plain("too many requests: wait a minute", 429, {"Retry-After": "60"})
+        self._requests.add(client)
+        if headers.get("host", "").lower() != self.host:
+            return plain("this address is not served here: see --public_url", 421)
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return plain("GET and POST only", 405)
+        if scope["method"] == "POST" and headers.get("origin") != self.origin:
+            return plain("sent from another site", 403)
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self.limits.body_bytes:
+            return plain("too large", 413)
+        return None
+
+    def _limited(self, receive: Receive) -> Receive:
+        size = 0
+
+        async def receive_part() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self.limits.body_bytes:  # of chunks, whose length no header says
+                raise TooLarge
+            return message
+
+        return receive_part
+
+    def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        own = {
+            b"content-security-policy": policy().encode(),
+            b"x-content-type-options": b"nosniff",
+            b"referrer-policy": b"same-origin",  # "no-referrer" would make browsers send "Origin: null"
+            b"cross-origin-opener-policy": b"same-origin",
+            b"cross-origin-resource-policy": b"same-origin",
+            b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+            b"cache-control": b"no-store",
+        }
+        if self.origin.startswith("https:"):
+            own[b"strict-transport-security"] = b"max-age=31536000"
+        there = {name.lower() for name, _ in headers}
+        return [*headers, *((name, value) for name, value in own.items() if name not in there)]
+
+
+def plain(text: str, status: int, headers: dict[str, str] | None = None) -> Response:
+    """A response of one line."""
+    return PlainTextResponse(f"{text}\n", status, headers)
+
+
+def address(scope: Scope) -> str:
+    """The client's address, or nothing where it has none."""
+    client: Any = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def sign(key: bytes, *parts: str) -> str:
+    """A keyed signature (HMAC-SHA256, 40 hex digits) of several texts, none of which may have a NUL."""
+    return hmac.new(key, "\0".join(parts).encode(), hashlib.sha256).hexdigest()[:40]
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two texts are the same, compared in a time that does not depend on where they differ."""
+    return hmac.compare_digest(one.encode(), other.encode())
