@@ -128,6 +128,7 @@ def compose(
     seed: int = 0,
     selection: str = "random",
     allow_partial: bool = False,
+    allow_not_blind: bool = False,
     name_distance: str = "levenshtein",
     description_distance: str = "jaccard",
     stopwords: str = "articles",
@@ -150,6 +151,7 @@ def compose(
       seed: of the draw, where an element has more than five good answers.
       selection: ``random``, or ``diverse`` for the five that differ most from each other.
       allow_partial: compose services whose elements have one good answer at least, repeating it.
+      allow_not_blind: take the answers of workers who also did the sibling task of a service; ``statistics`` says so.
       name_distance: ranks names: ``levenshtein``, ``jaccard``, or an installed plug-in of ``parapet.distances``.
       description_distance: ranks descriptions, likewise.
       stopwords: that are no part of a description's lemmas: ``articles``, ``spacy``, ``none``, or a file of words.
@@ -183,7 +185,7 @@ def compose(
 
     distances = (name_distance, description_distance)
     rules = (vetting_rules,) if isinstance(vetting_rules, str) else tuple(vetting_rules)
-    options = Options(seed, selection, allow_partial, *distances, stopwords, spacy_model, rules)
+    options = Options(seed, selection, allow_partial, *distances, stopwords, spacy_model, rules, allow_not_blind)
     options.check()
     splits = _schemas(services)
     answers = _answers(responses, decisions, reviewers, encoding)

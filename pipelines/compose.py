@@ -37,6 +37,7 @@ def parser() -> Parser:
     add_answer_flags(parser)
     add = parser.group("composition")
     add("--allow_partial", action="store_true", help="repeat answers where there are fewer than five good ones")
+    add("--allow_not_blind", action="store_true", help="take answers of workers who also did the sibling task")
     add("--require_complete", action="store_true", help="exit with status 1 unless every element has five good answers")
     add(
         "--selection",

@@ -63,6 +63,7 @@ class Entry(msgspec.Struct, kw_only=True):
     verdict: Verdict = PASS
     disposition: Disposition = "surplus"
     reason: str = ""
+    doubt: float = 0.0  # the smaller, the less it means what it should
 
     @property
     def accepted(self) -> bool:
@@ -233,12 +234,13 @@ def review_items(
     for clusters in groups:
         held = [same for same in clusters if same[0].disposition == "review"]
         neighbours = Neighbours((same[0].canonical, same[0].disposition) for same in clusters if held)
+        most = min((same[0].doubt for same in held), default=0.0)
         for same in held:
             best = same[0]
             beside, more = neighbours.of(best.canonical, best.disposition)
             reasons = list(dict.fromkeys([best.reason, *flags(best)]))
-            texts = best.text, best.canonical, reasons
-            items.append(ReviewItem(best.response_id, *best.shown(), *texts, len(same), beside, more))
+            texts, doubt = (best.text, best.canonical, reasons), (most, best.doubt)
+            items.append(ReviewItem(best.response_id, *best.shown(), *texts, len(same), beside, more, doubt))
     return sorted(items, key=review_order)
 
 

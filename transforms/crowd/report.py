@@ -52,7 +52,7 @@ def compose_report(
     answers, services, variants = statistics["answers"], statistics["services"], statistics["variants"]
     keys = [key for key in ("name_distance", "description_bleu") if any(key in row for row in variants.values())]
     sections: list[Section] = [answers_table(answers), *reasons_tables(statistics["reasons"], explanations)]
-    sections.append(_services_table(services))
+    sections += [_meaning_table(statistics["meaning"]), _services_table(services)]
     for service, texts in examples.items():
         rows = [[text.original, *text.variants] for text in texts]
         sections.append(
@@ -139,6 +139,22 @@ def reasons_tables(
     return [Table(title=title, columns=columns, rows=rows, text_columns=3)] if rows else []
 
 
+def _meaning_table(stated: Mapping[str, Any]) -> Table:
+    """How meaning is compared, and how often right answers are held by that."""
+    tasks = {task: of for task, of in stated.items() if isinstance(of, Mapping)}
+    rows = [
+        [task, number(of["margin"], 3), number(of["floor"], 3), percent(of["expected_false_alarms"])]
+        for task, of in tasks.items()
+    ]
+    note = (
+        f"Compared by {stated['measure']}. An answer is held if it is nearer to another element of the service than to "
+        "its own by more than the margin, or less similar to its own than the floor. The last column: how many of the "
+        "right answers that SGD-X has published were held."
+    )
+    columns = ["answers", "margin below", "similarity below", "right answers held"]
+    return Table(title="How meaning is checked", columns=columns, rows=rows, note=note)
+
+
 def words(identifier: str) -> str:
     """An identifier as words: ``Too long`` for ``too_long``."""
     return identifier.replace("_", " ").capitalize()
@@ -183,6 +199,9 @@ def review_notes(statistics: Mapping[str, Any]) -> Iterable[str]:
 
 def _notes(statistics: Mapping[str, Any]) -> Iterable[str]:
     yield from review_notes(statistics)
+    seen = statistics["not_blind_assignments"]
+    if seen and "blindness" in statistics["method"]:
+        yield f"{counted(seen, 'assignment')} not blind: the workers had seen the texts that were hidden from others."
     short = sum(service["short"] for service in statistics["services"].values())
     if short:
         yield f"{counted(short, 'element')} {_has(short)} too few good answers: see `shortfall.csv`."

@@ -66,6 +66,7 @@ class ReviewItem(msgspec.Struct):
       same_answers: how many workers gave the same words, this one included.
       neighbours: (canonical, disposition) of the other answers for the element: those that are shown.
       more_neighbours: how many others there are.
+      doubt: of the most doubtful answer for the element that is held, and its own; the smaller, the more doubtful.
     """
 
     response_id: str
@@ -79,6 +80,7 @@ class ReviewItem(msgspec.Struct):
     same_answers: int = 1
     neighbours: list[tuple[str, str]] = []
     more_neighbours: int = 0
+    doubt: tuple[float, float] = (0.0, 0.0)
 
     @property
     def answer(self) -> str:
@@ -86,9 +88,10 @@ class ReviewItem(msgspec.Struct):
         return self.canonical or self.text
 
 
-def review_order(item: ReviewItem) -> tuple[str, str, str]:
-    """Sorts items by element, task and response: the order of sheet and pages."""
-    return item.element_id, item.task, item.response_id
+def review_order(item: ReviewItem) -> tuple[float, str, str, float, str]:
+    """Sorts items by doubt, those of an element together: the order of sheet and pages."""
+    most, own = item.doubt
+    return most, item.element_id, item.task, own, item.response_id
 
 
 class Neighbours:
@@ -276,7 +279,12 @@ def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> dict
 def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, str]:
     """Reason id to what a person should know of it."""
     reasons = dict.fromkeys(item.reasons)
-    return {visible(r): visible(explanations.get(r, r.replace("_", " "))) for r in reasons}
+    return {visible(r): visible(_explained(r, explanations)) for r in reasons}
+
+
+def _explained(reason: str, explanations: Mapping[str, str]) -> str:
+    name = reason.partition(":")[0]
+    return explanations.get(name, name.replace("_", " "))
 
 
 def _digest(items: Sequence[ReviewItem]) -> str:

@@ -21,7 +21,7 @@ from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import SINGLE, SplitSchemas, raw_by_name, schema_bytes, services_by_name, splits_of
 from parapet.schemas.rows import RESPONSES, Assignment, DeadLetter
 from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of, parse_service, response_id
-from parapet.transforms.crowd import vet
+from parapet.transforms.crowd import meaning, vet
 from parapet.transforms.crowd.composing import (
     Composed,
     CrowdTask,
@@ -99,7 +99,8 @@ def read_answers(
     decisions: Decisions,
     conventions: Conventions,
     rules: vet.Rules,
-    outcome: Outcome,
+    outcome: ServiceOutcome,
+    allow_not_blind: bool = False,
 ) -> list[ElementAnswer]:
     """Every answer with the verdict on it, before answers are compared with each other.
 
@@ -110,6 +111,7 @@ def read_answers(
       conventions: of the corpus's names.
       rules: besides those that are built in.
       outcome: gets the dead letters of fields that the task does not have, and of decisions without effect.
+      allow_not_blind: whether answers of workers who saw the sibling task are taken as others are.
     """
     by_field: dict[str, dict[str, Element]] = {
         task: {element.field: element for element in of_task} for task, of_task in elements.items()
@@ -120,7 +122,9 @@ def read_answers(
         known = by_field[assignment.task]
         verdict = vet.vet_assignment(assignment, [field for field in assignment.answers if field in known])
         if not verdict.action and assignment.assignment_id in seen_both:
-            verdict = vet.Verdict("review", "not_blind")
+            outcome.not_blind += 1
+            if not allow_not_blind:
+                verdict = vet.Verdict("review", "not_blind")
         for field, text in sorted(assignment.answers.items()):
             decision = decisions.get(assignment.assignment_id, {}).get(field)
             if field in known:
@@ -141,6 +145,39 @@ def read_answers(
         if not any(field in known or text.strip() for field, text in assignment.answers.items()):
             outcome.dead.append(no_answer(assignment))
     return answers
+
+
+def judge_meaning(answers: Sequence[ElementAnswer], elements: Mapping[Task, Sequence[Element]]) -> None:
+    """Holds the answers that mean another element of the service, or nothing of the kind; none that is decided on.
+
+    What two workers have written in the same words, each for himself, is not held: they do not err alike.
+
+    Args:
+      answers: of one service, vetted one by one.
+      elements: of the service, by task.
+    """
+    measure = meaning.measure()
+    of_kind: dict[tuple[Task, str], list[ElementAnswer]] = defaultdict(list)
+    for answer in answers:
+        if answer.verdict.action != "reject":
+            of_kind[answer.task, answer.element.kind].append(answer)
+    for (task, kind), given in of_kind.items():
+        texts: dict[str, list[str]] = defaultdict(list)
+        for answer in given:
+            texts[answer.element.field].append(answer.text)
+        alike = [element for element in elements[task] if element.kind == kind]
+        judge = meaning.Meaning(task, alike, texts, measure)
+        writers: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for answer in given:
+            who = answer.assignment.worker_hash or answer.assignment.assignment_id
+            writers[answer.element.field, answer.same()].add(who)
+        for answer in given:
+            doubt = judge.doubt(answer.element, answer.text)
+            answer.doubt = doubt.similarity if doubt.margin is None else doubt.margin
+            reason = doubt.reason(meaning.THRESHOLDS[measure, task])
+            alone = len(writers[answer.element.field, answer.same()]) == 1
+            if reason and alone and not answer.verdict.action and answer.decision is None:
+                answer.verdict = vet.Verdict("review", reason)
 
 
 def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
@@ -240,6 +277,7 @@ class Options(msgspec.Struct, frozen=True):
       stopwords: ``articles``, ``spacy``, ``none``, or a file of words.
       spacy_model: a trained spaCy pipeline for lemmas; empty for simplemma's.
       vetting_rules: of plug-ins, by name.
+      allow_not_blind: take the answers of workers who saw the sibling task.
     """
 
     seed: int = 0
@@ -250,6 +288,7 @@ class Options(msgspec.Struct, frozen=True):
     stopwords: str = "articles"
     spacy_model: str = ""
     vetting_rules: tuple[str, ...] = ()
+    allow_not_blind: bool = False
 
     def check(self) -> None:
         """Raises InputError for what cannot work."""
@@ -276,6 +315,8 @@ class Options(msgspec.Struct, frozen=True):
             "lemmas": self.spacy_model or f"simplemma {version('simplemma')}",
             "selection": self.selection,
             "seed": str(self.seed),
+            "meaning": f"{meaning.measure()}",
+            **({"blindness": "workers who saw the sibling task are allowed"} if self.allow_not_blind else {}),
             "partial": "allowed" if self.allow_partial else "left out",
             **({"vetting rules": ", ".join(vet.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
         }
@@ -292,11 +333,13 @@ class ServiceOutcome(Outcome, kw_only=True):
     """What became of one service. ``variants`` is empty where it was not composed.
 
     Attributes:
+      not_blind: assignments of workers who had done the sibling task.
       measured: the counts of SGD-X Table 1, where the service was composed.
       examples: some of the paraphrases, for the report.
     """
 
     variants: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    not_blind: int = 0
     measured: table1.Item | None = None
     examples: list[Example] = msgspec.field(default_factory=list)
 
@@ -324,7 +367,8 @@ def settle_service(
     elements = {task: elements_of(service, task) for task in TASKS}
     assignments = sorted(assignments, key=lambda a: a.assignment_id)
     rules = vet.rules_of(options.vetting_rules)
-    answers = read_answers(assignments, elements, decisions, conventions, rules, outcome)
+    answers = read_answers(assignments, elements, decisions, conventions, rules, outcome, options.allow_not_blind)
+    judge_meaning(answers, elements)
     by_place: dict[Place, list[ElementAnswer]] = defaultdict(list)
     for answer in answers:
         by_place[answer.task, answer.element.field].append(answer)
@@ -556,6 +600,8 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
             "answers": dispositions(outcomes),
             "dead_letters": len(composed.dead),
             "reasons": reasons(outcomes),
+            "not_blind_assignments": sum(outcome.not_blind for outcome in outcomes),
+            "meaning": meaning.stated(),
             "services": {
                 outcome.name: {
                     "splits": splits[outcome.name],

@@ -11,13 +11,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import Task
-from parapet.transforms.crowd import lexicon
+from parapet.transforms.crowd import contrast, lexicon
 from parapet.transforms.crowd.worker_ids import has_mask
 from parapet.transforms.reports.text import cached_words, name_words
 from parapet.transforms.running import plugins
@@ -38,6 +39,13 @@ EXPLANATIONS = {
     "too_fast": "The worker spent less time than reading the form takes.",
     "assignment_rejected": "The requester has rejected the assignment.",
     "reviewer": "A reviewer rejected it.",
+    "model_text": "Has what language models put around an answer: an opener, Markdown, a list, an excuse.",
+    "type_word": "Says of which data type it is, and nothing else.",
+    "negation": "Denies what the element does not deny.",
+    "opposite": "Has the opposite of a word of the element, such as drop-off for pick-up.",
+    "repeated_word": "Has a word twice in a row.",
+    "other_element": "Is nearer to another element of the service, which is named, than to its own.",
+    "off_topic": "Has nothing in common with what the element says.",
     "short_prompt_copy": "Has the words of its short prompt: may be right, may be lazy.",
     "other_script": "Has letters of another script, or characters that a name cannot contain.",
     "other_language": "Looks like another language than English.",
@@ -250,6 +258,23 @@ def _near_original(answer: Answer) -> bool:
     return levenshtein_ratio(answer.description.lower(), answer.text.lower()) > NEAR
 
 
+_ASIDE = re.compile(r"\([^)]*\)")  # "(or None for no subtitles)"
+
+
+def _own_words(answer: Answer) -> tuple[str, ...]:
+    """The words of the element's name and of its description."""
+    return (*name_words(answer.name), *cached_words(_ASIDE.sub(" ", answer.description)))
+
+
+def _has_prompts_words(answer: Answer) -> bool:
+    return set(answer.words) <= {*cached_words(answer.prompt), *name_words(answer.prompt)}
+
+
+def _opposite(answer: Answer) -> bool:
+    own = " ".join(_own_words(answer))
+    return contrast.says_the_opposite(" ".join(answer.words), own, answer.task == "names")
+
+
 _REJECT: tuple[Rule, ...] = (
     ("blank", _blank),
     ("too_long", lambda answer: len(answer.text) > FAR_TOO_LONG[answer.task]),  # before all that reads the text
@@ -260,6 +285,8 @@ _REJECT: tuple[Rule, ...] = (
     ("prompt_copy", _prompt_copy),
     ("gibberish", lambda answer: lexicon.is_gibberish(answer.text)),
     ("single_character", lambda answer: lexicon.is_single_character(answer.text)),
+    ("model_text", lambda answer: contrast.is_boilerplate(answer.text) and not contrast.is_boilerplate(answer.prompt)),
+    ("type_word", lambda answer: contrast.is_type(answer.words) and not _has_prompts_words(answer)),
 )
 _REVIEW: tuple[Rule, ...] = (
     ("other_script", _other_script),
@@ -268,6 +295,10 @@ _REVIEW: tuple[Rule, ...] = (
     ("profanity", lambda answer: bool(lexicon.rude_words(answer.words))),
     ("unknown_word", _unknown_word),
     ("near_original", _near_original),
+    ("type_word", lambda answer: contrast.is_type(answer.words)),
+    ("negation", lambda answer: contrast.denies_alone(answer.words, _own_words(answer))),
+    ("opposite", _opposite),
+    ("repeated_word", lambda answer: any(one == two and len(one) > 2 for one, two in pairwise(answer.words))),
     ("length", lambda answer: len(answer.words) > MAX_WORDS[answer.task]),
 )
 

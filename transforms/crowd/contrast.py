@@ -1,0 +1,97 @@
+"""Answers that deny what their element says, or say the opposite, which no embedding sees; and those that have what
+language models write around an answer, or name a data type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from parapet.transforms.storage.toml import read_table
+
+_BOILERPLATE = re.compile(
+    r"^\W*(?:sure|certainly|of course|absolutely|great question)\s*[!,.:]"
+    r"|\bas an? (?:ai|artificial intelligence|(?:large )?language model|assistant)\b"
+    r"|\bhere(?:['’]s| is| are)\b.{0,40}\b(?:paraphras|rephras|rewor|rewrit|version|alternativ|option|suggest)"
+    r"|^\W*(?:paraphras\w*|rephras\w*|reworded|rewritten|answer|output|response|suggestion)\b[^:]{0,20}:"
+    r"|\b(?:option|paraphrase|version|alternative) ?\d\b"
+    r"|\bi(?:['’]m| am) sorry\b|\bi (?:cannot|can['’]t|can not) (?:provide|help|assist|paraphrase|generate)"
+    r"|\blet me know if\b|\bhope this helps\b|\b(?:provided|given) (?:prompt|context|description)\b"
+    r"|\*\*[^*]+\*\*|`[^`]+`|^\s*#{1,4} |^\s*[-*•] "
+    r"|(?:^|\s)1[.)] .*\s2[.)] ",
+    re.IGNORECASE | re.DOTALL,
+)
+_NEGATION = re.compile(
+    r"\b(?:no|not|never|none|neither|nor|without|lacks?|lacking|cannot|non)\b|n['’]t\b|\b(?:fails?|refuses?) to\b",
+    re.IGNORECASE,
+)
+_OR_NOT = re.compile(
+    r"\bor (?:not|none?|without)\b|\byes (?:or |and )?no\b|\bno(?:\.|n)? of\b|\bnon ?stop", re.IGNORECASE
+)
+_PREFIX = re.compile(r"(?:un|non|in|im|dis)(?=[a-z]{4})")
+
+
+def is_boilerplate(text: str) -> bool:
+    """Whether a text has what language models put around an answer: openers, Markdown, lists, excuses."""
+    return _BOILERPLATE.search(text) is not None
+
+
+def is_type(words: tuple[str, ...]) -> bool:
+    """Whether a text only says of which data type something is."""
+    types, besides = (frozenset(_table()[name]) for name in ("types", "besides"))
+    return bool(types & set(words)) and set(words) <= types | besides
+
+
+def denies_alone(words: tuple[str, ...], own: tuple[str, ...]) -> bool:
+    """Whether an answer denies what its element does not deny.
+
+    Args:
+      words: of the answer.
+      own: the words of the element's name and of its description.
+    """
+    for some, others in ((words, own), (own, words)):
+        for word in some:
+            if word not in others and (bare := _PREFIX.sub("", word, count=1)) != word and bare in others:
+                return True
+    return _denies(" ".join(words)) and not _denies(" ".join(own))
+
+
+def _denies(text: str) -> bool:
+    return _NEGATION.search(_OR_NOT.sub(" ", text)) is not None
+
+
+def says_the_opposite(text: str, own: str, of_name: bool) -> bool:
+    """Whether an answer has words of one side of a pair of opposites only, and its element of the other side only.
+
+    Args:
+      text: the answer, in words with single spaces.
+      own: name and description of the element, likewise.
+      of_name: whether the answer is a name.
+    """
+    if _denies(text) != _denies(own):
+        return False  # "without a return"
+    for one, other in _opposites(of_name):
+        here, there = bool(one.search(text)), bool(other.search(text))
+        if here != there:
+            own_here, own_there = bool(one.search(own)), bool(other.search(own))
+            if (here, there) == (own_there, own_here):
+                return True
+    return False
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    return read_table(__package__, "contrast.toml")
+
+
+@cache
+def _opposites(of_name: bool) -> list[tuple[re.Pattern[str], re.Pattern[str]]]:
+    pairs = [*_table()["pairs"], *(_table()["of_names"] if of_name else ())]
+    return [(_any_of(one), _any_of(other)) for one, other in pairs]
+
+
+def _any_of(words: list[str]) -> re.Pattern[str]:
+    patterns = (re.escape(word).replace(r"\*", r"\w*") for word in words)
+    return re.compile(rf"\b(?:{'|'.join(patterns)})\b")
