@@ -176,7 +176,7 @@ def test_records_are_as_good_as_files(sample, answers, decisions, made):
 def test_a_service_that_breaks_a_rule_is_a_dead_letter(sample, answers):
     services = json_of(sample / "test" / "schema.json")
     services[0]["slots"][0]["name"] = ""
-    made = compose(services, answers)
+    made = compose(services, answers, sample / "crowd" / "decisions.csv")
     (letter,) = [letter for letter in made.dead_letters if letter.stage == "schemas"]
     assert letter.reason.startswith("bad_service: [0].slots[0].name:")
     assert len(made.variants["v1"]["schema"]) == len(services) - 1
