@@ -9,6 +9,7 @@ from parapet.pipelines.dispatch import hand_over
 
 ACTIONS = {
     "serve": "serve the forms to your own annotators, or to Prolific",
+    "llm": "have a language model fill them in, as further annotators",
 }
 
 USAGE = f"""usage: parapet collect ACTION [flags]
