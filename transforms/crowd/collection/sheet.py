@@ -53,11 +53,19 @@ class Sheet(msgspec.Struct, frozen=True):
             return "too_long", f"Too long: {len(key):,} words. Please use at most {self.words}."
         if len(answer) > self.letters:
             return "too_long", f"Too long: {len(answer):,} letters. Please use at most {self.letters}."
-        if any(name_words(text) == key for text in self.given[field]):
+        if any(name_words(text) == key for text in self.given[field]) or _is_message(key):
             return "copied", "This only repeats the text above. Please use your own words."
         if any(name_words(other) == key for other in others):
             return "repeated", f"The same as another answer. Every {self.noun} must be different."
         return "", ""
+
+
+_MESSAGES = ("This only repeats the text above", "The same as another answer", "Please use your own words")
+
+
+def _is_message(key: tuple[str, ...]) -> bool:
+    """Whether an answer is what the form has said of another one: weak models repeat that."""
+    return any(key[: len(words)] == words for words in map(name_words, _MESSAGES))
 
 
 def read_sheet(form: Form) -> Sheet:
