@@ -133,19 +133,21 @@ def test_any_mix_of_exports_gives_the_same_bytes(composed, tmp_path, sample, csv
         assert files_of(out) == files_of(composed)
 
 
-def test_a_rerun_removes_what_it_no_longer_writes_and_leaves_the_users_files(tmp_path, sample, csvs):
+def test_a_rerun_removes_what_it_no_longer_writes_and_leaves_the_users_files(tmp_path, sample, csvs, crowd):
     out = tmp_path / "out"
-    compose(out, "--schemas", sample, "--responses", *csvs)
+    compose(out, "--schemas", sample, "--responses", *csvs, "--decisions", crowd / "decisions.csv")
     (out / "decisions.csv").write_text("mine")
     assert (out / "v1/test/schema.json").exists()
-    compose(out, "--schemas", sample / "train/schema.json", "--responses", *csvs)
+    decided = ["--decisions", crowd / "decisions.csv"]
+    compose(out, "--schemas", sample / "train/schema.json", "--responses", *csvs, *decided)
     assert (out / "v1/schema.json").exists()
     assert not (out / "v1/test/schema.json").exists()
     assert (out / "decisions.csv").read_text() == "mine"
 
 
-def test_partial_services_are_completed_and_marked(tmp_path, sample, csvs):
-    compose(tmp_path, "--schemas", sample, "--responses", *csvs, "--allow_partial")
+def test_partial_services_are_completed_and_marked(tmp_path, sample, csvs, crowd):
+    flags = ["--responses", *csvs, "--decisions", crowd / "decisions.csv"]
+    compose(tmp_path, "--schemas", sample, *flags, "--allow_partial")
     assert {
         (r["field"], r["task"]): (r["composed"], r["filled_variants"]) for r in rows_of(tmp_path / "shortfall.csv")
     }["slot_3", "names"] == ("partial", "v4 v5")
@@ -158,7 +160,7 @@ def test_partial_services_are_completed_and_marked(tmp_path, sample, csvs):
 
 
 def test_require_complete_fails_a_short_run(tmp_path):
-    assert "5 of 6 services composed" in compose(tmp_path, "--require_complete", status=1).output
+    assert "1 of 6 services composed" in compose(tmp_path, "--require_complete", status=1).output
 
 
 def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(tmp_path, sample, csvs):
@@ -216,7 +218,7 @@ def test_a_corpus_with_other_conventions(tmp_path):
         "names": {
             "intent_0": "Look for Hotel,search_hotels,LocateHotel,discover a hotel,BrowseHotels",
             "slot_0": "cost level,hotel cost range,budget,price-category,how expensive",
-            "slot_1": "title,hotel label,called,lodging name,Name Of Property",
+            "slot_1": "title,hotel label,hotel called,lodging name,Name Of Property",
         },
         "descriptions": {
             "intent_0": "find a place to sleep,look up hotels,get a list of hotels,discover where to stay,see hotels",
@@ -271,17 +273,17 @@ def test_a_file_of_somebody_elses_is_never_replaced(tmp_path):
     assert not (tmp_path / "run.json").exists()
 
 
-def test_a_bad_service_is_not_complete(tmp_path, sample, csvs):
+def test_a_bad_service_is_not_complete(tmp_path, sample, csvs, crowd):
     schema = json_of(sample / "train/schema.json")
     kept = [service for service in schema if service["service_name"] in ("Ferries_1", "Gyms_1")]
     (tmp_path / "schema.json").write_text(json.dumps(kept))
     flags = ["--schemas", tmp_path / "schema.json", "--responses", *csvs, "--require_complete", "--quiet"]
-    compose(tmp_path / "good", *flags)
+    compose(tmp_path / "good", *flags, "--decisions", crowd / "decisions.csv")
     kept[0]["intents"][0]["required_slots"].append("gone")
     (tmp_path / "schema.json").write_text(json.dumps(kept))
     held = next(r for r in answers_of(tmp_path / "good") if r["element_id"].startswith("Ferries_1"))["response_id"]
     (tmp_path / "decisions.csv").write_text(f"response_id,decision\n{held},reject\n")
-    compose(tmp_path / "bad", *flags, "--decisions", tmp_path / "decisions.csv", status=1)
+    compose(tmp_path / "bad", *flags, "--decisions", crowd / "decisions.csv", tmp_path / "decisions.csv", status=1)
     reasons = {letter["key"]: letter["reason"] for letter in rows_of(tmp_path / "bad/dead_letters.jsonl")}
     assert reasons[held] == "unused_response: 'Ferries_1' was left out as a bad_service"
     assert (tmp_path / "bad/v1/schema.json").exists()

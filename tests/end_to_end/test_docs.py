@@ -65,7 +65,12 @@ LONG = {
 OTHER_FLAGS = {
     *("--build", "--build-arg", "--env", "--file", "--rm", "--tag", "--tags", "--user", "--volume", "--help"),
     *("--version", "--directory", "--answers", "--check", "--service_port", "--write", "--folder", "--output_dir"),
-    *("--copy_files", "--bundle", "--insecure-ignore-tlog"),  # the last two of cosign and Sigstore's client
+    *(
+        "--copy_files",
+        "--bundle",
+        "--insecure-ignore-tlog",
+        "--no-deps",
+    ),  # the last two of cosign and Sigstore's client
 }
 
 _FILE_NAME = re.compile(r"# (\w+\.\w+)\n")  # the first line of a block that the reader saves

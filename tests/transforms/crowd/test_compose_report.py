@@ -1,5 +1,6 @@
 """The report of ``compose``: what is short of answers, what waits for a decision, and why answers were not used."""
 
+from parapet.transforms.crowd import meaning
 from parapet.transforms.crowd.report import Example, compose_report
 from parapet.transforms.reports.report import Table, Text, page
 
@@ -41,6 +42,8 @@ def composed(**more):
         "self_bleu": 4.5,
         "agreement": {"items": 120, "cohen_kappa": 0.812, "krippendorff_alpha": 0.809, "disagreements": 9},
         "decisions": {"accept": 80, "reject": 20, "fix": 6},
+        "meaning": meaning.stated(),
+        "not_blind_assignments": 0,
         "method": {"selection": "five at random, seed 0"},
         **more,
     }

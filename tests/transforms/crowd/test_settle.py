@@ -12,12 +12,22 @@ from kit import intent, service, slot
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
+from parapet.transforms.crowd import services
 from parapet.transforms.crowd.services import Options, canonical_form
 from parapet.transforms.crowd.services import settle_service as settle_with
 from parapet.transforms.reports.text import Convention, Conventions
 from parapet.transforms.variants.distance import Method
 
 settle_service = partial(settle_with, conventions=Conventions(), method=Method())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def any_meaning():
+    """These answers are few and short: what they mean is test_meaning.py's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(services, "judge_meaning", lambda *_: None)
+        yield
+
 
 SERVICE = service(
     "Parks_1",
