@@ -73,7 +73,7 @@ def parser() -> StrictParser:
     add("--model", required=True, metavar="NAME", help="its name there")
     text = "annotators for each form (default: the assignments that the form wants)"
     add("--annotators", type=int, metavar="N", help=text)
-    text = "number of the first annotator, after those of an earlier batch (default: 1)"
+    text = "number of the first annotator, after those of an earlier batch"
     add("--first_annotator", rare=True, type=int, default=1, metavar="N", help=text)
     text = "temperatures of the annotators, in turn"
     add("--temperatures", metavar="LIST", default="0.3,0.7,1.0", help=text)

@@ -40,8 +40,8 @@ Creates a study at Prolific that sends participants to 'parapet collect serve', 
 approves or rejects them and pays bonuses. Everything is kept in the folder --study. Costs are shown first. Run an
 interrupted command again: nothing is made or paid twice.
 
-The token of your account is read from PROLIFIC_TOKEN. This follows Prolific's documentation; it was never tried against
-the live service. Begin with a study of one or two places."""
+The token is read from PROLIFIC_TOKEN. This follows Prolific's documentation and was never tried against the service:
+begin with a study of one or two places."""
 
 EXAMPLE = """\
   parapet collect prolific create --study my_study --hits my_hits --public_url https://crowd.example.org
@@ -68,22 +68,28 @@ def parser() -> StrictParser:
     add = parser.group(INPUT)
     add("action", choices=tuple(_OWN), metavar="ACTION", help=f"one of {', '.join(_OWN)}")
     add = parser.group(_STUDY)
-    add("--study", required=True, metavar="DIR", help="folder with everything about the study; 'create' makes it")
+    add("--study", required=True, metavar="DIR", help="folder of the study; 'create' makes it")
     add = parser.group(_CREATE)
     add("--hits", metavar="DIR", reads=True, help="output of 'parapet hits', which the server serves")
     add("--public_url", metavar="URL", help="address of 'parapet collect serve' for participants")
     text = "payment for a submission, in the account's currency (default: the mean reward of the forms)"
     add("--reward", metavar="AMOUNT", help=text)
-    add("--minutes", type=int, metavar="N", help="time that a submission takes (default: that of the forms, mean)")
-    add("--places", type=int, metavar="N", help="participants (default: as many as the forms need)")
-    add("--tasks_per_person", type=int, metavar="N", help="as for 'parapet collect serve' (default: 1)")
+    add(
+        "--minutes",
+        rare=True,
+        type=int,
+        metavar="N",
+        help="time that a submission takes (default: mean of the forms)",
+    )
+    add("--places", rare=True, type=int, metavar="N", help="participants (default: as many as the forms need)")
+    add("--tasks_per_person", rare=True, type=int, metavar="N", help="as for 'parapet collect serve' (default: 1)")
     add("--name", rare=True, metavar="TEXT", help="title that participants see (default: about the parts of an app)")
     add("--description", rare=True, metavar="TEXT", help="what they read of it (default: task, telemetry, no models)")
     add = parser.group(_SETTLE)
-    text = "approve submissions whose answers are in this file of 'parapet collect serve'"
+    text = "approve those with answers in this file of 'collect serve'"
     add("--responses", metavar="FILE", reads=True, help=text)
     add("--all", action="store_true", help="approve all submissions that await review")
-    text = "CSV with submission_id, category and message: reject these"
+    text = "CSV with submission_id, category and message to reject"
     add("--rejections", metavar="FILE", reads=True, help=text)
     add("--bonuses", metavar="FILE", reads=True, help="CSV with submission_id and amount: one bonus each")
     text = "what you have seen at Prolific of a payment whose answer was lost"
@@ -149,7 +155,8 @@ def _act(
 def _settings(args: argparse.Namespace) -> Settings:
     """What the study is created with. Raises InputError where a flag cannot be used."""
     from parapet.schemas.service import TASKS
-    from parapet.transforms.crowd.collection.prolific import Settings, cents_of
+    from parapet.transforms.crowd.collection.prolific import Settings
+    from parapet.transforms.crowd.collection.prolific_files import cents_of
     from parapet.transforms.crowd.hits.page import read_manifest
     from parapet.transforms.crowd.hits.people import needed_people
 
@@ -256,7 +263,8 @@ def _list(study: Study, args: argparse.Namespace) -> int:
 
 
 def _approve(study: Study, args: argparse.Namespace) -> int:
-    from parapet.transforms.crowd.collection.prolific import AWAITING, money, read_participants
+    from parapet.transforms.crowd.collection.prolific import AWAITING, money
+    from parapet.transforms.crowd.collection.prolific_files import read_participants
 
     participants = None if args.all else read_participants(args.responses)
     waiting = [submission for submission in study.submissions() if submission.status == AWAITING]
@@ -272,7 +280,8 @@ def _approve(study: Study, args: argparse.Namespace) -> int:
 
 
 def _reject(study: Study, args: argparse.Namespace) -> int:
-    from parapet.transforms.crowd.collection.prolific import read_rejections, to_settle
+    from parapet.transforms.crowd.collection.prolific import to_settle
+    from parapet.transforms.crowd.collection.prolific_files import read_rejections
 
     rejections = read_rejections(args.rejections)
     ready, left = to_settle(study.submissions(), rejections)
@@ -296,7 +305,8 @@ def _settle_all(study: Study, bodies: dict[str, dict[str, str]], what: str) -> i
 
 
 def _bonus(study: Study, args: argparse.Namespace) -> int:
-    from parapet.transforms.crowd.collection.prolific import UNSURE, money, read_bonuses, to_settle
+    from parapet.transforms.crowd.collection.prolific import UNSURE, money, to_settle
+    from parapet.transforms.crowd.collection.prolific_files import read_bonuses
 
     if args.last_payment:
         n = len(study.unsure())

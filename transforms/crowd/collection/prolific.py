@@ -21,26 +21,16 @@ from uuid import uuid4
 import msgspec
 
 from parapet.schemas.errors import InputError, parapet_version
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.transforms.crowd import journal
 from parapet.transforms.crowd.collection.prolific_api import Denied, Prolific, Unknown
 from parapet.transforms.crowd.journal import FILE, FORMAT
-from parapet.transforms.crowd.mturk.pay import read_rows
 from parapet.transforms.running.fence import Refused
 
 AWAITING, APPROVED, REJECTED = "AWAITING REVIEW", "APPROVED", "REJECTED"
 DRAFT = "UNPUBLISHED"
 COMPLETED = "https://app.prolific.com/submissions/complete?cc={code}"
 
-# Why a submission may be rejected, as the API lists it.
-CATEGORIES = (
-    *("TOO_QUICKLY", "TOO_SLOWLY", "FAILED_INSTRUCTIONS", "INCOMP_LONGITUDINAL", "FAILED_CHECK", "LOW_EFFORT"),
-    *("MALINGERING", "NO_CODE", "BAD_CODE", "NO_DATA", "UNSUPP_DEVICE", "OTHER"),
-)
-SHORTEST_MESSAGE = 100  # characters, by the API
-
 _ID = re.compile(r"[0-9A-Za-z]{1,64}")
-_AMOUNT = re.compile(r"\d{1,6}(?:\.\d{1,2})?")
 
 
 class Journal(journal.Journal):
@@ -200,7 +190,7 @@ class Study:
 
     def _check(self, study: Any) -> None:
         """Raises InputError where a study is not what was asked for."""
-        if not isinstance(study, dict) or not _is_id(study.get("id")):
+        if not isinstance(study, dict) or not is_id(study.get("id")):
             raise InputError("Prolific's answer names no study: run this again, which looks it up there")
         asked = self.body()
         numbers = ("reward", "total_available_places", "estimated_completion_time")
@@ -387,11 +377,6 @@ def money(cents: int) -> str:
     return f"{Decimal(cents) / 100:.2f}"
 
 
-def cents_of(text: str) -> int | None:
-    """Cents or pence of an amount such as ``1.50``; None where the text is none."""
-    return int(Decimal(text) * 100) if _AMOUNT.fullmatch(text) else None
-
-
 def _whole(value: Any) -> int | None:
     """A number of cents: JSON may have it as 250.0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -400,60 +385,14 @@ def _whole(value: Any) -> int | None:
 
 
 def _id(entry: Mapping[str, Any]) -> str:
-    if not _is_id(entry.get("id")):
+    if not is_id(entry.get("id")):
         raise InputError("Prolific's answer has an entry without an id")
     return str(entry["id"])
 
 
-def _is_id(value: object) -> bool:
+def is_id(value: object) -> bool:
+    """Whether it has the form of an id at Prolific."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
-
-
-def read_participants(path: str) -> set[str]:
-    """The participants whose answers a file of 'parapet collect serve' has. Raises InputError with file and row."""
-    participants = set()
-    for number, line in enumerate(read_whole(Path(path), MAX_DIALOGUE_FILE).splitlines(), 1):
-        try:
-            row = msgspec.json.decode(line, type=dict[str, Any])
-            participants.add(str(row["WorkerId"]))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError):
-            raise InputError("no line of 'parapet collect serve'", path, f"row {number}") from None
-    return participants
-
-
-def read_rejections(path: str) -> dict[str, dict[str, str]]:
-    """Submission id to the request that rejects it, from a CSV. Raises InputError with file and row."""
-    rejections: dict[str, dict[str, str]] = {}
-    for number, row in read_rows(path, ("submission_id", "category", "message")):
-        where = f"row {number}"
-        _check_id(row["submission_id"], rejections, path, where)
-        if row["category"] not in CATEGORIES:
-            raise InputError(f"category must be one of {', '.join(CATEGORIES)}", path, where)
-        if len(row["message"]) < SHORTEST_MESSAGE:
-            raise InputError(f"message: Prolific wants {SHORTEST_MESSAGE} characters or more", path, where)
-        body = {"action": "REJECT", "message": row["message"], "rejection_category": row["category"]}
-        rejections[row["submission_id"]] = body
-    return rejections
-
-
-def read_bonuses(path: str) -> dict[str, int]:
-    """Submission id to cents, from a CSV. Raises InputError with file and row."""
-    bonuses: dict[str, int] = {}
-    for number, row in read_rows(path, ("submission_id", "amount")):
-        where = f"row {number}"
-        _check_id(row["submission_id"], bonuses, path, where)
-        cents = cents_of(row["amount"])
-        if not cents:
-            raise InputError(f"{row['amount'][:20]!r} is no amount such as 0.50", path, where)
-        bonuses[row["submission_id"]] = cents
-    return bonuses
-
-
-def _check_id(submission_id: str, others: Collection[str], path: str, where: str) -> None:
-    if not _is_id(submission_id):
-        raise InputError("submission_id: 'parapet collect prolific list' shows the ids", path, where)
-    if submission_id in others:
-        raise InputError(f"submission {submission_id} is there twice", path, where)
 
 
 def to_settle(submissions: Iterable[Submission], wanted: Collection[str]) -> tuple[list[str], list[tuple[str, str]]]:
