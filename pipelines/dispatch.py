@@ -18,7 +18,7 @@ GROUPS = {
     },
     "collect paraphrases": {
         "hits": "pages and tasks on which crowd workers paraphrase",
-        "collect": "answers to them without MTurk: your own annotators",
+        "collect": "answers to them without MTurk: people, Prolific, models",
         "mturk": "publish, collect and pay these tasks on MTurk",
         "compose": "schema variants v1...v5 from crowd answers",
         "compose_variations": "rewritten user turns from crowd answers",

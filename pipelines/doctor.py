@@ -49,7 +49,7 @@ ENABLES = {
     "google": "back_translate, language_variations: --engine google",
     "hub": "release push",
     "lint": "make lint (for developers)",
-    "llm": "language_variations --engine llm: language models behind an endpoint",
+    "llm": "language_variations --engine llm, collect llm: language models behind an endpoint",
     "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train: checkpoints",
     "models": "train and predict, without checkpoints",
     "fluency": "all perturbations: how likely a language model finds the changed turns, in the card",

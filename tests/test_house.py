@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from parapet.pipelines.collect import ACTIONS as COLLECT_ACTIONS
 from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.evaluate import TASKS
 from parapet.pipelines.mturk import ACTIONS
@@ -73,6 +74,7 @@ print(json.dumps(helps))
 COMMANDS = [
     "",
     *PIPELINES,
+    *(f"collect {action}" for action in COLLECT_ACTIONS),
     *(f"mturk {action}" for action in ACTIONS),
     *(f"release {action}" for action in RELEASE_ACTIONS),
     *(f"evaluate --task {task}" for task in TASKS),

@@ -9,6 +9,8 @@ from parapet.pipelines.dispatch import hand_over
 
 ACTIONS = {
     "serve": "serve the forms to your own annotators, or to Prolific",
+    "llm": "have a language model fill them in, as further annotators",
+    "prolific": "make, publish and pay a study at Prolific",
 }
 
 USAGE = f"""usage: parapet collect ACTION [flags]

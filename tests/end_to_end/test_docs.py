@@ -36,10 +36,10 @@ from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
 from parapet.schemas.rows import DISPOSITIONS, RESPONSES, Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import read_responses
+from parapet.transforms.crowd.journal import Entry, Event
 from parapet.transforms.crowd.merge import ADJUDICATE_COLUMNS
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.crowd.mturk import pay as decide
-from parapet.transforms.crowd.mturk.batch import Entry, Event
 from parapet.transforms.crowd.mturk.status import Row, Status, TaskStatus
 from parapet.transforms.crowd.review import SHEET_COLUMNS
 from parapet.transforms.crowd.services import SHORTFALL_COLUMNS

@@ -150,7 +150,8 @@ def read_answers(
 def judge_meaning(answers: Sequence[ElementAnswer], elements: Mapping[Task, Sequence[Element]]) -> None:
     """Holds the answers that mean another element of the service, or nothing of the kind; none that is decided on.
 
-    What two workers have written in the same words, each for himself, is not held: they do not err alike.
+    What two people have written in the same words, each for himself, is not held: they do not err alike. Models do:
+    what they write confirms nothing.
 
     Args:
       answers: of one service, vetted one by one.
@@ -170,13 +171,14 @@ def judge_meaning(answers: Sequence[ElementAnswer], elements: Mapping[Task, Sequ
         writers: dict[tuple[str, str], set[str]] = defaultdict(set)
         for answer in given:
             who = answer.assignment.worker_hash or answer.assignment.assignment_id
-            writers[answer.element.field, answer.same()].add(who)
+            if answer.assignment.platform != "llm":
+                writers[answer.element.field, answer.same()].add(who)
         for answer in given:
             doubt = judge.doubt(answer.element, answer.text)
             answer.doubt = doubt.similarity if doubt.margin is None else doubt.margin
             reason = doubt.reason(meaning.THRESHOLDS[measure, task])
-            alone = len(writers[answer.element.field, answer.same()]) == 1
-            if reason and alone and not answer.verdict.action and answer.decision is None:
+            is_confirmed = len(writers[answer.element.field, answer.same()]) > 1
+            if reason and not is_confirmed and not answer.verdict.action and answer.decision is None:
                 answer.verdict = vet.Verdict("review", reason)
 
 

@@ -113,7 +113,8 @@ class Chat:
             from openai import OpenAI
         except ImportError:
             raise MissingExtra("openai", "llm") from None
-        logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for each request
+        for name in ("httpx", "httpx2", "openai"):  # else a line for each request and retry
+            logging.getLogger(name).setLevel(logging.WARNING)
         of = self.endpoint
         key = os.environ.get(of.key_variable, "") if of.key_variable else ""
         self._client = OpenAI(
@@ -145,12 +146,7 @@ class Chat:
           Stopped: ``key``, ``denied``, ``address`` or ``max_calls``: no further one can have one.
         """
         of = self.endpoint
-        request = {
-            "model": of.model, "temperature": of.temperature, "seed": of.seed, **parameters, "messages": list(messages)
-        }  # fmt: skip
-        name = hashlib.sha256(
-            json.dumps([of.url, request], sort_keys=True).encode("utf-8", "surrogatepass")
-        ).hexdigest()
+        request, name = self._request(messages, parameters)
         if kept := self._found(name):
             return kept
         with self._lock:
@@ -164,6 +160,19 @@ class Chat:
                     "INSERT OR IGNORE INTO answers VALUES (?, ?)", (name, msgspec.json.encode(reply).decode())
                 )
         return reply
+
+    def knows(self, messages: Sequence[Message], **parameters: Any) -> bool:
+        """Whether the cache has the answer that :meth:`ask` would give."""
+        return self._found(self._request(messages, parameters)[1]) is not None
+
+    def _request(self, messages: Sequence[Message], parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """The body of a request, and the name of its answer in the cache."""
+        of = self.endpoint
+        request = {
+            "model": of.model, "temperature": of.temperature, "seed": of.seed, **parameters, "messages": list(messages)
+        }  # fmt: skip
+        content = json.dumps([of.url, request], sort_keys=True).encode("utf-8", "surrogatepass")
+        return request, hashlib.sha256(content).hexdigest()
 
     def _found(self, name: str) -> Reply | None:
         if self._kept is None:

@@ -10,7 +10,8 @@ from kit import raised
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.mturk.batch import FILE, FORMAT, TRACES, Batch, Journal, Settings, begin
+from parapet.transforms.crowd.journal import FILE, FORMAT
+from parapet.transforms.crowd.mturk.batch import TRACES, Batch, Journal, Settings, begin
 
 
 def write(folder, *entries):

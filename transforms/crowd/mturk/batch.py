@@ -1,32 +1,26 @@
 """The folder of a batch: its journal, and the settings that every later call keeps to.
 
-The journal is JSON lines, appended and fsynced, from which every later run knows what was done. A call that changes
-something at MTurk is written down before it is made (``begun``) and after (``done`` or ``failed``). What is begun and
-not done when a run starts may or may not have happened, even where MTurk refused it in the end (an earlier attempt may
-have succeeded and its answer been lost): it is looked up at MTurk, never guessed.
-
 ``journal.jsonl`` and ``assignments.jsonl`` are the raw files: only their owner can read them, and they belong in no
 release. Everything else that is written here knows workers by keyed hashes.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import logging
-import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 import msgspec
 
 from parapet.schemas.errors import InputError, parapet_version
+from parapet.transforms.crowd import journal
+from parapet.transforms.crowd.journal import FILE, FORMAT, Event
 from parapet.transforms.crowd.mturk.client import (
     HOPELESS,
     UnusableAnswer,
@@ -38,18 +32,11 @@ from parapet.transforms.crowd.mturk.client import (
 )
 from parapet.transforms.storage import disk
 
-FILE = "journal.jsonl"
-
-# Raised whenever an older program would misread what a newer one writes.
-FORMAT = 1
-
 # What a batch was begun with: the first line of its journal, from which a lost journal can be begun again.
 BATCH = "batch.json"
 
 # What stands beside the journal of a batch that was begun: without the journal nobody knows what is out and paid.
 TRACES = (BATCH, "assignments.jsonl", "replaced.jsonl", "ledger.csv", "status.html")
-
-Event = Literal["batch", "begun", "done", "failed", "noted"]
 
 # Locale, share of assignments approved, number approved: MTurk's own qualifications.
 MAX_QUALIFICATIONS = 10
@@ -63,144 +50,14 @@ _AT_A_TIME = 8
 Told = Callable[[int, int], None]  # how many are done, of how many
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of the journal.
+class Journal(journal.Journal):
+    """The journal of a batch at MTurk."""
 
-    Attributes:
-      at: when, ISO 8601, UTC.
-      event: ``batch`` opens the journal; ``begun``, ``done`` and ``failed`` belong to a call; ``noted`` keeps a fact.
-      key: what the call does, the same on every run: ``hit:Banks_1:names:1:4f0c…``, ``approve:3XYZ``.
-      operation: boto3's name of the call.
-      facts: what later runs need. No worker ids: workers are known by keyed hashes.
-    """
+    program, what = "parapet mturk", "batch"
 
-    at: str
-    event: Event
-    key: str
-    operation: str = ""
-    facts: dict[str, Any] = {}
-
-
-class Journal:
-    """The open journal of one batch. One process at a time.
-
-    Args:
-      folder: the batch.
-      writable: False only reads: nothing is made, mended or locked, and writing is an error.
-      recover: begins a journal that is lost again; what there is of it is kept as ``journal.jsonl.lost``.
-
-    Attributes:
-      done: key to facts of what is done, those of ``begun`` and ``done`` together, and when (``at``). ``noted`` facts
-        are here too.
-      open: key to facts of what was begun and is not done; those that MTurk refused have its ``message``.
-
-    Raises:
-      InputError: another process works on the batch, a line cannot be read, or the journal of a batch is lost.
-    """
-
-    def __init__(self, folder: Path, writable: bool = True, recover: bool = False) -> None:
-        self.path = folder / FILE
-        self.done: dict[str, dict[str, Any]] = {}
-        self.open: dict[str, dict[str, Any]] = {}
-        self.batch: dict[str, Any] = {}
-        if not (self.path.exists() or recover):
-            refuse_lost(folder, "is not there")
-        self._handle = _locked(self.path) if writable else None
-        try:
-            if recover:
-                self._begin_again()
-            elif self.path.exists():
-                self._read()
-        except BaseException:
-            self.close()
-            raise
-
-    def _begin_again(self) -> None:
-        """Puts what there is aside: a second lost journal replaces the first, which it holds."""
-        assert self._handle is not None
-        data = self.path.read_bytes()
-        if data:
-            with open(self.path.with_name(f"{FILE}.lost"), "ab", opener=_private) as lost:
-                lost.write(data)
-                lost.flush()
-                os.fsync(lost.fileno())
-            disk.sync(self.path.parent)
-        os.truncate(self.path, 0)
-
-    def _read(self) -> None:
-        data = self.path.read_bytes()
-        whole, _, torn = data.rpartition(b"\n")
-        if data and not data.strip(b"\0 \t\r\n"):
-            nothing = f"holds {len(data):,} bytes of nothing, as after a loss of power"
-            refuse_lost(self.path.parent, nothing, always=True)
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                self._take(msgspec.json.decode(line, type=Entry))
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                raise InputError(f"not a line of the journal: {error}", self.path, f"row {number}") from None
-        if not self.batch:
-            refuse_lost(self.path.parent, "lacks its first line" if data else "is empty")
-        if torn and self._handle is not None:
-            # A killed run's last line: what it was about to say is not known, so its call counts as open (or unmade).
-            logging.info("%s: the last line is torn, the run before was cut off; it is dropped", self.path)
-            os.truncate(self.path, len(whole) + 1 if whole else 0)
-
-    def _take(self, entry: Entry) -> None:
-        if entry.event == "batch":
-            self.batch = entry.facts
-            if self.batch.get("format") != FORMAT:
-                raise InputError(
-                    f"this batch was made by Parapet {self.batch.get('parapet', '(unknown)')}, whose journal has "
-                    "another format: go on with that version",
-                    self.path,
-                )
-        elif entry.event == "begun":
-            self.open[entry.key] = {"operation": entry.operation, **entry.facts}
-        elif entry.event == "done":
-            # Popped first: what is done again comes last.
-            before = {**self.done.pop(entry.key, {}), **self.open.pop(entry.key, {})}
-            self.done[entry.key] = {**before, **entry.facts, "at": entry.at}
-        elif entry.event == "noted":
-            self.done[entry.key] = {**self.done.get(entry.key, {}), **entry.facts, "at": entry.at}
-        else:
-            self.open[entry.key] = {**self.open.get(entry.key, {}), **entry.facts}
-
-    def write(self, entries: Iterable[tuple[Event, str, str, Mapping[str, Any]]]) -> None:
-        """Appends (event, key, operation, facts), all with one fsync; returns when they are on the disk."""
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        lines = [Entry(at, event, key, operation, dict(facts)) for event, key, operation, facts in entries]
-        if not lines:
-            return
-        if self._handle is None:
-            raise AssertionError("a journal opened for reading is not written")
-        data = b"".join(msgspec.json.encode(entry) + b"\n" for entry in lines)
-        try:
-            while data:
-                data = data[os.write(self._handle, data) :]
-            os.fsync(self._handle)
-        except OSError as error:
-            reason = f"cannot be written: {error.strerror}; make room, then run the same command again"
-            raise InputError(reason, self.path) from None
-        for entry in lines:
-            self._take(entry)
-
-    def with_prefix(self, prefix: str) -> dict[str, dict[str, Any]]:
-        """What is done under keys that begin with ``prefix:``, without the prefix, in the journal's order."""
-        return {
-            key.removeprefix(f"{prefix}:"): facts for key, facts in self.done.items() if key.startswith(f"{prefix}:")
-        }
-
-    def close(self) -> None:
-        """Lets other processes in."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def refuse_lost(self, what: str, always: bool = False) -> None:
+        """As :func:`refuse_lost` says."""
+        refuse_lost(self.path.parent, what, always)
 
 
 def refuse_lost(folder: Path, what: str, always: bool = False) -> None:
@@ -222,25 +79,6 @@ def refuse_lost(folder: Path, what: str, always: bool = False) -> None:
         "take another folder; HITs of this one that are still out are listed at MTurk",
         folder / FILE,
     )
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _locked(path: Path) -> int:
-    try:
-        disk.make_folder(path.parent)
-        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-        disk.sync(path.parent)  # without its name in the folder, the lines of a journal are lost
-    except OSError as error:
-        raise InputError(f"cannot write the journal: {error.strerror}", path) from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise InputError("another 'parapet mturk' works on this batch; wait until it ends", path.parent) from None
-    return handle
 
 
 class Settings(msgspec.Struct, frozen=True):

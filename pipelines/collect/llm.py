@@ -1,0 +1,213 @@
+"""``parapet collect llm``: the forms of ``parapet hits``, filled in by a language model."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from parapet.pipelines.command import EXIT_FAILURE, check_apart, counted, run_checked, say
+from parapet.pipelines.endpoint_flags import add_endpoint_flags, endpoint_of
+from parapet.pipelines.flags import INPUT, OUTPUT, PARALLEL_CALLS, StrictParser, add_dry_run, add_output, add_seed
+from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.layout import DEAD_LETTERS
+
+if TYPE_CHECKING:
+    from parapet.transforms.crowd.collection.llm import Filled, Work
+    from parapet.transforms.running.chat import Chat, Endpoint
+
+NAME = "collect llm"
+ANSWERS = "answers.jsonl"
+
+DESCRIPTION = """\
+Has a language model fill in the forms of 'parapet hits', as annotators with different styles and temperatures. The
+model reads what people see on the form, and nothing else. Answers are marked as a model's (llm) and are vetted as
+those of people are; a model never counts as a person.
+
+Every answer is kept at once, so a run that is cut off pays for nothing twice, and a rerun costs nothing."""
+
+EXAMPLE = """\
+  parapet collect llm --hits my_hits --endpoint http://127.0.0.1:8080/v1 --model qwen3 --output my_llm
+  parapet collect llm --hits my_hits --endpoint https://api.openai.com/v1 --model gpt-4o-mini --price 0.15,0.60 \\
+      --output my_llm --dry_run
+  parapet compose --schemas my_corpus --responses my_llm/answers.jsonl --output my_variants"""
+
+_GROUP = "language model"
+_HIGHEST = 2.0  # temperature of the chat completions API
+_MOST = {"annotators": 1_000, "first_annotator": 100_000, "parallel_calls": 32}
+
+
+class Config(msgspec.Struct, frozen=True):
+    """What the flags come to.
+
+    Attributes:
+      work: the forms, each for one annotator.
+      cache: the file with the model's answers.
+    """
+
+    hits: str
+    output: str
+    endpoint: Endpoint
+    work: list[Work]
+    cache: Path
+    options: Mapping[str, object]
+
+
+def parser() -> StrictParser:
+    """The command line of ``parapet collect llm``."""
+    parser = StrictParser(NAME, DESCRIPTION, EXAMPLE)
+    add = parser.group(INPUT)
+    add("--hits", required=True, metavar="DIR", reads=True, help="output of 'parapet hits' for schemas")
+    add_output(parser)
+    text = "file in which answers are kept (default: the name of --output with .sqlite)"
+    parser.group(OUTPUT)("--cache", rare=True, metavar="FILE", help=text)
+    add_endpoint_flags(parser, _GROUP)
+    add = parser.group(_GROUP)
+    add("--model", required=True, metavar="NAME", help="its name there")
+    text = "annotators for each form (default: the assignments that the form wants)"
+    add("--annotators", type=int, metavar="N", help=text)
+    text = "number of the first annotator, after those of an earlier batch"
+    add("--first_annotator", rare=True, type=int, default=1, metavar="N", help=text)
+    text = "temperatures of the annotators, in turn"
+    add("--temperatures", metavar="LIST", default="0.3,0.7,1.0", help=text)
+    add("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)
+    add_seed(parser, "the model's answers", int, 0)
+    add_dry_run(parser)
+    return parser
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs ``parapet collect llm``. Returns the exit status."""
+    stopped = "what was answered is kept, run the same command again"
+    return run_checked(parser(), argv, check, lambda act: act(), stopped)
+
+
+def check(args: argparse.Namespace) -> Callable[[], int]:
+    """Reads the forms; gives what does the work. Raises InputError where a flag cannot be used."""
+    from parapet.transforms.crowd.collection import llm
+    from parapet.transforms.crowd.collection.sheet import read_sheet
+    from parapet.transforms.crowd.serving.forms import read_forms
+
+    check_apart(args.output, hits=args.hits)
+    for flag, most in _MOST.items():
+        value = getattr(args, flag)
+        if value is not None and not 1 <= value <= most:
+            raise InputError(f"a number from 1 to {most:,}", f"--{flag}")
+    temperatures = _temperatures(args.temperatures)
+    endpoint = endpoint_of(args, args.model, parallel=args.parallel_calls)
+    if "://" in args.output and not args.cache:
+        raise InputError("name a file on this machine, in which answers are kept: --output is not on it", "--cache")
+    sheets = [read_sheet(form) for form in read_forms(args.hits)]
+    work = llm.plan(sheets, args.annotators, temperatures, args.seed, args.first_annotator)
+    options = {
+        "hits": [sheet.form.key for sheet in sheets],
+        "model": args.model,
+        "endpoint": args.endpoint,
+        "annotators": args.annotators,
+        "first_annotator": args.first_annotator,
+        "temperatures": temperatures,
+        "seed": args.seed,
+    }
+    cache = Path(args.cache or f"{args.output.rstrip('/')}.sqlite")
+    config = Config(args.hits, args.output, endpoint, work, cache, options)
+    return partial(_dry_run if args.dry_run else _collect, config)
+
+
+def _temperatures(text: str) -> tuple[float, ...]:
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or not all(0 <= value <= _HIGHEST for value in values):
+        raise InputError(f"{text!r} is no list of temperatures from 0 to 2, such as 0.3,0.7,1.0", "--temperatures")
+    return values
+
+
+def _open(config: Config, cache: Path | None) -> Chat:
+    from parapet.transforms.running.chat import Chat
+
+    chat = Chat(config.endpoint, cache)
+    try:
+        chat.open()
+    except (sqlite3.Error, OSError) as error:
+        raise InputError(f"cannot be used as a file of answers: {error}", config.cache, "--cache") from None
+    return chat
+
+
+def _dry_run(config: Config) -> int:
+    from parapet.transforms.crowd.collection import llm
+
+    chat = _open(config, config.cache if config.cache.exists() else None)
+    try:
+        used = llm.estimate(chat, config.work)
+    finally:
+        chat.close()
+    annotators = len({item.annotator.number for item in config.work})
+    say(f"{counted(len(config.work), 'form')} for {counted(annotators, 'annotator')} of {config.endpoint.model}")
+    sent, answered = f"{used['sent']:,}", f"{used['answered']:,}"
+    say(
+        f"{counted(used['calls'], 'call')} ({used['kept']:,} more are kept), about {sent} tokens of requests and "
+        f"{answered} of answers{_dollars(config.endpoint, used) or '; --price says what they cost'}"
+    )
+    say(f"a form that is refused is asked for up to {llm.TRIES} times; nothing was asked or written")
+    return 0
+
+
+def _dollars(endpoint: Endpoint, used: Counter[str]) -> str:
+    if not any(endpoint.dollars):
+        return ""
+    cost = sum(n * price for n, price in zip((used["sent"], used["answered"]), endpoint.dollars, strict=True)) / 1e6
+    return f", ${cost:,.4f}" if cost < 1 else f", ${cost:,.2f}"
+
+
+def _collect(config: Config) -> int:
+    from parapet.evaluation.task import publish
+    from parapet.pipelines.progress import running
+    from parapet.transforms.crowd.collection import llm
+
+    chat = _open(config, config.cache)
+    try:
+        with running(f"parapet {NAME}") as progress:
+            results, why = llm.fill_in_all(chat, config.work, lambda done, total: progress.count(done, "forms", total))
+    finally:
+        chat.close()
+    done = [(work, filled) for work, filled in zip(config.work, results, strict=True) if filled is not None]
+    used = sum((filled.used for _, filled in done), Counter[str]())
+    say(
+        f"{config.endpoint.model}: {counted(used['calls'], 'call')}, {used['kept']:,} answered from {config.cache}; "
+        f"{used['sent']:,} tokens of requests and {used['answered']:,} of answers{_dollars(config.endpoint, used)}"
+    )
+    if why:
+        left = len(config.work) - len(done)
+        logging.error("%s; %s left, what was answered is kept in %s", why, counted(left, "form"), config.cache)
+        return EXIT_FAILURE
+    model = config.endpoint.model
+    letters = llm.dead_letters(done, model)
+    answered = list(llm.lines(done, model))
+    if not answered:
+        logging.error("no form was answered; the first: %s", _first(done))
+        return EXIT_FAILURE
+    files = {
+        ANSWERS: b"".join(answered),
+        DEAD_LETTERS: b"".join(msgspec.json.encode(letter) + b"\n" for letter in letters),
+    }
+    counts = {"forms": len(done), "answered": len(answered), "dead_letters": len(letters)}
+    publish(config.output, files, {**run_header(NAME, config.options), "counts": counts})
+    if letters:
+        reasons = Counter(letter.reason.partition(":")[0] for letter in letters)
+        shown = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())
+        logging.warning("answers are missing: %s; see %s/%s", shown, config.output, DEAD_LETTERS)
+    say(f"{counted(len(answered), 'assignment')} in {config.output}/{ANSWERS}")
+    return 0
+
+
+def _first(done: Sequence[tuple[Work, Filled]]) -> str:
+    filled = done[0][1]
+    return filled.failed or "; ".join(sorted({message for _, message, _ in filled.refused.values()}))

@@ -1,0 +1,346 @@
+"""A language model fills in blind forms, as annotators who each have a style and a temperature of their own.
+
+An annotator stays with names or with descriptions, for good: odd numbers name, even numbers describe. So the two tasks
+of a service stay blind to each other, in this batch and in later ones. What the form of a person would not send is
+refused here, too, and asked for again with the form's own message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.rows import DeadLetter
+from parapet.schemas.service import TASKS
+from parapet.transforms.crowd.collection.sheet import Sheet
+from parapet.transforms.crowd.ingest import payload
+from parapet.transforms.reports.text import clean
+from parapet.transforms.running.chat import Chat, Message, Reply
+from parapet.transforms.running.fence import Refused, Stopped
+from parapet.transforms.storage.toml import read_table
+
+TRIES = 3
+STAGE = "collect"  # of dead letters
+
+_TOKEN = 4  # characters, about, in English
+_TOKENS_OF_FIELD = {"names": 16, "descriptions": 28}  # of a usual answer with its key
+_MOST_TOKENS = {"names": 40, "descriptions": 80}  # of what the form accepts
+_NOT_IN_IDS = re.compile(r"[\s,]+")
+_FENCE = re.compile(r"^\s*```\w*\s*\n(.*?)\n?```\s*$", re.DOTALL)
+
+
+class Annotator(msgspec.Struct, frozen=True):
+    """One annotator.
+
+    Attributes:
+      number: odd for names, even for descriptions.
+      style: what distinguishes the annotator from others of the same model.
+      temperature: of the model's answers. ``seed`` is of the first try.
+    """
+
+    number: int
+    style: str
+    temperature: float
+    seed: int
+
+    def worker_id(self, model: str) -> str:
+        """``llm:MODEL:3``. A comma would end the id, see :func:`parapet.transforms.crowd.ingest.worker_hash`."""
+        return f"llm:{_NOT_IN_IDS.sub('_', model)}:{self.number}"
+
+
+class Work(msgspec.Struct, frozen=True):
+    """A form for one annotator."""
+
+    sheet: Sheet
+    annotator: Annotator
+
+
+class Filled(msgspec.Struct):
+    """What became of a form.
+
+    Attributes:
+      answers: form field to text.
+      refused: form field to (reason id, message, text) of answers that the form does not accept.
+      failed: why there is no answer at all: a reason id, and after a colon an explanation.
+      raw: what the model said last.
+      used: ``calls``, ``kept`` (answered from the cache), ``sent`` and ``answered`` tokens of the calls.
+    """
+
+    answers: dict[str, str] = {}
+    refused: dict[str, tuple[str, str, str]] = {}
+    failed: str = ""
+    raw: str = ""
+    used: Counter[str] = msgspec.field(default_factory=Counter)
+
+
+def plan(
+    sheets: Sequence[Sheet], annotators: int | None, temperatures: Sequence[float], seed: int = 0, first: int = 1
+) -> list[Work]:
+    """The forms for each annotator, in the order of forms.
+
+    Args:
+      sheets: the forms.
+      annotators: how many fill in each form; None: as many as the form wants people.
+      temperatures: of one annotator of a task after the other, in a circle.
+      seed: of all answers.
+      first: the first annotator of each task, from 1; others have answered in an earlier batch.
+    """
+    styles = _prompts()["styles"]
+    work = []
+    for sheet in sheets:
+        n = sheet.form.wanted if annotators is None else annotators
+        for k in range(first - 1, first - 1 + n):
+            number = 2 * k + 1 + TASKS.index(sheet.form.task)
+            style, temperature = styles[k % len(styles)], temperatures[k % len(temperatures)]
+            work.append(Work(sheet, Annotator(number, style, temperature, seed * 1_000_000 + number * TRIES)))
+    return work
+
+
+def messages(sheet: Sheet, style: str) -> list[Message]:
+    """The conversation that asks for a form: what the model is to do, and the form as people see it."""
+    prompts = _prompts()
+    fields = prompts["fields"].format(fields=", ".join(sheet.form.fields))
+    return [
+        {"role": "system", "content": f"{prompts['system'].strip()} {style}"},
+        {"role": "user", "content": f"{sheet.text}\n\n{fields}"},
+    ]
+
+
+def fill_in(chat: Chat, work: Work) -> Filled:
+    """Fills in a form: up to three tries, the second and third for what the form has refused.
+
+    Raises:
+      Stopped: no further request can be answered.
+    """
+    sheet, result = work.sheet, Filled()
+    begin = messages(sheet, work.annotator.style)
+    conversation, wanted = begin, list(sheet.form.fields)
+    for i in range(TRIES):
+        try:
+            reply = _ask(chat, conversation, wanted, work, i)
+        except Refused as error:
+            result.failed = error.reason
+            break
+        result.raw = reply.text
+        result.used.update(_used(reply))
+        try:
+            said = parse(reply.text, wanted)
+        except ValueError as error:
+            result.failed = f"unparsable: {error}"
+            continue
+        result.failed, result.refused = "", {}
+        for field in wanted:
+            text = clean(said.get(field, ""))
+            reason, message = sheet.fault(field, text, result.answers.values())
+            if reason:
+                result.refused[field] = (reason, message, text)
+            else:
+                result.answers[field] = text
+        wanted = list(result.refused)
+        if not wanted:
+            break
+        conversation = [*begin, {"role": "assistant", "content": reply.text}, _again(result)]
+    if not result.answers and not result.refused:
+        return result
+    return msgspec.structs.replace(result, failed="")
+
+
+def _again(result: Filled) -> Message:
+    faults = "\n".join(f"{field}: {message}" for field, (_, message, _) in result.refused.items())
+    content = _prompts()["again"].strip().format(faults=faults, fields=", ".join(result.refused))
+    return {"role": "user", "content": content}
+
+
+def _parameters(work: Work, fields: Sequence[str], i: int = 0) -> dict[str, Any]:
+    return {
+        "temperature": work.annotator.temperature,
+        "seed": work.annotator.seed + i,
+        "max_tokens": _MOST_TOKENS[work.sheet.form.task] * (len(fields) + 1),
+    }
+
+
+def _ask(chat: Chat, conversation: Sequence[Message], wanted: Sequence[str], work: Work, i: int) -> Reply:
+    """Asks for JSON of these fields; without a schema where the server does not take one."""
+    plain = _parameters(work, wanted, i)
+    with_schema = {**plain, "response_format": response_format(wanted)}
+    # The cache has what was answered in one of the two ways: then nothing is sent.
+    if not chat.knows(conversation, **with_schema) and chat.knows(conversation, **plain):
+        return chat.ask(conversation, **plain)
+    try:
+        return chat.ask(conversation, **with_schema)
+    except Refused as error:
+        if not error.reason.startswith("invalid"):
+            raise
+    return chat.ask(conversation, **plain)
+
+
+def response_format(fields: Sequence[str]) -> dict[str, Any]:
+    """The parameter of the chat completions API that wants a JSON object of these fields, all text."""
+    schema = {
+        "type": "object",
+        "properties": {field: {"type": "string"} for field in fields},
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    return {"type": "json_schema", "json_schema": {"name": "answers", "strict": True, "schema": schema}}
+
+
+def _used(reply: Reply) -> dict[str, int]:
+    if reply.kept:
+        return {"kept": 1}
+    return {"calls": 1, "sent": reply.tokens[0], "answered": reply.tokens[1]}
+
+
+def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
+    """The answers in what a model said: a JSON object, in a code fence or among other words.
+
+    Args:
+      text: of the model.
+      fields: those asked for; others are left out.
+
+    Raises:
+      ValueError: there is no JSON object with one of the fields.
+    """
+    if fenced := _FENCE.match(text):
+        text = fenced[1]
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    if start < 0:
+        raise ValueError("no JSON object")
+    problem = "no JSON object with a field of the form"
+    while start >= 0:
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            problem, end = f"no JSON object: {error.msg}", start + 1
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+        else:
+            if answers := _answers(value, fields):
+                return answers
+        start = text.find("{", end)
+    raise ValueError(problem)
+
+
+def _answers(value: Any, fields: Sequence[str]) -> dict[str, str]:
+    """The texts of an object by field, also of an object in an object: ``{"answers": {…}}``."""
+    if not isinstance(value, dict):
+        return {}
+    answers = {field: value[field] for field in fields if isinstance(value.get(field), str)}
+    if answers or len(value) != 1:
+        return answers
+    return _answers(next(iter(value.values())), fields)
+
+
+def fill_in_all(
+    chat: Chat, work: Sequence[Work], told: Callable[[int, int], None] = lambda *_: None
+) -> tuple[list[Filled | None], str]:
+    """Fills in all forms, several at a time.
+
+    Args:
+      chat: open.
+      work: the forms.
+      told: called with the number done, and of how many.
+
+    Returns:
+      What became of each, None where it was not asked; and why no further request could be answered, or nothing.
+    """
+    reasons: list[str] = []
+    stopped, lock, done = threading.Event(), threading.Lock(), 0
+
+    def attempt(item: Work) -> Filled | None:
+        nonlocal done
+        if stopped.is_set():
+            return None
+        try:
+            filled = fill_in(chat, item)
+        except Stopped as error:
+            reasons.append(error.reason)
+            stopped.set()
+            return None
+        with lock:
+            done += 1
+            told(done, len(work))
+        return filled
+
+    with ThreadPoolExecutor(chat.endpoint.parallel) as pool:
+        try:
+            return list(pool.map(attempt, work)), reasons[0] if reasons else ""
+        finally:
+            stopped.set()  # after Ctrl-C what is waiting is not asked
+
+
+def assignment_id(work: Work, model: str) -> str:
+    """The same for the same form, annotator and seed."""
+    annotator = work.annotator
+    name = f"{work.sheet.form.key} {annotator.worker_id(model)} {annotator.seed}"
+    return f"llm-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+def lines(done: Sequence[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
+    """The answers in the format of ``--responses``. A model takes no working time: there is none in them."""
+    for work, filled in done:
+        if filled.answers:
+            fields = work.sheet.form.fields
+            line = {
+                "AssignmentId": assignment_id(work, model),
+                "WorkerId": work.annotator.worker_id(model),
+                "AssignmentStatus": "Submitted",
+                "RequesterAnnotation": work.sheet.form.task_id,
+                "AcceptTime": "",
+                "SubmitTime": "",
+                "Source": "llm",
+                "Answers": {field: filled.answers[field] for field in fields if field in filled.answers},
+                "Keystrokes": {},
+                "Pastes": {},
+                "Seconds": {},
+            }
+            yield msgspec.json.encode(line) + b"\n"
+
+
+def dead_letters(done: Sequence[tuple[Work, Filled]], model: str) -> list[DeadLetter]:
+    """What is missing of the answers, and why; in the order of the keys."""
+    letters = []
+    for work, filled in done:
+        key = assignment_id(work, model)
+        where = f"{work.annotator.worker_id(model)}, {work.sheet.form.task_id}"
+        if filled.failed:
+            letters.append(DeadLetter(STAGE, key, filled.failed, payload(filled.raw), where))
+        for field, (reason, message, text) in filled.refused.items():
+            letters.append(DeadLetter(STAGE, f"{key}:{field}", f"{reason}: {message}", payload(text), where))
+    return sorted(letters, key=lambda letter: letter.key)
+
+
+def estimate(chat: Chat, work: Sequence[Work]) -> Counter[str]:
+    """Before anything is asked: ``calls``, ``kept``, and estimated tokens ``sent`` and ``answered`` of the calls."""
+    used: Counter[str] = Counter()
+    for item in work:
+        fields, conversation = item.sheet.form.fields, messages(item.sheet, item.annotator.style)
+        if _is_kept(chat, item):
+            used["kept"] += 1
+            continue
+        used["calls"] += 1
+        used["sent"] += sum(len(message["content"]) for message in conversation) // _TOKEN
+        used["answered"] += _TOKENS_OF_FIELD[item.sheet.form.task] * len(fields)
+    return used
+
+
+def _is_kept(chat: Chat, work: Work) -> bool:
+    """Whether the cache has the first try."""
+    fields, conversation = work.sheet.form.fields, messages(work.sheet, work.annotator.style)
+    plain = _parameters(work, fields)
+    return any(chat.knows(conversation, **plain, **more) for more in ({"response_format": response_format(fields)}, {}))
+
+
+@cache
+def _prompts() -> Mapping[str, Any]:
+    return read_table(__package__, "llm.toml")

@@ -1,0 +1,415 @@
+"""A study at Prolific: created, published, its submissions approved, rejected and paid a bonus, each once.
+
+Every call that changes something is in the journal of the study's folder before it is made. What was cut off is looked
+up at Prolific. One thing cannot be looked up: whether bonuses were paid. Prolific pays them again where the request is
+sent again, so after a lost answer a person has to look.
+
+All money is whole cents or pence, of the account's currency.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from parapet.schemas.errors import InputError, parapet_version
+from parapet.transforms.crowd import journal
+from parapet.transforms.crowd.collection.prolific_api import Denied, Prolific, Unknown
+from parapet.transforms.crowd.journal import FILE, FORMAT
+from parapet.transforms.running.fence import Refused
+
+AWAITING, APPROVED, REJECTED = "AWAITING REVIEW", "APPROVED", "REJECTED"
+DRAFT = "UNPUBLISHED"
+COMPLETED = "https://app.prolific.com/submissions/complete?cc={code}"
+
+_ID = re.compile(r"[0-9A-Za-z]{1,64}")
+
+
+class Journal(journal.Journal):
+    """The journal of a study."""
+
+    program, what = "parapet collect prolific", "study"
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What a study is created with.
+
+    Attributes:
+      url: to which participants are sent, with Prolific's placeholders.
+      places: how many participants take part.
+      minutes: that the study takes. ``reward``: cents or pence for a submission.
+    """
+
+    name: str
+    description: str
+    url: str
+    places: int
+    minutes: int
+    reward: int
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """A submission as Prolific lists it. ``participant`` goes into no file and no message."""
+
+    id: str
+    participant: str
+    status: str
+    started: str = ""
+
+
+class Study:
+    """The open folder of a study.
+
+    Args:
+      folder: where its journal is.
+      client: of the API.
+      settings: what the study is to be created with; None: it must be there.
+      writable: False for a look that changes nothing.
+
+    Raises:
+      InputError: there is no study, it was begun with other settings or at another address, or another process uses it.
+    """
+
+    def __init__(self, folder: Path, client: Prolific, settings: Settings | None = None, writable: bool = True) -> None:
+        self.folder, self.client = folder, client
+        if settings is None and not (folder / FILE).exists():
+            raise InputError("no study here: 'parapet collect prolific create' makes one", folder, "--study")
+        self.journal = Journal(folder, writable)
+        try:
+            self._begin(settings, writable)
+        except BaseException:
+            self.journal.close()
+            raise
+
+    def _begin(self, settings: Settings | None, writable: bool) -> None:
+        kept = self.journal.batch
+        if not kept:
+            if settings is None:
+                raise InputError("no study here: 'parapet collect prolific create' makes one", self.folder, "--study")
+            kept = {
+                "format": FORMAT,
+                "parapet": parapet_version(),
+                "id": uuid4().hex,
+                "endpoint": self.client.url,
+                "code": secrets.token_hex(4).upper(),
+                "settings": msgspec.to_builtins(settings),
+            }
+            if writable:
+                self.journal.write([("batch", "batch", "", kept)])
+        if kept["endpoint"] != self.client.url:
+            raise InputError(f"this study is at {kept['endpoint']}: give that address", "--endpoint_url")
+        self.code: str = kept["code"]
+        self.internal_name = f"parapet-{kept['id']}"
+        self.settings = msgspec.convert(kept["settings"], Settings)
+        if settings is not None and settings != self.settings:
+            fields = Settings.__struct_fields__
+            names = ", ".join(name for name in fields if getattr(settings, name) != getattr(self.settings, name))
+            raise InputError(f"was begun with another {names}: give another folder", self.folder, "--study")
+
+    @property
+    def id(self) -> str:
+        """Prolific's id of the study; empty until it is created."""
+        return str(self.journal.done.get("create", {}).get("study_id", ""))
+
+    @property
+    def completion_url(self) -> str:
+        """Where participants go when they are done."""
+        return COMPLETED.format(code=self.code)
+
+    def body(self) -> dict[str, Any]:
+        """The request that creates the study."""
+        settings = self.settings
+        return {
+            "name": settings.name,
+            "internal_name": self.internal_name,
+            "description": settings.description,
+            "external_study_url": settings.url,
+            "prolific_id_option": "url_parameters",
+            "completion_codes": [
+                {"code": self.code, "code_type": "COMPLETED", "actions": [{"action": "MANUALLY_REVIEW"}]}
+            ],
+            "total_available_places": settings.places,
+            "estimated_completion_time": settings.minutes,
+            "reward": settings.reward,
+            "submissions_config": {"max_submissions_per_participant": 1},
+            "filters": [],
+        }
+
+    def cost(self) -> int | None:
+        """What the study costs with fees and taxes, by Prolific's calculator; None where it does not say."""
+        body = {"reward": self.settings.reward, "total_available_places": self.settings.places}
+        try:
+            answer = self.client.post("/study-cost-calculator/", body, repeats=True)
+        except (Refused, Unknown):
+            return None
+        return _whole(answer.get("total_cost")) if isinstance(answer, dict) else None
+
+    def create(self) -> bool:
+        """Creates the draft, unless it is there. Returns whether it was made by this call.
+
+        Raises:
+          InputError: it was refused, it is not known whether it was made, or it is not what was asked for.
+        """
+        if self.id:
+            return False
+        made = True
+        if "create" in self.journal.open and (found := self._find()):
+            study, made = found, False
+        else:
+            self.journal.write([("begun", "create", "POST /studies/", {})])
+            try:
+                study = self.client.post("/studies/", self.body())
+            except Refused as error:
+                self._failed("create", error.reason)
+                raise InputError(f"Prolific refuses the study: {error.reason}") from None
+            except Unknown as error:
+                raise InputError(f"{error}; whether the study was made is looked up when you run this again") from None
+        self._check(study)
+        self.journal.write([("done", "create", "", {"study_id": study["id"]})])
+        return made
+
+    def _find(self) -> dict[str, Any] | None:
+        """The study that an earlier run has made whose answer was lost."""
+        try:
+            studies = self.client.listed("/studies/")
+            found = [study for study in studies if study.get("internal_name") == self.internal_name]
+            if len(found) > 1:
+                reason = f"Prolific has {len(found)} studies called {self.internal_name}: delete all but one"
+                raise InputError(reason)
+            return self.client.get(f"/studies/{_id(found[0])}/") if found else None
+        except Refused as error:
+            raise InputError(f"the studies cannot be listed: {error.reason}; nothing was made") from None
+
+    def _check(self, study: Any) -> None:
+        """Raises InputError where a study is not what was asked for."""
+        if not isinstance(study, dict) or not is_id(study.get("id")):
+            raise InputError("Prolific's answer names no study: run this again, which looks it up there")
+        asked = self.body()
+        numbers = ("reward", "total_available_places", "estimated_completion_time")
+        differ = [f"{name} {study[name]!r}" for name in numbers if name in study and _whole(study[name]) != asked[name]]
+        texts = ("internal_name", "external_study_url")
+        differ += [name for name in texts if name in study and study[name] != asked[name]]
+        if differ:
+            shown = ", ".join(differ)
+            raise InputError(f"study {study['id']} is not what was asked for: {shown}; look at it at Prolific")
+
+    def status(self) -> str:
+        """Prolific's status of the study. Raises InputError where there is none."""
+        try:
+            study = self.client.get(f"/studies/{self._made()}/")
+        except Refused as error:
+            raise InputError(f"study {self.id} cannot be read: {error.reason}") from None
+        self._check(study)
+        return str(study.get("status", ""))
+
+    def _made(self) -> str:
+        if not self.id:
+            raise InputError("the study is not created yet: 'parapet collect prolific create'", self.folder, "--study")
+        return self.id
+
+    def publish(self) -> bool:
+        """Publishes the study, unless it is. Returns whether this call did it. Raises InputError."""
+        if self.status() != DRAFT:
+            if "publish" not in self.journal.done:
+                self.journal.write([("done", "publish", "", {})])
+            return False
+        self.journal.write([("begun", "publish", "POST /studies/ID/transition/", {})])
+        try:
+            self.client.post(f"/studies/{self.id}/transition/", {"action": "PUBLISH"})
+        except Refused as error:
+            self._failed("publish", error.reason)
+            raise InputError(f"Prolific refuses to publish: {error.reason}") from None
+        except Unknown as error:
+            if self.status() == DRAFT:
+                raise InputError(f"{error}; the study is still a draft: run this again") from None
+        self.journal.write([("done", "publish", "", {})])
+        return True
+
+    def submissions(self) -> list[Submission]:
+        """All submissions, in Prolific's order. Raises InputError where they cannot be listed."""
+        try:
+            entries = list(self.client.listed(f"/studies/{self._made()}/submissions/"))
+        except Refused as error:
+            raise InputError(f"the submissions cannot be listed: {error.reason}") from None
+        return [
+            Submission(
+                _id(entry),
+                str(entry.get("participant_id") or entry.get("participant") or ""),
+                str(entry.get("status", "")).replace("_", " ").upper(),
+                str(entry.get("started_at") or ""),
+            )
+            for entry in entries
+        ]
+
+    def settle(self, submission_id: str, body: Mapping[str, str]) -> str:
+        """Approves or rejects a submission, which the API does once. Returns why it was refused, or nothing.
+
+        Raises:
+          InputError: no request can be answered.
+        """
+        key = f"settle:{submission_id}"
+        self.journal.write([("begun", key, "POST /submissions/ID/transition/", {"action": body["action"]})])
+        wanted = {"APPROVE": APPROVED, "REJECT": REJECTED}[body["action"]]
+        try:
+            answer = self.client.post(f"/submissions/{submission_id}/transition/", body, repeats=True)
+        except Refused as error:
+            self._failed(key, error.reason)
+            return error.reason
+        except Unknown as error:
+            return f"unknown: {error}; run this again"
+        status = str(answer.get("status", "")) if isinstance(answer, dict) else ""
+        if status != wanted:
+            self._failed(key, f"status {status[:40]!r}")
+            return f"wrong_answer: its status is {status[:40]!r} and not {wanted}"
+        self.journal.write([("done", key, "", {"status": status})])
+        return ""
+
+    def unsure(self) -> dict[str, dict[str, Any]]:
+        """Bonus payments that may have been made or not: bulk id to facts."""
+        return {
+            key.removeprefix("pay:"): facts
+            for key, facts in self.journal.open.items()
+            if key.startswith("pay:") and "code" not in facts
+        }
+
+    def declare(self, paid: bool) -> None:
+        """Writes down what a person has seen at Prolific of the payments that nobody was sure of."""
+        for bulk, facts in self.unsure().items():
+            if paid:
+                self._paid(bulk, facts["bonuses"])
+            else:
+                self._failed(f"pay:{bulk}", "not paid, says the requester")
+
+    def unpaid(self, bonuses: Mapping[str, int]) -> dict[str, int]:
+        """Those that no run has paid. Raises InputError where one was paid in another amount."""
+        paid = self.journal.with_prefix("bonus")
+        for submission_id, cents in bonuses.items():
+            before = paid.get(submission_id, {}).get("cents", cents)
+            if before != cents:
+                reason = f"submission {submission_id} had a bonus of {money(before)} already; take the row out"
+                raise InputError(reason, "--bonuses")
+        return {submission_id: cents for submission_id, cents in bonuses.items() if submission_id not in paid}
+
+    def prepare_bonuses(self, bonuses: Mapping[str, int]) -> tuple[str, int]:
+        """(bulk id, cost with fees and taxes) of bonuses, which are not paid by this.
+
+        Raises:
+          InputError: they are refused, or Prolific has understood another amount.
+        """
+        rows = "".join(f"{submission_id},{money(cents)}\n" for submission_id, cents in bonuses.items())
+        key = f"prepare:{hashlib.sha256(rows.encode()).hexdigest()[:16]}"
+        self.journal.write([("begun", key, "POST /submissions/bonus-payments/", {})])
+        body = {"study_id": self._made(), "csv_bonuses": rows}
+        try:
+            answer = self.client.post("/submissions/bonus-payments/", body)
+        except (Refused, Unknown) as error:
+            reason = error.reason if isinstance(error, Refused) else str(error)
+            self._failed(key, reason)
+            raise InputError(f"the bonuses cannot be set up: {reason}; nothing was paid") from None
+        answer = answer if isinstance(answer, dict) else {}
+        bulk, amount, total = (
+            str(answer.get("id", "")),
+            _whole(answer.get("amount")),
+            _whole(answer.get("total_amount")),
+        )
+        if not re.fullmatch(r"[\w-]{1,64}", bulk) or amount != sum(bonuses.values()) or total is None or total < amount:
+            shown = "no amount" if amount is None else money(amount)
+            reason = f"Prolific understood {shown} where {money(sum(bonuses.values()))} was asked for; nothing was paid"
+            raise InputError(reason, "--bonuses")
+        self.journal.write([("done", key, "", {"bulk": bulk, "total": total})])
+        return bulk, total
+
+    def pay_bonuses(self, bulk: str, bonuses: Mapping[str, int]) -> None:
+        """Pays what was set up. Sent once, whatever happens: Prolific would pay a second request again.
+
+        Raises:
+          InputError: it was refused, or nobody knows whether it was done.
+        """
+        key = f"pay:{bulk}"
+        self.journal.write([("begun", key, "POST /bulk-bonus-payments/ID/pay/", {"bonuses": dict(bonuses)})])
+        try:
+            self.client.post(f"/bulk-bonus-payments/{bulk}/pay/", {})
+        except Refused as error:
+            self._failed(key, error.reason)
+            raise InputError(f"the bonuses are not paid: {error.reason}") from None
+        except Denied as error:
+            self._failed(key, f"denied: {error.reason}")
+            raise
+        except Unknown as error:
+            raise InputError(f"{error}; {UNSURE}") from None
+        self._paid(bulk, bonuses)
+
+    def _paid(self, bulk: str, bonuses: Mapping[str, int]) -> None:
+        each = [("done", f"bonus:{name}", "", {"cents": cents, "bulk": bulk}) for name, cents in bonuses.items()]
+        self.journal.write([*each, ("done", f"pay:{bulk}", "", {})])  # type: ignore[list-item]
+
+    def _failed(self, key: str, reason: str) -> None:
+        code, _, message = reason.partition(": ")
+        self.journal.write([("failed", key, "", {"code": code, "message": message})])
+
+    def close(self) -> None:
+        """Lets other processes in."""
+        self.journal.close()
+
+    def __enter__(self) -> Study:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+UNSURE = (
+    "nobody knows whether the bonuses were paid, and a second request would pay them again: look at the study at "
+    "Prolific, then run this with --last_payment paid, or --last_payment unpaid"
+)
+
+
+def money(cents: int) -> str:
+    """``12.50``, of the account's currency."""
+    return f"{Decimal(cents) / 100:.2f}"
+
+
+def _whole(value: Any) -> int | None:
+    """A number of cents: JSON may have it as 250.0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value == int(value) else None
+
+
+def _id(entry: Mapping[str, Any]) -> str:
+    if not is_id(entry.get("id")):
+        raise InputError("Prolific's answer has an entry without an id")
+    return str(entry["id"])
+
+
+def is_id(value: object) -> bool:
+    """Whether it has the form of an id at Prolific."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def to_settle(submissions: Iterable[Submission], wanted: Collection[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """(ids that await review, (id, why) of those that are left alone) of the wanted submissions."""
+    by_id = {submission.id: submission for submission in submissions}
+    ready: list[str] = []
+    left: list[tuple[str, str]] = []
+    for submission_id in wanted:
+        submission = by_id.get(submission_id)
+        if submission is not None and submission.status == AWAITING:
+            ready.append(submission_id)
+        else:
+            left.append((submission_id, submission.status if submission else "the study has no such submission"))
+    return ready, left
+
+
+def counts_of(submissions: Sequence[Submission]) -> dict[str, int]:
+    """Status to number, sorted."""
+    statuses = [submission.status for submission in submissions]
+    return {status: statuses.count(status) for status in sorted(set(statuses))}

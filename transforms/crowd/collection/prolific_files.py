@@ -1,0 +1,77 @@
+"""The files about submissions that a requester gives: whose answers are there, who is rejected, who gets a bonus."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.errors import InputError
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
+from parapet.transforms.crowd.collection.prolific import is_id
+from parapet.transforms.crowd.mturk.pay import read_rows
+
+# Why a submission may be rejected, as the API lists it.
+CATEGORIES = (
+    *("TOO_QUICKLY", "TOO_SLOWLY", "FAILED_INSTRUCTIONS", "INCOMP_LONGITUDINAL", "FAILED_CHECK", "LOW_EFFORT"),
+    *("MALINGERING", "NO_CODE", "BAD_CODE", "NO_DATA", "UNSUPP_DEVICE", "OTHER"),
+)
+SHORTEST_MESSAGE = 100  # characters, by the API
+
+_AMOUNT = re.compile(r"\d{1,6}(?:\.\d{1,2})?")
+
+
+def cents_of(text: str) -> int | None:
+    """Cents or pence of an amount such as ``1.50``; None where the text is none."""
+    return int(Decimal(text) * 100) if _AMOUNT.fullmatch(text) else None
+
+
+def read_participants(path: str) -> set[str]:
+    """The participants whose answers a file of 'parapet collect serve' has. Raises InputError with file and row."""
+    participants = set()
+    for number, line in enumerate(read_whole(Path(path), MAX_DIALOGUE_FILE).splitlines(), 1):
+        try:
+            row = msgspec.json.decode(line, type=dict[str, Any])
+            participants.add(str(row["WorkerId"]))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError):
+            raise InputError("no line of 'parapet collect serve'", path, f"row {number}") from None
+    return participants
+
+
+def read_rejections(path: str) -> dict[str, dict[str, str]]:
+    """Submission id to the request that rejects it, from a CSV. Raises InputError with file and row."""
+    rejections: dict[str, dict[str, str]] = {}
+    for number, row in read_rows(path, ("submission_id", "category", "message")):
+        where = f"row {number}"
+        _check_id(row["submission_id"], rejections, path, where)
+        if row["category"] not in CATEGORIES:
+            raise InputError(f"category must be one of {', '.join(CATEGORIES)}", path, where)
+        if len(row["message"]) < SHORTEST_MESSAGE:
+            raise InputError(f"message: Prolific wants {SHORTEST_MESSAGE} characters or more", path, where)
+        body = {"action": "REJECT", "message": row["message"], "rejection_category": row["category"]}
+        rejections[row["submission_id"]] = body
+    return rejections
+
+
+def read_bonuses(path: str) -> dict[str, int]:
+    """Submission id to cents, from a CSV. Raises InputError with file and row."""
+    bonuses: dict[str, int] = {}
+    for number, row in read_rows(path, ("submission_id", "amount")):
+        where = f"row {number}"
+        _check_id(row["submission_id"], bonuses, path, where)
+        cents = cents_of(row["amount"])
+        if not cents:
+            raise InputError(f"{row['amount'][:20]!r} is no amount such as 0.50", path, where)
+        bonuses[row["submission_id"]] = cents
+    return bonuses
+
+
+def _check_id(submission_id: str, others: Collection[str], path: str, where: str) -> None:
+    if not is_id(submission_id):
+        raise InputError("submission_id: 'parapet collect prolific list' shows the ids", path, where)
+    if submission_id in others:
+        raise InputError(f"submission {submission_id} is there twice", path, where)
