@@ -23,7 +23,7 @@ def test_a_distance_ranks(example, tmp_path):
     assert parapet.rank("city_of_event", names, by="ngrams=3") == expected
     assert [name for _, name in expected] == ["city_of_show", "event_city", "town"]
     out = tmp_path / "out"
-    run("compose", name_distance="ngrams=3", output=out)
+    run("compose", name_distance="ngrams=3", decisions=CROWD / "decisions.csv", output=out)
     rows = [row for row in pq.read_table(out / "responses.parquet").to_pylist() if row["disposition"] == "used"]
     originals = {
         f"{service['service_name']}/slot/{slot['name']}": slot["name"]

@@ -12,6 +12,7 @@ import pytest
 from kit import BUNDLED, SAMPLE, THOROUGH, cases, json_of, refused, rows_of, run
 
 from parapet.pipelines.main import main
+from parapet.schemas import layout
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium")
@@ -158,7 +159,8 @@ def test_every_file_that_the_pages_name_is_made(demo, sample, tmp_path):
 
 
 def test_a_top_up_asks_only_for_what_is_missing(tmp_path):
-    run("compose", output=tmp_path / "compose")
+    crowd = layout.sample_root() / "crowd"
+    run("compose", decisions=crowd / "decisions.csv", output=tmp_path / "compose")
     shortfall = tmp_path / "compose/shortfall.csv"
     run("hits", output=tmp_path / "hits", shortfall=shortfall)
     lines = (tmp_path / "hits/manifest.jsonl").read_text().splitlines()
