@@ -39,8 +39,9 @@ def test_a_distance_ranks(example, tmp_path):
     assert measured > 50
     assert record(out) == [(plugins.DISTANCES, "ngrams")]
     assert json_of(out / "run.json")["options"]["names"] == "ngrams distance"
-    crowd = [CROWD / "names.csv", CROWD / "descriptions.csv"]
-    for name, splits in parapet.compose(ROOT / "schemas" / "sample", crowd, name_distance="ngrams=3").variants.items():
+    crowd = [CROWD / "names.csv", CROWD / "descriptions.csv"], CROWD / "decisions.csv"
+    made = parapet.compose(ROOT / "schemas" / "sample", *crowd, name_distance="ngrams=3")
+    for name, splits in made.variants.items():
         for split, services in splits.items():
             assert services == json_of(out / name / split / "schema.json")
 
