@@ -163,7 +163,7 @@ def _dry_run(config: Config) -> int:
 def _dollars(endpoint: Endpoint, used: Counter[str]) -> str:
     if not any(endpoint.dollars):
         return ""
-    cost = sum(n * price for n, price in zip((used["sent"], used["answered"]), endpoint.dollars, strict=True)) / 1e6
+    cost = endpoint.cost(used["sent"], used["answered"])
     return f", ${cost:,.4f}" if cost < 1 else f", ${cost:,.2f}"
 
 

@@ -40,8 +40,7 @@ def is_boilerplate(text: str) -> bool:
 
 def is_type(words: tuple[str, ...]) -> bool:
     """Whether a text only says of which data type something is."""
-    types, besides = (frozenset(_table()[name]) for name in ("types", "besides"))
-    return bool(types & set(words)) and set(words) <= types | besides
+    return not _words_of("types").isdisjoint(words) and _words_of("types", "besides").issuperset(words)
 
 
 def denies_alone(words: tuple[str, ...], own: tuple[str, ...]) -> bool:
@@ -84,6 +83,11 @@ def says_the_opposite(text: str, own: str, of_name: bool) -> bool:
 @cache
 def _table() -> Mapping[str, Any]:
     return read_table(__package__, "contrast.toml")
+
+
+@cache
+def _words_of(*lists: str) -> frozenset[str]:
+    return frozenset(word for name in lists for word in _table()[name])
 
 
 @cache

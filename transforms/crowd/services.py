@@ -317,7 +317,7 @@ class Options(msgspec.Struct, frozen=True):
             "lemmas": self.spacy_model or f"simplemma {version('simplemma')}",
             "selection": self.selection,
             "seed": str(self.seed),
-            "meaning": f"{meaning.measure()}",
+            "meaning": meaning.measure(),
             **({"blindness": "workers who saw the sibling task are allowed"} if self.allow_not_blind else {}),
             "partial": "allowed" if self.allow_partial else "left out",
             **({"vetting rules": ", ".join(vet.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),

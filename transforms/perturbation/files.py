@@ -93,10 +93,11 @@ class PerturbCorpus(beam.PTransform):
             elements = joined | "Of file" >> beam.FlatMap(_joined) | "Spread" >> beam.Reshuffle()
         services = services_by_folder(self.corpus) if is_plugin(self.perturbation) else {}
         names = tuple(analysis.side_inputs())
+        kept = max(self.perturbation.shown, quality.DRAWN)  # of each set, of examples and of changed turns
         write = WriteEach(
             partial(write_file, output=self.info.output, shared_names=names, services=services),
             *(beam.pvalue.AsDict(pairs) for pairs in analysis.side_inputs().values()),
-            shown=max(self.perturbation.shown, quality.DRAWN),
+            shown=kept,
             others=self.perturbation.other_outputs,
             setup=partial(_Opened, self.perturbation),
         )
@@ -118,7 +119,7 @@ class PerturbCorpus(beam.PTransform):
             *(beam.pvalue.AsList(values) for values in analysis.reported.values()),
             tallies=self.perturbation.tallies,
             invariants=self.perturbation.invariants(),
-            shown=max(self.perturbation.shown, quality.DRAWN),
+            shown=kept,
         )
 
 

@@ -85,7 +85,7 @@ def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
 def _spread(values: Sequence[float]) -> dict[str, float] | None:
     if not values:
         return None
-    points = quantiles([*values, *values[:1]][: max(2, len(values))], n=20, method="inclusive")
+    points = quantiles(values if len(values) > 1 else [*values] * 2, n=20, method="inclusive")
     return {"median": round(points[9], 2), "low": round(points[0], 2), "high": round(points[18], 2)}
 
 

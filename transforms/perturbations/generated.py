@@ -205,17 +205,15 @@ def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], known: Known
         out = sum(map(len, wanted)) * {"verbose": 2}.get(kind, 1) // _TOKEN
         yield f"{kind}: {len(wanted):,} calls, about {into:,} tokens of requests and {out:,} of answers"
         calls, sent, answered = calls + len(wanted), sent + into, answered + out
-    dollars = (sent * endpoint.dollars[0] + answered * endpoint.dollars[1]) / 1e6
+    dollars = endpoint.cost(sent, answered)
     cost = f"${dollars:,.2f} to ${_TRIES * dollars:,.2f}" if any(endpoint.dollars) else "--price says what they cost"
     yield f"{calls:,} to {_TRIES * calls:,} calls, {cost}; nothing was asked or written"
 
 
 def bill(endpoint: Endpoint, counters: Mapping[str, int]) -> str:
     """What was asked and what it costs, given the run's counters."""
-    calls, *tokens = (counters.get(f"llm_{name}", 0) for name in ("calls", "tokens_in", "tokens_out"))
-    dollars = sum(n * price for n, price in zip(tokens, endpoint.dollars, strict=True)) / 1e6
-    cost = f", ${dollars:,.2f}" if any(endpoint.dollars) else ""
-    sent, answered = tokens
+    calls, sent, answered = (counters.get(f"llm_{name}", 0) for name in ("calls", "tokens_in", "tokens_out"))
+    cost = f", ${endpoint.cost(sent, answered):,.2f}" if any(endpoint.dollars) else ""
     return f"sent to {endpoint.model}: {calls:,} calls, {sent:,} tokens of requests and {answered:,} of answers{cost}"
 
 

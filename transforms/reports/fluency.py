@@ -56,9 +56,8 @@ def _model() -> tuple[Any, Any]:
 
     logging.disable_progress_bar()
     folder = str(_unpacked())
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval(), AutoTokenizer.from_pretrained(
-        folder
-    )
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return model.eval(), AutoTokenizer.from_pretrained(folder)
 
 
 def _unpacked() -> Path:

@@ -59,6 +59,10 @@ class Endpoint(msgspec.Struct, frozen=True):
     parallel: int = 4
     dollars: tuple[float, float] = (0, 0)
 
+    def cost(self, sent: int, answered: int) -> float:
+        """Dollars for so many tokens of requests and of answers."""
+        return (sent * self.dollars[0] + answered * self.dollars[1]) / 1e6
+
     def check(self) -> None:
         """Raises InputError where a value cannot be used."""
         if not SERVER.fullmatch(self.url):
