@@ -13,7 +13,15 @@ REPORTED = f"please report it at {ISSUES}\n"
 
 def compose(sample, output, status=0):
     crowd = [sample / "crowd" / name for name in ("names.csv", "descriptions.csv")]
-    return run("compose", "--quiet", schemas=sample, responses=crowd, output=output, status=status)
+    return run(
+        "compose",
+        "--quiet",
+        schemas=sample,
+        responses=crowd,
+        decisions=sample / "crowd/decisions.csv",
+        output=output,
+        status=status,
+    )
 
 
 @pytest.fixture(scope="module")

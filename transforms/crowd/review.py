@@ -207,7 +207,7 @@ def _page(
     items: Sequence[ReviewItem], explanations: Mapping[str, str], place: Mapping[str, Any], command: str
 ) -> bytes:
     groups = _groups(items, explanations)
-    counts = Counter(flag for group in groups for card in group["cards"] for flag in card["flags"])
+    counts = Counter(flag for group in groups for card in group["cards"] for flag in {*map(_id_of, card["flags"])})
     data = {
         "key": "parapet.review." + _digest(items),
         "file": "decisions.csv" if place["number"] == 1 else f"decisions.{place['number']}.csv",
@@ -282,8 +282,13 @@ def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, str]:
     return {visible(r): visible(_explained(r, explanations)) for r in reasons}
 
 
+def _id_of(reason: str) -> str:
+    """A reason without what it is about: ``other_element`` of ``other_element: fare``."""
+    return reason.partition(":")[0]
+
+
 def _explained(reason: str, explanations: Mapping[str, str]) -> str:
-    name = reason.partition(":")[0]
+    name = _id_of(reason)
     return explanations.get(name, name.replace("_", " "))
 
 

@@ -79,6 +79,9 @@ def test_the_report_says_how_meaning_is_checked(tmp_path):
     page = made.text("report.html")
     assert "How meaning is checked" in page
     assert "other_element: " in made.text("review.csv")
+    review = made.text("review.html")
+    assert review.count('<option value="other_element') == 1  # the filter has the check once, whatever it names
+    assert review.count('data-flag="other_element"') > 1
 
 
 @cases(
