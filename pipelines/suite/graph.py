@@ -29,11 +29,13 @@ from parapet.pipelines.suite.steps import (
     owner,
     place_of,
     references,
+    resolved,
     unknown_key,
     without,
 )
 from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, SEED, SuiteFile
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
 from parapet.schemas.release import NO_LICENCE, parse_config
 from parapet.transforms.release.citation import problems
 from parapet.transforms.storage.toml import toml_of
@@ -177,7 +179,24 @@ class _Builder:
             raise self.error(reason, f"{place}.pipeline")
         if command[0] in _REDUCED and entry.get("reference") == "@corpus":
             entry.setdefault("split", self.suite.corpus.scored)
-        self._add(name, command, entry, place, needs, about)
+        self._add(
+            name, command, entry, place, needs, about, then=self._commands(entry.pop("then", []), f"{place}.then")
+        )
+
+    def _commands(self, lines: Value, place: str) -> tuple[str, ...]:
+        """Commands for people, with the paths that ``@`` stands for; without flags that name the sample, a default."""
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            raise self.error("a list of commands, please", place)
+        words = [[self._word(word) for word in str(line).split()] for line in lines]
+        return tuple(" ".join(word for word in of if not word.endswith(f"={sample_root()}")) for of in words)
+
+    def _word(self, word: str) -> str:
+        """A word of a command: what steps write relative to the output folder, the user's own folders in full."""
+        expanded = str(self._expanded(word))
+        if expanded == word or "@" in expanded or "://" in expanded:
+            return str(resolved(expanded, Path()))
+        flag, equals, path = expanded.rpartition("=")
+        return f"{flag}{equals}{(self.suite.folder / path).absolute()}"
 
     def system(self, entry: Options, place: str) -> None:
         name, needs = self._texts(entry, place, "name", "needs")

@@ -47,6 +47,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
       options: by the name of the flag.
       place: where it comes from in the suite's file, for messages.
       about: what it makes.
+      then: commands for people to go on with, in the output folder.
       needs: what must be given, where it may be left out.
       after: steps besides those that the options name.
       files: written below the output before it runs: path to content.
@@ -58,6 +59,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     place: str
     about: str = ""
+    then: tuple[str, ...] = ()
     needs: str = ""
     after: tuple[str, ...] = ()
     files: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from collect_site import Person, Process, free_port, links
 from kit import BUNDLED, SAMPLE, THOROUGH, cases, json_of, refused, rows_of, run
 
 from parapet.pipelines.main import main
@@ -131,8 +133,37 @@ def test_a_second_run_makes_only_what_is_not_there(demo, capsys):
     assert {path: data for path, data in after.items() if path.parts[0] != ".suite"} == {
         path: data for path, data in before.items() if path.parts[0] != ".suite"
     }
-    steps = 25 if THOROUGH else 21
+    steps = 26 if THOROUGH else 22
     assert f"1 step run, {steps - 1} unchanged: " in capsys.readouterr().out
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("bundled_sample")
+def test_people_rate_100_turns_by_the_pages_commands(demo, tmp_path, monkeypatch):
+    shutil.copytree(demo[0], tmp_path / "demo")
+    monkeypatch.chdir(tmp_path / "demo")
+    card = Path("README.md").read_text(encoding="utf-8")
+    commands = card.partition("What comes next for rating")[2].partition("##")[0]
+    serve, evaluate = (shlex.split(line)[1:] for line in re.findall("`(.+)`", commands))
+    server = Process(tmp_path, Path(), free_port(), 0)
+    server.argv = [sys.executable, "-m", "parapet", *serve, "--port", server.port]
+    server.start()
+    for link in links(Path("ratings.invitations.csv")):
+        person = Person(link)
+        person.join()
+        while begun := person.begin():
+            fields, _, page = begun
+            asked = dict(re.findall(r'<input type="radio" name="(\w+)" value="(\w+)"', page))  # the last choice of each
+            said = {name: "4" if name.startswith("natural") else "yes" for name in asked}
+            assert person.submit(fields, said).status_code == 200
+    assert server.end() == 0
+    assert main(evaluate) == 0
+    judged = json_of(Path("judged/metrics.json"))
+    assert {name: row["naturalness"] for name, row in judged.items() if not name.startswith("#")} == dict.fromkeys(
+        ("typos", "verbose", "simple", "paraphrase"), 4.0
+    )
+    rated = rows_of(Path("judged/responses.parquet"))
+    assert len({(row["set"], row["dialogue_id"], row["turn_id"]) for row in rated if not row["check"]}) == 100
 
 
 @pytest.mark.thorough

@@ -164,7 +164,7 @@ class SpeechErrors(Perturbation):
     )  # fmt: skip
     links: ClassVar = {
         "calibration.json": "ratios and levels, for `--calibration` of another run",
-        "SET/turns": "a row for every user turn",
+        "SET/turns/": "a row for every user turn",
     }
 
     setup: Setup  # since fit()
