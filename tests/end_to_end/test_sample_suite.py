@@ -174,7 +174,7 @@ def test_every_file_that_the_pages_name_is_made(demo, sample, tmp_path):
     run("compose", "--reviewers", str(tmp_path / "anna.csv"), str(tmp_path / "ben.csv"), output=tmp_path / "reviewed")
     one = ["--schemas", str(sample / "test" / "schema.json")]
     one += ["--responses", *(str(sample / "crowd" / name) for name in ("names.csv", "descriptions.csv"))]
-    run("compose", *one, output=tmp_path / "one")
+    run("compose", *one, decisions=sample / "crowd" / "decisions.csv", output=tmp_path / "one")
     pages = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
     if not THOROUGH:
         of_extras = re.compile(r"speech_errors|train|predict")

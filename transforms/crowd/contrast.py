@@ -5,7 +5,7 @@ language models write around an answer, or name a data type.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -28,7 +28,8 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _OR_NOT = re.compile(
-    r"\bor (?:not|none?|without)\b|\byes (?:or |and )?no\b|\bno(?:\.|n)? of\b|\bnon ?stop", re.IGNORECASE
+    r"\bor (?:not|none?|without)\b|\byes (?:or |and )?no\b|\bno(?:\.|n)? of\b|(?<=\w )nos?\.?$|\bnon ?stop",
+    re.IGNORECASE,
 )
 _PREFIX = re.compile(r"(?:un|non|in|im|dis)(?=[a-z]{4})")
 
@@ -48,13 +49,15 @@ def denies_alone(words: tuple[str, ...], own: tuple[str, ...]) -> bool:
 
     Args:
       words: of the answer.
-      own: the words of the element's name and of its description.
+      own: the words of the element's name and of all its description.
     """
     for some, others in ((words, own), (own, words)):
         for word in some:
             if word not in others and (bare := _PREFIX.sub("", word, count=1)) != word and bare in others:
                 return True
-    return _denies(" ".join(words)) and not _denies(" ".join(own))
+    text, of_element = " ".join(words), " ".join(own)
+    denies = _denies(text) and not _denies(of_element) and "none" not in own
+    return denies and not any(other for _, other in _sides(text, of_element, False))  # one way: "without a return"
 
 
 def _denies(text: str) -> bool:
@@ -69,15 +72,17 @@ def says_the_opposite(text: str, own: str, of_name: bool) -> bool:
       own: name and description of the element, likewise.
       of_name: whether the answer is a name.
     """
-    if _denies(text) != _denies(own):
-        return False  # "without a return"
+    return _denies(text) == _denies(own) and any(
+        is_other and not is_own for is_own, is_other in _sides(text, own, of_name)
+    )
+
+
+def _sides(text: str, own: str, of_name: bool) -> Iterator[tuple[bool, bool]]:
+    """Of each pair of which an element has one side: whether an answer has this side, and the other."""
     for one, other in _opposites(of_name):
-        here, there = bool(one.search(text)), bool(other.search(text))
-        if here != there:
-            own_here, own_there = bool(one.search(own)), bool(other.search(own))
-            if (here, there) == (own_there, own_here):
-                return True
-    return False
+        if bool(one.search(own)) != bool(other.search(own)):
+            here, there = bool(one.search(text)), bool(other.search(text))
+            yield (here, there) if one.search(own) else (there, here)
 
 
 @cache

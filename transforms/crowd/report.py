@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas.service import TASKS
 from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.variants.table1 import TERMS, distance_charts, measures_table
@@ -141,17 +142,23 @@ def reasons_tables(
 
 def _meaning_table(stated: Mapping[str, Any]) -> Table:
     """How meaning is compared, and how often right answers are held by that."""
-    tasks = {task: of for task, of in stated.items() if isinstance(of, Mapping)}
     rows = [
-        [task, number(of["margin"], 3), number(of["floor"], 3), percent(of["expected_false_alarms"])]
-        for task, of in tasks.items()
+        [
+            task,
+            number(of["others"]),
+            number(of["margin"], 3),
+            number(of["floor"], 3),
+            percent(of["expected_false_alarms"]),
+        ]
+        for task in TASKS
+        for of in stated[task]
     ]
     note = (
-        f"Compared by {stated['measure']}. An answer is held if it is nearer to another element of the service than to "
-        "its own by more than the margin, or less similar to its own than the floor. The last column: how many of the "
-        "right answers that SGD-X has published were held."
+        f"Compared by {stated['measure']}. An answer is held if it is less near to its own element than to another one "
+        "of the service, by the margin, or hardly similar to its own. Both depend on how many others have answered. "
+        "The last column: how many of the right answers that SGD-X has published were held."
     )
-    columns = ["answers", "margin below", "similarity below", "right answers held"]
+    columns = ["answers", "others, at least", "margin below", "similarity below", "right answers held"]
     return Table(title="How meaning is checked", columns=columns, rows=rows, note=note)
 
 

@@ -266,6 +266,11 @@ def _own_words(answer: Answer) -> tuple[str, ...]:
     return (*name_words(answer.name), *cached_words(_ASIDE.sub(" ", answer.description)))
 
 
+def _denies_alone(answer: Answer) -> bool:
+    own = (*name_words(answer.name), *cached_words(answer.description))  # with asides: "(or None …)"
+    return contrast.denies_alone(answer.words, own)
+
+
 def _has_prompts_words(answer: Answer) -> bool:
     return set(answer.words) <= {*cached_words(answer.prompt), *name_words(answer.prompt)}
 
@@ -296,7 +301,7 @@ _REVIEW: tuple[Rule, ...] = (
     ("unknown_word", _unknown_word),
     ("near_original", _near_original),
     ("type_word", lambda answer: contrast.is_type(answer.words)),
-    ("negation", lambda answer: contrast.denies_alone(answer.words, _own_words(answer))),
+    ("negation", _denies_alone),
     ("opposite", _opposite),
     ("repeated_word", lambda answer: any(one == two and len(one) > 2 for one, two in pairwise(answer.words))),
     ("length", lambda answer: len(answer.words) > MAX_WORDS[answer.task]),

@@ -11,7 +11,7 @@ from benchmarks.meaning import doubts_of, services_of
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import elements_of, parse_service
 from parapet.transforms.crowd import contrast, vet
-from parapet.transforms.crowd.meaning import FALSE_ALARMS, THRESHOLDS, Meaning
+from parapet.transforms.crowd.meaning import FALSE_ALARMS, OTHERS, THRESHOLDS, Meaning
 from parapet.transforms.crowd.services import Options, settle_service
 from parapet.transforms.reports import meaning
 from parapet.transforms.reports.text import Conventions, clean, name_words, words
@@ -75,7 +75,7 @@ def test_who_saw_the_other_task_is_held_unless_that_is_allowed():
 
 def test_the_report_says_how_meaning_is_checked(tmp_path):
     made = run("compose", output=tmp_path / "out", allow_not_blind=True, allow_partial=True)
-    assert made.json("statistics.json")["meaning"]["names"]["expected_false_alarms"] == 0.051
+    assert made.json("statistics.json")["meaning"]["names"][3]["expected_false_alarms"] == 0.042
     page = made.text("report.html")
     assert "How meaning is checked" in page
     assert "other_element: " in made.text("review.csv")
@@ -88,20 +88,23 @@ def test_the_report_says_how_meaning_is_checked(tmp_path):
     "text own found",
     ("whether pets are not allowed", "pets allowed", "negation"),
     ("non refundable", "refundable", "negation"),
+    ("non refundable", "refundable whether the ticket is refundable or not", "negation"),
     ("is smoking allowed or not", "smoking allowed", ""),
     ("smoking yes no", "smoking allowed", ""),
     ("place of drop off", "pickup location where the car is picked up", "opposite"),
     ("arrival station", "from station where the bus departs", "opposite"),
     ("departure city", "origin city where the trip starts", ""),
     ("one way flight without a return", "one way flight", ""),
+    ("flight without a return leg", "one way flight", ""),
+    ("phone no", "phone number", ""),
+    ("address none if it is not known", "address of the place or none", ""),
+    ("hour of arrival", "start time when the group meets", ""),
+    ("end of the opening time", "closing time", ""),
 )
 def test_denied_or_turned_round(text, own, found):
     given, of = tuple(text.split()), tuple(own.split())
     denies, opposite = contrast.denies_alone(given, of), contrast.says_the_opposite(text, own, of_name=True)
-    if "without a return" in text:
-        assert not opposite
-    else:
-        assert (denies, opposite) == (found == "negation", found == "opposite")
+    assert (denies, opposite) == (found == "negation", found == "opposite")
 
 
 @cases(
@@ -140,13 +143,15 @@ def test_most_bad_answers_are_found():
 
 @real
 def test_published_answers_pass_and_swapped_ones_do_not():
-    shares = defaultdict(list)
-    for aside, task, what, doubt in doubts_of(Path(DATA) / "sgd", Path(DATA) / "sgd" / "sgd_x" / "data", "n-grams"):
-        if aside:
-            shares[task, what].append(bool(doubt.reason(THRESHOLDS["n-grams", task])))
+    sgd, shares = Path(DATA) / "sgd", defaultdict(list)
+    for n, others in enumerate(OTHERS):
+        for aside, task, what, doubt in doubts_of(sgd, sgd / "sgd_x" / "data", "n-grams", others):
+            if aside:
+                shares[task, what, n].append(bool(doubt.reason(THRESHOLDS["n-grams", task])))
     share = {key: sum(held) / len(held) for key, held in shares.items()}
     for task in ("names", "descriptions"):
-        assert share[task, "right"] == pytest.approx(FALSE_ALARMS["n-grams", task], abs=0.001)
-        assert share[task, "right"] <= 0.08
-    assert share["names", "wrong"] >= 0.95
-    assert share["descriptions", "wrong"] >= 0.85
+        right = [share[task, "right", n] for n in range(len(OTHERS))]
+        assert right == pytest.approx(FALSE_ALARMS["n-grams", task], abs=0.001)
+        assert max(right) <= 0.08
+    assert share["names", "wrong", 3] >= 0.95
+    assert share["descriptions", "wrong", 3] >= 0.85
