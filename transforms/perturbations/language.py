@@ -74,7 +74,8 @@ _BOUNDARY = re.compile(
 _LEAD = re.compile(
     r"(?:(?:yes|yeah|yep|yup|yea|ok|okay|okey|alright|all right|hi|hello|hey)(?: there)?(?P<gap> ?,\s*|\s)"
     r"|(?:no|nope|nah|sure|great|perfect|awesome|wonderful|excellent|cool|nice)"
-    rf"(?P<narrow> ?,\s*|\s(?:(?:and|so|but)\s)?(?={_MAY_OPEN})))"
+    rf"(?P<narrow> ?,\s*|\s(?:(?:and|so|but)\s)?(?={_MAY_OPEN}))"
+    r"|(?:on second thoughts?|instead|actually)(?P<other> ?,\s*|\s(?=(?:i|let|could|can|it)\b)))"
     r"(?:(?:and|so|but)\s)?(?!please\b|thanks?\b|not\b|that(?: ?['’]?s| is) it\b)(?=\S)",
     re.IGNORECASE,
 )
@@ -141,6 +142,15 @@ def asks(clause: str) -> bool:
 def with_small_letter(text: str) -> str:
     """With a small first letter, except of *I* and of words in capitals."""
     return text if re.match(r"I\b|[A-Z]{2}", text) else text[:1].lower() + text[1:]
+
+
+def in_style_of(text: str, new: str) -> str:
+    """New words without a final full stop or a capital at the beginning where the text has none, else with a mark."""
+    if text.rstrip()[-1:] not in (".", "!", "?", "…"):
+        new = new.rstrip(".")
+    elif new[-1:] not in (".", "!", "?", "…"):
+        new += "."
+    return with_small_letter(new) if text[:1].islower() else new
 
 
 def rule(pattern: str) -> re.Pattern[str]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from parapet.transforms.perturbation.user_turns import Range, Ranges, UserTurn, edited
-from parapet.transforms.perturbations.language import rule
+from parapet.transforms.perturbations.language import in_style_of, rule
 from parapet.transforms.perturbations.typos import Operation
 
 _BETWEEN = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -50,7 +50,7 @@ def _by_acts(user_turn: UserTurn) -> list[Operation]:
     if acts & _NO_ACTS and acts <= _NO_ACTS | _END_ACTS:
         return _cut(text, NO.match(text), end or (", thanks" if "THANK_YOU" in acts else ""))
     if acts <= _END_ACTS and end.startswith(", thanks"):
-        return _whole(text, f"Thanks{end.removeprefix(', thanks')}.")
+        return _whole(text, f"Thanks{end.removeprefix(', thanks')}")
     return []
 
 
@@ -65,6 +65,7 @@ def _end(text: str, acts: frozenset[str]) -> str:
 
 
 def _whole(text: str, new: str) -> list[Operation]:
+    new = in_style_of(text, new)
     return [Operation(0, len(text), new, "by_acts", text)] if len(new) < len(text) else []
 
 
@@ -72,13 +73,12 @@ def _cut(text: str, first: re.Match[str] | None, more: str) -> list[Operation]:
     """The first word, and what is to stand behind it."""
     if first is None or len(text) <= first.end() + len(more) + 1:
         return []
-    return [Operation(first.end(), len(text), f"{more}.", "by_acts", text[first.end() :])]
+    return [Operation(first.end(), len(text), in_style_of(text, more), "by_acts", text[first.end() :])]
 
 
 def _pleasant(text: str, more: str) -> list[Operation]:
     match = PLEASANT.match(text)
-    word = match[1].capitalize() if match else ""
-    return _whole(text, f"{word}{more}.") if match else []
+    return _whole(text, f"{match[1].capitalize()}{more}") if match else []
 
 
 def _sentences(text: str, kept: Ranges) -> list[Range]:
@@ -213,7 +213,7 @@ _POSSESSED = r"(?=(?:the|their|its|your)\b)"
 # What a sentence may begin with and need not. ``ask`` and ``wish`` make an order of it, which ends with a full stop;
 # ``question`` asks for one phrase with "What's"; ``want`` says "I want".
 LEADING = (
-    ("greeting", rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\b[,.!]*\s+")),
+    ("greeting", rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?+\b[,.!]*\s+")),
     ("filler", rule(r"(?:well|so|oh|hmm+|um+|uh+|actually|also|anyway|basically|and|plus)\b,\s+")),
     ("filler", rule(r"(?:and|also)\s+(?=(?:can|could|what|is|are|do|does|where|when|how|will)\b)")),
     ("filler", rule(r"so\s+(?=(?:can|could|what|is|are|do|does|where|when|I)\b)")),

@@ -37,8 +37,11 @@ SHORT = 50  # characters that a turn of a word or two may have
 
 _TRIES = 12
 _STATEMENT = re.compile(
-    r"(?:I|there|the|my|we|they|he|she)\b(?:['’]|\s\S+\s)(?!(?:see|understand|guess|think)\b)[^,]*", re.IGNORECASE
+    r"(?:I|there|we|they|he|she)\b(?:['’]|\s\S+\s)(?!(?:see|understand|guess|think)\b)[^,]*", re.IGNORECASE
 )
+# With a noun as its subject; and what it must have to be a sentence.
+_NOUN_FIRST = re.compile(r"(?:the|my|our|your|an?)\s[^,]*", re.IGNORECASE)
+_VERB = re.compile(r"\b(?:is|are|was|were|will|would|should|has|have|does|looks?|sounds?|works?)\b", re.IGNORECASE)
 _COMMENT = re.compile(r"(?:it|that|this)(?:['’]s| \S+)(?: [^,]*)?", re.IGNORECASE)
 _LONGEST, _SHORTEST = 14, 7  # words of a statement that stands inside another sentence, and of a piece of one
 _QUESTION = re.compile(
@@ -52,7 +55,8 @@ _PLACE = re.compile(
     r"(?:in|on|at|for|from|to|by|with|around|after|before|near|between|until|till|under)\s", re.IGNORECASE
 )
 _PIECE = re.compile(
-    rf"(?:(?:an?|the|some|any|just|only|about)\s+)?(?:{language.VALUE}|one\b|two\b|three\b|four\b|five\b)",
+    rf"(?:(?:an?|the|some|any|just|only|about)\s+)?(?:{language.VALUE}|one\b|two\b|three\b|four\b|five\b)"
+    r"|(?:something|somewhere|anything|anywhere)\b",
     re.IGNORECASE,
 )
 _ENDS = re.compile(r"[.!?…]*\s*\Z")
@@ -77,7 +81,9 @@ _DECLINE = frozenset({"NEGATE_INTENT"})
 _END = frozenset({"THANK_YOU", "GOODBYE", "NEGATE"})
 _ASK = frozenset({"REQUEST", "REQUEST_ALTS"})
 _WANT = frozenset({"INFORM", "INFORM_INTENT"})
+_PLEASE = re.compile(r"\bplease\b", re.IGNORECASE)
 _THANKS = re.compile(r"\b(?:thanks|thank|bye|goodbye)\b", re.IGNORECASE)
+_GREETS = re.compile(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))(?: there)?\W*", re.IGNORECASE)
 
 
 @cache
@@ -88,8 +94,10 @@ def _phrases() -> Mapping[str, Any]:
 def mood_of(acts: Collection[str], text: str) -> str:
     """What a turn does as a whole, by its acts: a table of ``verbose.toml``."""
     held = frozenset(acts)
+    if _GREETS.fullmatch(text):
+        return "greet"
     if held & _ASK or (not held and "?" in text):
-        return "ask"
+        return "ask" if "REQUEST" in held or "?" in text or language.asks(text) else "alternatives"
     if held & _WANT:
         return "want" if "INFORM_INTENT" in held else "tell"
     if held & _DECLINE:
@@ -103,12 +111,15 @@ def kind_of(sentence: str, asked: bool) -> str:
     """What a sentence is that has no other form; nothing where nobody can say."""
     if asked or language.asks(sentence):
         return "question" if _QUESTION.match(sentence) else ""
+    if _PLEASE.search(sentence):
+        return ""
     if sentence.count(" ") < _SHORTEST and _PLACE.match(sentence) and not _STATES.search(sentence):
         return "place"
     if sentence.count(" ") < _LONGEST:
         if _COMMENT.fullmatch(sentence):
             return "comment"
-        if _STATEMENT.fullmatch(sentence):
+        is_piece = _PIECE.match(sentence)
+        if _STATEMENT.fullmatch(sentence) or ((is_piece or _NOUN_FIRST.fullmatch(sentence)) and _VERB.search(sentence)):
             return "statement"
     return "piece" if _PIECE.match(sentence) else ""
 
@@ -158,7 +169,7 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
     made = Made(reason="no_rule")
     for _ in range(_TRIES):
         speaker = Speaker(user_turn, values, draw, said)
-        made = _checked(user_turn, with_values(speaker.say(text), values))
+        made = _checked(user_turn, language.in_style_of(text, with_values(speaker.say(text), values)))
         if made.operations:
             said |= speaker.used
             break
@@ -168,7 +179,7 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
 def _checked(user_turn: UserTurn, new: str) -> Made:
     """What must be done for the new text, where it is long enough, not too long, and means the same."""
     text = user_turn.utterance
-    if not LEAST * len(text) <= len(new) <= max(MOST * len(text), SHORT):
+    if not LEAST * len(text) <= len(new) <= max(MOST * len(text), SHORT) or len(_PLEASE.findall(new)) > 1:
         return Made(reason="no_rule")
     if not same_polarity(text, new):
         return Made(reason=POLARITY)
@@ -232,7 +243,7 @@ class Speaker:
     def _sentence(self, body: str, marks: str) -> tuple[str, str]:
         """A sentence in more words, and its final marks. What leads to another clause, as *yes* does, stays."""
         clauses = language.clauses(body)
-        kept = {i for i, one in enumerate(clauses[:-1]) if one.text.count(" ") < 2 and one.text.isascii()}
+        kept = {i for i, one in enumerate(clauses[:-1]) if one.text.count(" ") < 3 and one.text.isascii()}
         numbers = count()
 
         def say(clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:
