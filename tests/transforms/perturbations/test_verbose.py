@@ -59,12 +59,27 @@ def made_of(text, *acts, **slots):
         ("In Fresno", "INFORM", {"city": "Fresno"}, r"(?=.{15}).*\bin Fresno\b.*"),
         # A word that leads to another clause stays in front of it.
         ("Yes I want a taxi.", "AFFIRM_INTENT INFORM", {}, r"Yes, .*\b[aA] taxi\b.*"),
+        ("instead let it be one to seat two", "INFORM", {}, r"instead, (?!let ).*\bone to seat two\b.*"),
+        # A noun with a verb is a sentence, one without is none.
+        ("Fresno is where we meet", "INFORM", {"city": "Fresno"}, r".*(?:that|,) Fresno is where we meet.*"),
+        ("The one to pay the rent.", "INFORM", {}, r"(?!.*\bthat the one).*"),
+        # Who greets wants nothing yet; and who turns something down asks for others.
+        (
+            "Good evening.",
+            "INFORM",
+            {},
+            r"Good evening\. (?:I hope that you|I am glad|I could do|It would be good if).*",
+        ),
+        ("Not that one.", "REQUEST_ALTS", {}, r"Not that one\. .*\b(?:others?|another|better|more)\b.*"),
+        # Without marks and capitals, as the turn; with one "please".
+        ("hey there", "INFORM", {}, r"hey there\. It? .*[^.]"),
+        ("To buy a stamp, please.", "INFORM", {}, r"(?!.*please.*please).*"),
     ],
 )
 def test_turns_in_more_words(text, acts, slots, pattern):
     made = made_of(text, *acts.split(), **slots)
     assert len(made) > 1
-    for one in made:
+    for one in made - {text}:
         assert re.fullmatch(pattern, one), one
 
 
@@ -126,7 +141,7 @@ def test_phrases_say_neither_yes_nor_no():
     """A phrase that did would change what the turn means, and be refused each time."""
     text = resources.files("parapet.transforms.perturbations").joinpath("verbose.toml").read_text("utf-8")
     tables = tomllib.loads(text)
-    moods = ("ask", "want", "tell", "agree", "decline", "end")
+    moods = ("ask", "alternatives", "greet", "want", "tell", "agree", "decline", "end")
     phrases = [one for mood in moods for of in tables[mood].values() for one in of]
     assert not [one for one in phrases if denies(one) or affirms(one)]
     assert len({opening(one) for one in phrases}) > 0.6 * len(phrases)
@@ -161,6 +176,8 @@ def said(text, acts="", *values, position=0, wrong=()):
         ("Thank you very much.", "GOODBYE THANK_YOU", (), "Thanks."),
         ("Yes, that is right. How much is it?", "AFFIRM REQUEST", (), "Yes. How much is it?"),
         ("Hello there! I want fish.", "INFORM", (), "I want fish."),
+        ("sounds good to me", "SELECT", (), "good"),
+        ("yes please do that", "AFFIRM", (), "yes"),
         ("Thanks! Book it at 7 p.m. Can you help me?", "INFORM", ("7 p.m.",), "Book it at 7 p.m."),
         ("Please wait, I will be leaving on Monday.", "INFORM", ("Monday",), "Wait, I'll be leaving on Monday."),
     ],
@@ -180,6 +197,7 @@ def test_simple(text, acts, values, simple):
         ("What is the movie about?", "REQUEST", ()),
         ("What's their phone number?", "REQUEST", ()),
         ("I need a cab.", "INFORM", ()),
+        ("hey there", "INFORM", ()),
         ("I want to get a cab and am fine with sharing.", "INFORM", ()),
         ("I would like to know if it is far.", "REQUEST", ()),
         ("I will be leaving on Monday.", "INFORM", ("Monday",)),
