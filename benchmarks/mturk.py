@@ -1,4 +1,5 @@
-"""A large batch against the local MTurk on a bad day: published, answered, collected, paid; nothing lost or twice.
+"""A large batch against the fake MTurk of the tests on a bad day: published, answered, collected, paid; nothing lost or
+twice. From a checkout: it needs ``tests``.
 
     python -m benchmarks.mturk [--hits 2000] [--assignments 9] [--throttle 0.1] [--drop 0.02] [--folder bench-output]
 
@@ -40,38 +41,22 @@ def main() -> int:
     args.folder.mkdir(parents=True)
     schemas, hits, batch = (args.folder / name for name in ("schemas.json", "hits", "batch"))
     schemas.write_text(json.dumps(services(args.hits // 2)))
-    audit, state = args.folder / "variants", args.folder / "mturk.sqlite"
-    half = str(float(args.drop) / 2)
-    server = start(
-        "sandbox-server",
-        "--state",
-        state,
-        "--port",
-        "0",
-        "--balance",
-        "10000000",
-        "--throttle",
-        args.throttle,
-        "--drop_before",
-        half,
-        "--drop_after",
-        half,
-    )
-    try:
-        url = address(server)
+    audit, half = args.folder / "variants", float(args.drop) / 2
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    from fake_mturk import FakeMTurk, Faults, invented, play
+
+    faults = Faults(throttle=float(args.throttle), drop_before=half, drop_after=half)
+    with FakeMTurk(args.folder / "mturk", faults=faults, balance=Decimal(10_000_000)) as server:
         at = ("--batch", batch, "--parallel_calls", args.parallel_calls)
         parapet("hits", "--schemas", schemas, "--output", hits, "--assignments", args.assignments, "--quiet")
-        parapet("mturk", "publish", "--hits", hits, *at, "--endpoint_url", url)
-        parapet("mturk", "sandbox-workers", "--url", url, "--workers", "5000")
+        parapet("mturk", "publish", "--hits", hits, *at, "--endpoint_url", server.url)
+        play(server, invented(server, 0, 5_000))
         parapet("mturk", "collect", *at)
         parapet(
             "compose", "--schemas", schemas, "--responses", batch / "assignments.jsonl", "--output", audit, "--quiet"
         )
         parapet("mturk", "pay", *at, "--audit", audit)
-    finally:
-        server.terminate()
-        server.wait()
-    return judge(state, batch, args.hits, args.hits * args.assignments)
+        return judge(server.snapshot(), server.calls, batch, args.hits, args.hits * args.assignments)
 
 
 def services(n: int) -> list[Any]:
@@ -94,21 +79,6 @@ def services(n: int) -> list[Any]:
     return found
 
 
-def start(*flags: object) -> subprocess.Popen[str]:
-    """The server."""
-    command = [sys.executable, "-m", "parapet", "mturk", *map(str, flags)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT})
-
-
-def address(server: subprocess.Popen[str]) -> str:
-    """Where it answers, from what it prints."""
-    assert server.stdout
-    for line in server.stdout:
-        if "AWS_ENDPOINT_URL_MTURK=" in line:
-            return line.strip().partition("=")[2]
-    raise SystemExit("the server did not start")
-
-
 def parapet(*flags: object) -> None:
     """Runs one command and prints what it took."""
     words = list(map(str, flags))
@@ -128,14 +98,10 @@ def parapet(*flags: object) -> None:
         raise SystemExit(f"{' '.join(words)}: exit status {process.returncode}")
 
 
-def judge(state: Path, batch: Path, hits: int, assignments: int) -> int:
+def judge(there: Any, calls: Any, batch: Path, hits: int, assignments: int) -> int:
     """Compares what the server has with what was asked for and collected."""
-    from parapet.local_mturk.server import LocalMTurk
     from parapet.transforms.crowd.mturk import collect as collected
 
-    server = LocalMTurk(state)
-    there, calls = server.snapshot(), server.calls
-    server.stop()
     states = Counter(item["AssignmentStatus"] for item in there["assignments"].values())
     lines = collected.load(batch)
     print(f"HITs {len(there['hits']):,}, assignments {dict(states)}, collected {len(lines):,}")

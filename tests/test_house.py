@@ -22,8 +22,7 @@ DOWNHILL = {
     "transforms": {"transforms", "schemas"},
     "crowd_templates": set(),
     "evaluation": {"evaluation", "transforms", "schemas"},
-    "local_mturk": {"local_mturk", "transforms", "schemas"},
-    "pipelines": {"pipelines", "evaluation", "local_mturk", "transforms", "schemas", "crowd_templates"},
+    "pipelines": {"pipelines", "evaluation", "transforms", "schemas", "crowd_templates"},
     "parapet": {"parapet", "pipelines", "evaluation", "transforms", "schemas", "crowd_templates"},
 }
 OURS = {*DOWNHILL, "tests", "benchmarks"}
@@ -93,9 +92,3 @@ def test_metrics_need_no_torch():
         body = ast.parse(path.read_text(encoding="utf-8")).body
         loaded = {name for node in body if isinstance(node, ast.Import | ast.ImportFrom) for name in named(node)}
         assert "models" in path.parts or not loaded & {"torch", "transformers"}, path
-
-
-def test_what_spends_money_does_not_know_the_local_mturk():
-    paths = list((ROOT / "transforms/crowd/mturk").rglob("*.py"))
-    assert paths
-    assert not [path for path in paths if "local_mturk" in path.read_text(encoding="utf-8")]

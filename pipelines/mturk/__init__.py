@@ -6,7 +6,6 @@ import argparse
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from inspect import cleandoc
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ from parapet.pipelines.flags import (
     StrictParser,
     add_dry_run,
     add_json,
-    add_seed,
 )
 
 
@@ -31,7 +29,6 @@ class Action(NamedTuple):
       module: in this folder; its function of the action's name checks the flags and gives what does the work.
       summary: for the list of actions. ``description`` and ``example``: for the action's help.
       flags: names, in the order of the help.
-      stopped: the message after Ctrl-C.
     """
 
     module: str
@@ -39,8 +36,9 @@ class Action(NamedTuple):
     description: str
     example: str
     flags: str
-    stopped: str = "run the same command again: it goes on where it was"
 
+
+_STOPPED = "run the same command again: it goes on where it was"
 
 _ACTIONS = {
     "publish": Action(
@@ -121,39 +119,15 @@ _ACTIONS = {
         "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv",
         "audit results output reject rejections",
     ),
-    "sandbox-server": Action(
-        "sandbox",
-        "a local MTurk, for practice",
-        """Runs a local MTurk for practice and tests, until Ctrl-C: it answers boto3, and shows HITs to workers in a
-        browser. It keeps everything in one file, and continues from it. Set the variables that it prints where you run
-        'parapet mturk publish'.""",
-        """\
-  parapet mturk sandbox-server --state practice.sqlite
-  parapet mturk sandbox-server --state practice.sqlite --throttle 0.1 --drop_after 0.02    # a bad day""",
-        "state port balance throttle error drop_before drop_after seed",
-        "everything is kept",
-    ),
-    "sandbox-workers": Action(
-        "sandbox",
-        "simulated workers for it",
-        """Simulates workers of a local MTurk ('parapet mturk sandbox-server'): they accept HITs, fill in the forms and
-        submit them, with the answers of --answers, or with meaningless words.""",
-        """\
-  parapet mturk sandbox-workers --workers 20
-  parapet mturk sandbox-workers --answers my_crowd/assignments.jsonl""",
-        "url answers workers seed",
-        "what was submitted stays",
-    ),
 }
 ACTIONS = {name: action.summary for name, action in _ACTIONS.items()}
 
-_WORKERS, _REJECTIONS, _SERVER, _FAULTS = "workers", "rejections", "server", "faults"
+_WORKERS, _REJECTIONS = "workers", "rejections"
 _READS = {"reads": True}
 _REQUIRED = {"required": True}
 _RARE = {"rare": True}
 _NUMBER = {"type": int}
 _SWITCH = {"action": "store_true"}
-_RATE = {"rare": True, "type": float, "default": 0.0}
 
 # Name to group, metavar, help and further options; with the action's name where another action's flag differs.
 _FLAGS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
@@ -169,9 +143,6 @@ _FLAGS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "site-csv audit": (INPUT, "DIR", "output of 'parapet compose'", _REQUIRED | _READS),
     "results": (INPUT, "FILE", "batch results CSV of the requester site", _REQUIRED | _READS),
     "output": (OUTPUT, "FILE", "file to write", _REQUIRED),
-    "url": (INPUT, "URL", "address of the local MTurk (default: AWS_ENDPOINT_URL_MTURK)", {}),
-    "answers": (INPUT, "FILE", "assignments to answer again, with their workers: JSON lines of boto3", _READS),
-    "workers": (INPUT, "N", "number of workers, without --answers", _NUMBER | {"default": 20}),
     "countries": (_WORKERS, "LIST", "countries, such as US,CA; or 'any' (default: US)", {}),
     "min_approval": (_WORKERS, "PERCENT", "minimum share of approved assignments (default: 90)", _NUMBER),
     "min_approved": (_WORKERS, "N", "minimum number of approved assignments (default: any)", _NUMBER),
@@ -199,19 +170,10 @@ _FLAGS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "endpoint_url": (RUNNING, "URL", "address of MTurk (default: AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)", _RARE),
     "parallel_calls": (RUNNING, "N", PARALLEL_CALLS, _RARE | _NUMBER | {"default": 4}),
-    "state": (_SERVER, "FILE", "where everything is kept (SQLite)", _REQUIRED),
-    "port": (_SERVER, "N", "port on 127.0.0.1; 0 for a free one", _NUMBER | {"default": 8765}),
-    "balance": (_SERVER, "DOLLARS", "initial balance of the account", {"default": "10000"}),
-    "throttle": (_FAULTS, "RATE", "share of calls refused as too many", _RATE),
-    "error": (_FAULTS, "RATE", "share of calls that fail with a server error", _RATE),
-    "drop_before": (_FAULTS, "RATE", "share of calls whose connection breaks before they take effect", _RATE),
-    "drop_after": (_FAULTS, "RATE", "share of calls whose connection breaks after they took effect", _RATE),
 }
 _ADD: dict[str, Callable[[StrictParser], None]] = {
     "dry_run": add_dry_run,
     "json": add_json,
-    "sandbox-server seed": partial(add_seed, of="ids and faults", kind=int, default=0),
-    "sandbox-workers seed": partial(add_seed, of="what they answer", kind=int, default=0),
 }
 
 USAGE = f"""usage: parapet mturk ACTION [flags]
@@ -258,7 +220,7 @@ def run_action(name: str, argv: Sequence[str]) -> int:
         act: Callable[[], int] = getattr(module, name.replace("-", "_"))(args)
         return act
 
-    return run_checked(parser(name), argv, check, lambda act: act(), _ACTIONS[name].stopped)
+    return run_checked(parser(name), argv, check, lambda act: act(), _STOPPED)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

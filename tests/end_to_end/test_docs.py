@@ -4,12 +4,14 @@ The README and the tutorial run as printed: every block, in an empty folder, by 
 ``parapet`` line of a ``console`` or ``sh`` block runs, in order, in a folder with the sample as ``my_corpus`` and its
 crowd files beside it. A block that begins with ``# NAME`` is saved as that file; ``no-test`` after the language excepts
 a block. A line with ``parapet collect serve`` is done with as if the sample's workers had come and Ctrl-C were pressed
-then. From a line with ``parapet mturk sandbox-server`` on, the page has a local MTurk, until it ends. A line on two
-processes runs on two workers as :mod:`two_workers` has them.
+then. A page with ``parapet mturk`` has a fake MTurk as if it were Amazon's sandbox; its workers work at a comment
+``<!-- workers: 7 -->``, or ``FILE`` for that file's answers. A line on two processes runs on two workers as
+:mod:`two_workers` has them.
 """
 
 import itertools
 import os
+import random
 import re
 import shlex
 import shutil
@@ -21,17 +23,16 @@ from typing import get_args
 
 import msgspec
 import pytest
-from kit import BUNDLED, rows_of
+from fake_mturk import FakeMTurk, invented, play, scripts_from_jsonl
+from fake_mturk.question import Form
+from kit import BUNDLED, as_nobody, rows_of
 from markdown_it import MarkdownIt
 from tiny_nli import save_roberta
 from tiny_t5 import save_t5
 
-from parapet.local_mturk.server import LocalMTurk, greeting
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import beam_flags
 from parapet.pipelines.main import main
-from parapet.pipelines.mturk import parser as mturk_parser
-from parapet.pipelines.mturk import sandbox
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
 from parapet.schemas.rows import DISPOSITIONS, RESPONSES, Assignment, DeadLetter
@@ -40,6 +41,7 @@ from parapet.transforms.crowd.journal import Entry, Event
 from parapet.transforms.crowd.merge import ADJUDICATE_COLUMNS
 from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.crowd.mturk import pay as decide
+from parapet.transforms.crowd.mturk.client import SANDBOX
 from parapet.transforms.crowd.mturk.status import Row, Status, TaskStatus
 from parapet.transforms.crowd.review import SHEET_COLUMNS
 from parapet.transforms.crowd.services import SHORTFALL_COLUMNS
@@ -84,7 +86,6 @@ _VOLATILE = (
     (re.compile(r"http://127\.0\.0\.1:\d+"), "http://127.0.0.1:N"),
     (re.compile(r"secret: \S+"), "secret: S"),
     (re.compile(r"\b3[A-Z0-9]{29}\b"), "ID"),
-    (re.compile(r"workers: [\d,]+ count"), "workers: N count"),  # practice workers choose at random
 )
 _MAKES_DEAD_LETTERS = ("ingest.py", "merge.py", "composing.py", "services.py")
 
@@ -117,8 +118,12 @@ def save_files(text, folder):
 
 
 def steps(text):
-    """The commands of a page, in order; ``ls`` among them, as ``ls FOLDER`` with the names it must show."""
+    """The commands of a page, in order; ``ls`` among them, as ``ls FOLDER`` with the names it must show.
+
+    Workers are among them as ``parapet workers: WHO``.
+    """
     found = []
+    text = re.sub("^<!-- workers: (.*) -->$", r"```sh\nparapet workers: '\1'\n```", text, flags=re.M)
     for block in blocks(text):
         if block.info not in ("console", "sh"):
             continue
@@ -167,37 +172,24 @@ def folder(tmp_path, bundled_sample, monkeypatch):
     return tmp_path
 
 
-class Practice:
-    """The local MTurk of a page, for its ``parapet mturk sandbox-server`` line: in this process, on a free port."""
-
-    def __init__(self, monkeypatch):
-        self.monkeypatch = monkeypatch
-        self.servers: list[LocalMTurk] = []
-
-    def serve(self, flags):
-        """Starts it as the line says, sets what it tells clients to set; gives what it prints."""
-        args, _ = mturk_parser("sandbox-server").parse(flags)
-        state, _, seed, faults, balance = sandbox.sandbox_server(args).args
-        server = LocalMTurk(state, 0, faults, seed, balance).start()
-        self.servers.append(server)
-        told = greeting(server)
-        exports = dict(re.findall(r"^export (\w+)=(\S+)$", told, re.M))
-        assert len(exports) == 3
-        for name, value in exports.items():
-            self.monkeypatch.setenv(name, value)
-        return told
-
-
 @pytest.fixture
-def practice(monkeypatch):
-    made = Practice(monkeypatch)
-    yield made
-    for server in made.servers:
-        server.stop()
+def mturk(tmp_path, monkeypatch):
+    """What a page has for Amazon's sandbox."""
+    as_nobody(monkeypatch, tmp_path)
+    with FakeMTurk(tmp_path / "mturk") as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_MTURK", server.url)
+        yield server
+
+
+def work(server, who):
+    """Workers do what a comment says: a number of them, or the answers of a file; with "none", they can do nothing."""
+    who, _, none = who.partition(", ")
+    scripts = invented(server, 0, int(who)) if who.isdigit() else scripts_from_jsonl(Path(who))
+    assert bool(play(server, scripts)) != bool(none)
 
 
 def collect(argv):
-    """Runs ``collect serve`` with people who give the answers of the sample's workers, until nobody has a task."""
+    """Runs ``collect serve`` until nobody has a task, with people who give the sample's answers or choose."""
     sets = {}
     for name in ("names.csv", "descriptions.csv"):
         for read in read_responses(str(BUNDLED / "crowd" / name), b"key", "utf-8"):
@@ -208,10 +200,14 @@ def collect(argv):
     def work(site):
         store, clock = site.store, itertools.count(1_700_000_000, 600)
         store.now = lambda: next(clock)
-        for person, _ in store.people():
+        for n, (person, _) in enumerate(store.people()):
             while given := store.begin(person, site.forms):
                 form = next(form for form in site.forms if form.key == given.form)
-                said = next(next_set[form.task_id])
+                said = next(next_set.get(form.task_id, itertools.repeat({})))
+                chance = random.Random(f"{n} {form.key}")
+                said |= {
+                    field: chance.choice(values) for field, values in Form(f"<form>{form.parts[2]}").choices.items()
+                }
                 answers = {field: said.get(field) or "some other words" for field in form.fields}
                 assert store.submit(person, given.id, form, answers, Telemetry()) == "saved"
 
@@ -274,7 +270,7 @@ def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", pages(name for name, text in PAGES.items() if name not in PRINTED and steps(text)))
-def test_examples_run_and_say_what_is_shown(page, folder, practice, capsys):
+def test_examples_run_and_say_what_is_shown(page, folder, mturk, capsys):
     made = []
     save_files(PAGES[page], folder)
     if page == "docs/your_model.md":
@@ -288,14 +284,14 @@ def test_examples_run_and_say_what_is_shown(page, folder, practice, capsys):
             continue
         if "--bonuses" in step.argv:
             write_bonuses(step.argv)
-        if step.argv[1:3] == ["mturk", "sandbox-server"]:
-            print(practice.serve(step.argv[3:]))
+        if step.argv[1] == "workers:":
+            work(mturk, step.argv[2])
         elif step.argv[1:3] == ["collect", "serve"] and "--export_only" not in step.argv:
             assert collect(step.argv) == step.status, step.line
         else:
             assert main(step.argv[1:]) == step.status, step.line
         captured = capsys.readouterr()
-        said = settled(captured.out + captured.err)
+        said = settled((captured.out + captured.err).replace(mturk.url, SANDBOX))
         for line in step.shown:
             assert settled(line) in said, f"{step.line}\nsays\n{said}"
         if "--output" in step.argv and step.status == 0 and "--dry_run" not in step.argv:

@@ -28,7 +28,7 @@ from parapet.schemas.errors import InputError
 HANGS = "it takes too long"
 _OURS = re.compile(
     r'File "[^"\n]*?/'
-    r'((?:schemas|transforms|evaluation|pipelines|local_mturk|parapet)/[^"\n]*\.py)", line (\d+), in (\S+)'
+    r'((?:schemas|transforms|evaluation|pipelines|parapet)/[^"\n]*\.py)", line (\d+), in (\S+)'
 )
 _PLACES = re.compile(r"(\w+(?:Error|Exception|Iteration)\b|[\w/]+\.py)")
 # Raw control characters in a message can write anything on a terminal.

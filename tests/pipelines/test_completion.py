@@ -62,7 +62,7 @@ def test_bash_completes_commands_flags_values_and_files(tmp_path):
         folder=tmp_path,
     ) == [
         ["language_variations"],
-        ["status", "stop", "site-csv", "sandbox-server", "sandbox-workers"],
+        ["status", "stop", "site-csv"],
         ["--min_approval", "--min_approved"],
         ["--help", *RELEASE_ACTIONS],
         list(TASKS),

@@ -8,10 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from fake_mturk import FakeMTurk, Script, play
 from kit import as_nobody
 
-from parapet.local_mturk.server import LocalMTurk
-from parapet.local_mturk.workers import Script, play
 from parapet.pipelines.main import main
 from parapet.pipelines.mturk import ACTIONS, parser
 
@@ -113,14 +112,14 @@ def worker(n):
     return f"A{n}W{n}" + "X1Y2Z3"
 
 
-def answers(url, tasks, workers):
+def answers(server, tasks, workers):
     """Everybody does every task named, all fields."""
     found = []
     for task in tasks:
         found += [
             Script(worker(n), task, {"intent_0": f"some words {n}", "slot_0": f"of mine {n}"}, 200) for n in workers
         ]
-    return play(url, found)
+    return play(server, found)
 
 
 def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
@@ -135,12 +134,12 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
 
     blocked = tmp_path / "blocked.txt"
     blocked.write_text(f"{worker(99)}\n")
-    with LocalMTurk(tmp_path / "server.db") as server:
+    with FakeMTurk(tmp_path / "server.db") as server:
         where = ["--batch", batch]
         flags = ["--hits", hits, "--endpoint_url", server.url, "--block_list", blocked, "--max_per_worker", 3]
         run("publish", *where, *flags, "--dry_run")
         run("publish", *where, *flags)
-        assert answers(server.url, ["Ferries_1:names", "Gyms_1:names", "Repairs_1:names"], [1, 2, 3]).submitted == 9
+        assert answers(server, ["Ferries_1:names", "Gyms_1:names", "Repairs_1:names"], [1, 2, 3]) == 9
         run("collect", *where)
         lines = [json.loads(line) for line in (batch / "assignments.jsonl").read_text().splitlines()]
         ids = [line["AssignmentId"] for line in lines]
@@ -181,7 +180,7 @@ def test_what_is_told_is_json_where_that_is_asked_for(hits, tmp_path, monkeypatc
 
 
 def test_quiet_prints_nothing_that_is_no_error(hits, tmp_path):
-    with LocalMTurk(tmp_path / "server.db") as server:
+    with FakeMTurk(tmp_path / "server.db") as server:
         where = ["--batch", tmp_path / "batch", "--quiet"]
         made = [Told("publish", *where, "--hits", hits, "--endpoint_url", server.url)]
         made.append(Told("collect", *where))

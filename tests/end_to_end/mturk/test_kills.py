@@ -14,11 +14,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from fake_mturk import FakeMTurk, Faults, invented, play
 from kit import json_of
 
-from parapet.local_mturk.faults import Faults
-from parapet.local_mturk.server import LocalMTurk
-from parapet.local_mturk.workers import invented, play
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.mturk import collect as collected
 
@@ -85,7 +83,7 @@ class World:
         return self.place / "batch"
 
     def server(self, faults=None, seed=0):
-        server = LocalMTurk(self.place / "mturk.sqlite", self.port, faults, seed)
+        server = FakeMTurk(self.place / "mturk.sqlite", self.port, faults, seed)
         self.port = int(server.url.rpartition(":")[2])
         return server
 
@@ -153,7 +151,7 @@ def _undisturbed(folder, world, runner, sample):
             assert status == 0, runner.told.read_text()
             found.append(Stage(name, argv, kept, points, facts(server, world.batch)))
             if workers:
-                assert play(server.url, invented(server.url, len(found), workers)).submitted
+                assert play(server, invented(server, len(found), workers))
 
     at = ("--batch", str(world.batch))
     stage("publish", "--hits", str(hits), *at, workers=4)

@@ -8,10 +8,9 @@ from decimal import Decimal
 
 import pyarrow.parquet as pq
 import pytest
+from fake_mturk import FakeMTurk, play, scripts_from_jsonl
 from kit import json_of
 
-from parapet.local_mturk.server import LocalMTurk
-from parapet.local_mturk.workers import play, scripts_from_jsonl
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.ingest import parse_answer_xml
 from parapet.transforms.crowd.mturk import collect as collected
@@ -47,8 +46,7 @@ class Loop:
         return main(["mturk", action, "--batch", str(self.batch), *map(str, flags)])
 
     def work(self):
-        scripts, _ = scripts_from_jsonl(self.answers)
-        return play(self.server.url, scripts).submitted
+        return play(self.server, scripts_from_jsonl(self.answers))
 
     def compose(self):
         assert self.mturk("collect") == 0
@@ -78,7 +76,7 @@ def test_the_whole_loop(corpus, tmp_path, request):
     else:
         real = request.getfixturevalue("real_data")
         schemas, answers = real / "sgd", real / "mturk" / "assignments.jsonl"
-    with LocalMTurk(tmp_path / "mturk.sqlite", balance=Decimal(50_000)) as server:
+    with FakeMTurk(tmp_path / "mturk.sqlite", balance=Decimal(50_000)) as server:
         loop = Loop(tmp_path, schemas, answers, server)
         _publish_and_top_up(loop)
         _check_what_came_in(loop)

@@ -8,11 +8,10 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fake_mturk import FakeMTurk, Script, invented, play
 from generation_toy import write_toy
 from kit import as_nobody, cases, edit, files_of, holding, json_of, lacking, refused, rows_of, run, write
 
-from parapet.local_mturk.server import LocalMTurk
-from parapet.local_mturk.workers import Script, invented, play
 from parapet.schemas.dialogue import read_dialogues
 from parapet.transforms.crowd.hits.markup import html_of
 from parapet.transforms.crowd.mturk import collect as collected
@@ -104,9 +103,9 @@ def test_pages_do_not_depend_on_the_verdicts(world, tmp_path):
 def test_from_pages_to_judgements_and_pay(world, tmp_path):
     batch, judged = tmp_path / "batch", tmp_path / "judged"
     records = manifest(world / "hits")
-    with LocalMTurk(tmp_path / "mturk.sqlite") as server:
+    with FakeMTurk(tmp_path / "mturk.sqlite") as server:
         run("mturk", "publish", batch=batch, hits=world / "hits", endpoint_url=server.url)
-        assert play(server.url, scripts(records, 2)).submitted == 2 * len(records)
+        assert play(server, scripts(records, 2)) == 2 * len(records)
         # The third is too fast on the first page, finds every check of the others faithful, and skips a question.
         fast, *others = scripts(records[:1], 3, seconds=5)[2:] + scripts(records[1:], 3)[2::3]
         others[0].answers.pop(records[1]["fields"][1])
@@ -115,7 +114,7 @@ def test_from_pages_to_judgements_and_pay(world, tmp_path):
                 {f: "yes" for f, item in zip(record["fields"][::2], record["items"], strict=True)
                  if item["stratum"] == "check"}
             )  # fmt: skip
-        assert play(server.url, [fast, *others]).submitted == len(records)
+        assert play(server, [fast, *others]) == len(records)
         run("mturk", "collect", batch=batch)
         run("evaluate", task="ratings", hits=world / "hits", responses=batch, output=judged)
         run("mturk", "topup", batch=batch, shortfall=judged / "shortfall.csv")
@@ -223,10 +222,10 @@ def test_hostile_and_foreign_answers_are_left_out_with_reasons(world, tmp_path):
 
 
 def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials):
-    with LocalMTurk(tmp_path / "mturk.sqlite") as server:
+    with FakeMTurk(tmp_path / "mturk.sqlite") as server:
         run("mturk", "publish", batch=tmp_path / "batch", hits=world / "hits", endpoint_url=server.url)
         records = manifest(world / "hits")
-        assert play(server.url, invented(server.url, 0, 5)).submitted == 3 * len(records)
+        assert play(server, invented(server, 0, 5)) == 3 * len(records)
         run("mturk", "collect", batch=tmp_path / "batch")
     answers = "".join(line["Answer"] for line in collected.load(tmp_path / "batch"))
     assert answers.count("<FreeText>") == 3 * sum(len(record["fields"]) for record in records)

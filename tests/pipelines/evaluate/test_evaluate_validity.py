@@ -5,6 +5,7 @@ import json
 
 import kit
 import pytest
+from fake_mturk import FakeMTurk, Script, play
 from kit import (
     act,
     as_nobody,
@@ -24,8 +25,6 @@ from kit import (
 )
 
 from parapet.evaluation.models.classifier import ACTS, load, read_turns
-from parapet.local_mturk.server import LocalMTurk
-from parapet.local_mturk.workers import Script, play
 
 HOSTILE = "</textarea><script>alert(1)</script> =HYPERLINK(1) | `x` \u202e\U0001f600"
 SCHEMA = [
@@ -221,13 +220,13 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch):
     records = made.rows("manifest.jsonl")
     [bad, *_] = (i for i, record in enumerate(records) if len(record["pairs"]) > 1)
     asked = [*sets(corpus, *NAMES), "--hits", pairs, "--responses", batch]
-    with LocalMTurk(tmp_path / "mturk.sqlite") as server:
+    with FakeMTurk(tmp_path / "mturk.sqlite") as server:
         run("mturk", "publish", batch=batch, hits=pairs, endpoint_url=server.url)
         played = scripts(records)
         # On one page the third worker says of the check that it is the same: no answer of the page counts.
         checks = [field for field, item in items_by_field(records[bad]).items() if item["stratum"] == "check"]
         played[3 * bad + 2].answers.update({field: "yes" for field in checks if field.startswith("same")})
-        assert play(server.url, played).submitted == len(played)
+        assert play(server, played) == len(played)
         run("mturk", "collect", batch=batch)
         metrics = evaluate(tmp_path / "judged", *asked)
         run("mturk", "topup", batch=batch, shortfall=tmp_path / "judged" / "shortfall.csv")

@@ -1,14 +1,13 @@
-"""A local MTurk and an empty batch for each test; one folder of HITs for all."""
+"""A fake MTurk and an empty batch for each test; one folder of HITs for all."""
 
 import os
 
 import boto3
 import botocore.endpoint
 import pytest
+from fake_mturk import FakeMTurk
 from kit import as_nobody, run, write
 from mturk_bench import Bench, cut
-
-from parapet.local_mturk.server import LocalMTurk
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +49,7 @@ def aws(monkeypatch, tmp_path):
 def undisturbed(hits, tmp_path_factory):
     """A bench for a run that others are compared with."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    with pytest.MonkeyPatch.context() as monkeypatch, LocalMTurk(folder / "server.db") as running:
+    with pytest.MonkeyPatch.context() as monkeypatch, FakeMTurk(folder / "server.db") as running:
         nobody(monkeypatch, folder)
         (folder / "work").mkdir()
         yield Bench(running, hits, folder / "work" / "batch")
@@ -58,7 +57,7 @@ def undisturbed(hits, tmp_path_factory):
 
 @pytest.fixture
 def server(tmp_path):
-    with LocalMTurk(tmp_path / "server.db") as running:
+    with FakeMTurk(tmp_path / "server.db") as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""A batch on the bench: the real commands and boto3's real client against a local MTurk in this process."""
+"""A batch on the bench: the real commands and boto3's real client against a fake MTurk in this process."""
 
 import io
 import json
@@ -12,12 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from fake_mturk import Call, Drop, FakeMTurk, Refusal
 from kit import rows_of, write
 
-from parapet.local_mturk import marketplace
-from parapet.local_mturk.faults import Call, Drop
-from parapet.local_mturk.marketplace import Refusal
-from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.crowd.mturk import client as mturk_client
@@ -59,7 +56,7 @@ def cut(hits: Path, out: Path, tasks: Iterable[str] = (NAMES, DESCRIPTIONS, OTHE
 class Bench:
     """One batch folder, one server. ``out`` and ``err`` hold what the last command has printed."""
 
-    def __init__(self, server: LocalMTurk, hits: Path, batch: Path) -> None:
+    def __init__(self, server: FakeMTurk, hits: Path, batch: Path) -> None:
         self.server, self.hits, self.batch = server, hits, batch
         self.out = self.err = ""
 
@@ -141,7 +138,7 @@ class Bench:
     def accept(self, task_or_hit: str, worker_id: str, seconds: int = 300) -> str:
         """An assignment id. Raises Refusal."""
         hit_id = self.hit_id(task_or_hit) if ":" in task_or_hit else task_or_hit
-        return marketplace.accept(self.server.store, hit_id, worker_id, seconds).assignment_id
+        return self.server.accept(hit_id, worker_id, seconds)
 
     def refused(self, task_or_hit: str, worker_id: str) -> str:
         """Why a worker cannot accept; "" where they can (and give it back)."""
@@ -149,7 +146,7 @@ class Bench:
             assignment_id = self.accept(task_or_hit, worker_id)
         except Refusal as refusal:
             return refusal.reason
-        marketplace.give_back(self.server.store, assignment_id)
+        self.server.give_back(assignment_id)
         return ""
 
     def work(self, task_or_hit: str, workers: Iterable[int], text: str = "some words of mine") -> list[str]:
@@ -158,7 +155,7 @@ class Bench:
         for n in workers:
             assignment_id = self.accept(task_or_hit, worker(n))
             answers = [("assignmentId", assignment_id), ("intent_0", f"{text} {n}"), ("slot_0", f"Zimt & <Zucker> {n}")]
-            marketplace.submit(self.server.store, assignment_id, answers)
+            self.server.submit(assignment_id, answers)
             made.append(assignment_id)
         return made
 

@@ -108,7 +108,7 @@ def test_an_answer_lost_once_is_absorbed(done):
 
 
 def test_without_the_money_no_bonus_is_sent(done):
-    done.server.store.add("available", -int(done.snapshot()["balance"]["available"] * 10_000))
+    done.server.state.available -= done.server.state.available
     assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"))) == 1
     assert "the account has $0.00 and this needs $0.60" in done.err
     assert done.server.count(SEND) == 0

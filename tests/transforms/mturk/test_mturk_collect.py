@@ -129,7 +129,7 @@ def test_a_block_list_that_cannot_be_read_is_usage(out, tmp_path):
 
 def test_long_worker_ids_are_masked_too(out):
     """Real ones have 12 to 14 characters; the service model allows 64."""
-    from parapet.local_mturk.errors import MTurkError
+    from fake_mturk import MTurkError
 
     long, short = "A" + "B2" * 20, "A1B2C3"
 

@@ -4,9 +4,8 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
+from fake_mturk import Faults
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER
-
-from parapet.local_mturk.faults import Faults
 
 FAULTS = Faults(throttle=0.10, error=0.02, drop_before=0.02, drop_after=0.02)
 HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"

@@ -6,7 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 from mturk_bench import NAMES, worker
 
-from parapet.local_mturk import marketplace
 from parapet.pipelines.main import main
 
 # What workers post: nothing, blanks, fields of no form, and what no reader of JSON likes.
@@ -49,13 +48,12 @@ def composed(bench, sample, tmp_path):
 def test_every_odd_submission_is_somewhere_and_is_paid(bench, composed):
     bench.ok("publish")
     hit_id = bench.hit_id(NAMES)
-    with bench.server.store.transaction():
-        bench.server.store.do("UPDATE hits SET assignments = 99 WHERE id = ?", hit_id)
+    bench.server.state.hits[hit_id].assignments = 99
     made = {}
     for n, (name, post) in enumerate(POSTS.items()):
         assignment_id = bench.accept(hit_id, worker(n))
         submitted = [("assignmentId", assignment_id), *(post or [("slot_0", "x")])]
-        marketplace.submit(bench.server.store, assignment_id, submitted)
+        bench.server.submit(assignment_id, submitted)
         if not post:
             bench.server.recycle(assignment_id, worker(n), "<Q/>")
         made[name] = assignment_id

@@ -99,8 +99,7 @@ def test_nobody_is_rejected_for_what_another_worker_wrote_under_the_same_id(done
 
 def test_work_handed_in_anew_is_not_paid_for_the_old(done):
     audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
-    with done.server.store.transaction():
-        done.server.store.do("UPDATE assignments SET answer = ? WHERE id = ?", "<a/>", done.made[0])
+    done.server.state.assignments[done.made[0]].answer = "<a/>"
     assert done.pay(audit, "--reject") == 1
     assert "it was submitted anew with other answers: collect again, then compose" in done.err
     assert calls(done) == (4, 0)
@@ -117,8 +116,8 @@ def test_a_hit_that_is_gone_stops_no_other(done):
 
 def test_an_assignment_that_is_gone_is_left_alone(done):
     audit = done.audit()
-    with done.server.store.transaction():
-        done.server.store.do("DELETE FROM assignments WHERE id = ?", done.made[0])
+    gone = done.server.state.assignments.pop(done.made[0])
+    done.server.state.hits[gone.hit_id].work.remove(gone)
     assert "MTurk no longer lists it" in done.err_of(1, done.pay(audit))
     assert calls(done) == (4, 0)
 
@@ -128,8 +127,7 @@ def test_settled_elsewhere_in_the_other_way_between_look_and_call_is_a_failure(d
 
     def hook(call):
         if call.operation == APPROVE and call.params["AssignmentId"] == done.made[0]:
-            with done.server.store.transaction():
-                done.server.store.do("UPDATE assignments SET status = 'Rejected' WHERE id = ?", done.made[0])
+            done.server.state.assignments[done.made[0]].status = "Rejected"
 
     done.server.on_request(hook)
     assert "InvalidAssignmentState" in done.err_of(1, done.pay(audit))

@@ -104,7 +104,7 @@ def test_a_task_with_another_page_is_refused(bench, copy, published):
 
 
 def test_without_the_money_nothing_is_made(bench):
-    bench.server.store.add("available", -99_990_000)  # leaves a dollar
+    bench.server.state.available -= 9_999  # leaves a dollar
     assert "the account has $1.00 and this needs $14.45" in bench.err_of(1, bench.publish())
     assert "nothing was spent" in bench.err
     assert list(bench.server.calls) == ["GetAccountBalance"]

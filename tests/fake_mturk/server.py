@@ -1,0 +1,389 @@
+"""The server: API calls with their faults and hooks over HTTP on 127.0.0.1, and what tests may look at and change."""
+
+import contextlib
+import hashlib
+import json
+import pickle
+import re
+import socket
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+from xml.sax.saxutils import escape
+
+from . import operations
+from .state import REVIEWED, Assignment, MTurkError, Refusal, State, no_assignment
+
+WORKER_ID = re.compile(r"A[A-Z0-9]{1,63}")
+
+_ANSWERS = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2005-10-01/QuestionFormAnswers.xsd"
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_CREDENTIAL = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/,\s]+)/")
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Shares of the API's requests that go wrong, together at most 1.
+
+    Attributes:
+      throttle: answered with ``ThrottlingException: Rate exceeded``, not handled.
+      error: answered with HTTP 500 ``ServiceFault``, not handled.
+      drop_before: the connection closes, not handled.
+      drop_after: handled with success, then the connection closes without an answer.
+    """
+
+    throttle: float = 0
+    error: float = 0
+    drop_before: float = 0
+    drop_after: float = 0
+
+    def draw(self, seed: int, index: int) -> str:
+        """The name of a request's fault, "" for none."""
+        place = int.from_bytes(hashlib.sha256(f"{seed}:{index}".encode()).digest()[:7]) / (1 << 56)
+        for name in ("throttle", "error", "drop_before", "drop_after"):
+            place -= float(getattr(self, name))
+            if place < 0:
+                return name
+        return ""
+
+
+@dataclass
+class Call:
+    """An API request as hooks see it.
+
+    Attributes:
+      params: None where the request was not JSON.
+      outcome: "" before it is handled; then ``ok``, a TurkErrorCode without its prefix, an error code, or a fault.
+      answer: what is about to be sent.
+    """
+
+    index: int
+    operation: str
+    params: Any
+    outcome: str = ""
+    status: int = 0
+    answer: bytes = b""
+
+
+class Drop(Exception):
+    """Raised by a hook: the connection closes without an answer."""
+
+
+Hook = Callable[[Call], None]
+
+
+class FakeMTurk:
+    """MTurk on this machine, for one requester; a context manager.
+
+    Args:
+      path: where all is written at the end; what a server before it has written is gone on with.
+      port: on 127.0.0.1; 0 takes a free one.
+      faults: what goes wrong, and how often.
+      seed: of ids and faults.
+      balance: dollars in the account.
+
+    Attributes:
+      url: the endpoint for boto3.
+      state: what there is; hold ``lock`` while a command runs.
+      refused_keys: access key ids that it does not know.
+    """
+
+    def __init__(
+        self, path: Path, port: int = 0, faults: Faults | None = None, seed: int = 0, balance: Decimal = Decimal(10_000)
+    ) -> None:
+        self.path, self.faults, self.seed, self.refused_keys = Path(path), faults or Faults(), seed, set[str]()
+        self.state: State = pickle.loads(self.path.read_bytes()) if self.path.exists() else State(seed, balance)
+        self.request_hooks: list[Hook] = []
+        self.response_hooks: list[Hook] = []
+        self.lock = threading.RLock()
+        self._http = _Server(("127.0.0.1", port), _Handler)
+        self._http.mturk = self
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Closes all connections and writes the state. Once more does nothing."""
+        if self._thread:
+            self._http.shutdown()
+            self._thread.join()
+            self._thread = None
+            self._http.server_close()
+            with self.lock:
+                self.path.write_bytes(pickle.dumps(self.state))
+
+    # What tests hook into and look at.
+
+    def on_request(self, hook: Hook) -> None:
+        """Calls the hook before each request is handled. It may raise Drop or MTurkError, or do anything."""
+        self.request_hooks.append(hook)
+
+    def on_response(self, hook: Hook) -> None:
+        """Calls the hook after each request was handled and before its answer is sent. It may raise Drop."""
+        self.response_hooks.append(hook)
+
+    def advance(self, seconds: int) -> None:
+        """Sets the clock forward; what falls due happens."""
+        with self.lock:
+            self.state.offset += seconds
+            self.state.pass_time()
+
+    @property
+    def calls(self) -> dict[str, Counter[str]]:
+        """How often each operation was called, by outcome."""
+        found: dict[str, Counter[str]] = {}
+        for (operation, outcome), n in sorted(self.state.calls.items()):
+            found.setdefault(operation, Counter())[outcome] = n
+        return found
+
+    def count(self, operation: str) -> int:
+        """How often an operation was called, with any outcome."""
+        return self.calls.get(operation, Counter()).total()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything there is, as the API would show it: ``hits`` and ``assignments`` by id, ``bonuses``,
+        ``qualification_types``, ``qualifications``, and ``balance`` (available, held, paid).
+        """
+        with self.lock:
+            state = self.state
+            state.pass_time()
+            return {
+                "hits": {name: operations.hit_answer(state, hit) for name, hit in state.hits.items()},
+                "assignments": {name: operations.assignment_answer(one) for name, one in state.assignments.items()},
+                "bonuses": list(state.bonuses),
+                "qualification_types": dict(state.types),
+                "qualifications": [
+                    {"QualificationTypeId": of, "WorkerId": worker, "IntegerValue": value}
+                    for (of, worker), value in state.granted.items()
+                ],
+                "balance": state.balance(),
+            }
+
+    # What happens behind a command's back.
+
+    def delete_hit(self, hit_id: str) -> None:
+        """Takes a HIT with all its assignments away, as if it had never been; held money is free again."""
+        with self.lock:
+            hit = self.state.hits.pop(hit_id)
+            self.state.available += hit.held
+            for one in hit.work:
+                del self.state.assignments[one.id]
+
+    def approve_elsewhere(self, assignment_id: str) -> None:
+        """Approves an assignment as if the requester had done so on the web site."""
+        with self.lock:
+            operations.approve_assignment(self.state, {"AssignmentId": assignment_id, "OverrideRejection": True})
+
+    def recycle(self, assignment_id: str, new_worker: str, answer: str | None = None) -> None:
+        """Lets an assignment id be that of another worker, as after a return: MTurk gives them out again.
+
+        Args:
+          assignment_id: keeps its status.
+          new_worker: whose it is from now on.
+          answer: their QuestionFormAnswers; None leaves the answer as it is.
+        """
+        with self.lock:
+            one = self.state.assignments.get(assignment_id)
+            if one is None:
+                raise no_assignment(assignment_id)
+            one.worker_id, one.answer = new_worker, one.answer if answer is None else answer
+
+    # What workers do.
+
+    def accept(self, hit_id: str, worker_id: str, seconds: int = 0) -> str:
+        """Gives a worker an assignment of a HIT; gives its id. Raises Refusal.
+
+        Args:
+          hit_id: the HIT.
+          worker_id: the worker.
+          seconds: so long ago: played workers would all seem to have worked for no time.
+        """
+        with self.lock:
+            state = self.state
+            state.pass_time()
+            hit, now = state.hits.get(hit_id), state.now()
+            if hit is None or not WORKER_ID.fullmatch(worker_id):
+                raise Refusal("no_such_hit" if hit is None else "worker_id")
+            mine = [one for one in hit.work if one.worker_id == worker_id and one.status in ("Accepted", *REVIEWED)]
+            if mine and mine[0].status == "Accepted":
+                return mine[0].id
+            if mine or hit.expired or not hit.remaining:
+                raise Refusal("already_done" if mine else "expired" if hit.expired else "no_assignment_left")
+            if not operations.is_qualified(state, hit, worker_id):
+                raise Refusal("not_qualified")
+            duration = int(state.properties(hit)["AssignmentDurationInSeconds"])
+            begun = now - max(0, min(seconds, duration - 1))
+            one = Assignment(len(state.assignments) + 1, state.new_id(), hit_id, worker_id, begun, begun + duration)
+            state.assignments[one.id] = one
+            hit.work.append(one)
+            state.settle(hit)
+            state.wait(one.deadline, one.id)
+            return one.id
+
+    def submit(self, assignment_id: str, fields: Iterable[tuple[str, str]]) -> None:
+        """Takes a form in. Raises Refusal."""
+        answers: dict[str, str] = {}
+        for name, text in fields:  # several boxes of one name come as one answer, with bars between
+            if name and name != "assignmentId":
+                answers[name] = f"{answers[name]}|{text}" if name in answers else text
+        if not answers:
+            raise Refusal("no_answers")
+        with self.lock:
+            one = self._in_hand(assignment_id)
+            delay = self.state.properties(self.state.hits[one.hit_id])["AutoApprovalDelayInSeconds"]
+            one.submitted, one.answer = self.state.now(), answer_xml(answers)
+            one.auto_approval = one.submitted + delay
+            self.state.move(one, "Submitted")
+            self.state.wait(one.auto_approval, one.id)
+
+    def give_back(self, assignment_id: str) -> None:
+        """Returns an assignment; another worker can have it. Raises Refusal."""
+        with self.lock:
+            self.state.move(self._in_hand(assignment_id), "Returned")
+
+    def _in_hand(self, assignment_id: str) -> Assignment:
+        self.state.pass_time()
+        one = self.state.assignments.get(assignment_id)
+        if one is None or one.status != "Accepted":
+            raise Refusal("too_late" if one else "no_such_assignment")
+        return one
+
+    # The API.
+
+    def handle(self, call: Call, credential: str) -> bool:
+        """Does a request; gives whether its answer is to be sent."""
+        fault, lost = self.faults.draw(self.seed, call.index), False
+        try:
+            for hook in self.request_hooks:
+                hook(call)
+            self._fail(fault, credential)
+            if call.params is None:
+                raise MTurkError("The request is not JSON.", code="SerializationException")
+            with self.lock:
+                answer = operations.perform(self.state, call.operation, call.params)
+            call.status, call.outcome, call.answer = 200, "ok", json.dumps(answer).encode()
+        except Drop:
+            call.outcome, lost = "dropped_before", True
+        except MTurkError as error:
+            body = error.body(self.state.milliseconds())
+            call.status, call.outcome = error.status, error.turk_code or error.code
+            call.answer = json.dumps(body).encode()
+        try:
+            for hook in self.response_hooks:
+                hook(call)
+            lost |= call.outcome == "ok" and fault == "drop_after"
+        except Drop:
+            lost = True
+        if lost and call.outcome == "ok":
+            call.outcome = "dropped_after"
+        with self.lock:
+            self.state.calls[call.operation, call.outcome] += 1
+        return not lost
+
+    def _fail(self, fault: str, credential: str) -> None:
+        if fault == "drop_before":
+            raise Drop
+        if fault == "throttle":
+            raise MTurkError("Rate exceeded", code="ThrottlingException")
+        if fault == "error":
+            raise MTurkError("Service fault. Please try again.", code="ServiceFault", status=500)
+        match = _CREDENTIAL.match(credential)
+        if match is None:
+            raise MTurkError("Request is missing Authentication Token", code="MissingAuthenticationTokenException")
+        if match[1] in self.refused_keys:
+            message = "The security token included in the request is invalid."
+            raise MTurkError(message, code="UnrecognizedClientException")
+
+
+def answer_xml(answers: dict[str, str]) -> str:
+    """The QuestionFormAnswers document of a form.
+
+    Line ends stay as they were posted: a bare carriage return would be lost to any XML parser. Characters that XML
+    cannot have become U+FFFD.
+    """
+    escaped = {
+        escape(_FORBIDDEN.sub("\ufffd", name)): escape(_FORBIDDEN.sub("\ufffd", text), {"\r": "&#13;"})
+        for name, text in answers.items()
+    }
+    parts = [
+        f"<Answer><QuestionIdentifier>{name}</QuestionIdentifier><FreeText>{text}</FreeText></Answer>"
+        for name, text in escaped.items()
+    ]
+    head = f'<?xml version="1.0" encoding="UTF-8"?>\n<QuestionFormAnswers xmlns="{_ANSWERS}">'
+    return f"{head}{''.join(parts)}</QuestionFormAnswers>"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    mturk: FakeMTurk
+
+    def __init__(self, *given: Any) -> None:
+        self.open: set[socket.socket] = set()
+        super().__init__(*given)
+
+    def server_bind(self) -> None:
+        """Without asking name servers who we are."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Remembers the connection: a client keeps it alive, and a server that stops closes it."""
+        self.open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.open.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        super().server_close()
+        for connection in list(self.open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has gone away is no error."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        mturk = self.server.mturk
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        try:
+            params = json.loads(body)
+        except ValueError:
+            params = None
+        with mturk.lock:
+            index = mturk.state.calls.total() + 1
+        call = Call(index, self.headers.get("X-Amz-Target", "").removeprefix(operations.TARGET), params)
+        if not mturk.handle(call, self.headers.get("Authorization", "")):
+            self.close_connection = True
+            with contextlib.suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        head = [f"HTTP/1.1 {call.status} -", "Content-Type: application/x-amz-json-1.1"]
+        head += [f"Content-Length: {len(call.answer)}", f"x-amzn-RequestId: {uuid.UUID(int=call.index)}"]
+        with contextlib.suppress(OSError):  # the client may have gone
+            self.wfile.write("\r\n".join([*head, "", ""]).encode() + call.answer)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""

@@ -1,0 +1,237 @@
+"""The fake MTurk where a mistake in it would hide one of ours: what it refuses, money, tokens, the clock, faults."""
+
+import contextlib
+from decimal import Decimal
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError, ParamValidationError
+from fake_mturk import FakeMTurk, Faults, MTurkError, Refusal, Script, invented, play
+from fake_mturk.operations import check
+from fake_mturk.question import Form
+from fake_mturk.server import answer_xml
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import cases, raised
+
+from parapet.transforms.crowd.hits.markup import question_xml
+from parapet.transforms.crowd.ingest import parse_answer_xml
+
+FORM = (
+    '<!DOCTYPE html><html lang="en"><head><title>t</title></head><body>'
+    '<form method="post" action="https://www.mturk.com/mturk/externalSubmit">'
+    '<input name="assignmentId"><input name="slot_0"><textarea name="slot_1">\n</textarea>'
+    '<input type="radio" name="same" value="yes"><input type="radio" name="same" value="no"><button>ok</button>'
+    "</form></body></html>"
+)
+TYPE = {"Title": "A title", "Description": "About it", "Reward": "0.50", "AssignmentDurationInSeconds": 600,
+        "AutoApprovalDelayInSeconds": 3_600}  # fmt: skip
+HIT = {"LifetimeInSeconds": 86_400, "MaxAssignments": 3, "Question": question_xml(FORM).decode(),
+       "RequesterAnnotation": "Parcels_1:names"}  # fmt: skip
+COST = Decimal("0.60")
+REFUSED = "ParameterValidationError"
+
+
+@pytest.fixture
+def mturk(tmp_path):
+    with FakeMTurk(tmp_path / "state", balance=Decimal(1_000)) as server:
+        yield server
+
+
+def client_of(server, attempts=1):
+    config = Config(retries={"mode": "standard", "total_max_attempts": attempts})
+    keys = {"aws_access_key_id": "practice", "aws_secret_access_key": "practice"}
+    return boto3.client("mturk", region_name="us-east-1", endpoint_url=server.url, config=config, **keys)
+
+
+@pytest.fixture
+def client(mturk):
+    return client_of(mturk)
+
+
+def make(client, **changes):
+    asked = {**TYPE, **{name: value for name, value in changes.items() if name not in (*HIT, "UniqueRequestToken")}}
+    more = {name: value for name, value in changes.items() if name not in asked}
+    type_id = client.create_hit_type(**asked)["HITTypeId"]
+    return client.create_hit_with_hit_type(HITTypeId=type_id, **{**HIT, **more})["HIT"]["HITId"]
+
+
+def refused(call, **params):
+    """TurkErrorCode without its prefix, or the error code."""
+    response = raised(ClientError, call, **params).response
+    return response.get("TurkErrorCode", "").removeprefix("AWS.MechanicalTurk.") or response["Error"]["Code"]
+
+
+def work(mturk, hit_id, worker="A1"):
+    assignment_id = mturk.accept(hit_id, worker)
+    mturk.submit(assignment_id, [("slot_0", "words"), ("same", "yes")])
+    return assignment_id
+
+
+def money(mturk):
+    return [str(amount.normalize()) for amount in mturk.snapshot()["balance"].values()]
+
+
+@cases(
+    "operation params told",
+    ("GetHIT", {}, "Value null at 'hITId'"),
+    ("GetHIT", {"HITId": 3}, "be a string"),
+    ("GetHIT", {"HITId": "3", "Extra": 1}, "at 'extra'"),
+    ("SendBonus", {"WorkerId": "a", "BonusAmount": "1", "AssignmentId": "3A", "Reason": "r"}, "at 'workerId'"),
+    ("CreateHITType", {**TYPE, "Reward": "1,00"}, "at 'reward'"),
+    ("CreateHITType", {**TYPE, "AssignmentDurationInSeconds": True}, "be a whole number"),
+    ("ListHITs", {"MaxResults": 101}, "at 'maxResults'"),
+    ("GetHIT", [], "not a JSON object"),
+)
+def test_what_the_model_forbids(operation, params, told):
+    assert told in str(raised(MTurkError, check, operation, params))
+
+
+@cases(
+    "changes told",
+    ({"Title": "x" * 129}, REFUSED),
+    ({"MaxAssignments": 0}, REFUSED),
+    ({"RequesterAnnotation": "x" * 256}, REFUSED),
+    ({"Question": "<a/>"}, REFUSED),
+    ({"Question": HIT["Question"].replace("title", "\U0001f600")}, REFUSED),
+    ({"Question": HIT["Question"].replace("externalSubmit", "elsewhere")}, REFUSED),
+    ({"Question": HIT["Question"].replace("<title>", f"<title>{'x' * 65_536}")}, REFUSED),
+    ({"MaxAssignments": 2_000}, "InsufficientFunds"),
+    ({"QualificationRequirements": [{"QualificationTypeId": "3NONE", "Comparator": "Exists"}]},
+     "QualificationTypeDoesNotExist"),
+)  # fmt: skip
+def test_what_mturk_refuses(client, mturk, changes, told):
+    with pytest.raises((ClientError, ParamValidationError)) as error:
+        make(client, **changes)
+    assert told in str(error.value.response)
+    assert money(mturk) == ["1E+3", "0", "0"]
+
+
+def test_a_token_makes_one_hit_and_pays_one_bonus_within_a_day(client, mturk):
+    hit_id = make(client, UniqueRequestToken="once")
+    type_id = client.get_hit(HITId=hit_id)["HIT"]["HITTypeId"]
+    again = {**HIT, "HITTypeId": type_id, "UniqueRequestToken": "once"}
+    assert refused(client.create_hit_with_hit_type, **again) == "HitAlreadyExists"
+    done = work(mturk, hit_id)
+    bonus = {"WorkerId": "A1", "AssignmentId": done, "BonusAmount": "0.30", "Reason": "r", "UniqueRequestToken": "b"}
+    assert refused(client.send_bonus, **bonus | {"WorkerId": "A2"}) == REFUSED
+    client.send_bonus(**bonus)
+    assert refused(client.send_bonus, **bonus) == "DuplicateRequest"
+    assert money(mturk)[2] == "0.36"
+    mturk.advance(25 * 3_600)
+    client.send_bonus(**bonus)
+    assert len(client.list_bonus_payments(HITId=hit_id)["BonusPayments"]) == 2
+
+
+def test_money_is_held_paid_and_given_back(client, mturk):
+    hit_id = make(client)
+    assert money(mturk) == ["998.2", "1.8", "0"]
+    first, second = work(mturk, hit_id), work(mturk, hit_id, "A2")
+    client.approve_assignment(AssignmentId=first)
+    assert refused(client.approve_assignment, AssignmentId=first) == "InvalidAssignmentState"
+    client.reject_assignment(AssignmentId=second, RequesterFeedback="no")
+    assert money(mturk) == ["998.8", "0.6", "0.6"]
+    client.approve_assignment(AssignmentId=second, OverrideRejection=True)
+    client.update_expiration_for_hit(HITId=hit_id, ExpireAt=0)
+    assert money(mturk) == ["998.8", "0", "1.2"]
+    balance = mturk.snapshot()["balance"]
+    assert sum(balance.values()) == 1_000
+
+
+def test_ten_assignments_are_a_border(client, mturk):
+    hit_id = make(client, MaxAssignments=9)
+    more = {"HITId": hit_id, "NumberOfAdditionalAssignments": 1}
+    assert refused(client.create_additional_assignments_for_hit, **more) == "InvalidMaximumAssignmentsIncrease"
+    make(client, MaxAssignments=10)
+    assert money(mturk)[1] == str((9 * COST + 10 * Decimal("0.70")).normalize())
+
+
+def test_time_expires_abandons_and_approves(client, mturk):
+    hit_id = make(client)
+    submitted, in_hand = work(mturk, hit_id), mturk.accept(hit_id, "A2")
+    assert refused(client.get_assignment, AssignmentId=in_hand) == "AssignmentDoesNotExist"
+    mturk.advance(3_601)
+    states = {name: one["AssignmentStatus"] for name, one in mturk.snapshot()["assignments"].items()}
+    assert states == {submitted: "Approved", in_hand: "Abandoned"}
+    assert raised(Refusal, mturk.submit, in_hand, [("slot_0", "late")]).reason == "too_late"
+    mturk.advance(86_400)
+    assert raised(Refusal, mturk.accept, hit_id, "A3").reason == "expired"
+    assert money(mturk) == ["999.4", "0", "0.6"]
+
+
+def test_who_may_work(client, mturk):
+    made = client.create_qualification_type(Name="n", Description="d", QualificationTypeStatus="Active")
+    type_id = made["QualificationType"]["QualificationTypeId"]
+    again = {"Name": "n", "Description": "d", "QualificationTypeStatus": "Active"}
+    assert refused(client.create_qualification_type, **again) == "QualificationTypeAlreadyExists"
+    kept_out = [{"QualificationTypeId": type_id, "Comparator": "DoesNotExist"}]
+    hit_id = make(client, QualificationRequirements=kept_out)
+    client.associate_qualification_with_worker(QualificationTypeId=type_id, WorkerId="A1")
+    assert raised(Refusal, mturk.accept, hit_id, "A1").reason == "not_qualified"
+    work(mturk, hit_id, "A2")
+    assert raised(Refusal, mturk.accept, hit_id, "A2").reason == "already_done"
+    mturk.give_back(mturk.accept(hit_id, "A3"))
+    abroad = [{"QualificationTypeId": "00000000000000000071", "Comparator": "In", "LocaleValues": [{"Country": "FR"}]}]
+    assert raised(Refusal, mturk.accept, make(client, QualificationRequirements=abroad), "A2").reason == "not_qualified"
+    assert [hit["HITId"] for hit in client.list_hits_for_qualification_type(QualificationTypeId=type_id)["HITs"]] == [
+        hit_id
+    ]
+
+
+def test_lists_come_in_pages(client, mturk):
+    hit_id = make(client, MaxAssignments=5)
+    done = [work(mturk, hit_id, f"A{n}") for n in range(5)]
+    pages, token = [], {}
+    while True:
+        answer = client.list_assignments_for_hit(HITId=hit_id, MaxResults=2, **token)
+        pages += [[one["AssignmentId"] for one in answer["Assignments"]]]
+        if "NextToken" not in answer:
+            break
+        token = {"NextToken": answer["NextToken"]}
+    assert pages == [done[:2], done[2:4], done[4:]]
+
+
+def test_boto3_stands_faults_and_a_lost_answer_has_had_its_effect(mturk, monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    mturk.faults = Faults(throttle=0.2, error=0.1, drop_before=0.1, drop_after=0.1)
+    stubborn = client_of(mturk, attempts=12)
+    for n in range(12):
+        with contextlib.suppress(stubborn.exceptions.RequestError):  # it is there already
+            make(stubborn, UniqueRequestToken=str(n))
+    assert len(mturk.snapshot()["hits"]) == 12
+    outcomes = {outcome for one in mturk.calls.values() for outcome in one}
+    assert {"ok", "ThrottlingException", "ServiceFault", "dropped_before", "dropped_after"} <= outcomes
+
+
+def test_a_server_that_starts_again_goes_on(client, mturk):
+    hit_id = make(client, UniqueRequestToken="once")
+    done = work(mturk, hit_id)
+    before = mturk.snapshot()
+    mturk.stop()
+    with FakeMTurk(mturk.path) as again:
+        assert again.snapshot() == before
+        client_of(again).approve_assignment(AssignmentId=done)
+
+
+def test_played_workers_fill_in_every_field(client, mturk):
+    hit_id = make(client)
+    recorded = Script("AREAL", "Parcels_1:names", {"slot_0": "one\ntwo", "other": "x"}, 60)
+    assert play(mturk, [recorded, recorded]) == 1
+    assert play(mturk, invented(mturk, 0, 20)) == 2
+    found = [parse_answer_xml(one["Answer"]) for one in mturk.snapshot()["assignments"].values()]
+    assert found[0] == {"slot_0": "one\r\ntwo", "slot_1": "\r\n"}
+    assert all(answers["same"] in ("yes", "no") and answers["slot_1"] for answers in found[1:])
+    assert play(mturk, [Script("AX", "Parcels_1:names", {"slot_0": "late"}, 60, hit_id)]) == 0
+
+
+def test_a_form_is_read_as_browsers_do():
+    form = Form(FORM)
+    assert form.fields == {"assignmentId": "", "slot_0": "", "slot_1": "\n"}
+    assert form.choices == {"same": ["yes", "no"]}
+
+
+@given(st.dictionaries(st.text("ab_<&\"'", min_size=1), st.text("ab <&>\"'\r\n\t\x00é😀\ufffe"), max_size=4))
+def test_any_answer_can_be_read_again(answers):
+    expected = {name: text.replace("\x00", "\ufffd").replace("\ufffe", "\ufffd") for name, text in answers.items()}
+    assert parse_answer_xml(answer_xml(answers)) == expected
