@@ -49,6 +49,8 @@ def parser() -> StrictParser:
     add("--people", metavar="FILE|N", help=text)
     text = "where people come from: by invitation links (in_house), or from a study"
     add("--platform", choices=("in_house", "prolific"), default="in_house", help=text)
+    text = "for 'parapet collect practice': each form seems to have taken ten minutes"
+    add("--practice", rare=True, action="store_true", help=text)
     text = "address to which people are sent when they are done; needed for --platform prolific"
     add("--completion_url", metavar="URL", help=text)
     text = "tasks that one person may do (default: any; 1 with --platform prolific)"
@@ -101,6 +103,7 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
         invitations=Path(args.invitations or db.with_suffix(".invitations.csv")),
         people=_people(args.people, needed),
         platform=args.platform,
+        practice=args.practice,
         host=args.host,
         port=args.port,
         public_url=(args.public_url or "").rstrip("/"),
@@ -159,6 +162,8 @@ def _check_flags(args: argparse.Namespace) -> None:
             raise InputError(reason, "--completion_url")
         if args.people:
             raise InputError("Prolific decides who takes part: leave it out", "--people")
+    if args.practice and (args.host not in _LOCAL or args.public_url or args.platform == "prolific"):
+        raise InputError("for made-up annotators on this machine: leave out other hosts and platforms", "--practice")
     if args.host not in _LOCAL and not args.public_url:
         raise InputError(f"needed with --host {args.host}: the address that people use", "--public_url")
 

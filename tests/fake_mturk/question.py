@@ -1,11 +1,12 @@
 """The HTMLQuestion of a HIT: what MTurk would refuse of it, and the fields of its form."""
 
 import re
-from html.parser import HTMLParser
 from xml.etree.ElementTree import Element
 
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
+
+from parapet.transforms.crowd.serving.practice import PageForm as Form
 
 from .state import invalid_value
 
@@ -14,49 +15,6 @@ _NAMESPACE = "{http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _FOUR_BYTES = re.compile("[\U00010000-\U0010ffff]")
 _SUBMIT = re.compile(r"https://(?:www|workersandbox)\.mturk\.com/mturk/externalSubmit")
-_BUTTONS = frozenset({"submit", "button", "image", "reset", "file"})
-
-
-class Form(HTMLParser):
-    """The first form of a page. Fields count even while a script has yet to enable them.
-
-    Attributes:
-      fields: name of each field to the value that it has from the start.
-      choices: name of boxes to tick to their values; left alone, they send nothing.
-    """
-
-    def __init__(self, html: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.action = self.method = ""
-        self.fields: dict[str, str] = {}
-        self.choices: dict[str, list[str]] = {}
-        self._forms, self._open, self._textarea = 0, False, ""
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        if tag == "form":
-            self._forms += 1
-            self._open = self._forms == 1
-            if self._open:
-                self.action, self.method = given.get("action", ""), given.get("method", "get").lower()
-        name, kind = given.get("name", ""), given.get("type", "text").lower()
-        if not (self._open and name):
-            return
-        if tag == "input" and kind in ("checkbox", "radio"):
-            self.choices.setdefault(name, []).append(given.get("value", "on"))
-        elif (tag == "input" and kind not in _BUTTONS) or tag in ("select", "textarea"):
-            self.fields.setdefault(name, given.get("value", ""))
-            self._textarea = name if tag == "textarea" else ""
-
-    def handle_endtag(self, tag: str) -> None:
-        self._open = self._open and tag != "form"
-        self._textarea = "" if tag == "textarea" else self._textarea
-
-    def handle_data(self, data: str) -> None:
-        if self._textarea:
-            self.fields[self._textarea] += data
 
 
 def check_question(question: str) -> None:

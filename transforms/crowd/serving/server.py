@@ -20,6 +20,7 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.serving.forms import Form
 from parapet.transforms.crowd.serving.guard import Limits, connections
+from parapet.transforms.crowd.serving.practice import PracticeStore
 from parapet.transforms.crowd.serving.site import Settings, Site
 from parapet.transforms.crowd.serving.store import Store
 from parapet.transforms.reports.text import counted
@@ -34,6 +35,7 @@ class Run(msgspec.Struct, frozen=True):
 
     Attributes:
       people: names to invite, or how many people; of ``in_house`` only.
+      practice: whether people are made up: see :mod:`practice`.
       public_url: the address that people use; empty for that of ``host`` and ``port``.
       secret: of the progress page; empty for a new one, which is printed.
     """
@@ -44,6 +46,7 @@ class Run(msgspec.Struct, frozen=True):
     invitations: Path
     people: tuple[str, ...] | int
     platform: str = "in_house"
+    practice: bool = False
     host: str = "127.0.0.1"
     port: int = 8000
     public_url: str = ""
@@ -126,7 +129,7 @@ def opened(run: Run, port: int) -> Iterator[Site]:
       run: what is to be served.
       port: the one that is listened on.
     """
-    store = Store(run.db, run.platform)
+    store = PracticeStore(run.db) if run.practice else Store(run.db, run.platform)
     try:
         if store.platform != run.platform:
             raise InputError(f"has answers of --platform {store.platform}: give another file", run.db, "--db")

@@ -1,0 +1,186 @@
+"""Made-up annotators who visit a running ``parapet collect serve`` over HTTP, as people with browsers do.
+
+They are for trying a collection out: they give recorded answers again, or words that mean nothing and choices by
+chance. So they talk to servers on this machine only.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from html.parser import HTMLParser
+from http.cookiejar import CookieJar
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.serving.forms import Form
+from parapet.transforms.crowd.serving.store import Outcome, Store, Telemetry
+
+HERE = ("127.0.0.1", "::1", "localhost")
+
+_BUTTONS = frozenset({"submit", "button", "image", "reset", "file"})
+_WORDS = ("amber", "basket", "candle", "early", "gentle", "harbour", "island", "kettle", "meadow", "pebble", "river")
+_SECONDS = 60  # that a request may take
+_MINUTES = 10  # that a form seems to take
+
+
+class PracticeStore(Store):
+    """A store for made-up annotators, who answer at once: each seems to have taken ten minutes for a form."""
+
+    def __init__(self, path: Path) -> None:
+        self._ahead = 0.0
+        super().__init__(path, now=lambda: time.time() + self._ahead)
+
+    def submit(
+        self, person: int, assignment_id: str, form: Form, answers: Mapping[str, str], telemetry: Telemetry
+    ) -> Outcome:
+        """Saves answers, ten minutes later."""
+        self._ahead += _MINUTES * 60
+        return super().submit(person, assignment_id, form, answers, telemetry)
+
+
+class PageForm(HTMLParser):
+    """The first form of a page. Fields count even while a script has yet to enable them.
+
+    Attributes:
+      action: where it goes. ``method`` in small letters.
+      fields: name of each field to the value that it has from the start.
+      choices: name of boxes to tick to their values; left alone, they send nothing.
+    """
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.action = self.method = ""
+        self.fields: dict[str, str] = {}
+        self.choices: dict[str, list[str]] = {}
+        self._forms, self._open, self._textarea = 0, False, ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes the form and its fields."""
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self._forms += 1
+            self._open = self._forms == 1
+            if self._open:
+                self.action, self.method = given.get("action", ""), given.get("method", "get").lower()
+        name, kind = given.get("name", ""), given.get("type", "text").lower()
+        if not (self._open and name):
+            return
+        if tag == "input" and kind in ("checkbox", "radio"):
+            self.choices.setdefault(name, []).append(given.get("value", "on"))
+        elif (tag == "input" and kind not in _BUTTONS) or tag in ("select", "textarea"):
+            self.fields.setdefault(name, given.get("value", ""))
+            self._textarea = name if tag == "textarea" else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        """Ends the form, or a text area."""
+        self._open = self._open and tag != "form"
+        self._textarea = "" if tag == "textarea" else self._textarea
+
+    def handle_data(self, data: str) -> None:
+        """Text of a text area is its field's value."""
+        if self._textarea:
+            self.fields[self._textarea] += data
+
+
+def read_invitations(path: str) -> list[str]:
+    """The links of the invitations that ``collect serve`` has written.
+
+    Raises:
+      InputError: the file cannot be read, has no links, or one that leads to another machine.
+    """
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as handle:
+            links = [row.get("link") or "" for row in csv.DictReader(handle)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot be read: {error}", path, "--invitations") from None
+    if not any(links):
+        raise InputError("has no column 'link': give the invitations of 'parapet collect serve'", path, "--invitations")
+    for row, link in enumerate(links, 2):
+        if urlsplit(link).hostname not in HERE or urlsplit(link).scheme != "http":
+            reason = "leads to another machine: made-up answers are for a server on this one, such as http://127.0.0.1"
+            raise InputError(reason, path, f"row {row}")
+    return links
+
+
+def visit(
+    link: str, forms: Sequence[Form], recorded: Mapping[str, Iterator[Mapping[str, str]]], seed: str
+) -> Iterator[str]:
+    """Does all tasks that the server gives to one person.
+
+    Args:
+      link: the invitation.
+      forms: those that are served: by their text a page is known again.
+      recorded: task id to the answers of one person after another; empty for made-up words.
+      seed: of words and choices.
+
+    Yields:
+      The task id of each form, once it is saved.
+
+    Raises:
+      InputError: the server does not answer, or refuses.
+    """
+    browser = _Browser(link)
+    while True:
+        home = PageForm(browser.get("/"))
+        if home.action != "/begin":
+            return
+        address, html = browser.post("/begin", home.fields)
+        form = next((form for form in forms if form.parts[2] in html), None)
+        if "assignmentId" not in address:
+            return
+        if form is None:
+            raise InputError("the server serves other forms than these", "--hits")
+        page = PageForm(html)
+        said = next(recorded[form.task_id], {}) if form.task_id in recorded else {}
+        answers = {
+            field: said.get(field, "").strip() or _answer(page, field, f"{seed} {form.key} {field}")
+            for field in form.fields
+        }
+        sent = {**page.fields, **answers, "assignmentId": parse_qs(urlsplit(address).query)["assignmentId"][0]}
+        browser.post("/submit", sent)
+        yield form.task_id
+
+
+def _answer(page: PageForm, field: str, key: str) -> str:
+    digest = hashlib.sha256(key.encode()).digest()
+    if field in page.choices:
+        return page.choices[field][digest[0] % len(page.choices[field])]
+    return " ".join(_WORDS[n % len(_WORDS)] for n in digest[:4])
+
+
+class _Browser:
+    """One person's, with cookies; begins with an invitation."""
+
+    def __init__(self, link: str) -> None:
+        parts = urlsplit(link)
+        self.origin = f"{parts.scheme}://{parts.netloc}"
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        self._open(link.removeprefix(self.origin))
+
+    def get(self, path: str) -> str:
+        """A page."""
+        return self._open(path)[1]
+
+    def post(self, path: str, fields: Mapping[str, str]) -> tuple[str, str]:
+        """Sends a form; gives where that leads, and the page there."""
+        return self._open(path, urlencode(fields).encode())
+
+    def _open(self, path: str, body: bytes | None = None) -> tuple[str, str]:
+        headers = {} if body is None else {"Origin": self.origin}
+        request = urllib.request.Request(f"{self.origin}{path}", body, headers)  # noqa: S310 (http to this machine)
+        try:
+            with self._opener.open(request, timeout=_SECONDS) as answer:
+                return answer.url, answer.read().decode("utf-8", "replace")
+        except urllib.error.HTTPError as error:
+            raise InputError(f"the server answers {error.code} {error.reason}", self.origin) from None
+        except OSError as error:
+            reason = f"no server answers: start 'parapet collect serve' first ({getattr(error, 'reason', error)})"
+            raise InputError(reason, self.origin) from None
