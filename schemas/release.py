@@ -374,6 +374,7 @@ class Manifest(msgspec.Struct):
       dispositions: of the paraphrases: what became of the answers.
       rejections: reason -> answers rejected for it.
       answer_sources: where the answers come from -> answers; empty in releases of earlier versions.
+      is_blind: false where answers of workers who saw what they were to find are among the paraphrases.
       known_problems: kind of fault -> n, published as they are.
       code: ``parapet``'s version, and ``sha256`` over its source files.
       created: the date of publication, or nothing.
@@ -408,6 +409,7 @@ class Manifest(msgspec.Struct):
     files: list[File]
     signing: Signing | UnsetType = UNSET
     answer_sources: dict[str, int] = {}
+    is_blind: bool | UnsetType = UNSET
 
     @property
     def rows(self) -> int:

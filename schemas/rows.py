@@ -109,6 +109,18 @@ class AuditRow(msgspec.Struct):
 
 _TIME = pa.timestamp("ms", tz="UTC")  # Parquet has no seconds
 
+# Who gave an answer and when, where it comes from and how it was typed.
+_OF_ANSWERS = [
+    pa.field("worker_hash", pa.string(), nullable=False),
+    pa.field("accept_time", _TIME),
+    pa.field("submit_time", _TIME),
+    pa.field("work_seconds", pa.int64()),
+    pa.field("source", pa.string(), nullable=False),
+    pa.field("keystrokes", pa.int32()),
+    pa.field("pastes", pa.int32()),
+    pa.field("seconds", pa.float64()),
+]
+
 RESPONSES = pa.schema(
     [
         pa.field("response_id", pa.string(), nullable=False),
@@ -120,14 +132,7 @@ RESPONSES = pa.schema(
         pa.field("reason", pa.string(), nullable=False),
         pa.field("variant", pa.int8()),
         pa.field("distance", pa.float64()),
-        pa.field("worker_hash", pa.string(), nullable=False),
-        pa.field("accept_time", _TIME),
-        pa.field("submit_time", _TIME),
-        pa.field("work_seconds", pa.int64()),
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("keystrokes", pa.int32()),
-        pa.field("pastes", pa.int32()),
-        pa.field("seconds", pa.float64()),
+        *_OF_ANSWERS,
     ]
 )
 
@@ -155,10 +160,7 @@ RATINGS = pa.schema(
         pa.field("text", pa.string(), nullable=False),
         pa.field("disposition", pa.string(), nullable=False),
         pa.field("reason", pa.string(), nullable=False),
-        pa.field("worker_hash", pa.string(), nullable=False),
-        pa.field("accept_time", _TIME),
-        pa.field("submit_time", _TIME),
-        pa.field("work_seconds", pa.int64()),
+        *_OF_ANSWERS,
     ]
 )
 
@@ -209,10 +211,7 @@ REWRITINGS = pa.schema(
         pa.field("disposition", pa.string(), nullable=False),
         pa.field("reason", pa.string(), nullable=False),
         pa.field("values", _VALUES, nullable=False),
-        pa.field("worker_hash", pa.string(), nullable=False),
-        pa.field("accept_time", _TIME),
-        pa.field("submit_time", _TIME),
-        pa.field("work_seconds", pa.int64()),
+        *_OF_ANSWERS,
     ]
 )
 

@@ -21,7 +21,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA
 from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter, parquet_bytes
 from parapet.schemas.service import response_id
-from parapet.transforms.crowd.composing import worker_columns
+from parapet.transforms.crowd.composing import answer_columns
 from parapet.transforms.crowd.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
 from parapet.transforms.crowd.hits.page import CHECK, Place, RatedItem, VariedItem, read_manifest
 from parapet.transforms.crowd.ingest import TaskKind, distinct, read_responses
@@ -331,7 +331,7 @@ def responses_bytes(ratings: Iterable[Rating]) -> bytes:
             "text": rating.text,
             "disposition": rating.disposition,
             "reason": rating.reason,
-            **worker_columns(rating.assignment),
+            **answer_columns(rating.assignment, rating.field),
         }
         for rating in sorted(ratings, key=_row_order)
     ]

@@ -10,6 +10,7 @@ then. A page with ``parapet mturk`` has a fake MTurk as if it were Amazon's sand
 """
 
 import itertools
+import json
 import os
 import random
 import re
@@ -138,8 +139,8 @@ def steps(text):
                     current.shown.append(line)
                 continue
             argv = shlex.split(command, comments=True)
-            assert not argv or argv[0] in ("parapet", "ls", "echo"), f"nothing runs {command!r}"
-            if argv[:1] in (["parapet"], ["ls"]):
+            assert not argv or argv[0] in ("parapet", "python", "ls", "echo"), f"nothing runs {command!r}"
+            if argv[:1] in (["parapet"], ["python"], ["ls"]):
                 current = Step(command, argv)
                 found.append(current)
             status_follows = argv == ["echo", "$?"]
@@ -230,6 +231,18 @@ def write_bonuses(argv):
     path.write_text(f"assignment_id,amount,reason\n{first['assignment_id']},0.50,Careful work\n", encoding="utf-8")
 
 
+def annotate():
+    """What Label Studio would export: five people's answers to its tasks, as it writes them."""
+    made = []
+    for n, task in enumerate(json.loads(Path("tasks.json").read_text(encoding="utf-8"))):
+        of_people = [
+            {"completed_by": i, "result": [{"type": "textarea", "value": {"text": [f"words {n} of {i}"]}}]}
+            for i in range(5)
+        ]
+        made.append({"id": n, **task, "annotations": of_people})
+    Path("export.json").write_text(json.dumps(made), encoding="utf-8")
+
+
 def save_checkpoints(folder):
     """Those of docs/your_model.md: random and tiny."""
     save_roberta(folder / "my_nli", length=512)
@@ -284,6 +297,11 @@ def test_examples_run_and_say_what_is_shown(page, folder, mturk, capsys):
             continue
         if "--bonuses" in step.argv:
             write_bonuses(step.argv)
+        if "export.json" in step.argv:
+            annotate()
+        if step.argv[0] == "python":
+            subprocess.run(["bash", "-ec", f"{sys.executable}{step.line.removeprefix('python')}"], check=True)
+            continue
         if step.argv[1] == "workers:":
             work(mturk, step.argv[2])
         elif step.argv[1:3] == ["collect", "serve"] and "--export_only" not in step.argv:

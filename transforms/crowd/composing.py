@@ -86,15 +86,15 @@ class Entry(msgspec.Struct, kw_only=True):
             "canonical": self.canonical,
             "disposition": self.disposition,
             "reason": self.reason,
-            **worker_columns(self.assignment),
+            **answer_columns(self.assignment, self.response_id.rpartition(":")[2]),
         }
 
 
 EntryT = TypeVar("EntryT", bound=Entry)
 
 
-def worker_columns(assignment: Assignment) -> dict[str, Any]:
-    """Who did the work and when, as all tables of answers have it."""
+def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
+    """Who gave the answer of a form field, when, where it comes from and how it was typed: of all tables of answers."""
 
     def milliseconds(seconds: int | None) -> int | None:  # Parquet has no seconds
         return None if seconds is None else seconds * 1000
@@ -104,12 +104,6 @@ def worker_columns(assignment: Assignment) -> dict[str, Any]:
         "accept_time": milliseconds(assignment.accept_time),
         "submit_time": milliseconds(assignment.submit_time),
         "work_seconds": assignment.work_seconds,
-    }
-
-
-def typing_columns(assignment: Assignment, field: str) -> dict[str, Any]:
-    """Where the answer of a form field comes from, and how it was typed."""
-    return {
         "source": assignment.platform,
         "keystrokes": assignment.keystrokes.get(field),
         "pastes": assignment.pastes.get(field),

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_args
 
 import msgspec
 import orjson
@@ -267,7 +267,7 @@ def find_task(
         raise Unusable(f"unknown_task: Input.task_id {task_id.strip()!r} is not {kind.shape}")
     if not named:
         raise Unusable(
-            "no_task: neither Input.task_id, Input.service_name and Input.task, nor RequesterAnnotation says which task"
+            f"no_task: add RequesterAnnotation, which says {kind.shape}; or Input.service_name and Input.task"
         )
     if len(set(named)) > 1:
         raise Unusable(
@@ -409,6 +409,11 @@ def _typing(collected: Collected, answers: Collection[str]) -> dict[str, Any]:
 
 
 REQUIRED = ("AssignmentId", "WorkerId")
+_MEANING = {
+    "AssignmentId": "one form filled in by one person: another text in each row",
+    "WorkerId": "who",
+    "Answer.*": "a column for each form field, such as Answer.slot_0",
+}
 API_MEMBERS = (*REQUIRED, "RequesterAnnotation", "Answer", "AcceptTime", "SubmitTime", "AssignmentStatus")
 
 # The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.
@@ -567,7 +572,8 @@ def _collected(item: Mapping[str, Any]) -> Collected | None:
     try:
         return msgspec.convert(item, Collected)
     except msgspec.ValidationError as error:
-        raise Unusable(f"broken_row: {error}") from None
+        what = f'add "Source": {" or ".join(get_args(AnswerSource))}' if "Source" not in item else str(error)
+        raise Unusable(f"broken_row: {what}") from None
 
 
 def _unusable(error: Exception, record: Mapping[str, Any], shown: str, source: str) -> DeadLetter:
@@ -591,7 +597,8 @@ def _header(records: Iterator[Record], path: str) -> list[str]:
     if not any(name.startswith("Answer.") for name in columns):
         missing.append("Answer.*")
     if missing:
-        reason = f"no batch results: the header lacks {', '.join(missing)}{_hint(','.join(columns))}"
+        add = ": add " + "; ".join(f"{name} ({_MEANING[name]})" for name in missing)
+        reason = f"no batch results: the header lacks {', '.join(missing)}{_hint(','.join(columns)) or add}"
         raise InputError(reason, path, f"row {first.number}")
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:

@@ -36,7 +36,6 @@ from parapet.transforms.crowd.composing import (
     review_items,
     settle_fenced,
     settle_same,
-    typing_columns,
     unknown,
 )
 from parapet.transforms.crowd.ingest import payload
@@ -89,7 +88,6 @@ class ElementAnswer(Entry, kw_only=True):
             "field": "name" if self.task == "names" else "description",
             "variant": self.variant,
             "distance": self.distance,
-            **typing_columns(self.assignment, self.element.field),
         }
 
 

@@ -225,6 +225,7 @@ def make_manifest(
         files=summary.files,
         signing=config.signing or UNSET,
         answer_sources=summary.totals("source"),
+        is_blind=UNSET if plan.is_blind else False,
     )
 
 

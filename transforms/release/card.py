@@ -204,6 +204,9 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
         yield answers_table(dispositions, title="Answers of crowdworkers")
     if manifest.answer_sources:
         yield _sources_table(manifest.answer_sources)
+    if manifest.is_blind is False:
+        text = "Answers of workers who saw the sibling task, which shows what they were to find, were allowed."
+        yield Text(title="Not all answers are blind", paragraphs=[text])
     if manifest.rejections:
         yield _counts_table("Why answers were rejected", EXPLANATIONS, manifest.rejections, "answers", "")
     if manifest.known_problems:

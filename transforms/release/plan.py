@@ -73,6 +73,7 @@ class Plan(msgspec.Struct):
       inputs: (name, kind) of each.
       configs: by name, without splits: these come with the rows.
       columns: of each configuration.
+      is_blind: whether no audit took answers of workers who had seen the sibling task.
       services: corpus -> split -> the services that its dialogues may speak of.
       sources: the files.
     """
@@ -82,6 +83,7 @@ class Plan(msgspec.Struct):
     columns: dict[str, pa.Schema]
     services: dict[str, dict[str, dict[str, Service]]]
     sources: list[Source]
+    is_blind: bool = True
 
 
 def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
@@ -170,9 +172,18 @@ def _add_audit(plan: Plan, path: Path, where: str) -> None:
         raise InputError(f"is no audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
     _add_config(plan, PARAPHRASES, OF_PARAPHRASES, "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
     plan.inputs.append((PARAPHRASES, "audit"))
+    plan.is_blind = plan.is_blind and not _allows_not_blind(path.parent / "run.json")
     plan.sources.append(
         Source("paraphrase", PARAPHRASES, PARAPHRASES, WHOLE, str(path), len(plan.inputs) - 1, path.name)
     )
+
+
+def _allows_not_blind(manifest: Path) -> bool:
+    """Whether a run of ``compose`` took answers of workers who had seen the sibling task."""
+    try:
+        return "blindness" in orjson.loads(manifest.read_bytes())["options"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _add_table(plan: Plan, table: TableInput, path: Path, where: str) -> None:

@@ -137,7 +137,7 @@ def test_a_row_of_too_few_cells():
     ("row", "key", "reason"),
     [
         ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is missing"),
-        ({"Input.task_id": ""}, "3B", "no_task: neither Input.task_id"),
+        ({"Input.task_id": ""}, "3B", "no_task: add RequesterAnnotation"),
         ({"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"}, "3B",
          "unknown_task: 'poems' is"),
         ({"RequesterAnnotation": "Bus_1:names"}, "3B",

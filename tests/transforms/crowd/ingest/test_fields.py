@@ -28,7 +28,7 @@ def test_no_text_breaks_the_reader_of_times(text):
 @pytest.mark.parametrize(
     ("task_id", "service", "task", "annotation", "reason"),
     [
-        ("", "", "", "", "no_task: neither Input.task_id"),
+        ("", "", "", "", "no_task: add RequesterAnnotation"),
         ("", "Taxi_1", "", "BatchId:1;OriginalHitTemplateId:2;", "no_task: "),
         ("Taxi_1", "", "names", "", "unknown_task: Input.task_id 'Taxi_1' is not SERVICE:names"),
         ("Taxi_1:utterances", "", "", "", "unknown_task: Input.task_id 'Taxi_1:utterances' is not SERVICE:names"),
