@@ -44,6 +44,7 @@ EXPLANATIONS = {
     "negation": "Denies what the element does not deny.",
     "opposite": "Has the opposite of a word of the element, such as drop-off for pick-up.",
     "repeated_word": "Has a word twice in a row.",
+    "labelled": "Repeats what it is an answer to, and a colon before it.",
     "other_element": "Is nearer to another element of the service, which is named, than to its own.",
     "off_topic": "Has nothing in common with what the element says.",
     "short_prompt_copy": "Has the words of its short prompt: may be right, may be lazy.",
@@ -275,6 +276,13 @@ def _has_prompts_words(answer: Answer) -> bool:
     return set(answer.words) <= {*cached_words(answer.prompt), *name_words(answer.prompt)}
 
 
+def _labelled(answer: Answer) -> bool:
+    """As language models write: "departure_city: where the trip starts"."""
+    label, colon, rest = answer.text.partition(":")
+    words = {*cached_words(label), *name_words(label)}
+    return bool(colon and rest.strip() and words) and words <= {*name_words(answer.name), *cached_words(answer.prompt)}
+
+
 def _opposite(answer: Answer) -> bool:
     own = " ".join(_own_words(answer))
     return contrast.says_the_opposite(" ".join(answer.words), own, answer.task == "names")
@@ -303,6 +311,7 @@ _REVIEW: tuple[Rule, ...] = (
     ("type_word", lambda answer: contrast.is_type(answer.words)),
     ("negation", _denies_alone),
     ("opposite", _opposite),
+    ("labelled", _labelled),
     ("repeated_word", lambda answer: any(one == two and len(one) > 2 for one, two in pairwise(answer.words))),
     ("length", lambda answer: len(answer.words) > MAX_WORDS[answer.task]),
 )

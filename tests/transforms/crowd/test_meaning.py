@@ -85,6 +85,19 @@ def test_the_report_says_how_meaning_is_checked(tmp_path):
 
 
 @cases(
+    "text held",
+    ("Departure city: where the trip starts", True),
+    ("departure_city: where the trip starts", True),
+    ("Time: the hour at which it leaves", False),
+    ("where the trip starts", False),
+    ("Departure city:", False),
+)
+def test_the_question_before_the_answer(text, held):
+    answer = vet.Answer(clean(text), words(text), "descriptions", "departure_city", "City from which one travels")
+    assert (vet.vet_answer(answer).reason == "labelled") == held
+
+
+@cases(
     "text own found",
     ("whether pets are not allowed", "pets allowed", "negation"),
     ("non refundable", "refundable", "negation"),

@@ -146,6 +146,8 @@ def test_statistics_of_compose():
 
 
 def test_the_sources_of_answers_have_their_shares():
+    assert "Not all answers are blind" in card(manifest(is_blind=False))
+    assert "Not all answers are blind" not in card(manifest())
     _, tokens = parts(card(manifest(answer_sources={"in_house": 3, "llm": 1})))
     rows = table(tokens, "source", "meaning", "answers", "share")
     assert [(row[0], *row[2:]) for row in rows] == [("in_house", "3", "75.0%"), ("llm", "1", "25.0%")]

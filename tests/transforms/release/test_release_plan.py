@@ -6,7 +6,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kit import raised
+from kit import raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import ReleaseConfig
@@ -51,6 +51,9 @@ TABLE = {"path": "memory", "name": "memory", "kind": "translation memory", "key"
 
 def test_nothing_of_workers_or_times_is_published(place):
     plan = make_plan(config(audits=[{"path": "compose/responses.parquet"}]), place)
+    assert plan.is_blind
+    write(place / "compose" / "run.json", {"options": {"blindness": "allowed"}})
+    assert not make_plan(config(audits=[{"path": "compose/responses.parquet"}]), place).is_blind
     private = {"worker_hash", "accept_time", "submit_time"}
     assert set(RESPONSES.names) - set(plan.columns["paraphrases"].names) == private
 
