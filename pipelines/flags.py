@@ -330,9 +330,9 @@ def add_sgd(parser: StrictParser, text: str = "corpus in the SGD format") -> Non
     parser.group(INPUT)("--sgd", metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
 
 
-def add_reference(parser: StrictParser, text: str = "corpus or release") -> None:
-    """Adds ``--reference``: the corpus that predictions are about."""
-    parser.group(INPUT)("--reference", metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
+def add_reference(parser: StrictParser, text: str = "corpus or release", *names: str) -> None:
+    """Adds ``--reference``: the corpus that predictions are about; ``names`` are further ones of the flag."""
+    parser.group(INPUT)("--reference", *names, metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
 
 
 def add_split(parser: StrictParser, default: str = TEST, many: bool = False, text: str = "") -> None:

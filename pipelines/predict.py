@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.command import counted, run_command, say
 from parapet.pipelines.dispatch import hand_over, spelling
 from parapet.pipelines.flags import Parser
-from parapet.pipelines.models import MODELS, family_of
+from parapet.pipelines.models import ASKED, ENDPOINT, family_of
+from parapet.pipelines.models import MODELS as TRAINED
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.pipelines.models.family import Prediction
 
+MODELS = {**ASKED, **TRAINED}
+
 USAGE = f"""usage: parapet predict MODEL [flags]
 
-Runs a model of 'parapet train' on dialogues: OUT/predictions, for
-'parapet evaluate'.
+Runs a model of 'parapet train' on dialogues, or asks a language model:
+OUT/predictions, for 'parapet evaluate'.
 
 models:
 {chr(10).join(f"  {name:12}{what}" for name, what in MODELS.items())}
@@ -45,6 +48,8 @@ def parser(model: str) -> Parser:
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet predict``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
+    if argv and argv[0].split("=")[0] == "--endpoint":
+        argv = [ENDPOINT, *argv]
     if argv and (model := spelling(argv[0], MODELS)):
         family = family_of(model)
         inputs = lambda prediction: prediction.inputs  # noqa: E731
@@ -69,6 +74,10 @@ def report(prediction: Prediction, _: dict[str, int]) -> None:
     from parapet.schemas.layout import MANIFEST
     from parapet.transforms.storage.files import read_written
 
+    for line in prediction.plan:
+        print(line)
+    if prediction.plan:
+        return
     output = prediction.job.output
     counts: dict[str, int] = json.loads(read_written(output, MANIFEST))["counts"]
     for written in prediction.outputs:

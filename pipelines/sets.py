@@ -24,6 +24,7 @@ def add_sets(
     variants: str = VARIANTS,
     sets: str = SETS,
     from_predictions: bool = False,
+    names: tuple[str, ...] = (),
 ) -> None:
     """Adds the flags; the texts are those of their help.
 
@@ -32,6 +33,7 @@ def add_sets(
       reference: what it may be.
       variants: what they are.
       sets: what they are.
+      names: further ones of ``--reference``.
       from_predictions: whether without a reference the labels in the predictions are used, not the sample.
     """
     add = parser.group(INPUT)
@@ -39,7 +41,7 @@ def add_sets(
         text = f"{reference} (default: the labels in the predictions)"
         add("--reference", metavar="PATH", reads=True, help=text)
     else:
-        add_reference(parser, reference)
+        add_reference(parser, reference, *names)
     add_split(parser)
     add("--variants", metavar="DIR", reads=True, help=variants)
     add_variant(parser)

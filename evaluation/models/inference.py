@@ -84,6 +84,12 @@ class Job(msgspec.Struct, Generic[File, Chunk, Model], frozen=True, kw_only=True
     def asked(self, chunk: Chunk) -> Mapping[str, int]:
         """Counts of a chunk by ``asked/NAME``: what should be answered."""
 
+    def prepare(self) -> None:
+        """Sets up a worker."""
+        import torch
+
+        torch.set_num_threads(self.threads)
+
     @abstractmethod
     def load(self) -> Model:
         """The model, ready to answer."""
@@ -138,9 +144,7 @@ class _Handler(ModelHandler[Any, Any, Any]):
         self.job = job
 
     def load_model(self) -> Any:
-        import torch
-
-        torch.set_num_threads(self.job.threads)
+        self.job.prepare()
         return self.job.load()
 
     def run_inference(

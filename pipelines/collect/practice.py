@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
 from parapet.pipelines.flags import INPUT, RUNNING, StrictParser, add_seed
 from parapet.schemas.errors import MissingExtra
-from parapet.schemas.rows import Assignment
 
 if TYPE_CHECKING:
     from parapet.transforms.crowd.serving.forms import Form
@@ -62,6 +61,7 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
 
 def _recorded(paths: Sequence[str], encoding: str) -> Mapping[str, Iterator[Mapping[str, str]]]:
     """The answers of files, by task: each time the next person's, then none."""
+    from parapet.schemas.rows import Assignment
     from parapet.transforms.crowd.ingest import read_responses
 
     found: dict[str, list[Mapping[str, str]]] = defaultdict(list)

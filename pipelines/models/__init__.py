@@ -27,9 +27,13 @@ TABLE = {
 
 MODELS = {name: summary for name, (_, summary) in TABLE.items()}
 
+# What is asked as it is, and not trained here.
+ENDPOINT = "llm"
+ASKED = {ENDPOINT: "dialogue states: a language model behind an OpenAI-compatible API"}
+
 
 def family_of(model: str) -> Family:
     """The family of a model, for that model."""
-    module, _, name = TABLE[model][0].partition(":")
+    module, _, name = ("endpoint:LanguageModel" if model == ENDPOINT else TABLE[model][0]).partition(":")
     family: Family = getattr(import_module(f"{__name__}.{module}"), name)(model)
     return family

@@ -87,6 +87,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
       outputs: for the summary.
       warnings: for the summary: a kind of count to (unit, message); ``{n}`` is replaced by the count.
       notes: further lines of the summary.
+      plan: what ``--dry_run`` prints; nothing without it.
     """
 
     job: Job[Any, Any, Any]  # of files, chunks and a model of its own
@@ -97,6 +98,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     outputs: tuple[Output, ...]
     warnings: dict[str, tuple[str, str]] = {}
     notes: tuple[str, ...] = ()
+    plan: tuple[str, ...] = ()
 
 
 class Family(ABC):

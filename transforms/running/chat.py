@@ -80,12 +80,14 @@ class Reply(msgspec.Struct, frozen=True):
       text: what the model said; empty where it only calls tools.
       tool_calls: (name, arguments as JSON text) of each call.
       tokens: of the request and of the answer, as the server counts them; 0 where it does not.
+      characters: of the request, for estimates of what others will take.
       kept: whether the cache had it.
     """
 
     text: str
     tool_calls: Sequence[tuple[str, str]] = ()
     tokens: tuple[int, int] = (0, 0)
+    characters: int = 0
     kept: bool = False
 
 
@@ -157,7 +159,7 @@ class Chat:
             if of.max_calls and self.calls >= of.max_calls:
                 raise Stopped(f"max_calls: {of.max_calls:,} calls have been made; raise --max_calls, or run again")
             self.calls += 1
-        reply = self._send(request)
+        reply = msgspec.structs.replace(self._send(request), characters=characters(messages, parameters))
         if self._kept is not None:
             with self._lock:
                 self._kept.execute(
@@ -210,6 +212,11 @@ class Chat:
         text = str(getattr(error, "message", "")) or str(error) or type(error).__name__
         key = os.environ.get(self.endpoint.key_variable, "") if self.endpoint.key_variable else ""
         return in_one_line(_KEY.sub("…", text.replace(key, "…") if key else text))
+
+
+def characters(messages: Sequence[Message], parameters: Mapping[str, Any]) -> int:
+    """How long a request is, as far as a model reads it."""
+    return len(json.dumps([list(messages), dict(parameters)], ensure_ascii=False))
 
 
 def _reply(answer: Any) -> Reply:

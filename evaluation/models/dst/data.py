@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,16 +13,15 @@ import msgspec
 from parapet.evaluation.dst.frames import (
     JOINT,
     Dialogue,
-    Frame,
     Slots,
     State,
-    Turn,
     dialogues_in_memory,
     parse_dialogues,
     score_frame,
     slots_of,
 )
 from parapet.evaluation.dst.model import Example, Model, examples, predicted
+from parapet.evaluation.dst.written import frames_in, json_of
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.examples import Examples
 from parapet.evaluation.models.inference import Answers, Dialogues, Part
@@ -239,37 +238,8 @@ class Job(inference.DialoguesJob[Model], frozen=True, kw_only=True):
         name = chunk.file.set
         with enough_memory(f"lower --batch_size, which is {self.batch_size}"):
             states = predicted(counting, chunk.dialogues, self.sets[name].services, everything, self.model)
-        dialogues = [with_texts(dialogue, states[dialogue.dialogue_id]) for dialogue in chunk.dialogues]
-        data = b",\n".join(msgspec.json.encode(in_order(dialogue)) for dialogue in dialogues)
-        counts = {f"predicted/{name}": frames_in(dialogues)}
+        data, frames = json_of(chunk.dialogues, states)
+        counts = {f"predicted/{name}": frames}
         if counting.cut:
             counts[f"too_long/{name}"] = counting.cut
         return Answers([Part(chunk.file.predictions, (chunk.number,), data)], counts)
-
-
-def with_texts(reference: Dialogue, prediction: Dialogue) -> Dialogue:
-    """A prediction with the utterances and services of its dialogue, as the SGD format has them."""
-    turns = [
-        Turn(turn.speaker, other.frames, turn.utterance)
-        for turn, other in zip(reference.turns, prediction.turns, strict=True)
-    ]
-    return Dialogue(reference.dialogue_id, turns, reference.services)
-
-
-def frames_in(dialogues: Iterable[Dialogue]) -> int:
-    """How many frames of user turns there are."""
-    return sum(len(turn.frames) for dialogue in dialogues for turn in dialogue.turns if turn.speaker == "USER")
-
-
-def in_order(dialogue: Dialogue) -> Dialogue:
-    """A dialogue whose states have their slots in alphabetical order, whatever the model did."""
-    turns = [Turn(turn.speaker, [_in_order(frame) for frame in turn.frames], turn.utterance) for turn in dialogue.turns]
-    return Dialogue(dialogue.dialogue_id, turns, dialogue.services)
-
-
-def _in_order(frame: Frame) -> Frame:
-    if not isinstance(frame.state, State):
-        return frame
-    values = dict(sorted(frame.state.slot_values.items()))
-    state = State(frame.state.active_intent, sorted(frame.state.requested_slots), values)
-    return Frame(frame.service, state, frame.slots)
