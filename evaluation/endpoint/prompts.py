@@ -24,6 +24,7 @@ STYLES: tuple[Style, ...] = get_args(Style)
 INTENT, REQUESTED = "active_intent", "requested_slots"
 UNPARSED = "an answer that could not be read"  # a value that no dialogue has: the frame counts as wrong
 
+_MOST_REQUESTED = 6
 _NOTHING = frozenset({"", "none", "null", "n/a", "unknown", "not specified", "not mentioned", "unspecified"})
 _LINE = re.compile(r"^\W*(?P<name>[\w .-]+?)\W*\s*[=:]\s*(?P<value>.*?)\s*$")
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
@@ -68,7 +69,7 @@ def _listed(service: Service) -> list[str]:
 
 
 def _parameters(service: Service, style: Style) -> dict[str, Any]:
-    schema = json_schema(service)
+    schema = json_schema(service, whole=style == "json")
     if style == "tools":
         name = function_name(service)
         function = {"name": name, "description": service.description, "parameters": schema}
@@ -86,27 +87,34 @@ def function_name(service: Service) -> str:
     return _NAME.sub("_", service.service_name)[:64]
 
 
-def json_schema(service: Service) -> dict[str, Any]:
-    """The JSON Schema of a state: intent, requested slots, and a property for each slot."""
+def json_schema(service: Service, whole: bool) -> dict[str, Any]:
+    """The JSON Schema of a state: intent, requested slots, and a property for each slot.
+
+    Args:
+      service: whose state it is.
+      whole: whether every slot must be there, with an empty text for no value: small models leave out all that may be
+        left out.
+    """
     slots: dict[str, Any] = {}
     for slot in service.slots:
         slots[slot.name] = {"type": "string", "description": slot.description}
         if slot.is_categorical and slot.possible_values:
-            slots[slot.name]["enum"] = [*dict.fromkeys([*slot.possible_values, DONTCARE])]
+            slots[slot.name]["enum"] = [*dict.fromkeys([*slot.possible_values, DONTCARE, *[""] * whole])]
     names = [slot.name for slot in service.slots]
     intents = [*(intent.name for intent in service.intents), "NONE"]
     return {
         "type": "object",
         "properties": {
             INTENT: {"type": "string", "enum": intents, "description": "what the user wants now"},
+            **slots,
             REQUESTED: {
                 "type": "array",
                 "items": {"type": "string", "enum": names} if names else {"type": "string"},
+                "maxItems": _MOST_REQUESTED,  # small models do not find an end
                 "description": "slots whose values the user asks for in the last turn",
             },
-            **slots,
         },
-        "required": [INTENT],
+        "required": [INTENT, *names, REQUESTED] if whole else [INTENT],
         "additionalProperties": False,
     }
 

@@ -103,7 +103,8 @@ run the same command again after a stop, and nothing is paid twice. Answers that
         if args.endpoint != embedded.NAME:
             return endpoint_of(args, args.model, **more)
         args.endpoint = embedded.ADDRESS if args.dry_run else embedded.serve()
-        return endpoint_of(args, args.model or embedded.MODEL, **{**more, "key_variable": "", "parallel": 1})
+        more = {**more, "key_variable": "", "parallel": 1, "known_as": embedded.NAME}
+        return endpoint_of(args, args.model or embedded.MODEL, **more)
 
 
 def _output(name: str) -> family.Output:

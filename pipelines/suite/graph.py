@@ -59,6 +59,9 @@ _COMMANDS: dict[str, tuple[tuple[str, ...], Options]] = {
     "paraphrase": (("language_variations",), {"kinds": "paraphrase", "env": "none"}),
 }
 
+# The keys of a system behind an endpoint, as 'parapet predict llm' has them.
+_SAME = ("endpoint", "model", "style", "max_calls", "parallel_calls", "timeout", "as_answered", "cache")
+_OF_ENDPOINT = {**{name: name for name in _SAME}, "api_key_env": "key_variable"}
 _REDUCED = ("evaluate", "predict")  # go on without sets, variants or a classifier that are left out
 
 # (perturbation, options): the names of the sets that it makes, and whether each has a folder.
@@ -205,13 +208,14 @@ class _Builder:
         if name in self.systems:
             raise self.error(f"there is a system {name!r} already", f"{place}.name")
         tasks: dict[str, Any] = {task: entry.pop(task) for task in TASKS if isinstance(entry.get(task), dict)}
-        sources = ("model", "predictions", "train")
+        sources = ("model", "predictions", "train", "endpoint")
         if any(key in entry for key in sources):
             tasks = {"dst": entry, **tasks}
         elif entry:
             raise self.error(unknown_key(next(iter(entry)), (*sources, "name", "needs", *TASKS)), place)
         if not tasks:
-            raise self.error("give model, predictions or train, or a table of a task: response = {...}", place)
+            reason = "give model, predictions, train or endpoint, or a table of a task: response = {...}"
+            raise self.error(reason, place)
         self.systems[name] = []
         for task, options in tasks.items():
             where = place if options is entry else f"{place}.{task}"
@@ -223,7 +227,8 @@ class _Builder:
     def _scored(self, name: str, task: str, options: Options, place: str, needs: str) -> Options | None:
         """The options of ``evaluate``; None where the system cannot be had."""
         sources = ("model", "predictions", "train") if task == "dst" else ("predictions", "train")
-        source = self._exactly_one(options, sources, place)
+        asked = self._of_endpoint(options, place) if task == "dst" and "endpoint" in options else {}
+        source = "" if asked else self._exactly_one(options, sources, place)
         corpus: Options = {}
         if task != "ranking":  # its files are named by the options: bAbI's are no corpus
             corpus = {"reference": self.sgd, "split": self.suite.corpus.scored}
@@ -235,6 +240,11 @@ class _Builder:
             options.setdefault("system", name)
         if source == "predictions":
             corpus = self._predicted(f"scores/{name}/{task}", str(options["predictions"]), corpus, place)
+        if asked:
+            predicted = f"predictions/{name}/{task}"
+            if not self._add(predicted, ("predict", "llm"), {**corpus, **asked}, place, needs, f"{name}: predictions"):
+                return None
+            options["predictions"] = f"@{predicted}/predictions"
         if source == "train":
             train = self._table(options, "train", place)
             place = f"{place}.train"
@@ -252,6 +262,14 @@ class _Builder:
             written = "responses" if task == "response" else "predictions"  # soloist has both, in a folder each
             options["predictions"] = f"@{predicted}/{written}"
         return {**corpus, **options}
+
+    def _of_endpoint(self, options: Options, place: str) -> Options:
+        """Takes out of a system's options those of ``predict llm``."""
+        price = self._table(options, "price", place)
+        asked = {flag: options.pop(key) for key, flag in _OF_ENDPOINT.items() if key in options}
+        if price.keys() - {"input", "output"}:
+            raise self.error("price = { input = DOLLARS, output = DOLLARS }, for a million tokens", f"{place}.price")
+        return {**asked, **({"price": f"{price.get('input', 0)},{price.get('output', 0)}"} if price else {})}
 
     def _predicted(self, step: str, predictions: str, corpus: Options, place: str) -> Options:
         """The options of the corpus, without the sets for which a folder has no predictions."""

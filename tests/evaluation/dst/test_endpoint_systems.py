@@ -1,0 +1,273 @@
+"""Language models behind an endpoint as trackers: what they are asked, what their answers say, faults, and costs."""
+
+import json
+import sqlite3
+
+import pytest
+from chat_server import chat_server
+from kit import cases, json_of, refused, rows_of, run, sample_dialogues
+
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.endpoint.prompts import (
+    STYLES,
+    UNPARSED,
+    Unreadable,
+    json_schema,
+    request,
+    state_of,
+    unreadable_state,
+)
+from parapet.evaluation.endpoint.values import as_said, moments
+from parapet.pipelines.suite.graph import make_graph
+from parapet.pipelines.suite.steps import lacks, sets_of
+from parapet.pipelines.suite.suite_file import read_suite
+from parapet.schemas.service import parse_service
+from parapet.transforms.running.chat import Reply
+
+BUSES = parse_service(
+    {
+        "service_name": "Buses_1",
+        "description": "Bus tickets",
+        "slots": [
+            {"name": "to", "description": "Where to", "is_categorical": False, "possible_values": []},
+            {"name": "time", "description": "When", "is_categorical": False, "possible_values": []},
+            {"name": "seats", "description": "How many", "is_categorical": True, "possible_values": ["1", "2"]},
+            {"name": "wifi", "description": "WiFi", "is_categorical": True, "possible_values": ["True", "False"]},
+        ],
+        "intents": [{"name": "FindBus", "description": "Find one", "is_transactional": False, "required_slots": [],
+                     "optional_slots": {}, "result_slots": []}],
+    }
+)  # fmt: skip
+SAID = (
+    ("USER", "Two seats to Fresno, half past 5 in the evening on March 3rd"),
+    ("SYSTEM", "By 6 pm?"),
+    ("USER", "No."),
+)
+ASKED = Example("1", 2, BUSES, SAID)
+
+
+@cases(
+    "slot value said",
+    ("time", "17:30", "half past 5 in the evening"),
+    ("time", "5:30 PM", "half past 5 in the evening"),
+    ("time", "18:00", "6 pm"),
+    ("time", "2019-03-03", "March 3rd"),
+    ("time", "3rd of March", "March 3rd"),
+    ("time", "7 am", "7 am"),
+    ("to", "FRESNO", "Fresno"),
+    ("to", "Reno", "Reno"),
+    ("to", "any", "dontcare"),
+    ("seats", "two", "2"),
+    ("seats", "2", "2"),
+    ("seats", "9", "9"),
+    ("wifi", "yes", "True"),
+    ("wifi", "Don't care", "dontcare"),
+)
+def test_values_as_the_schema_and_the_dialogue_have_them(slot, value, said):
+    assert as_said(next(one for one in BUSES.slots if one.name == slot), value, SAID) == said
+
+
+@cases(
+    "text moment",
+    ("a quarter to 6 pm", ("time", 17, 45)),
+    ("half past 12 in the afternoon", ("time", 12, 30)),
+    ("12 am", ("time", 0, 0)),
+    ("noon", ("time", 12, 0)),
+    ("7 thirty p.m.", ("time", 19, 30)),
+    ("the 4th of April", ("date", 4, 4)),
+    ("12/2019", None),
+    ("25:10", None),
+)
+def test_times_and_dates(text, moment):
+    assert [found for _, found, _ in moments(text)][:1] == ([moment] if moment else [])
+
+
+@cases(
+    "style reply said",
+    ("json", Reply('{"active_intent": "FindBus", "to": "fresno", "wifi": "", "seats": 2, "colour": "red"}'), {}),
+    ("json", Reply('Sure!\n```json\n{"active_intent": "FindBus", "to": "Fresno", "seats": "two"}\n```'), {}),
+    ("tools", Reply("", [("Buses_1", '{"active_intent": "FindBus", "to": "Fresno", "seats": "2"}')]), {}),
+    ("tools", Reply('{"active_intent": "FindBus", "to": "Fresno", "seats": "2"}'), {}),
+    ("text", Reply("active_intent = FindBus\n- to: Fresno\n**seats** = 2\nwifi = none\nThat is all."), {}),
+    ("json", Reply('{"active_intent": "Fly", "to": null, "requested_slots": ["time", "colour"]}'),
+     {"active_intent": "NONE", "requested_slots": ["time"], "slot_values": {}}),
+    ("text", Reply("requested_slots = wifi, time"),
+     {"active_intent": "NONE", "requested_slots": ["time", "wifi"], "slot_values": {}}),
+)  # fmt: skip
+def test_what_an_answer_says(style, reply, said):
+    usual = {"active_intent": "FindBus", "requested_slots": [], "slot_values": {"to": ["Fresno"], "seats": ["2"]}}
+    assert state_of(reply, ASKED, style) == (said or usual)
+
+
+@cases(
+    "style reply why",
+    ("json", Reply("I cannot say."), "not_json"),
+    ("json", Reply('["a"]'), "not_json"),
+    ("json", Reply('{"to": "Fre'), "not_json"),
+    ("json", Reply("{" * 5_000), "not_json"),
+    ("tools", Reply("Let me see."), "no_call"),
+    ("tools", Reply("", [("FindHotel", "{}")]), "wrong_function"),
+    ("tools", Reply("", [("Buses_1", "{")]), "not_json"),
+    ("text", Reply("They want a bus."), "no_lines"),
+)
+def test_an_answer_that_says_nothing_is_wrong(style, reply, why):
+    with pytest.raises(Unreadable, match=f"^{why}$"):
+        state_of(reply, ASKED, style)
+    assert unreadable_state(BUSES)["slot_values"] == {slot.name: [UNPARSED] for slot in BUSES.slots}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_request_has_schema_and_dialogue(style):
+    messages, parameters = request(ASKED, style)
+    text = "".join(one["content"] for one in messages) + json.dumps(parameters)
+    assert all(part in text for part in ("Buses_1", "Bus tickets", "FindBus", "Where to", "half past 5", "WiFi"))
+    whole = json_schema(BUSES, whole=True)
+    assert set(whole["required"]) == set(whole["properties"])
+    assert json_schema(BUSES, whole=False)["properties"]["seats"]["enum"] == ["1", "2", "dontcare"]
+
+
+def oracle(root):
+    """Answers a request with the gold state of its frame, in the style in which it is asked."""
+    gold = {}
+    for dialogue in root:
+        said = []
+        for turn in dialogue["turns"]:
+            said.append(f"{'User' if turn['speaker'] == 'USER' else 'Assistant'}: {turn['utterance']}")
+            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
+                gold[frame["service"], "\n".join(said)] = frame["state"]
+
+    def answer(body):
+        system, user = (one["content"] for one in body["messages"])
+        service = system.split("Service: ")[1].split(":")[0]
+        state = gold[service, user.split("Conversation:\n")[1].split("\n\nThe state after")[0]]
+        flat = {key: state[key] for key in ("active_intent", "requested_slots")}
+        flat |= {slot: values[0] for slot, values in state["slot_values"].items()}
+        if "tools" in body:
+            call = {"id": "1", "type": "function", "function": {"name": service, "arguments": json.dumps(flat)}}
+            return {"content": None, "tool_calls": [call]}
+        if "response_format" in body:
+            return json.dumps(flat)
+        return "\n".join(f"{key} = {', '.join(of) if isinstance(of, list) else of}" for key, of in flat.items())
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def gold(sample):
+    return oracle(sample_dialogues())
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
+    with chat_server(gold) as server:
+        flags = {"model": "m", "style": style, "output": tmp_path / "states"}
+        made = run("predict", "--endpoint", server.url, **flags)
+        sent = len(server.requests)
+        assert "50 frames, 0 answers not readable" in made.output
+        before = {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file() and path.name[0] != "."}
+        run("predict", "--endpoint", server.url, **flags)
+        assert len(server.requests) == sent == 50  # a rerun asks nobody
+        assert before == {path: path.read_bytes() for path in before}
+    scores = run("evaluate", "--task", "dst", predictions=tmp_path / "states/predictions", output=tmp_path / "scores")
+    numbers = scores.json("metrics.json")["#ALL_SERVICES"]
+    assert [numbers[name] for name in ("joint_goal_accuracy", "active_intent_accuracy", "requested_slots_f1")] == [
+        1.0
+    ] * 3
+    rows = rows_of(tmp_path / "states/answers/original.jsonl")
+    assert len(rows) == 50
+    assert not any(row["unread"] for row in rows)
+
+
+def test_faults_are_absorbed_or_wrong_and_counted(tmp_path, gold):
+    faults = ["busy", "down", "cut", "not_json", "empty", "long", "bad"] * 2
+    with chat_server(gold, faults) as server:
+        made = run("predict", "llm", endpoint=server.url, model="m", output=tmp_path / "states", parallel_calls=1)
+    counts = made.json("run.json")["counts"]
+    assert counts["predicted/original"] == 50
+    wrong = [
+        row["unread"].partition(":")[0] for row in rows_of(tmp_path / "states/answers/original.jsonl") if row["unread"]
+    ]
+    assert counts["unread/original"] == len(wrong) == 8  # an HTML page, no choice, a megabyte, a refusal: twice
+    assert set(wrong) <= {"wrong_answer", "too_long", "invalid"}
+    assert "8 answers not readable" in made.output
+    run("evaluate", "--task", "dst", predictions=tmp_path / "states/predictions", output=tmp_path / "scores")
+    numbers = json_of(tmp_path / "scores/metrics.json")["#ALL_SERVICES"]
+    assert numbers["joint_goal_accuracy"] == pytest.approx(1 - 8 / 50, abs=0.01)
+
+
+def test_nothing_is_paid_twice(tmp_path, gold):
+    with chat_server(gold) as server:
+        flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "parallel_calls": 1}
+        told = run("predict", "llm", **flags, max_calls=20, status=1).errors
+        assert "max_calls: 20 calls have been made" in told
+        assert not (tmp_path / "states/run.json").exists()
+        run("predict", "llm", **flags)
+        assert len(server.requests) == 50
+        said = json.dumps(server.requests)
+        assert said.count("Conversation:") == 50
+
+
+def test_a_dry_run_says_what_it_would_take(tmp_path, gold):
+    with chat_server(gold) as server:
+        flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "price": "1,2"}
+        first = run("predict", "llm", "--dry_run", **flags).output
+        assert "50 calls, 0 more are answered already" in first
+        assert not (tmp_path / "states").exists()
+        assert server.requests == []
+        run("predict", "llm", **flags, max_calls=30, parallel_calls=1, status=1)
+        second = run("predict", "llm", "--dry_run", **flags).output
+        assert "20 calls, 30 more are answered already" in second
+        run("predict", "llm", **flags)
+        assert "0 calls, 50 more are answered already" in run("predict", "llm", "--dry_run", **flags).output
+    sent, answered = (int(word.replace(",", "")) for word in second.split("about ")[1].split() if word[0].isdigit())
+    assert sent == pytest.approx(20 * 7, rel=0.1)  # the server counts seven tokens, however long a request is
+    assert answered == 20 * 3
+
+
+def test_no_key_is_kept_or_shown(tmp_path, gold, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "sk-secret-of-mine")
+    with chat_server(gold, ["key"]) as server:
+        flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "key_variable": "MY_KEY"}
+        told = run("predict", "llm", **flags, status=1)
+        assert "key" in told.errors
+        assert "secret-of-mine" not in told.errors
+        run("predict", "llm", **flags)
+        assert set(server.keys) == {"Bearer sk-secret-of-mine"}
+    files = [path for path in (tmp_path / "states").rglob("*") if path.is_file()]
+    assert not [path for path in files if b"secret-of-mine" in path.read_bytes()]
+    with sqlite3.connect(tmp_path / "states/.answers.sqlite") as db:
+        assert db.execute("SELECT count(*) FROM answers").fetchone() == (50,)
+
+
+@cases(
+    "flags told",
+    ([], "--endpoint"),
+    (["--endpoint", "ftp://x", "--model", "m"], "is no address"),
+    (["--endpoint", "http://127.0.0.1:9/v1"], "--model"),
+    (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--parallel_calls", "0"], "--parallel_calls"),
+    (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--style", "xml"], "--style"),
+)
+def test_flags_that_cannot_be(tmp_path, flags, told):
+    assert told in refused("predict", "llm", *flags, "--output", str(tmp_path / "out"))
+
+
+def test_a_system_of_a_suite(tmp_path):
+    (tmp_path / "suite.toml").write_text(
+        """title = "t"
+[[systems]]
+name = "mine"
+endpoint = "http://127.0.0.1:8080/v1"
+model = "m"
+style = "tools"
+api_key_env = "MY_KEY"
+max_calls = 9
+price = { input = 0.15, output = 0.6 }
+"""
+    )
+    graph = make_graph(read_suite(str(tmp_path / "suite.toml"), ()), sets_of, lacks)
+    step = graph.steps["predictions/mine/dst"]
+    assert step.command == ("predict", "llm")
+    wanted = {"endpoint": "http://127.0.0.1:8080/v1", "model": "m", "style": "tools", "key_variable": "MY_KEY"}
+    assert wanted.items() <= step.options.items()
+    assert (step.options["max_calls"], step.options["price"]) == (9, "0.15,0.6")
+    assert graph.steps["scores/mine/dst"].options["predictions"] == "@predictions/mine/dst/predictions"
