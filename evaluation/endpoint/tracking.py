@@ -16,7 +16,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.running.chat import Chat, Endpoint, Reply, characters
 from parapet.transforms.running.fence import Refused, Stopped
 
-_CHUNK = 32  # dialogues: some hundred requests, so that few threads wait for the last ones
+_CHUNK = 64  # dialogues: some hundred requests, so that few threads wait for the last ones
 
 
 class Asked(NamedTuple):

@@ -14,6 +14,7 @@ from parapet.evaluation.compare.leaderboard import Board, read_board
 from parapet.evaluation.compare.results import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.sets import ORIGINAL
+from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
 from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
@@ -68,6 +69,7 @@ def suite_report(
         tiles=scores.tiles(board) if board is not None else [],
         sections=[
             *first,
+            *_gates(suite, output),
             *_failures(graph, there, output),
             *(scores.sections(board)[len(first) :] if board is not None else []),
             *(table for table in published if table.rows),
@@ -80,6 +82,18 @@ def suite_report(
         terms=scores.terms(board) if board is not None else {},
         links={**(_TABLES if board is not None else {}), **dict(_links(there, output))},
     )
+
+
+def _gates(suite: SuiteFile, output: Path) -> Iterator[report.Table]:
+    """What numbers had to be, and what they are."""
+    rows = [
+        [one.gate, one.system or "–", one.condition, "–" if one.value is None else number(one.value, 4),
+         "met" if one.is_met else "missed"]
+        for one in verdicts_of(suite, output)
+    ]  # fmt: skip
+    if rows:
+        columns = ["number", "system", "must be", "is", ""]
+        yield report.Table(title="Gates", columns=columns, rows=rows, text_columns=3, numbers_in="table.csv")
 
 
 def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.steps import SAMPLE, Options, Value, unknown_key
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import SPLITS
@@ -167,6 +168,7 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
       steps: ``[[steps]]``.
       compare: ``[compare]``: flags of the table of all systems.
       release: ``[release]``.
+      gates: ``[gates]``: what numbers must be.
       tables: ``[[tables]]``.
     """
 
@@ -181,6 +183,7 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     steps: list[dict[str, Any]] = []
     compare: dict[str, Any] = {}
     release: dict[str, Any] | None = None
+    gates: dict[str, str] = {}
     tables: list[Table] = []
 
 
@@ -241,6 +244,7 @@ def read_suite(given: str, settings: Sequence[str] = ()) -> SuiteFile:
     tables = [by_column(table, f"tables[{i}]", suite.error) for i, table in enumerate(suite.tables)]
     suite = msgspec.structs.replace(suite, **lists, tables=tables)
     _check(suite)
+    gates.check(suite.gates, shown)
     return suite
 
 

@@ -11,10 +11,12 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from kit import cases, edit, json_of, lacking, raised, rows_of, run, sample_dialogues, write
 
+from parapet.pipelines.suite.gates import Number, judge
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
 from parapet.pipelines.suite.running import FOLDER, State, source_hash
@@ -647,3 +649,43 @@ def test_what_has_changed_is_made_again(change, again, made, tmp_path, monkeypat
         (folder / "out" / FOLDER / "hashes.json").write_text("{", encoding="utf-8")  # damaged: files are hashed again
     assert "would run" in suite(folder, "--dry_run").output
     assert f"{again} step{'s' * (again > 1)} run, {4 - again} unchanged" in suite(folder).output
+
+
+def test_gates_fail_a_build_and_say_so_in_junit(folder, made):
+    shutil.copytree(made / "out", folder / "out")
+    met, missed = '"joint_goal_accuracy.typos" = ">= 0.0"\n', '"keywords.joint_goal_accuracy" = ">= 0.99"\n'
+    write(folder / "small.toml", SMALL.replace("[[tables]]", f"[gates]\n{met}{missed}[[tables]]", 1))
+    told = suite(folder, "--junit", folder / "gates.xml", status=1)
+    assert "gate met: joint_goal_accuracy.typos >= 0.0" in told.output
+    assert "gate missed: keywords.joint_goal_accuracy >= 0.99" in told.errors
+    root = ElementTree.parse(folder / "gates.xml").getroot()
+    assert (root.get("tests"), root.get("failures")) == ("2", "1")
+    assert [case.get("classname") for case in root] == ["keywords", "keywords"]
+    assert "missed" in (folder / "out/index.html").read_text(encoding="utf-8")
+    write(folder / "small.toml", SMALL.replace("[[tables]]", f"[gates]\n{met}[[tables]]", 1))
+    suite(folder)
+
+
+@cases(
+    "gates told",
+    ({"joint_goal_accuracy": ">= 0.5"}, [("a", 0.6, True), ("b", 0.4, False)]),
+    ({"joint_goal_accuracy.typos": "< 0.5"}, [("a", 0.5, False)]),
+    ({"a.schema_sensitivity": "<= 1"}, [("a", 0.2, True)]),
+    ({"joint_goal_accuracy.variants": "> 0"}, [("a", 0.3, True)]),
+    ({"joint_goal_acuracy": "> 0"}, [("", None, False)]),
+)
+def test_what_gates_say(gates, told):
+    numbers = [
+        Number("a", "joint_goal_accuracy", "original", 0.6), Number("b", "joint_goal_accuracy", "original", 0.4),
+        Number("a", "joint_goal_accuracy", "typos", 0.5), Number("a", "schema_sensitivity", "#VARIANTS", 0.2),
+        Number("a", "joint_goal_accuracy", "#VARIANTS", 0.3),
+    ]  # fmt: skip
+    found = list(judge(gates, numbers))
+    assert [(one.system, one.value, one.is_met) for one in found] == told
+    assert ("did you mean joint_goal_accuracy?" in found[0].text()) == (told[0][1] is None)
+
+
+def test_a_gate_that_is_none(folder):
+    write(folder / "small.toml", SMALL.replace("[[tables]]", '[gates]\n"joint_goal_accuracy" = "high"\n[[tables]]', 1))
+    with pytest.raises(InputError, match="expected a condition"):
+        graph_of(folder / "small.toml")

@@ -122,7 +122,7 @@ BAD = {
     "a release without a version": ("[release]\nname='a'\n" + TYPOS, ("release.version", "version")),
     # what excludes or needs each other
     "a system without a name": ("[[systems]]\nmodel='keywords'\n", ("systems[0].name", "name")),
-    "a system without a source": (NAMED, ("systems[0]", "model, predictions or train")),
+    "a system without a source": (NAMED, ("systems[0]", "model, predictions, train or endpoint")),
     "two sources of a system": (
         SYSTEM + "predictions='states'\n",
         ("systems[0]", "exactly one of model, predictions, train", "model and predictions"),

@@ -1,0 +1,116 @@
+"""``[gates]``: numbers that the systems of a suite must reach, for continuous integration."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from parapet.pipelines.suite.steps import COMPARISON
+from parapet.schemas.errors import InputError
+
+if TYPE_CHECKING:
+    from parapet.pipelines.suite.suite_file import SuiteFile
+
+_CONDITION = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
+_HOLDS: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt
+}  # fmt: skip
+
+
+class Number(NamedTuple):
+    """A number of the table of all systems."""
+
+    system: str
+    metric: str
+    set: str
+    value: float
+
+
+class Verdict(NamedTuple):
+    """A gate for one system; ``value`` is None where there is no such number."""
+
+    gate: str
+    condition: str
+    system: str
+    value: float | None
+    is_met: bool
+
+    def text(self) -> str:
+        """In words."""
+        found = "there is no such number" if self.value is None else f"{self.value:.4f}"
+        return f"{self.gate} {self.condition}: {found}{f' ({self.system})' if self.system else ''}"
+
+
+def check(gates: Mapping[str, str], path: str) -> None:
+    """Raises InputError for a gate that is none, such as ``">= high"``."""
+    for name, condition in gates.items():
+        if not _CONDITION.fullmatch(condition):
+            reason = f'{condition!r}: expected a condition such as ">= 0.4"; metrics go from 0 to 1'
+            raise InputError(reason, path, f"gates.{name}")
+
+
+def judge(gates: Mapping[str, str], numbers: Iterable[Number]) -> Iterator[Verdict]:
+    """Each gate for each system that has its number; for none where no system has.
+
+    Args:
+      gates: ``METRIC``, ``METRIC.SET``, ``SYSTEM.METRIC`` or ``SYSTEM.METRIC.SET`` to a condition. Without a set it is
+        the original's, of schema sensitivity that over the variants; ``variants`` is the mean over them.
+      numbers: of all systems, from 0 to 1.
+    """
+    named: dict[str, list[Number]] = {}
+    for number in numbers:
+        for name in _names(number):
+            named.setdefault(name, []).append(number)
+    for gate, condition in gates.items():
+        match = _CONDITION.fullmatch(condition)
+        assert match is not None, "check() lets nothing else through"
+        if gate not in named:
+            near = difflib.get_close_matches(gate, named, 1)
+            yield Verdict(gate, f"{condition}{f' (did you mean {near[0]}?)' if near else ''}", "", None, False)
+        for number in named.get(gate, ()):
+            is_met = _HOLDS[match[1]](number.value, float(match[2]))
+            yield Verdict(gate, condition, number.system, number.value, is_met)
+
+
+def _names(number: Number) -> Iterator[str]:
+    over_variants = number.set.startswith("#")
+    names = [f"{number.metric}.{'variants' if over_variants else number.set}"]
+    if number.set == "original" or (over_variants and number.metric == "schema_sensitivity"):
+        names.append(number.metric)
+    for name in names:
+        yield from (name, f"{number.system}.{name}")
+
+
+def verdicts_of(suite: SuiteFile, output: Path) -> list[Verdict]:
+    """What the gates of a suite say of the numbers in its folder."""
+    if not suite.gates:
+        return []
+    from parapet.evaluation.compare.leaderboard import read_board
+
+    place = output / COMPARISON / "leaderboard.json"
+    values = read_board(str(place)).values if place.is_file() else []
+    numbers = [
+        Number(one.system, one.metric, one.set, one.value)
+        for one in values
+        if one.group == "all" and one.value is not None
+    ]
+    return list(judge(suite.gates, numbers))
+
+
+def junit(title: str, verdicts: Iterable[Verdict]) -> bytes:
+    """The verdicts as JUnit's XML, which servers of continuous integration show."""
+    verdicts = list(verdicts)
+    missed = sum(not verdict.is_met for verdict in verdicts)
+    suite = Element("testsuite", name=title, tests=str(len(verdicts)), failures=str(missed), errors="0")
+    for verdict in verdicts:
+        name = f"{verdict.gate} {verdict.condition}"
+        case = SubElement(suite, "testcase", classname=verdict.system or "gates", name=name)
+        if not verdict.is_met:
+            SubElement(case, "failure", message=verdict.text())
+    indent(suite)
+    return bytes(tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
