@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MODELS = {**ASKED, **TRAINED}
 
+TOKENS = ("tokens_sent", "tokens_answered")  # counts of a language model
+
 USAGE = f"""usage: parapet predict MODEL [flags]
 
 Runs a model of 'parapet train' on dialogues, or asks a language model:
@@ -89,5 +91,10 @@ def report(prediction: Prediction, _: dict[str, int]) -> None:
         for kind, (unit, text) in prediction.warnings.items():
             if n := counts.get(f"{kind}/{name}".rstrip("/"), 0):
                 logging.warning("%s: %s", name or written.path, text.replace("{n}", counted(n, unit)))
+    sent, answered = (sum(n for name, n in counts.items() if name.startswith(f"{kind}/")) for kind in TOKENS)
+    if sent:
+        dollars = prediction.job.endpoint.cost(sent, answered)
+        cost = f", ${dollars:,.2f}" if dollars else ""
+        say(f"{sent:,} tokens sent, {answered:,} answered{cost}, kept answers counted in")
     for note in prediction.notes:
         say(note)

@@ -2,10 +2,13 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
+import time
 
 import pytest
 from chat_server import chat_server
-from kit import cases, json_of, refused, rows_of, run, sample_dialogues
+from kit import SAMPLE, cases, corpus, json_of, refused, rows_of, run, sample_dialogues
 
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.endpoint.prompts import (
@@ -176,6 +179,53 @@ def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
     rows = rows_of(tmp_path / "states/answers/original.jsonl")
     assert len(rows) == 50
     assert not any(row["unread"] for row in rows)
+
+
+def test_turns_with_a_frame_of_every_service(tmp_path, sample):
+    """As MultiWOZ 2.2 has them, most of them idle."""
+    dialogues = sample_dialogues()[:6]
+    services = sorted({frame["service"] for one in dialogues for turn in one["turns"] for frame in turn["frames"]})
+    idle = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
+    for dialogue in dialogues:
+        dialogue["services"] = services
+        for turn in dialogue["turns"]:
+            there = {frame["service"] for frame in turn["frames"]}
+            more = [service for service in services if service not in there and turn["speaker"] == "USER"]
+            turn["frames"] += [{"service": service, "slots": [], "actions": [], "state": idle} for service in more]
+    root = corpus(tmp_path / "woz", json_of(sample / "test/schema.json"), test=dialogues)
+    with chat_server(oracle(dialogues)) as server:
+        run("predict", "--endpoint", server.url, model="m", sgd=root, output=tmp_path / "states")
+    flags = {"reference": root, "predictions": tmp_path / "states/predictions", "output": tmp_path / "scores"}
+    numbers = run("evaluate", "--task", "dst", **flags).json("metrics.json")["#ALL_SERVICES"]
+    assert (numbers["joint_goal_accuracy"], numbers["active_intent_accuracy"]) == (1.0, 1.0)
+
+
+def test_a_prediction_that_is_killed_goes_on(tmp_path, gold):
+    """Whenever it dies: what was answered is asked once, and the end is the same."""
+    with chat_server(slow(gold)) as server:
+        argv = [sys.executable, "-m", "parapet", "predict", "llm", "--endpoint", server.url, "--model", "m", "--output"]
+        argv += [str(tmp_path / "states"), "--reference", str(SAMPLE["root"]), "--parallel_calls", "2"]
+        for at in range(5, 46, 8):
+            process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while len(server.requests) < at and process.poll() is None:
+                time.sleep(0.01)
+            process.kill()
+            process.wait()
+        run("predict", "llm", endpoint=server.url, model="m", output=tmp_path / "states")
+        assert len(server.requests) <= 50 + 6 * 2  # what was on its way at each kill
+        run("predict", "llm", endpoint=server.url, model="m", output=tmp_path / "whole")
+    for path in ("predictions/original/test/dialogues_001.json", "answers/original.jsonl"):
+        assert (tmp_path / "states" / path).read_bytes() == (tmp_path / "whole" / path).read_bytes()
+
+
+def slow(answer):
+    """The same answers, after a moment."""
+
+    def later(body):
+        time.sleep(0.05)
+        return answer(body)
+
+    return later
 
 
 def test_faults_are_absorbed_or_wrong_and_counted(tmp_path, gold):
