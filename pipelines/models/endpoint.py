@@ -51,7 +51,7 @@ run the same command again after a stop, and nothing is paid twice. Answers that
         add = parser.group(_GROUP)
         add("--model", metavar="NAME", help="its name there; 'embedded' has one of its own")
         text = "how states are asked for: a function to call, a JSON Schema, or lines of text"
-        add("--style", choices=("tools", "json", "text"), default="json", help=f"{text} (default: json)")
+        add("--style", choices=("tools", "json", "text"), default="json", help=text)
         text = "take values as they are: do not spell them as the schema or the dialogue has them"
         add("--as_answered", action="store_true", help=text)
         add("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)

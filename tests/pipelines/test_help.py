@@ -50,7 +50,10 @@ def test_help_shows_the_common_flags_and_help_all_every_flag(parser, capsys):
         with pytest.raises(SystemExit, match="0"):
             parser.parse([flag])
         printed[flag] = capsys.readouterr().out
-    shown = {flag: set(re.findall(r"^  (?:-h, )?(--[\w-]+)", text, re.M)) for flag, text in printed.items()}
+    heads = {flag: re.findall(r"^  (?:-h, )?(--\S+(?: \S+)*)", text, re.M) for flag, text in printed.items()}
+    shown = {
+        flag: {name for head in of for name in re.findall(r"(?:^|, )(--[\w-]+)", head)} for flag, of in heads.items()
+    }
     assert shown["--help-all"] == set(long_flags(parser))
     hidden = {flag for action in rare for flag in action.option_strings} | {"--help-all"}
     assert shown["--help"] == set(long_flags(parser)) - hidden
