@@ -92,8 +92,8 @@ def report(prediction: Prediction, _: dict[str, int]) -> None:
             if n := counts.get(f"{kind}/{name}".rstrip("/"), 0):
                 logging.warning("%s: %s", name or written.path, text.replace("{n}", counted(n, unit)))
     sent, answered = (sum(n for name, n in counts.items() if name.startswith(f"{kind}/")) for kind in TOKENS)
-    if sent:
-        dollars = prediction.job.endpoint.cost(sent, answered)
+    if prediction.cost:
+        dollars = prediction.cost(sent, answered)
         cost = f", ${dollars:,.2f}" if dollars else ""
         say(f"{sent:,} tokens sent, {answered:,} answered{cost}, kept answers counted in")
     for note in prediction.notes:

@@ -93,6 +93,7 @@ run the same command again after a stop, and nothing is paid twice. Answers that
             answered="predicted",
             outputs=tuple(map(_output, plan.sets)),
             notes=(f"answers as they came: {args.output}/answers",),
+            cost=endpoint.cost,
             plan=_plan_of(job) if args.dry_run else (),
         )
 

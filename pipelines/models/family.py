@@ -88,6 +88,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
       warnings: for the summary: a kind of count to (unit, message); ``{n}`` is replaced by the count.
       notes: further lines of the summary.
       plan: what ``--dry_run`` prints; nothing without it.
+      cost: the dollars for tokens that are sent and answered; None where none are counted.
     """
 
     job: Job[Any, Any, Any]  # of files, chunks and a model of its own
@@ -99,6 +100,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     warnings: dict[str, tuple[str, str]] = {}
     notes: tuple[str, ...] = ()
     plan: tuple[str, ...] = ()
+    cost: Callable[[int, int], float] | None = None
 
 
 class Family(ABC):
