@@ -49,6 +49,19 @@ def test_every_form_is_filled_in_and_counts(tmp_path, hits):
     assert "too_fast" not in reasons
 
 
+def test_boxes_are_ticked(tmp_path, sample):
+    """The page has other forms before that of the answers."""
+    kit.run("language_variations", "--sgd", sample, kinds="simple", env="none", output=tmp_path / "sets")
+    named = f"simple={tmp_path / 'sets/simple'}"
+    flags = ["--dialogues", sample, "--sets", named, "--pairs", 4, "--assignments", 1]
+    pages = kit.run("hits", "--task", "validity", *flags, output=tmp_path / "pages").folder
+    with site(tmp_path, pages, people=1, practice=True) as it:
+        kit.run("collect", "practice", "--hits", pages, "--invitations", tmp_path / "links.csv")
+        (row,) = (json.loads(text) for text in it.store.export().splitlines())
+    for field, text in row["Answers"].items():
+        assert text in ("12345" if field.startswith("natural") else ("yes", "no")), field
+
+
 @cases(
     "link told",
     ("https://crowd.example.org/i/abc", "row 2: leads to another machine"),
@@ -75,4 +88,7 @@ def test_boxes_to_tick_are_choices():
         "<form action=/y><input name=e></form>"
     )
     assert (form.action, form.method) == ("/x", "post")
+    assert PageForm(
+        '<form action="/return"><input name=a></form><form action="/submit"><input name=b>', "/submit"
+    ).fields == {"b": ""}
     assert (form.fields, form.choices) == ({"b": "old", "c": ""}, {"a": ["yes", "no"]})

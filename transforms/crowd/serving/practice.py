@@ -45,7 +45,7 @@ class PracticeStore(Store):
 
 
 class PageForm(HTMLParser):
-    """The first form of a page. Fields count even while a script has yet to enable them.
+    """The first form of a page, or the first that goes to ``action``. Fields count even while scripts disable them.
 
     Attributes:
       action: where it goes. ``method`` in small letters.
@@ -53,12 +53,12 @@ class PageForm(HTMLParser):
       choices: name of boxes to tick to their values; left alone, they send nothing.
     """
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html: str, action: str = "") -> None:
         super().__init__(convert_charrefs=True)
         self.action = self.method = ""
         self.fields: dict[str, str] = {}
         self.choices: dict[str, list[str]] = {}
-        self._forms, self._open, self._textarea = 0, False, ""
+        self._wanted, self._found, self._open, self._textarea = action, False, False, ""
         self.feed(html)
         self.close()
 
@@ -66,8 +66,8 @@ class PageForm(HTMLParser):
         """Notes the form and its fields."""
         given = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self._forms += 1
-            self._open = self._forms == 1
+            self._open = not self._found and given.get("action", "").startswith(self._wanted)
+            self._found |= self._open
             if self._open:
                 self.action, self.method = given.get("action", ""), given.get("method", "get").lower()
         name, kind = given.get("name", ""), given.get("type", "text").lower()
@@ -138,7 +138,7 @@ def visit(
             return
         if form is None:
             raise InputError("the server serves other forms than these", "--hits")
-        page = PageForm(html)
+        page = PageForm(html, "/submit")
         said = next(recorded[form.task_id], {}) if form.task_id in recorded else {}
         answers = {
             field: said.get(field, "").strip() or _answer(page, field, f"{seed} {form.key} {field}")
