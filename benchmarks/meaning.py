@@ -56,9 +56,9 @@ def doubts_of(sgd: Path, sgd_x: Path, measure: str, others: int) -> Iterator[tup
 
 
 def _judged(judge: Meaning, element: Element, text: str) -> Iterator[tuple[str, Doubt]]:
-    near = judge.near(text)
-    yield "right", judge.doubt(element, text, near)
-    found = [judge.doubt(other, text, near) for other in judge.elements if other.field != element.field]
+    answer = judge.compared(text)
+    yield "right", judge.doubt(element, answer)
+    found = [judge.doubt(other, answer) for other in judge.elements if other.field != element.field]
     yield from (("wrong", doubt) for doubt in found)
     if found:
         yield "nearest", max(found, key=lambda doubt: doubt.margin or 0)

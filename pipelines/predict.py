@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.command import counted, run_command, say
 from parapet.pipelines.dispatch import hand_over, spelling
 from parapet.pipelines.flags import Parser
-from parapet.pipelines.models import ASKED, ENDPOINT, family_of
-from parapet.pipelines.models import MODELS as TRAINED
+from parapet.pipelines.models import ENDPOINT, family_of
+from parapet.pipelines.models import PREDICTING as MODELS
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.pipelines.models.family import Prediction
-
-MODELS = {**ASKED, **TRAINED}
 
 TOKENS = ("tokens_sent", "tokens_answered")  # counts of a language model
 

@@ -13,12 +13,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import kit
 
 from parapet.transforms.crowd.serving import server as serving
 from parapet.transforms.crowd.serving.forms import Form, read_forms
 from parapet.transforms.crowd.serving.guard import Limits
 
 SECRET = "a secret for tests"
+SCHEMA = [
+    kit.service(
+        "Parcels_1",
+        [kit.slot("weight", "How heavy the parcel is"), kit.slot("signed", "Whether someone signs", "True", "False")],
+        [kit.intent("SendParcel", "Give a parcel to the carrier")],
+        "Sends parcels & letters <everywhere>",
+    )
+]
 WIDE = Limits(requests_per_minute=1_000_000, failures_per_minute=1_000)
 
 

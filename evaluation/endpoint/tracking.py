@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from parapet.evaluation.dst.model import Example, examples, predicted
@@ -140,7 +141,7 @@ class Estimate(NamedTuple):
 
 def estimate(job: Job) -> Estimate:
     """Makes every request without sending it."""
-    chat = Chat(job.endpoint, job.cache)
+    chat = Chat(job.endpoint, job.cache if Path(job.cache).exists() else None)  # which it would make
     chat.open()
     try:
         calls = kept = size = 0

@@ -21,22 +21,22 @@ _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "augu
 _MONTH = rf"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _HALF = r"(?P<half>a\.?m\b\.?|p\.?m\b\.?|in the (?:morning|afternoon|evening)|at night)"
-_TIMES = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"\b(?P<hour>\d{{1,2}})[:.](?P<minute>[0-5]\d)(?:[:.][0-5]\d)?(?:\s*{_HALF})?",
-        rf"\b(?P<part>half past|(?:a )?quarter past|(?:a )?quarter to)\s+(?P<hour>\d{{1,2}})(?:\s*{_HALF})?",
-        rf"\b(?P<hour>\d{{1,2}})(?:\s*(?P<word>thirty|fifteen|forty[- ]five))?\s*{_HALF}",
-        r"\b(?P<named>noon|midnight)\b",
-    )
+
+
+def _patterns(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
+
+
+_TIMES = _patterns(
+    rf"\b(?P<hour>\d{{1,2}})[:.](?P<minute>[0-5]\d)(?:[:.][0-5]\d)?(?:\s*{_HALF})?",
+    rf"\b(?P<part>half past|(?:a )?quarter past|(?:a )?quarter to)\s+(?P<hour>\d{{1,2}})(?:\s*{_HALF})?",
+    rf"\b(?P<hour>\d{{1,2}})(?:\s*(?P<word>thirty|fifteen|forty[- ]five))?\s*{_HALF}",
+    r"\b(?P<named>noon|midnight)\b",
 )
-_DATES = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"\b(?:\d{4})-(?P<number>\d{1,2})-(?P<day>\d{1,2})\b",
-        rf"\b(?:the )?{_DAY}(?: of)? {_MONTH}\b",
-        rf"\b{_MONTH} (?:the )?{_DAY}\b",
-    )
+_DATES = _patterns(
+    r"\b(?:\d{4})-(?P<number>\d{1,2})-(?P<day>\d{1,2})\b",
+    rf"\b(?:the )?{_DAY}(?: of)? {_MONTH}\b",
+    rf"\b{_MONTH} (?:the )?{_DAY}\b",
 )
 _PARTS = {"half past": 30, "quarter past": 15, "quarter to": -15}
 _WORDS = {"thirty": 30, "fifteen": 15}

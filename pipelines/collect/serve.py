@@ -16,6 +16,7 @@ from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.limits import read_text
 from parapet.transforms.crowd.hits.people import needed_people
+from parapet.transforms.running.fence import THIS_MACHINE
 
 if TYPE_CHECKING:
     from parapet.transforms.crowd.serving.server import Run
@@ -36,7 +37,6 @@ EXAMPLE = """\
 SECRET = "PARAPET_COLLECT_SECRET"  # noqa: S105 - the name of a variable
 _SHORTEST_SECRET = 12
 _MOST_PEOPLE = 100_000
-_LOCAL = ("127.0.0.1", "::1", "localhost")
 _SERVER = "server"
 
 
@@ -162,9 +162,9 @@ def _check_flags(args: argparse.Namespace) -> None:
             raise InputError(reason, "--completion_url")
         if args.people:
             raise InputError("Prolific decides who takes part: leave it out", "--people")
-    if args.practice and (args.host not in _LOCAL or args.public_url or args.platform == "prolific"):
+    if args.practice and (args.host not in THIS_MACHINE or args.public_url or args.platform == "prolific"):
         raise InputError("for made-up annotators on this machine: leave out other hosts and platforms", "--practice")
-    if args.host not in _LOCAL and not args.public_url:
+    if args.host not in THIS_MACHINE and not args.public_url:
         raise InputError(f"needed with --host {args.host}: the address that people use", "--public_url")
 
 

@@ -25,15 +25,19 @@ TABLE = {
     "memn2n": ("babi:MemN2N", "bAbI dialog tasks: a memory network"),
 }
 
-MODELS = {name: summary for name, (_, summary) in TABLE.items()}
-
-# What is asked as it is, and not trained here.
+# What predicts: what is asked as it is, and these.
 ENDPOINT = "llm"
-ASKED = {ENDPOINT: "dialogue states: a language model behind an OpenAI-compatible API"}
+FAMILIES = {
+    ENDPOINT: ("endpoint:LanguageModel", "dialogue states: a language model behind an OpenAI-compatible API"),
+    **TABLE,
+}
+
+MODELS = {name: summary for name, (_, summary) in TABLE.items()}
+PREDICTING = {name: summary for name, (_, summary) in FAMILIES.items()}
 
 
 def family_of(model: str) -> Family:
     """The family of a model, for that model."""
-    module, _, name = ("endpoint:LanguageModel" if model == ENDPOINT else TABLE[model][0]).partition(":")
+    module, _, name = FAMILIES[model][0].partition(":")
     family: Family = getattr(import_module(f"{__name__}.{module}"), name)(model)
     return family

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 _GROUP = "language model"
 _CACHE = ".answers.sqlite"
-_CHARACTERS = 4.0  # of a token, where no answer has been counted yet
-_ANSWER = 60  # tokens of an answer, likewise
+_ANSWER = 60  # tokens of an answer, where none has been counted yet
 _MOST_PARALLEL = 256
 
 
@@ -116,14 +115,9 @@ def _output(name: str) -> family.Output:
 def _plan_of(job: Job) -> tuple[str, ...]:
     """The lines of ``--dry_run``: requests, tokens and dollars, by what answers have taken so far."""
     from parapet.evaluation.endpoint.tracking import estimate
+    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
 
-    there = Path(job.cache).exists()
     found = estimate(job)
-    if not there:  # a dry run leaves nothing behind
-        for path in Path(job.cache).parent.glob(f"{Path(job.cache).name}*"):
-            path.unlink()
-        with contextlib.suppress(OSError):
-            Path(job.cache).parent.rmdir()
     calls = found.calls - found.kept
     characters, answer = _measured(job.cache)
     sent, answered = round(found.characters / characters), calls * answer
@@ -131,7 +125,7 @@ def _plan_of(job: Job) -> tuple[str, ...]:
     cost = f", {dollars}" if any(job.endpoint.dollars) else "; --price says what they cost"
     lines = [f"{counted(calls, 'call')}, {found.kept:,} more are answered already"]
     lines += [f"about {sent:,} tokens sent and {answered:,} answered{cost}"]
-    if characters == _CHARACTERS:
+    if characters == CHARACTERS_OF_TOKEN:
         lines.append("(guessed at four characters a token: after some answers, --dry_run knows better)")
     return (*lines, "dry run: nothing was sent, nothing was written")
 
@@ -140,14 +134,14 @@ def _measured(cache: str) -> tuple[float, int]:
     """Characters of a request for each token, and tokens of an answer, as far as the cache knows."""
     import msgspec
 
-    from parapet.transforms.running.chat import Reply
+    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Reply
 
     if not Path(cache).exists():
-        return _CHARACTERS, _ANSWER
+        return CHARACTERS_OF_TOKEN, _ANSWER
     with contextlib.closing(sqlite3.connect(f"file:{cache}?mode=ro", uri=True)) as db:
         rows = db.execute("SELECT answer FROM answers LIMIT 2000").fetchall()
     replies = [reply for (text,) in rows if (reply := msgspec.json.decode(text, type=Reply)).characters]
     sent, answered = (sum(reply.tokens[i] for reply in replies) for i in (0, 1))
     if not sent:
-        return _CHARACTERS, _ANSWER
+        return CHARACTERS_OF_TOKEN, _ANSWER
     return sum(reply.characters for reply in replies) / sent, round(answered / len(replies))

@@ -6,20 +6,12 @@ import shutil
 import kit
 import pytest
 from annotators import figures
-from collect_site import SECRET, site
+from collect_site import SCHEMA, SECRET, site
 from kit import THOROUGH, rows_of
 
 CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
 needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="no chromium on PATH, and PARAPET_CHROMIUM is not set")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run"]
-SCHEMA = [
-    kit.service(
-        "Parcels_1",
-        [kit.slot("weight", "How heavy the parcel is"), kit.slot("signed", "Whether someone signs", "True", "False")],
-        [kit.intent("SendParcel", "Give a parcel to the carrier")],
-        "Sends parcels & letters <everywhere>",
-    )
-]
 SAID = {
     "names": {"intent_0": "hand over box", "slot_0": "load in kilos", "slot_1": "receipt confirmed"},
     "descriptions": {

@@ -6,19 +6,11 @@ from collections import Counter
 
 import kit
 import pytest
-from collect_site import site
+from collect_site import SCHEMA, site
 from kit import cases, refused, rows_of, write
 
 from parapet.transforms.crowd.serving.practice import PageForm
 
-SCHEMA = [
-    kit.service(
-        "Parcels_1",
-        [kit.slot("weight", "How heavy the parcel is"), kit.slot("signed", "Whether someone signs", "True", "False")],
-        [kit.intent("SendParcel", "Give a parcel to the carrier")],
-        "Sends parcels & letters <everywhere>",
-    )
-]
 RECORDED = {"intent_0": "hand over box", "slot_0": "  ", "slot_1": "receipt confirmed"}
 
 

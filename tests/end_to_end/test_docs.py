@@ -25,7 +25,6 @@ from typing import get_args
 import msgspec
 import pytest
 from fake_mturk import FakeMTurk, invented, play, scripts_from_jsonl
-from fake_mturk.question import Form
 from kit import BUNDLED, as_nobody, rows_of
 from markdown_it import MarkdownIt
 from tiny_nli import save_roberta
@@ -47,6 +46,7 @@ from parapet.transforms.crowd.mturk.status import Row, Status, TaskStatus
 from parapet.transforms.crowd.review import SHEET_COLUMNS
 from parapet.transforms.crowd.services import SHORTFALL_COLUMNS
 from parapet.transforms.crowd.serving import server as serving
+from parapet.transforms.crowd.serving.practice import PageForm
 from parapet.transforms.crowd.serving.store import Telemetry
 from parapet.transforms.crowd.vet import EXPLANATIONS
 
@@ -207,7 +207,7 @@ def collect(argv):
                 said = next(next_set.get(form.task_id, itertools.repeat({})))
                 chance = random.Random(f"{n} {form.key}")
                 said |= {
-                    field: chance.choice(values) for field, values in Form(f"<form>{form.parts[2]}").choices.items()
+                    field: chance.choice(values) for field, values in PageForm(f"<form>{form.parts[2]}").choices.items()
                 }
                 answers = {field: said.get(field) or "some other words" for field in form.fields}
                 assert store.submit(person, given.id, form, answers, Telemetry()) == "saved"

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parapet.transforms.crowd.ingest import parse_answer_xml, parse_time, read_lines, split_answers
+from parapet.transforms.crowd.serving.practice import made_up
 
 from .question import Form, form_of
 from .server import FakeMTurk
 from .state import Refusal
 
 _LINE_END = re.compile("\r\n?|\n")
-_WORDS = ["amber", "basket", "candle", "early", "gentle", "harbour", "island", "kettle", "meadow", "pebble", "river"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def invented(server: FakeMTurk, seed: int, workers: int) -> Iterator[Script]:
             worker_id = ids[(first + i) % workers]
             words = 7 if str(hit.annotation).endswith(":descriptions") else 3
             keys = {name: f"{seed}:{worker_id}:{hit.id}:{name}" for name in (*form.fields, *form.choices)}
-            answers = {name: _phrase(keys[name], words) for name in form.fields if name != "assignmentId"}
+            answers = {name: made_up(keys[name], words) for name in form.fields if name != "assignmentId"}
             answers |= {name: values[_number(keys[name]) % len(values)] for name, values in form.choices.items()}
             yield Script(worker_id, str(hit.annotation), answers, 60 + 30 * len(answers), hit.id)
 
@@ -114,7 +114,3 @@ class _Board:
 
 def _number(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6])
-
-
-def _phrase(key: str, words: int) -> str:
-    return " ".join(_WORDS[_number(f"{key}:{i}") % len(_WORDS)] for i in range(words))

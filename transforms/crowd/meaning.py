@@ -121,6 +121,14 @@ class Doubt(NamedTuple):
         return "off_topic" if self.similarity < limits.floor else ""
 
 
+class Compared(NamedTuple):
+    """An answer: its words, their vector, and how near it is to each element, by its field."""
+
+    words: str
+    vector: Vector
+    near: Mapping[str, float]
+
+
 def measure() -> str:
     """Which measure is at hand: a key of ``THRESHOLDS``."""
     return "MiniLM" if meaning.has_model() else "n-grams"
@@ -154,22 +162,20 @@ class Meaning:
         self.said = {field: (len(of), total(map(self.vector, of))) for field, of in said.items()}
         self.counted = {field: frozenset(of) for field, of in said.items()}
 
-    def near(self, text: str) -> dict[str, float]:
-        """How near an answer is to each element, by its field, given those of the other workers."""
+    def compared(self, text: str) -> Compared:
+        """An answer beside each element, given those of the other workers."""
         found = plain(text, self.task)
         vector = self.vector(found)
-        return {one.field: self._score(one, vector, found) for one in self.elements}
+        return Compared(found, vector, {one.field: self._score(one, vector, found) for one in self.elements})
 
-    def doubt(self, element: Element, text: str, near: Mapping[str, float] | None = None) -> Doubt:
-        """How far an answer is from its element. ``near`` is what :meth:`near` says of it, where that is known."""
-        near = near or self.near(text)
+    def doubt(self, element: Element, answer: str | Compared) -> Doubt:
+        """How far an answer is from its element."""
+        found, vector, near = self.compared(answer) if isinstance(answer, str) else answer
         others = [one for one in self.elements if one.field != element.field]
         nearest = max(others, key=lambda one: near[one.field], default=None)
         margin = None
         if nearest is not None:
             margin = round(near[element.field] - _OF_NEAREST[self.task] * near[nearest.field], 6)
-        found = plain(text, self.task)
-        vector = self.vector(found)
         similarity = max(dot(vector, of) for of in (self.whole[element.field], *self.own[element.field]))
         said = self.counted.get(element.field, frozenset())
         return Doubt(margin, nearest, round(similarity, 6), len(said - {found}))

@@ -25,7 +25,7 @@ from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbations import gate
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, plain_text, with_texts
 from parapet.transforms.perturbations.rewording import LOST, Made, anchors_of, occurrences, reworded
-from parapet.transforms.running.chat import Chat, Endpoint, Message
+from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Endpoint, Message
 from parapet.transforms.running.fence import Refused
 from parapet.transforms.storage.toml import read_table
 from parapet.transforms.translation.memory import ENGLISH, Limits
@@ -40,7 +40,6 @@ _TRIES = 3
 _WARMER = 0.7  # the temperature of a second and third try: at the first one's they would say the same
 _LONGER = (1.3, 3.0)  # times the characters that a verbose turn has
 _SHORT = 50  # characters that any verbose turn may have
-_TOKEN = 4  # characters, about, in English
 _MOST_TOKENS = 200  # of an answer
 _LANGUAGE = "en-x-llm-"
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
@@ -201,8 +200,8 @@ def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], known: Known
     for kind in kinds:
         wanted = texts - known.of(ENGLISH, language_of(kind)).keys()
         prompt = sum(len(message["content"]) for message in messages_of("", kind))
-        into = sum(prompt + len(text) for text in wanted) // _TOKEN
-        out = sum(map(len, wanted)) * {"verbose": 2}.get(kind, 1) // _TOKEN
+        into = sum(prompt + len(text) for text in wanted) // CHARACTERS_OF_TOKEN
+        out = sum(map(len, wanted)) * {"verbose": 2}.get(kind, 1) // CHARACTERS_OF_TOKEN
         yield f"{kind}: {len(wanted):,} calls, about {into:,} tokens of requests and {out:,} of answers"
         calls, sent, answered = calls + len(wanted), sent + into, answered + out
     dollars = endpoint.cost(sent, answered)

@@ -24,6 +24,7 @@ from parapet.schemas.release import SIGNATURE, SUMS, VERSION
 from parapet.transforms.release.reading import Release, parse_version, printable
 from parapet.transforms.release.signing import read_signature
 from parapet.transforms.release.verify import Findings, read_sums
+from parapet.transforms.running.fence import THIS_MACHINE
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -40,8 +41,6 @@ TIMEOUT = 120.0  # seconds for an answer; the client itself would wait for ever
 # Files in these folders that the release does not have are deleted: a file of an older version would be loaded with the
 # new ones. Other files of the repository stay.
 FOLDERS = ("data/", "report/", "sgd/")
-
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class HubError(InputError):
@@ -91,7 +90,7 @@ def endpoint_of(address: str) -> str:
         right = False
     if not right:
         raise InputError("is no address such as https://huggingface.co", printable(address), "--endpoint")
-    if parts.scheme == "http" and parts.hostname not in _LOCAL:
+    if parts.scheme == "http" and parts.hostname not in THIS_MACHINE:
         raise InputError("would get the token unencrypted: give an https:// address", address, "--endpoint")
     return address
 

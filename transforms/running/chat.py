@@ -30,6 +30,7 @@ Message = Mapping[str, str]  # role and content
 
 _KEY = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w.*-]{6,}")
 _LONGEST_ANSWER = 1 << 20  # characters
+CHARACTERS_OF_TOKEN = 4  # about, in English
 
 
 class Endpoint(msgspec.Struct, frozen=True):

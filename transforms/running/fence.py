@@ -20,6 +20,7 @@ from typing import NamedTuple, NoReturn
 
 from parapet.schemas.errors import ISSUES, DiskError, InputError, MissingExtra, UserCodeError, storable
 
+THIS_MACHINE = ("127.0.0.1", "::1", "localhost")  # as host of an address
 SERVER = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")  # an address; a password in it would appear in messages
 
 

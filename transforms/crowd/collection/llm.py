@@ -24,14 +24,13 @@ from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.collection.sheet import Sheet
 from parapet.transforms.crowd.ingest import payload
 from parapet.transforms.reports.text import clean
-from parapet.transforms.running.chat import Chat, Message, Reply
+from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Message, Reply
 from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.storage.toml import read_table
 
 TRIES = 3
 STAGE = "collect"  # of dead letters
 
-_TOKEN = 4  # characters, about, in English
 _TOKENS_OF_FIELD = {"names": 16, "descriptions": 28}  # of a usual answer with its key
 _MOST_TOKENS = {"names": 40, "descriptions": 80}  # of what the form accepts
 _NOT_IN_IDS = re.compile(r"[\s,]+")
@@ -329,7 +328,7 @@ def estimate(chat: Chat, work: Sequence[Work]) -> Counter[str]:
             used["kept"] += 1
             continue
         used["calls"] += 1
-        used["sent"] += sum(len(message["content"]) for message in conversation) // _TOKEN
+        used["sent"] += sum(len(message["content"]) for message in conversation) // CHARACTERS_OF_TOKEN
         used["answered"] += _TOKENS_OF_FIELD[item.sheet.form.task] * len(fields)
     return used
 

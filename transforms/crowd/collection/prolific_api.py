@@ -18,7 +18,7 @@ import requests
 from urllib3.exceptions import NewConnectionError
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.fence import Refused, in_one_line
+from parapet.transforms.running.fence import THIS_MACHINE, Refused, in_one_line
 
 URL = "https://api.prolific.com/api/v1"
 TOKEN = "PROLIFIC_TOKEN"  # noqa: S105 - the name of a variable
@@ -29,7 +29,6 @@ _LONGEST_WAIT = 60.0  # seconds, whatever the service asks for
 _MOST_PAGES = 1_000
 _LARGEST = 1 << 24  # bytes of an answer
 _ID = re.compile(r"\b[0-9a-fA-F]{24}\b")
-_LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 class Unknown(Exception):
@@ -54,7 +53,7 @@ class Prolific:
 
     def __init__(self, url: str, token: str, wait: float = 1) -> None:
         parts = urlsplit(url)
-        is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in THIS_MACHINE)
         if not is_safe or not parts.netloc or "@" in parts.netloc or parts.query or parts.fragment:
             raise InputError(f"an address that begins with https://, such as {URL}", "--endpoint_url", url)
         if not token.strip() or not token.isascii() or not token.strip().isprintable():

@@ -20,8 +20,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.serving.forms import Form
 from parapet.transforms.crowd.serving.store import Outcome, Store, Telemetry
-
-HERE = ("127.0.0.1", "::1", "localhost")
+from parapet.transforms.running.fence import THIS_MACHINE
 
 _BUTTONS = frozenset({"submit", "button", "image", "reset", "file"})
 _WORDS = ("amber", "basket", "candle", "early", "gentle", "harbour", "island", "kettle", "meadow", "pebble", "river")
@@ -104,7 +103,7 @@ def read_invitations(path: str) -> list[str]:
     if not any(links):
         raise InputError("has no column 'link': give the invitations of 'parapet collect serve'", path, "--invitations")
     for row, link in enumerate(links, 2):
-        if urlsplit(link).hostname not in HERE or urlsplit(link).scheme != "http":
+        if urlsplit(link).hostname not in THIS_MACHINE or urlsplit(link).scheme != "http":
             reason = "leads to another machine: made-up answers are for a server on this one, such as http://127.0.0.1"
             raise InputError(reason, path, f"row {row}")
     return links
@@ -150,10 +149,14 @@ def visit(
 
 
 def _answer(page: PageForm, field: str, key: str) -> str:
-    digest = hashlib.sha256(key.encode()).digest()
-    if field in page.choices:
-        return page.choices[field][digest[0] % len(page.choices[field])]
-    return " ".join(_WORDS[n % len(_WORDS)] for n in digest[:4])
+    if choices := page.choices.get(field):
+        return choices[hashlib.sha256(key.encode()).digest()[0] % len(choices)]
+    return made_up(key, 4)
+
+
+def made_up(key: str, words: int) -> str:
+    """Words that mean nothing, the same for the same key; at most 32."""
+    return " ".join(_WORDS[n % len(_WORDS)] for n in hashlib.sha256(key.encode()).digest()[:words])
 
 
 class _Browser:
