@@ -54,6 +54,7 @@ def opened(browser, link, width):
 
 def write(page):
     """Types the answers of the task that the page shows; gives them."""
+    page.wait_for_selector("#hit button")
     said = SAID["names" if page.query_selector("#hit input#slot_0") else "descriptions"]
     for field, text in said.items():
         page.locator(f"#{field}").press_sequentially(text)
