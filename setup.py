@@ -134,7 +134,7 @@ setup(
         "parapet": ["py.typed"],
         "parapet.schemas": ["json/*.json", "sample/**/*"],
         "parapet.transforms": ["**/*.toml"],
-        "parapet.evaluation": ["**/*.toml"],
+        "parapet.evaluation": ["endpoint/templates/*.jinja"],
         "parapet.pipelines": ["suite/suites/*.toml"],
         "parapet.crowd_templates": ["*.jinja", "*.css", "*.js"],
     },

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
-from parapet.evaluation.models.classifier import INTENT, ClassifierLearner, Corpus, read_labelled
+from parapet.evaluation.models.classifier import ClassifierLearner, Corpus
 from parapet.evaluation.models.configs import ClassifierConfig
+from parapet.evaluation.models.turns import INTENT, read_labelled
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models.classifier import FINE_TUNED, FROM_SCRATCH
 

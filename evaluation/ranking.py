@@ -226,7 +226,7 @@ def read_test(
     if candidates is not None:
         for (dialogue, turn), ranking in sorted(answers.items()):
             for answer in ranking:
-                if answer not in candidates:
+                if answer and answer not in candidates:  # none at all is wrong
                     where = f"dialogue {dialogue} turn {turn}"
                     raise InputError(f"{answer!r} is none of the candidates", predictions, where)
     stem = stem_of(reference).removeprefix("dialog-babi-")

@@ -28,7 +28,7 @@ Runs a model of 'parapet train' on dialogues, or asks a language model:
 OUT/predictions, for 'parapet evaluate'.
 
 models:
-{chr(10).join(f"  {name:12}{what}" for name, what in MODELS.items())}
+{chr(10).join(f"  {name:15}{what}" for name, what in MODELS.items())}
 
 example:
   parapet predict tiny_dst --model my_model --reference my_corpus \\
@@ -89,7 +89,7 @@ def report(prediction: Prediction, _: dict[str, int]) -> None:
         for kind, (unit, text) in prediction.warnings.items():
             if n := counts.get(f"{kind}/{name}".rstrip("/"), 0):
                 logging.warning("%s: %s", name or written.path, text.replace("{n}", counted(n, unit)))
-    sent, answered = (sum(n for name, n in counts.items() if name.startswith(f"{kind}/")) for kind in TOKENS)
+    sent, answered = (sum(n for name, n in counts.items() if name.partition("/")[0] == kind) for kind in TOKENS)
     if prediction.cost:
         dollars = prediction.cost(sent, answered)
         cost = f", ${dollars:,.2f}" if dollars else ""

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
-from parapet.transforms.running.progress import READING, VARIABLE
+from parapet.transforms.running.progress import BESIDES, READING, VARIABLE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,12 +43,14 @@ class Event(NamedTuple):
       done: how many of ``unit`` the stage has done.
       total: how many there are; None where that is not known.
       unit: in the plural: ``dialogues``; nothing where the stage does not count.
+      spent: what was spent so far, in words: ``1,204 tokens, $0.02``.
     """
 
     stage: str
     done: int
     total: int | None
     unit: str
+    spent: str = ""
 
 
 # Where it is set, a command has no display of its own: its events go there, a few a second. For a suite.
@@ -232,7 +234,7 @@ class Display:
 def text_of(event: Event, pace: Pace) -> str:
     """``1,204 of 2,482 dialogues, 310/s, 0:04 left``; nothing where nothing is counted."""
     if not event.unit:
-        return ""
+        return event.spent
     if event.total is None:
         parts = [f"{event.done:,} {event.unit.removesuffix('s') if event.done == 1 else event.unit}"]
     else:
@@ -241,7 +243,18 @@ def text_of(event: Event, pace: Pace) -> str:
         parts.append(f"{pace.rate:,.0f}/s" if pace.rate >= 1 else f"{60 * pace.rate:,.0f}/min")
     if pace.seconds_left:
         parts.append(f"{_clock(pace.seconds_left)} left")
+    if event.spent:
+        parts.append(event.spent)
     return ", ".join(parts)
+
+
+def _spent(amounts: dict[str, int]) -> str:
+    """``1,204 tokens, $0.02, 3 errors``."""
+    return ", ".join(
+        f"${n / 1e6:,.2f}" if unit == "microdollars" else f"{n:,} {unit.removesuffix('s') if n == 1 else unit}"
+        for unit, n in amounts.items()
+        if n
+    )
 
 
 def _clock(seconds: float) -> str:
@@ -279,6 +292,7 @@ class Run:
         self.show, self.path = show, path
         self.event = Event("", 0, None, "")
         self._counts: dict[tuple[str, str], list[int]] = {}  # (stage, unit) -> done, total
+        self._spent: dict[str, int] = {}
         self._read = 0
         self._counting = False  # whether the stage counts what it does, besides what it reads
         self._shown: Event | None = None
@@ -288,7 +302,7 @@ class Run:
         """Shows the next stage, of which nothing is counted."""
         with self._lock:
             self.poll()
-            self.event, self._counting = Event(name, 0, None, ""), False
+            self.event, self._counting = Event(name, 0, None, "", _spent(self._spent)), False
             self._counts.pop((READING, "dialogues"), None)
             self.poll()
 
@@ -304,7 +318,7 @@ class Run:
         self._counting = stage != READING
         done, total = self._counts[stage, unit]
         # What a worker did again for one that died is counted twice.
-        self.event = Event(stage, min(done, total) if total else done, total or None, unit)
+        self.event = Event(stage, min(done, total) if total else done, total or None, unit, _spent(self._spent))
 
     def poll(self) -> None:
         """Reads what was done since, and shows it."""
@@ -318,6 +332,10 @@ class Run:
             self._read += len(data)
             for record in data.decode().splitlines():
                 done, total, unit, stage = record.split("\t")
+                if stage == BESIDES:
+                    self._spent[unit] = self._spent.get(unit, 0) + int(done)
+                    self.event = self.event._replace(spent=_spent(self._spent))
+                    continue
                 counts = self._counts.setdefault((stage, unit), [0, 0])
                 counts[0] += int(done)
                 counts[1] += int(total)

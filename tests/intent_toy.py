@@ -1,6 +1,6 @@
 """A toy set of utterances: four intents, and turns that are none of them."""
 
-from parapet.evaluation.models.classifier import Turn
+from parapet.evaluation.models.turns import Turn
 
 WAYS = ["please {}", "{}", "I want to {} now", "could you {} for me?", "{}, thanks", "we need to {} today"]
 SAID = {

@@ -6,17 +6,16 @@ a JSON Schema. ``text``: lines of ``SLOT = VALUE``, for models that can do neith
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Literal, get_args
 
 from parapet.evaluation.dst.model import Example
+from parapet.evaluation.endpoint.asking import Unreadable, object_in
+from parapet.evaluation.endpoint.prompting import Prompt
 from parapet.evaluation.endpoint.values import DONTCARE, as_said
 from parapet.schemas.service import Service
 from parapet.transforms.running.chat import Reply
-from parapet.transforms.storage.toml import read_table
 
 Style = Literal["tools", "json", "text"]
 STYLES: tuple[Style, ...] = get_args(Style)
@@ -30,42 +29,10 @@ _LINE = re.compile(r"^\W*(?P<name>[\w .-]+?)\W*\s*[=:]\s*(?P<value>.*?)\s*$")
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-class Unreadable(Exception):
-    """An answer that is no state; the message is a word that says why."""
-
-
-@cache
-def texts() -> Mapping[str, str]:
-    """The texts of the prompt, with their ``version``."""
-    return {name: str(text) for name, text in read_table(__package__, "prompts.toml").items()}
-
-
-def request(example: Example, style: Style) -> tuple[list[dict[str, str]], dict[str, Any]]:
+def request(example: Example, style: Style, prompt: Prompt) -> tuple[list[dict[str, str]], dict[str, Any]]:
     """The messages, and the further parameters of the API."""
-    service, of = example.service, texts()
-    system = of["system"].replace("{service}", f"{service.service_name}: {service.description}")
-    if style != "tools":
-        system += (
-            of["elements"]
-            .replace("{intents}", "\n".join(f"- {one.name}: {one.description}" for one in service.intents))
-            .replace("{slots}", "\n".join(_listed(service)))
-        )
-    said = "\n".join(
-        f"{'User' if speaker == 'USER' else 'Assistant'}: {utterance}" for speaker, utterance in example.history
-    )
-    messages = [
-        {"role": "system", "content": (system + of[style]).strip()},
-        {"role": "user", "content": of["user"].replace("{dialogue}", said).strip()},
-    ]
-    return messages, _parameters(service, style)
-
-
-def _listed(service: Service) -> list[str]:
-    lines = []
-    for slot in service.slots:
-        allowed = f" Allowed: {', '.join(slot.possible_values)}." if slot.is_categorical else ""
-        lines.append(f"- {slot.name}: {slot.description}.{allowed}".replace("..", "."))
-    return lines
+    messages = prompt.messages(service=example.service, style=style, history=example.history)
+    return messages, _parameters(example.service, style)
 
 
 def _parameters(service: Service, style: Style) -> dict[str, Any]:
@@ -167,22 +134,11 @@ def _of_tools(reply: Reply, service: Service) -> Mapping[str, Any]:
     name, arguments = reply.tool_calls[0]
     if name not in (function_name(service), service.service_name):
         _refuse("wrong_function")
-    return _object(arguments)
+    return object_in(arguments)
 
 
 def _of_json(reply: Reply, _: Service) -> Mapping[str, Any]:
-    text = reply.text
-    if text.count("{") and text.count("}"):
-        text = text[text.index("{") : text.rindex("}") + 1]  # what stands around it: ```json, an opener
-    return _object(text)
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else _refuse("not_json")
+    return object_in(reply.text)
 
 
 def _of_text(reply: Reply, service: Service) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What the classifier learns from and is asked: utterances with a label, of a corpus, JSON lines or ``parapet ood``."""
+"""A text classifier: what it learns from, its features and nets, its folder. What it is asked: see ``turns``."""
 
 from __future__ import annotations
 
@@ -6,133 +6,34 @@ import copy
 import logging
 import re
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.dst.model import make_plan
-from parapet.evaluation.intent import Renamed, renamed_intents, user_turns
-from parapet.evaluation.models import inference, saving
+from parapet.evaluation.models import saving
+from parapet.evaluation.models.batches import Rows, bucketed, by_length
 from parapet.evaluation.models.configs import ClassifierConfig
-from parapet.evaluation.models.examples import Rows, bucketed, by_length, held_out
-from parapet.evaluation.models.inference import Answers, Part
+from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory
 from parapet.evaluation.models.training import Learner
-from parapet.evaluation.ood import IN_DOMAIN, OOD, best_threshold, is_of_ood, points_of, precision_recall_f1, read_truth
-from parapet.evaluation.sets import ORIGINAL, Key, Keyed, Sources, read_keyed
-from parapet.schemas.dialogue import parse_dialogues
+from parapet.evaluation.models.turns import (
+    Answer,
+    Turn,
+    read_labelled,
+)
+from parapet.evaluation.ood import OOD, best_threshold, is_of_ood, points_of, precision_recall_f1
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there
-from parapet.schemas.limits import MAX_DIALOGUE_FILE
+from parapet.schemas.layout import as_path
 from parapet.transforms.perturbation import corpora
 from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint
-from parapet.transforms.storage.compressed import read_input
 
-INTENT, ACTS = "intent", "acts"
 HELD_OUT = 0.1  # of the dialogues, where there is no --dev
-
-
-class Turn(msgspec.Struct, frozen=True):
-    """An utterance of the user's.
-
-    Attributes:
-      key: its set, dialogue and turn.
-      label: its intent, its dialogue acts, or ``ood`` or ``in_domain``; empty where that is not known.
-    """
-
-    key: Key
-    utterance: str
-    label: str
-
-
-class Row(Keyed, kw_only=True):
-    """A line of a file, as ``parapet evaluate`` has them."""
-
-    utterance: str
-    label: str = ""
-
-
-def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
-    """The turns of all paths that have a label.
-
-    Args:
-      paths: corpora, files of JSON lines, or folders that ``parapet ood`` wrote.
-      split: of the folders.
-      task: ``intent``, ``acts`` or ``ood``.
-
-    Raises:
-      InputError: one cannot be read, or has no label of this task.
-    """
-    found = []
-    for path in paths:
-        all_turns = list(read_turns(path, split, task))
-        turns = [turn for turn in all_turns if turn.label]
-        if not turns:
-            raise InputError(f"no user turn of it has a label of --task {task}", path)
-        if len(turns) < len(all_turns):
-            logging.warning("%s: %s turns have no label: left out", path, f"{len(all_turns) - len(turns):,}")
-        found += turns
-    return found
-
-
-def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
-    """The user turns of a path, with or without labels. Raises InputError as :func:`read_labelled`."""
-    if not is_there(path):
-        raise InputError("there is no such file or folder", path)
-    if as_path(path).is_file():
-        return iter(turns_of_lines(path, task))
-    if is_of_ood(path):
-        if task != OOD:
-            raise InputError(
-                f"is of 'parapet ood' and has labels for --task ood: give the corpus for --task {task}", path
-            )
-        return (
-            turn_of(key, truth.ood, truth.utterance) for key, truth in read_truth(Sources(path, split)).turns.items()
-        )
-    if task == OOD:
-        raise InputError("has no set of 'parapet ood': give what it wrote, or JSON lines with ood or in_domain", path)
-    corpus = corpora.read_corpus(path, [split])
-    return (turn for file in sorted(one.path for one in corpus.files) for turn in turns_of_corpus(file, "", {}, task))
-
-
-def turn_of(key: Key, ood: bool, utterance: str) -> Turn:
-    """A turn that is out of domain, or is not."""
-    return Turn(key, utterance, OOD if ood else IN_DOMAIN)
-
-
-def turns_of_lines(path: str, task: str) -> list[Turn]:
-    """The rows of a file. Raises InputError: a row without an utterance, or with a label of another task."""
-    found = []
-    for key, (number, row) in read_keyed(path, Row).items():
-        label = IN_DOMAIN if task == OOD and row.label == "in" else row.label
-        if task == OOD and label not in ("", OOD, IN_DOMAIN):
-            raise InputError(f"{label!r} is no label of --task ood: {OOD} or {IN_DOMAIN}", path, f"line {number}")
-        if label and not label.strip():
-            raise InputError("the label is empty", path, f"line {number}")
-        found.append(Turn(key, row.utterance, label))
-    return found
-
-
-def turns_of_corpus(path: str, name: str, renamed: Renamed, task: str) -> Iterator[Turn]:
-    """The user turns of a dialogue file.
-
-    Args:
-      path: the file.
-      name: of its set.
-      renamed: how its intents are to be called.
-      task: ``acts``; of any other the label is the intent.
-    """
-    for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path):
-        for turn in user_turns(dialogue, renamed):
-            label = turn.acts if task == ACTS else turn.intent
-            yield Turn((name, dialogue.dialogue_id, turn.turn), turn.utterance, label)
 
 
 class Corpus(msgspec.Struct, frozen=True):
@@ -335,18 +236,6 @@ class Headed(nn.Module):
 
 
 DIGITS = 9
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """What is said of an utterance.
-
-    Attributes:
-      label: the class.
-      score: the higher, the more it seems out of domain.
-    """
-
-    label: str
-    score: float
 
 
 class Classifier:
@@ -607,151 +496,3 @@ def body(
     )
     length = saving.longest(tokenizer, model, config.max_length, "--max_length")
     return Pieces(tokenizer, length), Headed(model), length
-
-
-Source = tuple[tuple[str, str], ...]  # (set, path) of a file in all sets that have it: they are asked at one time
-
-
-class Reference(msgspec.Struct, frozen=True):
-    """All files of a run.
-
-    Attributes:
-      sources: the largest first; of what is no corpus one, without a set.
-      split: whose turns.
-      renamed: by set, how the intents of its schema are called in the original's.
-      remarks: what its owner should know.
-      in_folders: whether each set's predictions are in a folder of its own: not those of JSON lines.
-    """
-
-    sources: list[Source]
-    split: str
-    renamed: dict[str, dict[str, dict[str, str]]] = {}
-    remarks: list[str] = []
-    in_folders: bool = True
-
-
-def find(given: Sources, task: str) -> Reference:
-    """The files that are named.
-
-    Args:
-      given: a reference: a corpus, a file of JSON lines, or a folder that ``parapet ood`` wrote; of a corpus its
-        variants and further sets too.
-      task: ``intent``, ``acts`` or ``ood``.
-
-    Raises:
-      InputError: something is not there, or cannot be asked for this task.
-    """
-    path = given.reference
-    if not is_there(path):
-        raise InputError("there is no such file or folder", path, "--reference")
-    file, foreign = as_path(path).is_file(), is_of_ood(path)
-    if (file or foreign) and (given.variants or given.others):
-        raise InputError("go with a corpus: the reference is none", "--variants, --sets")
-    if file or foreign:
-        reference = Reference([(("", path),)], given.split, in_folders=foreign)
-        if next(turns_of(reference, 0, task), None) is None:  # says at once what is wrong with it
-            raise InputError(f"there are no user turns of {given.split!r} in it", path, "--reference")
-        return reference
-    plan = make_plan(given)
-    sources = [tuple((member.set, member.reference) for member in job.members) for job in plan.jobs]
-    services = plan.sets[ORIGINAL].services
-    renamed = {
-        name: renamed_intents(name, one.services, services) for name, one in plan.sets.items() if one.kind == "variant"
-    }
-    return Reference(sources, given.split, renamed, plan.remarks)
-
-
-def turns_of(reference: Reference, number: int, task: str) -> Iterator[Turn]:
-    """The turns of a file in all its sets, by dialogue and turn. Raises InputError where it cannot be read."""
-    found = [turn for name, path in reference.sources[number] for turn in _read(reference, name, path, task)]
-    yield from sorted(found, key=lambda turn: (turn.key[1], turn.key[2], turn.key[0]))
-
-
-def _read(reference: Reference, name: str, path: str, task: str) -> Iterator[Turn]:
-    if not name:
-        yield from read_turns(path, reference.split, task)
-        return
-    for turn in turns_of_corpus(path, name, reference.renamed.get(name, {}), task):
-        if task == OOD:
-            yield msgspec.structs.replace(turn, label="")  # whether it is foreign is nowhere said
-        elif turn.label:
-            yield turn
-
-
-CHUNK = 2048  # turns
-PREDICTIONS = "predictions"
-
-
-class Turns(NamedTuple):
-    """Some turns of a file in all of its sets; ``file`` is its number, ``number`` that of the chunk."""
-
-    file: int
-    number: int
-    turns: tuple[Turn, ...]
-
-
-class Job(inference.Job[int, Turns, Classifier], frozen=True, kw_only=True):
-    """What is predicted.
-
-    Attributes:
-      task: ``intent``, ``acts`` or ``ood``.
-      threshold: turns with this score or more are out of domain; None for scores without a decision.
-      reference: the files.
-    """
-
-    unit: ClassVar[str] = "turns"
-
-    task: str
-    threshold: float | None
-    reference: Reference
-
-    def path_of(self, name: str) -> str:
-        """The path of a set's predictions below the output folder; those of JSON lines are in one file."""
-        folder = f"/{name}/{self.reference.split}" if self.reference.in_folders else ""
-        return f"{PREDICTIONS}{folder}/{self.task}.jsonl"
-
-    def sources(self) -> Sequence[int]:
-        """The numbers of the files."""
-        return range(len(self.reference.sources))
-
-    def chunks(self, file: int) -> Iterator[Turns]:
-        """The turns of a file in all of its sets, some at a time. Raises InputError where it cannot be read."""
-        turns = list(turns_of(self.reference, file, self.task))
-        for first in range(0, len(turns), CHUNK):
-            yield Turns(file, first // CHUNK, tuple(turns[first : first + CHUNK]))
-
-    def asked(self, chunk: Turns) -> dict[str, int]:
-        """The turns, in all and by set."""
-        by_set = Counter(turn.key[0] for turn in chunk.turns if turn.key[0])
-        return {"asked": len(chunk.turns), **{f"turns/{name}": n for name, n in by_set.items()}}
-
-    def load(self) -> Classifier:
-        """The classifier."""
-        return load(self.folder, self.device, self.batch_size)[1]
-
-    def answer(self, model: Classifier, chunk: Turns) -> Answers:
-        """Rows for ``parapet evaluate``; counts them, and utterances whose beginnings were cut off."""
-        answers, long = model.answers([turn.utterance for turn in chunk.turns])
-        files: dict[str, list[bytes]] = {}
-        for turn, answer in zip(chunk.turns, answers, strict=True):
-            files.setdefault(self.path_of(turn.key[0]), []).append(_line(turn, answer, self))
-        counts = {"answered": len(chunk.turns)}
-        if long:
-            counts["too_long"] = long
-        order = chunk.file, chunk.number
-        return Answers([Part(path, order, b"".join(lines)) for path, lines in files.items()], counts)
-
-
-def _line(turn: Turn, answer: Answer, job: Job) -> bytes:
-    name, dialogue, position = turn.key
-    row: dict[str, Any] = {"set": name} if name else {}
-    row |= {"dialogue_id": dialogue, "turn": position}
-    if job.task != OOD:
-        row["predicted"] = answer.label
-    else:
-        row["score"] = answer.score
-        if job.threshold is not None:
-            row["predicted"] = OOD if answer.score >= job.threshold else IN_DOMAIN
-    if turn.label:
-        row["label"] = turn.label
-    return msgspec.json.encode({**row, "utterance": turn.utterance}) + b"\n"

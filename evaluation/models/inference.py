@@ -52,7 +52,7 @@ class Job(msgspec.Struct, Generic[File, Chunk, Model], frozen=True, kw_only=True
     Attributes:
       output: the output folder.
       model: the name of the model.
-      folder: where it is.
+      folder: where it is, if it is a trained one; what follows is its, too.
       device: ``auto``, ``cpu`` or ``cuda``.
       threads: of torch, in each worker.
       batch_size: what the model computes at a time.
@@ -63,10 +63,10 @@ class Job(msgspec.Struct, Generic[File, Chunk, Model], frozen=True, kw_only=True
 
     output: str
     model: str
-    folder: str
-    device: str
-    threads: int
-    batch_size: int
+    folder: str = ""
+    device: str = "cpu"
+    threads: int = 1
+    batch_size: int = 1
 
     @abstractmethod
     def sources(self) -> Sequence[File]:

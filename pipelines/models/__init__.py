@@ -28,7 +28,10 @@ TABLE = {
 # What predicts: what is asked as it is, and these.
 ENDPOINT = "llm"
 FAMILIES = {
-    ENDPOINT: ("endpoint:LanguageModel", "dialogue states: a language model behind an OpenAI-compatible API"),
+    ENDPOINT: ("endpoint:States", "dialogue states: a language model behind an OpenAI-compatible API"),
+    "llm_ood": ("endpoint:OutOfDomain", "out-of-domain turns: a language model"),
+    "llm_utterances": ("endpoint:Utterances", "system utterances from their acts: a language model"),
+    "llm_babi": ("endpoint:BabiAnswers", "bAbI dialog tasks: a language model"),
     **TABLE,
 }
 

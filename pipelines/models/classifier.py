@@ -17,8 +17,8 @@ from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.classifier import Job
     from parapet.evaluation.models.training import Learner
+    from parapet.evaluation.models.turns import Job
     from parapet.transforms.storage.checkpoints import Checkpoint
 
 FROM_SCRATCH = {"learning_rate": 0.01, "schedule": "constant", "warmup": 0.0, "clip": 0.0}
@@ -81,7 +81,8 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
         config = read_config(ClassifierPrediction, args)
         sources = sources_of(args)
         check_device(config.device)
-        from parapet.evaluation.models.classifier import PREDICTIONS, Job, find, load
+        from parapet.evaluation.models.classifier import load
+        from parapet.evaluation.models.turns import PREDICTIONS, Job, find
 
         card, _ = load(config.model, "cpu", config.batch_size)
         task = config.task or card.task

@@ -1,96 +1,142 @@
-"""``parapet predict llm``, or ``predict --endpoint``: dialogue states by a language model behind an endpoint."""
+"""``parapet predict llm`` and its like, or ``predict --endpoint``: a language model behind an endpoint.
+
+States, out-of-domain turns, utterances of acts, answers of bAbI dialogues: what is read and written is what the trained
+models of a task read and write.
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import sqlite3
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parapet.evaluation.models.configs import PredictionConfig
-from parapet.pipelines.command import counted
+from parapet.pipelines.command import check_apart, counted
 from parapet.pipelines.endpoint_flags import add_endpoint_flags, endpoint_of
-from parapet.pipelines.flags import OUTPUT, PARALLEL_CALLS, Parser, add_dry_run
+from parapet.pipelines.flags import INPUT, OUTPUT, PARALLEL_CALLS, SCHEMA_VARIANTS, Parser, add_dry_run
 from parapet.pipelines.models import family
-from parapet.pipelines.sets import add_sets
-from parapet.schemas.errors import InputError
+from parapet.pipelines.sets import add_sets, sources_of
+from parapet.schemas.errors import InputError, run_header
 
 if TYPE_CHECKING:
-    from parapet.evaluation.endpoint.tracking import Job
+    from parapet.evaluation.endpoint.asking import Job
+    from parapet.evaluation.endpoint.prompting import Prompt
 
 _GROUP = "language model"
 _CACHE = ".answers.sqlite"
 _ANSWER = 60  # tokens of an answer, where none has been counted yet
 _MOST_PARALLEL = 256
+_UNREAD = "answers not readable, which count as wrong"
+
+
+class Task(NamedTuple):
+    """What a task says of a prediction.
+
+    Attributes:
+      of: the job whose files are read and written.
+      make: makes what it asks, from a client.
+      asked, answered: the kinds of counts that must be equal.
+      options: of the header, with the sets.
+      inputs: (flag, path) of the files.
+      outputs: (path, name of the counts) of each.
+      unit: what is counted.
+    """
+
+    of: Any
+    make: Any
+    asked: str
+    answered: str
+    options: dict[str, Any]
+    inputs: family.Inputs
+    outputs: Sequence[tuple[str, str]]
+    unit: str
 
 
 class LanguageModel(family.Family):
-    """A language model, asked for states."""
+    """A language model, asked for whatever a subclass says.
+
+    Attributes:
+      task: of the prompt.
+    """
 
     prediction_config = PredictionConfig  # none of its flags
-    predict_description = """\
-Asks a language model behind an OpenAI-compatible API for the state of every service in every user turn, and writes
-dialogues with predicted states for 'parapet evaluate --task dst'. Every answer is kept at once (in the output folder):
-run the same command again after a stop, and nothing is paid twice. Answers that cannot be read count as wrong."""
-    predict_example = """\
-  parapet predict llm --endpoint embedded --reference my_corpus --output my_states
-  parapet predict llm --endpoint https://api.openai.com/v1 --model gpt-4o-mini --style tools --price 0.15,0.60 \\
-      --reference my_corpus --variants my_dialogues --output my_states --dry_run
-  parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
-      --predictions my_states/predictions --output my_scores"""
+    task: str
 
     def predict_parser(self) -> Parser:
         """The command line of ``parapet predict llm``."""
-        parser = Parser("predict llm", self.predict_description, self.predict_example)
-        add_sets(parser, names=("--sgd",))
+        parser = Parser(f"predict {self.model}", self.predict_description, self.predict_example)
+        self.add_inputs(parser)
         text = f"SQLite file in which answers are kept (default: OUT/{_CACHE})"
         parser.group(OUTPUT)("--cache", rare=True, metavar="FILE", help=text)
         add_endpoint_flags(parser, _GROUP)
         add = parser.group(_GROUP)
         add("--model", metavar="NAME", help="its name there; 'embedded' has one of its own")
-        text = "how states are asked for: a function to call, a JSON Schema, or lines of text"
-        add("--style", choices=("tools", "json", "text"), default="json", help=text)
-        text = "take values as they are: do not spell them as the schema or the dialogue has them"
-        add("--as_answered", action="store_true", help=text)
+        self.add_styles(parser)
+        text = "template of the prompt, with {%% block system %%} and {%% block user %%}"
+        add("--prompt", rare=True, metavar="FILE", reads=True, help=text)
         add("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)
         add("--timeout", rare=True, type=float, default=120.0, metavar="S", help="seconds that an answer may take")
         add_dry_run(parser)
         return parser
 
+    @abstractmethod
+    def add_inputs(self, parser: Parser) -> None:
+        """Adds the flags that name what is read."""
+
+    def add_styles(self, parser: Parser) -> None:
+        """Adds the flags of how it is asked, if there are several ways."""
+
+    @abstractmethod
+    def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
+        """Looks at the files. Raises InputError for what cannot work."""
+
     def prediction(self, args: argparse.Namespace) -> family.Prediction:
-        """Looks at the endpoint and the sets. Raises InputError for what cannot work."""
-        from parapet.evaluation.endpoint.prompts import texts
-        from parapet.evaluation.endpoint.tracking import Job
+        """Looks at the endpoint and the files. Raises InputError for what cannot work."""
+        from parapet.evaluation.endpoint.asking import Job
+        from parapet.evaluation.endpoint.prompting import prompt_of
 
         if not 1 <= args.parallel_calls <= _MOST_PARALLEL:
             raise InputError(f"1 to {_MOST_PARALLEL}", "--parallel_calls")
         if not args.cache and "://" in args.output:
             raise InputError("answers are kept in a local file: name one", "--cache")
-        plan = family.plan_sets(args)
+        check_apart(args.output, prompt=args.prompt)
+        prompt = prompt_of(self.task, args.prompt)
+        task = self.plan(args, prompt)
         endpoint = self._endpoint(args)
+        cache = args.cache or str(Path(args.output) / _CACHE)
         job = Job(
             output=args.output,
-            model="llm",
-            folder="",
-            device="cpu",
-            threads=1,
-            batch_size=1,
-            sets=plan.sets,
-            inputs=plan.files,
+            model=self.model,
+            of=task.of,
+            make=task.make,
             endpoint=endpoint,
-            style=args.style,
-            cache=args.cache or str(Path(args.output) / _CACHE),
-            normalise=not args.as_answered,
+            cache=cache,
+            counted=task.answered,
         )
-        header = plan.header("llm", "", style=args.style, normalised=job.normalise, prompt=texts()["version"])
+        named = [family.named_digest(path) for _, path in task.inputs]
+        about = {"name": endpoint.model, "temperature": endpoint.temperature, "dollars": list(endpoint.dollars)}
+        if not endpoint.known_as:
+            about["endpoint"] = endpoint.url
         return family.Prediction(
             job=job,
-            header={**header, "model": {"name": endpoint.model, "temperature": endpoint.temperature}},
-            inputs=[("--reference", file.path) for file in plan.files],
-            asked="asked",
-            answered="predicted",
-            outputs=tuple(map(_output, plan.sets)),
+            header={
+                **run_header(f"predict_{self.model}", task.options),
+                "model": about,
+                "prompt": prompt.about,
+                "inputs": named,
+            },
+            inputs=[*task.inputs, *([("--prompt", args.prompt)] if args.prompt else [])],
+            asked=task.asked,
+            answered=task.answered,
+            outputs=tuple(
+                family.Output(path, f"{task.answered}/{name}".rstrip("/"), task.unit, (_key("unread", name), _UNREAD))
+                for path, name in task.outputs
+            ),
             notes=(f"answers as they came: {args.output}/answers",),
             cost=endpoint.cost,
             plan=_plan_of(job) if args.dry_run else (),
@@ -107,14 +153,212 @@ run the same command again after a stop, and nothing is paid twice. Answers that
         return endpoint_of(args, args.model or embedded.MODEL, **more)
 
 
-def _output(name: str) -> family.Output:
-    unread = (f"unread/{name}", "answers not readable, which count as wrong")
-    return family.Output(f"predictions/{name}", f"predicted/{name}", "frame", unread)
+def _key(kind: str, name: str) -> str:
+    return f"{kind}/{name}".rstrip("/")
+
+
+class States(LanguageModel):
+    """Dialogue states."""
+
+    task = "states"
+    predict_description = """\
+Asks a language model behind an OpenAI-compatible API for the state of every service in every user turn, and writes
+dialogues with predicted states for 'parapet evaluate --task dst'. Every answer is kept at once (in the output folder):
+run the same command again after a stop, and nothing is paid twice. Answers that cannot be read count as wrong."""
+    predict_example = """\
+  parapet predict llm --endpoint embedded --reference my_corpus --output my_states
+  parapet predict llm --endpoint https://api.openai.com/v1 --model gpt-4o-mini --style tools --price 0.15,0.60 \\
+      --reference my_corpus --variants my_dialogues --output my_states --dry_run
+  parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
+      --predictions my_states/predictions --output my_scores"""
+
+    def add_inputs(self, parser: Parser) -> None:
+        """A corpus, its variants and sets."""
+        add_sets(parser, names=("--sgd",))
+
+    def add_styles(self, parser: Parser) -> None:
+        """The three styles, and whether values are left as they are."""
+        add = parser.group(_GROUP)
+        text = "how states are asked for: a function to call, a JSON Schema, or lines of text"
+        add("--style", choices=("tools", "json", "text"), default="json", help=text)
+        text = "take values as they are: do not spell them as the schema or the dialogue has them"
+        add("--as_answered", action="store_true", help=text)
+
+    def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
+        """The sets of dialogues."""
+        from parapet.evaluation.endpoint.tracking import LanguageModel as Tracker
+        from parapet.evaluation.models.dst.data import Job
+
+        plan = family.plan_sets(args)
+        return Task(
+            of=Job(output=args.output, model="llm", sets=plan.sets, inputs=plan.files),
+            make=partial(Tracker, style=args.style, normalise=not args.as_answered, prompt=prompt),
+            asked="asked",
+            answered="predicted",
+            options={
+                "split": plan.split, "sets": list(plan.sets), "style": args.style, "normalised": not args.as_answered
+            },
+            inputs=[("--reference", file.path) for file in plan.files],
+            outputs=[(f"predictions/{name}", name) for name in plan.sets],
+            unit="frame",
+        )  # fmt: skip
+
+
+class OutOfDomain(LanguageModel):
+    """Turns that are out of domain."""
+
+    task = "ood"
+    predict_description = """\
+Asks a language model of each user turn whether it is in the domain of the services, and how sure it is: scores and
+decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as those of 'predict llm'."""
+    predict_example = """\
+  parapet ood --sgd my_corpus --output my_foreign_turns
+  parapet predict llm_ood --endpoint embedded --reference my_foreign_turns --output my_scores
+  parapet evaluate --task ood --reference my_foreign_turns --predictions my_scores/predictions --output my_metrics"""
+
+    def add_inputs(self, parser: Parser) -> None:
+        """Turns, and what is in the domain."""
+        add_sets(parser, reference="corpus, output of 'ood', or JSON lines with utterance")
+        text = "schemas of what is in the domain (default: those of the reference)"
+        parser.group(INPUT)("--domains", metavar="PATH", reads=True, help=text)
+
+    def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
+        """The turns. Raises InputError; also where nothing says what is in the domain."""
+        from parapet.evaluation.endpoint.tasks import Router
+        from parapet.evaluation.models import turns
+        from parapet.evaluation.ood import is_of_ood
+        from parapet.schemas.layout import as_path, read_root
+
+        check_apart(args.output, domains=args.domains)
+        sources = sources_of(args)
+        reference = turns.find(sources, "ood")
+        root = as_path(args.domains or sources.reference)
+        if root.is_file() and not args.domains:
+            raise InputError("lines of turns do not say what is in the domain: give its schemas", "--domains")
+        if is_of_ood(str(root)) and not args.domains:
+            root = sorted(path for path in root.iterdir() if (path / "turns").is_dir())[0]
+        services = {one.service_name: one for split in read_root(root, leave_out_bad=True) for one in split.services}
+        job = turns.Job(output=args.output, model="llm_ood", task="ood", threshold=0.5, reference=reference)
+        return Task(
+            of=job,
+            make=partial(Router, services=tuple(services.values()), prompt=prompt),
+            asked="asked",
+            answered="answered",
+            options={"task": "ood", "split": sources.split, "threshold": 0.5},
+            inputs=[
+                ("--reference", path) for files in reference.sources for _, path in files if as_path(path).is_file()
+            ],
+            outputs=[(turns.PREDICTIONS if reference.in_folders else job.path_of(""), "")],
+            unit="turn",
+        )
+
+
+class Utterances(LanguageModel):
+    """Utterances of acts."""
+
+    task = "utterances"
+    predict_description = """\
+Asks a language model for an utterance of the acts of each system turn, given as the stiff sentences that a T5 gets
+('train ft_t5'), for 'parapet evaluate --task generation': SGSAcc and slot error rate. Answers are kept as those of
+'predict llm'."""
+    predict_example = """\
+  parapet predict llm_utterances --endpoint embedded --reference my_corpus --output my_utterances
+  parapet evaluate --task generation --reference my_corpus --predictions my_utterances/predictions --output my_scores"""
+
+    def add_inputs(self, parser: Parser) -> None:
+        """A corpus, its variants and sets."""
+        add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
+
+    def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
+        """The system turns."""
+        from parapet.evaluation.endpoint.tasks import Speaker
+        from parapet.evaluation.models.generation import data
+        from parapet.evaluation.models.generation.inference import Job, Search, relative_of
+
+        sources = sources_of(args)
+        sets = tuple(data.sources(sources))
+        return Task(
+            of=Job(
+                output=args.output, model="llm_utterances", checkpoint=None, search=Search(1, 1, 0), sets=sets,
+                split=sources.split, reranker=None,
+            ),
+            make=partial(Speaker, prompt=prompt),
+            asked="turns",
+            answered="said",
+            options={"split": sources.split, "sets": [source.name for source in sets]},
+            inputs=[("--reference", file.path) for source in sets for file in source.files],
+            outputs=[(relative_of(source.name, sources.split), source.name) for source in sets],
+            unit="turn",
+        )  # fmt: skip
+
+
+class BabiAnswers(LanguageModel):
+    """Answers of bAbI dialogues."""
+
+    task = "babi"
+    predict_description = """\
+Asks a language model for the bot's line at each turn of dialogues in the bAbI format, for 'parapet evaluate --task
+ranking'. With --candidates the one most like its answer is taken. Answers are kept as those of 'predict llm'."""
+    predict_example = """\
+  parapet predict llm_babi --endpoint embedded --reference babi/task1-tst.txt --examples babi/task1-trn.txt \\
+      --candidates babi/candidates.txt --output my_answers
+  parapet evaluate --task ranking --reference babi/task1-tst.txt --predictions my_answers/predictions \\
+      --candidates babi/candidates.txt --output my_scores"""
+
+    def add_inputs(self, parser: Parser) -> None:
+        """Test files, and what the model is shown."""
+        add = parser.group(INPUT)
+        text = "dialogues in the bAbI format"
+        add("--reference", nargs="+", default=[], metavar="FILE", reads=True, help=text)
+        text = "further sets, files or folders: OOV=babi/task1-tst-OOV.txt"
+        add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help=text)
+        text = "dialogues of the same task, of which the prompt shows the first --shots"
+        add("--examples", metavar="FILE", reads=True, help=text)
+        add("--shots", type=int, default=3, metavar="N", help="how many examples the prompt shows")
+        add("--candidates", metavar="FILE", reads=True, help="what may be answered (default: anything)")
+        text = "write the K best answers at each turn, for 'parapet evaluate --task ranking --top K'"
+        parser.group(OUTPUT)("--top", type=int, default=1, metavar="K", help=text)
+
+    def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
+        """The test files. Raises InputError."""
+        from parapet.evaluation.endpoint.tasks import Bot
+        from parapet.evaluation.models.babi.data import read_candidates, read_dialogues
+        from parapet.evaluation.models.babi.inference import BabiFile, Job
+        from parapet.evaluation.ranking import list_tests, stem_of
+        from parapet.evaluation.sets import parse_sets
+
+        if args.top < 1 or args.shots < 0:
+            raise InputError("1 or more", "--top") if args.top < 1 else InputError("0 or more", "--shots")
+        if args.top > 1 and not args.candidates:
+            raise InputError("a ranking is one of candidates: give them", "--candidates")
+        others = parse_sets(args.sets)
+        tests = list_tests(args.reference, others)
+        for path in [*args.reference, *others.values()]:
+            check_apart(args.output, reference=path)
+        check_apart(args.output, examples=args.examples, candidates=args.candidates)
+        shown = tuple(read_dialogues(args.examples)[: args.shots]) if args.examples else ()
+        candidates = tuple(read_candidates(args.candidates)) if args.candidates else ()
+        files = tuple(
+            BabiFile(path, f"predictions/{name}/{stem_of(path)}.jsonl")
+            for name, paths in tests.items()
+            for path in sorted(paths, key=stem_of)
+        )
+        more = [(flag, path) for flag in ("examples", "candidates") if (path := getattr(args, flag))]
+        return Task(
+            of=Job(output=args.output, model="llm_babi", memory=None, inputs=files, top=args.top),
+            make=partial(Bot, examples=shown, candidates=candidates, prompt=prompt),
+            asked="turns",
+            answered="answers",
+            options={"top": args.top, "shots": len(shown)},
+            inputs=[*(("--reference", file.path) for file in files), *((f"--{flag}", path) for flag, path in more)],
+            outputs=[(file.answers, file.answers) for file in files],
+            unit="answer",
+        )
 
 
 def _plan_of(job: Job) -> tuple[str, ...]:
     """The lines of ``--dry_run``: requests, tokens and dollars, by what answers have taken so far."""
-    from parapet.evaluation.endpoint.tracking import estimate
+    from parapet.evaluation.endpoint.asking import estimate
     from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
 
     found = estimate(job)

@@ -23,7 +23,7 @@ from parapet.schemas.layout import as_path, is_there
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from parapet.evaluation.models.generation.net import Job, Reranker
+    from parapet.evaluation.models.generation.inference import Job, Reranker
     from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
@@ -93,7 +93,8 @@ each variant and set, for 'parapet evaluate --task generation'."""
         family.check_device(config.device, "transformers")
         from parapet.evaluation.models.generation import data
         from parapet.evaluation.models.generation.data import read_templates
-        from parapet.evaluation.models.generation.net import Job, Search, check, relative_of
+        from parapet.evaluation.models.generation.inference import Job, Search, relative_of
+        from parapet.evaluation.models.generation.net import check
 
         card = check(config.model, self.model, config.checkpoint)
         templates, files = read_templates(config.templates) if config.templates else (card.templates, [])
@@ -138,7 +139,7 @@ Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system tur
 
 
 def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | None:
-    from parapet.evaluation.models.generation.net import Reranker, scorer_of
+    from parapet.evaluation.models.generation.inference import Reranker, scorer_of
 
     if (config.rerank == "nli") != (config.nli_model is not None):
         reason = "a folder with a model is needed" if config.rerank == "nli" else "goes with --rerank nli: add it"
@@ -161,7 +162,7 @@ def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | 
 
 def _header(job: Job, templates: Sequence[Path]) -> dict[str, object]:
     """What ``run.json`` says besides files and counts."""
-    from parapet.evaluation.models.generation.net import relative_of, scorer_of
+    from parapet.evaluation.models.generation.inference import relative_of, scorer_of
     from parapet.evaluation.task import sha256_of
 
     reranker = job.reranker

@@ -10,9 +10,9 @@ from tiny_t5 import save_t5
 
 from parapet.evaluation.generation.corpus import Candidate, read
 from parapet.evaluation.generation.lexical import Lexical
+from parapet.evaluation.models.batches import bucketed
 from parapet.evaluation.models.configs import GenerationConfig, TrainingConfig
-from parapet.evaluation.models.examples import bucketed
-from parapet.evaluation.models.generation.net import chosen
+from parapet.evaluation.models.generation.inference import chosen
 from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of

@@ -9,7 +9,8 @@ from intent_toy import foreign, toy
 from kit import TWO_WORKERS, edit, files_of, json_of, refused, rows_of, run, write
 from tiny_bert import save_bert
 
-from parapet.evaluation.models.classifier import ClassifierLearner, Turn
+from parapet.evaluation.models.classifier import ClassifierLearner
+from parapet.evaluation.models.turns import Turn
 from parapet.schemas.rows import OOD_TURNS, parquet_bytes
 
 SMALL = ["--buckets", "2048", "--size", "16", "--batch_size", "16", "--quiet"]

@@ -22,6 +22,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.running.fence import SERVER, Refused, Stopped, in_one_line
+from parapet.transforms.running.progress import spend
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -162,7 +163,12 @@ class Chat:
             if of.max_calls and self.calls >= of.max_calls:
                 raise Stopped(f"max_calls: {of.max_calls:,} calls have been made; raise --max_calls, or run again")
             self.calls += 1
-        reply = msgspec.structs.replace(self._send(request), characters=characters(messages, parameters))
+        try:
+            reply = msgspec.structs.replace(self._send(request), characters=characters(messages, parameters))
+        except (Refused, Stopped):
+            spend(errors=1)
+            raise
+        spend(tokens=sum(reply.tokens), microdollars=round(1e6 * of.cost(*reply.tokens)))
         if self._kept is not None:
             with self._lock:
                 self._kept.execute(

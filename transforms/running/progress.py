@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 VARIABLE = "PARAPET_PROGRESS"  # the environment variable that names the file; worker processes inherit it
 
 ANALYSIS = "analysis"  # the stage before the dialogues of a corpus are perturbed
+BESIDES = "besides"  # no stage: what is spent meanwhile, such as tokens; shown behind what is done
 READING = "reading"  # of dialogues, for whatever; not shown beside another stage that counts
 
 _ID = b'"dialogue_id"'
@@ -43,6 +44,12 @@ def expect(total: int, unit: str, stage: str = "") -> None:
 def advance(n: int, unit: str, stage: str = "") -> None:
     """Adds to what a stage has done; see :func:`expect`."""
     _append(n, 0, unit, stage)
+
+
+def spend(**amounts: int) -> None:
+    """Adds to what is spent while whatever stage runs: ``tokens``, ``microdollars``, ``errors``."""
+    for unit, n in amounts.items():
+        _append(n, 0, unit, BESIDES)
 
 
 def tracked(items: Iterable[Each], unit: str, stage: str = "") -> Iterator[Each]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +16,14 @@ from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
-from parapet.transforms.simulators.babi_format import BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
+from parapet.transforms.simulators.babi_format import (
+    BabiDialogue,
+    Exchange,
+    Fact,
+    parse_candidates,
+    parse_dialogues,
+    parse_facts,
+)
 from parapet.transforms.simulators.restaurants.bot import Course
 from parapet.transforms.simulators.task6.rules import Script
 from parapet.transforms.storage import files
@@ -128,6 +135,15 @@ def task_of(paths: Iterable[str]) -> str:
         (first, one), (second, other) = list(found.items())[:2]
         raise InputError(f"is of task {second}, and {one} of task {first}: give files of one task", other)
     return next(iter(found), "")
+
+
+def histories(dialogue: BabiDialogue) -> Iterator[int]:
+    """How many lines of history each turn has: a turn leaves two, a fact or an unanswered utterance one."""
+    lines = 0
+    for line in dialogue.lines:
+        if isinstance(line, Exchange):
+            yield lines
+        lines += 2 if isinstance(line, Exchange) else 1
 
 
 def lost_answers(dialogues: Iterable[BabiDialogue], allowed: frozenset[str]) -> list[tuple[int, str]]:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from parapet.evaluation.models import inference, saving
-from parapet.evaluation.models.babi.data import Answerer, Card, dialogues_in, read_card
-from parapet.evaluation.models.babi.nets import histories
+from parapet.evaluation.models.babi.data import Answerer, Card, dialogues_in, histories, read_card
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.schemas.errors import InputError

@@ -15,9 +15,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.models.babi.data import Answerer, Card, Corpus, files_of, numbers_of, tokens_of, words_of
+from parapet.evaluation.models.babi.data import (
+    Answerer,
+    Card,
+    Corpus,
+    files_of,
+    numbers_of,
+    tokens_of,
+    words_of,
+)
+from parapet.evaluation.models.batches import bucketed
 from parapet.evaluation.models.configs import BabiConfig
-from parapet.evaluation.models.examples import bucketed
 from parapet.evaluation.models.saving import enough_memory
 from parapet.evaluation.models.training import Learner
 from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
@@ -179,15 +187,6 @@ def turns_of(
         Ragged.of([[entities[word] for word in words_of(text) if word in entities] for text in texts]),
     ]
     return Turns(*(column.to(device) for column in columns), *(bag.to(device) for bag in bags))
-
-
-def histories(dialogue: BabiDialogue) -> Iterator[int]:
-    """How many lines of history each turn has: a turn leaves two, a fact or an unanswered utterance one."""
-    lines = 0
-    for line in dialogue.lines:
-        if isinstance(line, Exchange):
-            yield lines
-        lines += 2 if isinstance(line, Exchange) else 1
 
 
 def best_of(candidates: Sequence[str], scores: Tensor, top: int) -> list[list[str]]:

@@ -12,11 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models.batches import bucketed
 from parapet.evaluation.models.configs import SgpDstConfig
 from parapet.evaluation.models.dst import sgp_rules as rules
 from parapet.evaluation.models.dst import sgp_tracking as tracking
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
-from parapet.evaluation.models.examples import Versions, bucketed
+from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import device_of, longest
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service

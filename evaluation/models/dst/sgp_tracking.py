@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
+from parapet.evaluation.models.batches import Pairs, Stretch, Tokens
 from parapet.evaluation.models.dst import sgp_rules as rules
-from parapet.evaluation.models.examples import Pairs, Stretch, Tokens
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, check_installed, device_of, enough_memory
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, Slot

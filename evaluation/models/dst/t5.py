@@ -20,20 +20,20 @@ from torch import Tensor, nn
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
-from parapet.evaluation.models.configs import T5DstConfig
-from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
-from parapet.evaluation.models.examples import (
+from parapet.evaluation.models.batches import (
     Histories,
     History,
     Pairs,
     Rows,
     Stretch,
     Tokens,
-    Versions,
     bucketed,
     laid_out,
     of_parts,
 )
+from parapet.evaluation.models.configs import T5DstConfig
+from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
+from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import (
     MODEL,
     card_bytes,

@@ -23,9 +23,10 @@ from torch.nn.utils.rnn import pad_sequence
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
+from parapet.evaluation.models.batches import bucketed, laid_out
 from parapet.evaluation.models.configs import LARGEST, TinyConfig
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy
-from parapet.evaluation.models.examples import Versions, bucketed, laid_out
+from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError

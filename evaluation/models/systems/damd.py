@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from parapet.evaluation.models import saving
+from parapet.evaluation.models.batches import Rows, bucketed, by_length, laid_out
 from parapet.evaluation.models.configs import DamdConfig
-from parapet.evaluation.models.examples import Rows, Versions, bucketed, by_length, laid_out
+from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import damd_encoding as encoding
 from parapet.evaluation.models.systems import data

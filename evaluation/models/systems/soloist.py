@@ -12,8 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parapet.evaluation.models import saving
+from parapet.evaluation.models.batches import Rows, bucketed, by_length, laid_out
 from parapet.evaluation.models.configs import SoloistConfig
-from parapet.evaluation.models.examples import Rows, Versions, bucketed, by_length, laid_out
+from parapet.evaluation.models.examples import Versions
 from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import data
 from parapet.evaluation.models.training import Learner

@@ -11,15 +11,9 @@ from chat_server import chat_server
 from kit import SAMPLE, THOROUGH, cases, corpus, json_of, refused, rows_of, run, sample_dialogues
 
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.endpoint.prompts import (
-    STYLES,
-    UNPARSED,
-    Unreadable,
-    json_schema,
-    request,
-    state_of,
-    unreadable_state,
-)
+from parapet.evaluation.endpoint.asking import Unreadable
+from parapet.evaluation.endpoint.prompting import prompt_of
+from parapet.evaluation.endpoint.prompts import STYLES, UNPARSED, json_schema, request, state_of, unreadable_state
 from parapet.evaluation.endpoint.values import as_said, moments
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.steps import lacks, sets_of
@@ -121,7 +115,7 @@ def test_an_answer_that_says_nothing_is_wrong(style, reply, why):
 
 @pytest.mark.parametrize("style", STYLES)
 def test_the_request_has_schema_and_dialogue(style):
-    messages, parameters = request(ASKED, style)
+    messages, parameters = request(ASKED, style, prompt_of("states"))
     text = "".join(one["content"] for one in messages) + json.dumps(parameters)
     assert all(part in text for part in ("Buses_1", "Bus tickets", "FindBus", "Where to", "half past 5", "WiFi"))
     whole = json_schema(BUSES, whole=True)

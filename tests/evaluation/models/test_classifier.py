@@ -14,7 +14,6 @@ from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
 from parapet.evaluation.models.classifier import (
-    INTENT,
     KINDS,
     Card,
     ClassifierLearner,
@@ -25,12 +24,12 @@ from parapet.evaluation.models.classifier import (
     foreign,
     load,
     read_card,
-    read_turns,
     words_of,
 )
 from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.training import train
+from parapet.evaluation.models.turns import INTENT, read_turns
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage.checkpoints import inspect
 

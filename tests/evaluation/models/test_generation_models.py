@@ -12,17 +12,15 @@ from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.generation.data import read_examples
+from parapet.evaluation.models.generation.inference import Search, chosen, merged
 from parapet.evaluation.models.generation.net import (
     KINDS,
     Card,
     GenerationLearner,
     Generator,
     Loaded,
-    Search,
     attach,
-    chosen,
     load_t5,
-    merged,
     shape_of,
 )
 from parapet.transforms.storage.checkpoints import inspect

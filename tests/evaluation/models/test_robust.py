@@ -17,9 +17,10 @@ from tiny_gpt2 import save_gpt2
 from tiny_t5 import save_t5
 from torch import nn
 
+from parapet.evaluation.models.batches import laid_out, of_parts
 from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.dst.data import Labelled
-from parapet.evaluation.models.examples import Readable, Versions, laid_out, of_parts, perturbations_of, readable
+from parapet.evaluation.models.examples import Readable, Versions, perturbations_of, readable
 from parapet.evaluation.models.saving import seed_all
 from parapet.evaluation.models.training import Learner, Position, Shift, Stretch, along, divergence, regularised, worst
 from parapet.pipelines.models import family_of

@@ -10,6 +10,7 @@ from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 from tiny_t5 import save_t5
 
 from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models.batches import Pairs, Tokens
 from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.t5 import (
@@ -26,7 +27,6 @@ from parapet.evaluation.models.dst.t5 import (
     target,
     value_of,
 )
-from parapet.evaluation.models.examples import Pairs, Tokens
 from parapet.evaluation.models.saving import load
 from parapet.schemas.service import Service
 from parapet.transforms.storage.checkpoints import inspect

@@ -24,7 +24,8 @@ from kit import (
     turn,
 )
 
-from parapet.evaluation.models.classifier import ACTS, load, read_turns
+from parapet.evaluation.models.classifier import load
+from parapet.evaluation.models.turns import ACTS, read_turns
 
 HOSTILE = "</textarea><script>alert(1)</script> =HYPERLINK(1) | `x` \u202e\U0001f600"
 SCHEMA = [

@@ -1,0 +1,80 @@
+"""Prompts: Jinja templates with a block for the system's message and one for the user's; a user may bring their own."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import jinja2
+import msgspec
+
+from parapet.schemas.errors import InputError
+from parapet.schemas.limits import read_text
+
+_FLAG = "--prompt"
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """A template with the blocks ``user`` and, if need be, ``system``.
+
+    Attributes:
+      text: of the template.
+      path: of the file.
+    """
+
+    text: str
+    path: str
+
+    def messages(self, **context: Any) -> list[dict[str, str]]:
+        """The messages of a request.
+
+        Raises:
+          InputError: the template uses a name that there is not, or fails otherwise.
+        """
+        template = _compiled(self.text, self.path)
+        found = []
+        for role in ("system", "user"):
+            if block := template.blocks.get(role):
+                try:
+                    content = "".join(block(template.new_context(context))).strip()
+                except (jinja2.TemplateError, TypeError, AttributeError) as error:
+                    raise InputError(f"block {role}: {error}", self.path, _FLAG) from None
+                found += [{"role": role, "content": content}] if content else []
+        return found
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What ``run.json`` says of it: another text is another prompt."""
+        return {"sha256": hashlib.sha256(self.text.encode()).hexdigest(), "template": self.text}
+
+
+def prompt_of(task: str, path: str | None = None) -> Prompt:
+    """The prompt of a task, or that of a file.
+
+    Args:
+      task: ``states``, ``ood``, ``utterances``, ``babi`` or ``entailment``.
+      path: of the user's template, with the same variables.
+
+    Raises:
+      InputError: the file cannot be read, is no template, or has no block ``user``.
+    """
+    if path is None:
+        folder = resources.files(__package__) / "templates"
+        return Prompt((folder / f"{task}.jinja").read_text(encoding="utf-8"), f"{task}.jinja")
+    prompt = Prompt(read_text(path), path)
+    if "user" not in _compiled(prompt.text, path).blocks:
+        raise InputError("needs {% block user %} ... {% endblock %}: what is asked of each example", path, _FLAG)
+    return prompt
+
+
+@cache
+def _compiled(text: str, path: str) -> jinja2.Template:
+    environment = jinja2.Environment(  # noqa: S701 - plain text for a model, no page
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    try:
+        return environment.from_string(text)
+    except jinja2.TemplateSyntaxError as error:
+        raise InputError(f"no template: {error.message}", path, f"line {error.lineno}") from None

@@ -1,0 +1,197 @@
+"""A language model for the other tasks: out-of-domain turns, utterances from acts, bAbI dialogues, entailment.
+
+Each is what a job of the task asks a trained model, so that what is read, written and scored is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from parapet.evaluation.endpoint.asking import Asker, Question, Unreadable, in_json, object_in
+from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
+from parapet.evaluation.generation.corpus import Candidate
+from parapet.evaluation.generation.scoring import LABELS, Judgement, Pair, Scorer, entails
+from parapet.evaluation.models.generation.inference import Generated
+from parapet.evaluation.models.turns import UNREAD, Answer
+from parapet.evaluation.ood import IN_DOMAIN, OOD
+from parapet.schemas.service import Service
+from parapet.transforms.running.chat import Chat, Reply
+from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
+
+_LEAST_SURE, _SUREST = 51, 100  # percent; below, a score would say the other thing
+_LONGEST = 300  # tokens of a turn
+
+
+class Router(Asker):
+    """Says whether turns are out of domain, with how sure it is as a score.
+
+    Args:
+      chat: an open client.
+      services: what is in the domain.
+      prompt: how it is asked.
+    """
+
+    def __init__(self, chat: Chat, services: Sequence[Service], prompt: Prompt | None = None) -> None:
+        super().__init__(chat)
+        self.services, self.prompt = services, prompt or prompt_of("ood")
+
+    def answers(self, texts: Sequence[str]) -> tuple[list[Answer], int]:
+        """As a classifier's; a text that is there twice is asked for once."""
+        different = list(dict.fromkeys(texts))
+        found = dict(zip(different, self.each([self._question(text) for text in different]), strict=True))
+        return [found[text] for text in texts], 0
+
+    def _question(self, utterance: str) -> Question:
+        messages = self.prompt.messages(services=self.services, utterance=utterance)
+        schema = {"out_of_domain": {"type": "boolean"}, "confidence": {"type": "integer"}}
+        return Question({"utterance": utterance}, messages, in_json(schema, "domain"), _domain, Answer(UNREAD, 0.0))
+
+
+def _domain(reply: Reply) -> Answer:
+    found = object_in(reply.text)
+    is_ood, sure = found.get("out_of_domain"), found.get("confidence")
+    if not isinstance(is_ood, bool):
+        raise Unreadable("no_answer")
+    percent = sure if isinstance(sure, int | float) and not isinstance(sure, bool) else _SUREST
+    score = min(max(percent, _LEAST_SURE), _SUREST) / 100
+    return Answer(OOD, score) if is_ood else Answer(IN_DOMAIN, round(1 - score, 9))
+
+
+class Speaker(Asker):
+    """Says the acts of system turns.
+
+    Args:
+      chat: an open client.
+      prompt: how it is asked.
+    """
+
+    def __init__(self, chat: Chat, prompt: Prompt | None = None) -> None:
+        super().__init__(chat)
+        self.prompt = prompt or prompt_of("utterances")
+
+    def generate(self, texts: Sequence[str]) -> list[Generated]:
+        """An utterance for the sentences of each turn's acts; nothing where the answer is empty, which is wrong."""
+        return self.each([self._question(text) for text in texts])
+
+    def _question(self, acts: str) -> Question:
+        wrong = Generated((Candidate("", 0.0),), cut=False, unfinished=False)
+        return Question({"acts": acts}, self.prompt.messages(acts=acts), {"max_tokens": _LONGEST}, _utterance, wrong)
+
+
+def _utterance(reply: Reply) -> Generated:
+    return Generated((Candidate(_one_line(reply.text), 0.0),), cut=False, unfinished=False)
+
+
+def _one_line(text: str) -> str:
+    """Without line breaks and quotation marks around it. Raises Unreadable where nothing is left."""
+    line = " ".join(text.split())
+    if len(line) > 1 and line[0] == line[-1] and line[0] in "\"'":
+        line = line[1:-1].strip()
+    if not line:
+        raise Unreadable("empty")
+    return line
+
+
+class Bot(Asker):
+    """Continues dialogues in the bAbI format.
+
+    Args:
+      chat: an open client.
+      examples: whole dialogues that it is shown.
+      candidates: what may be answered: the most similar ones are taken, by Levenshtein distance; none: what it says.
+      prompt: how it is asked.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        examples: Iterable[BabiDialogue] = (),
+        candidates: Sequence[str] = (),
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__(chat)
+        self.examples = ["\n".join(_lines(dialogue)) for dialogue in examples]
+        self.candidates, self.prompt = candidates, prompt or prompt_of("babi")
+
+    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+        """The best answers at each turn of each dialogue, given what was really said before it."""
+        questions = [list(self._questions(dialogue, top)) for dialogue in dialogues]
+        answers = iter(self.each([question for of_dialogue in questions for question in of_dialogue]))
+        return [[next(answers) for _ in of_dialogue] for of_dialogue in questions]
+
+    def _questions(self, dialogue: BabiDialogue, top: int) -> Iterable[Question]:
+        before: list[str] = []
+        for line in dialogue.lines:
+            said = list(_lines(BabiDialogue((line,))))
+            if isinstance(line, Exchange):
+                messages = self.prompt.messages(examples=self.examples, history="\n".join([*before, said[0]]))
+                read = partial(self._read, top=top)
+                yield Question({"user": line.user}, messages, {"max_tokens": _LONGEST}, read, [""])
+            before += said
+
+    def _read(self, reply: Reply, top: int) -> list[str]:
+        said = _one_line(reply.text.strip().partition("\n")[0].removeprefix("Bot:"))
+        if not self.candidates:
+            return [said]
+        from Levenshtein import ratio
+
+        order = sorted(range(len(self.candidates)), key=lambda i: (-ratio(said, self.candidates[i]), i))
+        return [self.candidates[i] for i in order[:top]]
+
+
+def _lines(dialogue: BabiDialogue) -> Iterable[str]:
+    for line in dialogue.lines:
+        if isinstance(line, Exchange):
+            yield f"User: {line.user}"
+            yield f"Bot: {line.bot}"
+        elif isinstance(line, Unanswered):
+            yield f"User: {line.user}"
+        else:
+            yield f"Fact: {line.entity} {line.relation} {line.value}"
+
+
+class Judge(Asker):
+    """A judge of textual entailment, where no model of language inference is at hand: its figures are not SGSAcc's.
+
+    Args:
+      chat: an open client.
+      beside: another judge that is asked the same, to know how often both agree; its judgements count for nothing else.
+      prompt: how it is asked.
+
+    Attributes:
+      agreed: of how many pairs both say the same about entailment, of ``compared``.
+      unread: answers that could not be read: they are "neutral".
+    """
+
+    name = "llm"
+    joint = " "
+
+    def __init__(self, chat: Chat, beside: Scorer | None = None, prompt: Prompt | None = None) -> None:
+        super().__init__(chat)
+        self.beside, self.prompt = beside, prompt or prompt_of("entailment")
+        self.model = f"{chat.endpoint.model}, prompt {self.prompt.about['sha256'][:12]}"
+        self.agreed = self.compared = self.unread = 0
+
+    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
+        """The judgement of each pair, in order: 1 for what it says."""
+        self.asked.clear()
+        judged: list[Judgement] = self.each([self._question(pair) for pair in pairs])
+        self.unread += sum(bool(one.unread) for one in self.asked)
+        if self.beside is not None:
+            others = self.beside.entailment(pairs)
+            self.compared += len(pairs)
+            self.agreed += sum(entails(a) == entails(b) for a, b in zip(judged, others, strict=True))
+        return judged
+
+    def _question(self, pair: Pair) -> Question:
+        messages = self.prompt.messages(premise=pair[0], hypothesis=pair[1])
+        schema = {"label": {"type": "string", "enum": list(LABELS)}}
+        return Question({}, messages, in_json(schema, "judgement"), _label, (0.0, 1.0, 0.0))
+
+
+def _label(reply: Reply) -> Judgement:
+    label = str(object_in(reply.text).get("label")).strip().lower()
+    if label not in LABELS:
+        raise Unreadable("no_label")
+    return (float(label == LABELS[0]), float(label == LABELS[1]), float(label == LABELS[2]))

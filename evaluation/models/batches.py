@@ -1,0 +1,250 @@
+"""Examples as tensors: batches of about the same length, rows that are padded, histories cut to what a model reads."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import TypeVar
+
+import msgspec
+import torch
+from torch import Tensor
+
+from parapet.schemas.errors import InputError
+
+Row = TypeVar("Row")
+Encoded = TypeVar("Encoded")
+
+
+def laid_out(
+    drawn: Sequence[Sequence[Sequence[Row]]], encode: Callable[[int, Sequence[Row]], Sequence[Encoded]]
+) -> tuple[list[Encoded], Tensor]:
+    """The examples of all versions one behind the other: first those of each dialogue's first version, then the others.
+
+    Args:
+      drawn: what :meth:`Versions.draw` gives.
+      encode: the examples of a version: (number of the dialogue, rows).
+
+    Returns:
+      The examples, and of each one of a first version the numbers of it in all versions, shape (examples, versions);
+      one that has fewer versions than others has its first again.
+
+    Raises:
+      InputError: a version has another number of examples than the first.
+    """
+    firsts = [list(encode(number, versions[0])) for number, versions in enumerate(drawn)]
+    found = [example for examples in firsts for example in examples]
+    most = max((len(versions) for versions in drawn), default=1)
+    table = torch.arange(len(found))[:, None].repeat(1, most)
+    start = 0
+    for number, (versions, first) in enumerate(zip(drawn, firsts, strict=True)):
+        for column, rows in enumerate(versions[1:], 1):
+            examples = encode(number, rows)
+            if len(examples) != len(first):
+                counts = f"{len(examples)} examples in one version and {len(first)} in another"
+                raise InputError(f"a perturbed dialogue has {counts}: turns must stay what they are", "--perturb")
+            table[start : start + len(first), column] = torch.arange(len(found), len(found) + len(examples))
+            found += examples
+        start += len(first)
+    return found, table
+
+
+def of_parts(table: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The same table for examples that are parts of those of a table.
+
+    Args:
+      table: as :func:`laid_out` gives it.
+      sizes: parts of each example, of all versions.
+    """
+    starts = [0, *accumulate(sizes)]
+    rows = [
+        [starts[number] + part for number in numbers] for numbers in table.tolist() for part in range(sizes[numbers[0]])
+    ]
+    return torch.tensor(rows, dtype=torch.long).view(-1, table.shape[1])
+
+
+POOL = 64  # batches whose examples are sorted by length; of more, the order would be less of a draw
+
+
+def bucketed(lengths: Tensor, batch: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """The batches of an epoch: numbers of examples. Shuffled, sorted by length within pools, the batches shuffled.
+
+    Args:
+      lengths: of each example, on the CPU; shape (examples,).
+      batch: examples of a batch.
+      generator: what draws.
+    """
+    order = torch.randperm(len(lengths), generator=generator)
+    batches = [
+        one for pool in order.split(batch * POOL) for one in pool[lengths[pool].argsort(stable=True)].split(batch)
+    ]
+    for i in torch.randperm(len(batches), generator=generator).tolist():
+        yield batches[i]
+
+
+def by_length(lengths: Sequence[int], batch: int) -> Iterator[list[int]]:
+    """Batches where nothing is drawn: numbers of examples, the longest first, so that memory runs out at once."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    for start in range(0, len(order), batch):
+        yield order[start : start + batch]
+
+
+class Rows:
+    """Rows of token ids in one tensor, gathered and padded without a Python loop over them.
+
+    Args:
+      rows: of each example; may be empty.
+      device: where the batches are wanted.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> None:
+        self.lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
+        self.starts = self.lengths.cumsum(0) - self.lengths
+        self.flat = torch.tensor([token for row in rows for token in row], dtype=torch.int32)
+        self.device = torch.device(device)
+
+    def padded(self, ids: Tensor, fill: int, left: bool = False) -> tuple[Tensor, Tensor]:
+        """Token ids and mask of some rows; both of shape (examples, the longest of them; at least 1).
+
+        Args:
+          ids: numbers of rows, on the CPU; shape (examples,).
+          fill: the token that pads.
+          left: pads on the left.
+        """
+        lengths = self.lengths[ids]
+        width = max(1, int(lengths.max())) if len(ids) else 1
+        columns = torch.arange(width)
+        offsets = columns - (width - lengths)[:, None] if left else columns.expand(len(ids), width)
+        mask = (offsets >= 0) & (offsets < lengths[:, None])
+        tokens = torch.full((len(ids), width), fill, dtype=torch.long)
+        places = (self.starts[ids][:, None] + offsets)[mask]
+        tokens[mask] = self.flat[places].long()
+        return tokens.to(self.device, non_blocking=True), mask.long().to(self.device, non_blocking=True)
+
+
+# Logits in single precision are off by far less, and differ by far more as a rule.
+DOUBT = 1e-2
+
+
+Decision = TypeVar("Decision")
+
+
+# For some rows: what is decided of each, and by how much the best choice is better than the next.
+Decide = Callable[[Sequence[int]], Iterable[tuple[Decision, float]]]
+
+
+def settled(batches: Iterable[Sequence[int]], decide: Decide[Decision]) -> list[Decision]:
+    """The decision of each row, in the order of their numbers.
+
+    Args:
+      batches: numbers of rows; together all of them.
+      decide: computes a batch.
+    """
+    found: dict[int, Decision] = {}
+    for numbers in batches:
+        for number, (decision, margin) in zip(numbers, decide(numbers), strict=True):
+            if len(numbers) > 1 and not margin >= DOUBT:
+                ((decision, _),) = decide([number])
+            found[number] = decision
+    return [found[number] for number in sorted(found)]
+
+
+History = tuple[tuple[str, str], ...]  # (speaker, utterance) of each turn
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """The place of some tokens: from ``start`` to before ``end``."""
+
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+class Tokens:
+    """Tokens of texts, one after the other."""
+
+    def __init__(self) -> None:
+        self.flat = array("i")
+
+    def add(self, ids: Iterable[int]) -> Stretch:
+        """Adds some; returns their place."""
+        start = len(self.flat)
+        self.flat.extend(ids)
+        return Stretch(start, len(self.flat))
+
+
+class Histories:
+    """Dialogues so far, as tokens: one that continues the previous one is not written again.
+
+    Args:
+      tokens: where they are written.
+      write: gives the token ids of a turn; called in the order in which they are written.
+    """
+
+    def __init__(self, tokens: Tokens, write: Callable[[tuple[str, str]], Iterable[int]]) -> None:
+        self.tokens, self.write = tokens, write
+        self.before: History = ()
+        self.ends: list[int] = []
+
+    def add(self, history: History) -> list[Stretch]:
+        """The place of each turn of a history."""
+        if not self.before or history[: len(self.before)] != self.before:
+            self.before, self.ends = (), [len(self.tokens.flat)]
+        for turn in history[len(self.before) :]:
+            self.ends.append(self.tokens.add(self.write(turn)).end)
+        self.before = history
+        return [Stretch(*ends) for ends in pairwise(self.ends)]
+
+
+class Pairs:
+    """Rows, to be taken in batches.
+
+    Args:
+      tokens: that the rows are made of.
+      rows: (of a dialogue, of a schema) for each row.
+      limit: tokens of a row at most. Dialogues are cut off on the left; schemas are not, and may go beyond it.
+      first: the token that each row begins with, if any.
+    """
+
+    def __init__(
+        self, tokens: Tokens, rows: Sequence[tuple[Stretch, Stretch]], limit: int, first: int | None = None
+    ) -> None:
+        self.flat = torch.tensor(tokens.flat, dtype=torch.int32)
+        self.first = first
+        self.lead = int(first is not None)  # tokens before the dialogue
+        places = torch.tensor([(a.start, a.end, b.start, b.end) for a, b in rows], dtype=torch.long).view(-1, 4)
+        starts, self.ends, self.schemas, schema_ends = places.unbind(1)
+        self.widths = schema_ends - self.schemas
+        room = (limit - self.lead - self.widths).clamp(min=0)
+        self.starts = torch.maximum(starts, self.ends - room)
+        self.cut = int((self.starts > starts).sum())
+        self.stretches = self.ends - self.starts  # of the dialogue
+        self.lengths = self.lead + self.stretches + self.widths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def padded(self, ids: Tensor, fill: int) -> tuple[Tensor, Tensor]:
+        """Token ids and mask of some rows; both of shape (rows, the longest of them).
+
+        Args:
+          ids: numbers of rows, on the CPU; shape (rows,).
+          fill: the token that pads.
+        """
+        columns = torch.arange(int(self.lengths[ids].max())) - self.lead
+        own = self.stretches[ids][:, None]
+        places = torch.where(
+            columns < own, self.starts[ids][:, None] + columns, self.schemas[ids][:, None] - own + columns
+        )
+        mask = columns < self.lengths[ids][:, None] - self.lead
+        tokens = self.flat[places.clamp(0, len(self.flat) - 1)].long().masked_fill(~mask, fill)
+        if self.first is not None:
+            tokens[:, 0] = self.first
+        return tokens, mask.long()
+
+    def decisions(self, batch: int, decide: Decide[Decision]) -> list[Decision]:
+        """What is decided of each row, whatever it is batched with."""
+        return settled(list(by_length(self.lengths.tolist(), batch)), decide)

@@ -1,0 +1,234 @@
+"""Utterances for the acts of system turns, by any generator: files of a set, candidates, the most faithful of these."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import msgspec
+
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Prediction, ServiceWords, SystemTurn
+from parapet.evaluation.generation.lexical import Lexical
+from parapet.evaluation.generation.scoring import Cached, Nli, Scorer, acts_of, rank
+from parapet.evaluation.models import inference
+from parapet.evaluation.models.generation.data import Source, TurnTemplate, turns_of
+from parapet.evaluation.models.inference import Answers, Part
+from parapet.evaluation.models.saving import device_of, enough_memory
+from parapet.evaluation.sets import ORIGINAL, read_lines
+from parapet.schemas.errors import InputError
+from parapet.transforms.storage import files
+
+
+class Search(msgspec.Struct, frozen=True):
+    """How utterances are searched for.
+
+    Attributes:
+      batch_size: templates at a time.
+      beams: of the search; 1 takes the most likely token each time.
+      candidates: how many of the best to return; 0 for the best alone, without a score.
+    """
+
+    batch_size: int
+    beams: int
+    candidates: int
+
+
+class Generated(msgspec.Struct, frozen=True):
+    """What a model generates for a template.
+
+    Attributes:
+      candidates: all different, the most likely first; there is at least one.
+      cut: whether the beginning of the template was cut off.
+      unfinished: whether the first did not end within the maximum number of tokens.
+    """
+
+    candidates: tuple[Candidate, ...]
+    cut: bool
+    unfinished: bool
+
+
+@functools.cache
+def scorer_of(name: str, folder: str, batch: int) -> Scorer:
+    """``lexical``, or ``nli`` with a model in a folder; one in a process."""
+    return Lexical() if name == "lexical" else Nli(folder, batch)
+
+
+@functools.lru_cache(maxsize=8)
+def read_candidates(path: str) -> dict[Place, tuple[Candidate, ...]]:
+    """The candidates in a file of predictions, by turn. Raises InputError where it cannot be read, or has none."""
+    found = {}
+    for number, one in read_lines(path, Prediction):
+        if one.candidates is None:
+            reason = "has no candidates: 'parapet predict' writes them with --candidates"
+            raise InputError(reason, path, f"line {number}")
+        found[one.dialogue_id, one.turn] = one.candidates
+    return found
+
+
+def merged(*systems: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Candidates of several systems, the most likely first; of equal utterances the most likely one."""
+    best: dict[str, Candidate] = {}
+    for candidate in (candidate for system in systems for candidate in system):
+        if candidate.utterance not in best or candidate.score > best[candidate.utterance].score:
+            best[candidate.utterance] = candidate
+    return tuple(sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.utterance)))
+
+
+def chosen(
+    turns: Sequence[SystemTurn],
+    candidates: Mapping[Place, Sequence[Candidate]],
+    words: Mapping[str, ServiceWords],
+    scorer: Scorer,
+) -> dict[Place, str]:
+    """Of each turn's candidates the most faithful: by how many acts it entails, then by its score, then the first.
+
+    Args:
+      turns: with their acts.
+      candidates: at least one of each turn.
+      words: of each service, as the system knows them.
+      scorer: the judge of entailment.
+    """
+    corpus = Corpus("", tuple(turns), {ORIGINAL: dict(words)}, {}, None)
+    cached = Cached(scorer)
+    predictions = {
+        (id_, turn): Prediction(id_, turn, some[0].utterance, tuple(some)) for (id_, turn), some in candidates.items()
+    }
+    return rank(corpus, acts_of(corpus, "", with_tampered=False), predictions, cached)
+
+
+CHUNK = 64  # dialogues
+
+
+PREDICTIONS = "predictions"
+
+
+class Reranker(msgspec.Struct, frozen=True):
+    """What chooses among candidates.
+
+    Attributes:
+      scorer: ``lexical`` or ``nli``.
+      folder, batch_size: of ``nli``: its model, and how many pairs of texts it gets at a time.
+      others: outputs of ``parapet predict`` whose candidates are used too.
+    """
+
+    scorer: str
+    folder: str = ""
+    batch_size: int = 32
+    others: tuple[str, ...] = ()
+
+
+class SourceFile(NamedTuple):
+    """A file of a set, both by number."""
+
+    set: int
+    file: int
+
+
+class Turns(NamedTuple):
+    """Some system turns of a file; ``number`` is that of the chunk."""
+
+    source: SourceFile
+    number: int
+    turns: tuple[TurnTemplate, ...]
+
+
+class Generating(Protocol):
+    """What generates: a T5, or a language model."""
+
+    def generate(self, texts: Sequence[str]) -> list[Generated]:
+        """What it says for each text of acts."""
+        ...
+
+
+class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=True):
+    """What is predicted.
+
+    Attributes:
+      checkpoint: the T5 that the model's prefixes are for.
+      search: how utterances are searched for.
+      sets: whose system turns; ``split`` of them.
+      reranker: chooses among candidates; None for the most likely.
+    """
+
+    unit: ClassVar[str] = "turns"
+
+    checkpoint: str | None
+    search: Search
+    sets: tuple[Source, ...]
+    split: str
+    reranker: Reranker | None
+
+    def sources(self) -> Sequence[SourceFile]:
+        """The files of all sets."""
+        return [SourceFile(i, file) for i, source in enumerate(self.sets) for file in range(len(source.files))]
+
+    def chunks(self, file: SourceFile) -> Iterator[Turns]:
+        """The system turns of a file, some dialogues at a time. Raises InputError where it cannot be read."""
+        dialogues = list(turns_of(self.sets[file.set], file.file))
+        # An empty file has a chunk too, so that its set gets a file of predictions.
+        for first in range(0, max(len(dialogues), 1), CHUNK):
+            turns = tuple(turn for dialogue in dialogues[first : first + CHUNK] for turn in dialogue)
+            yield Turns(file, first // CHUNK, turns)
+
+    def asked(self, chunk: Turns) -> dict[str, int]:
+        """The system turns."""
+        return {f"turns/{self.sets[chunk.source.set].name}": len(chunk.turns)}
+
+    def load(self) -> Generating:
+        """The model."""
+        from parapet.evaluation.models.generation.net import Generator, load
+
+        return Generator(load(self.folder, self.model, self.checkpoint, device_of(self.device)), self.search)
+
+    def answer(self, model: Generating, chunk: Turns) -> Answers:
+        """An utterance for each turn as JSON lines, the most faithful candidate where there is a reranker."""
+        source = self.sets[chunk.source.set]
+        with enough_memory("lower --batch_size, --beams or --candidates"):
+            outputs = iter(model.generate([turn.text for turn in chunk.turns if turn.text]))
+        generated = {turn.turn.place: next(outputs) if turn.text else None for turn in chunk.turns}
+        turns = [turn.turn for turn in chunk.turns]
+        candidates = {turn.place: self._candidates(turn, generated[turn.place], source) for turn in turns}
+        first = {place: some[0].utterance for place, some in candidates.items()}
+        best = first
+        if self.reranker is not None:
+            scorer = scorer_of(self.reranker.scorer, self.reranker.folder, self.reranker.batch_size)
+            best = chosen(turns, candidates, source.words, scorer)
+        data = b"".join(self._line(turn, best[turn.place], candidates[turn.place]) for turn in turns)
+        with_acts = [one for turn in turns if (one := generated[turn.place]) is not None]
+        counts = {
+            "without_acts": len(turns) - len(with_acts),
+            "cut_templates": sum(act.cut for act in with_acts),
+            "without_template": sum(not one.whole for one in chunk.turns) if source.templates else 0,
+            "without_end": sum(act.unfinished for act in with_acts),
+            "reranked": sum(best[place] != first[place] for place in first),
+        }
+        named = {f"{kind}/{source.name}": n for kind, n in counts.items() if n}
+        part = Part(relative_of(source.name, self.split), (*chunk.source, chunk.number), data)
+        return Answers([part], {f"said/{source.name}": len(turns), **named})
+
+    def _candidates(self, turn: SystemTurn, generated: Generated | None, source: Source) -> tuple[Candidate, ...]:
+        """Those of the model and of others; the empty utterance for a turn without acts."""
+        if generated is None:
+            return (Candidate("", 0.0),)
+        others = self.reranker.others if self.reranker is not None else ()
+        paths = (files.join(folder, relative_of(source.name, self.split)) for folder in others)
+        return merged(generated.candidates, *(_others(path, turn) for path in paths))
+
+    def _line(self, turn: SystemTurn, utterance: str, candidates: Sequence[Candidate]) -> bytes:
+        row: dict[str, Any] = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": utterance}
+        if self.search.candidates:
+            row["candidates"] = list(candidates)
+        return msgspec.json.encode(row) + b"\n"
+
+
+def _others(path: str, turn: SystemTurn) -> tuple[Candidate, ...]:
+    candidates = read_candidates(path).get(turn.place)
+    if candidates is None:
+        raise InputError(f"there is no prediction for dialogue {turn.dialogue_id!r} turn {turn.turn}", path, "--also")
+    return candidates
+
+
+def relative_of(name: str, split: str) -> str:
+    """The file of a set's predictions, below the output folder."""
+    return f"{PREDICTIONS}/{name}/{split}/utterances.jsonl"
