@@ -6,7 +6,7 @@ import argparse
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import PARALLEL_CALLS, StrictParser
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 FLAGS = ("endpoint", "key_variable", "max_calls", "price")  # all but the model's name, which some commands have already
 _KEY = "OPENAI_API_KEY"
+_MOST_PARALLEL = 256
 
 
 def add_endpoint_flags(parser: StrictParser, group: str = "language model", rare: bool = False) -> None:
@@ -65,6 +66,39 @@ def endpoint_of(args: argparse.Namespace, model: str | None, **more: object) -> 
     )
     endpoint.check()
     return endpoint
+
+
+def endpoint_or_embedded(args: argparse.Namespace, dry: bool = False) -> Endpoint:
+    """Where ``--endpoint``, ``--model``, ``--parallel_calls`` and ``--timeout`` say: ``embedded`` starts a server here.
+
+    Args:
+      args: with these flags and those of :func:`endpoint_of`.
+      dry: whether nothing will be sent, so that no server is needed.
+
+    Raises:
+      InputError: as :func:`endpoint_of`; or a number is out of range.
+    """
+    from parapet.transforms.running import embedded
+
+    if not 1 <= args.parallel_calls <= _MOST_PARALLEL:
+        raise InputError(f"1 to {_MOST_PARALLEL}", "--parallel_calls")
+    more = {"parallel": args.parallel_calls, "seconds": args.timeout}
+    if args.endpoint != embedded.NAME:
+        return endpoint_of(args, args.model, **more)
+    args.endpoint = embedded.ADDRESS if dry else embedded.serve()
+    more = {**more, "key_variable": "", "parallel": 1, "known_as": embedded.NAME}
+    return endpoint_of(args, args.model or embedded.MODEL, **more)
+
+
+def add_model_flags(parser: StrictParser, group: str, rare: bool = False) -> None:
+    """Adds what :func:`endpoint_or_embedded` reads; ``rare``: only ``--help-all`` shows them."""
+    add_endpoint_flags(parser, group, rare)
+    add = parser.group(group)
+    add("--model", rare=rare, metavar="NAME", help="its name there; 'embedded' has one of its own")
+    text = "template of the prompt, with {%% block system %%} and {%% block user %%}"
+    add("--prompt", rare=True, metavar="FILE", reads=True, help=text)
+    add("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)
+    add("--timeout", rare=True, type=float, default=120.0, metavar="S", help="seconds that an answer may take")
 
 
 def _price(given: str) -> tuple[float, float]:

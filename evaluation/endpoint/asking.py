@@ -138,6 +138,7 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
         for one in asker.asked:
             counts["tokens_sent"] += one.reply.tokens[0]
             counts["tokens_answered"] += one.reply.tokens[1]
+            counts["answers_had"] += 1
             counts["unread"] += bool(one.unread)
             if one.unread:
                 counts[f"unread_{one.unread.partition(':')[0]}"] += 1

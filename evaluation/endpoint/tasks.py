@@ -99,7 +99,7 @@ class Bot(Asker):
     Args:
       chat: an open client.
       examples: whole dialogues that it is shown.
-      candidates: what may be answered: the most similar ones are taken, by Levenshtein distance; none: what it says.
+      candidates: what may be answered: the most similar ones are taken, by Levenshtein's ratio without case; none: what it says.
       prompt: how it is asked.
     """
 
@@ -136,7 +136,8 @@ class Bot(Asker):
             return [said]
         from Levenshtein import ratio
 
-        order = sorted(range(len(self.candidates)), key=lambda i: (-ratio(said, self.candidates[i]), i))
+        small = said.casefold()
+        order = sorted(range(len(self.candidates)), key=lambda i: (-ratio(small, self.candidates[i].casefold()), i))
         return [self.candidates[i] for i in order[:top]]
 
 
@@ -172,6 +173,12 @@ class Judge(Asker):
         self.beside, self.prompt = beside, prompt or prompt_of("entailment")
         self.model = f"{chat.endpoint.model}, prompt {self.prompt.about['sha256'][:12]}"
         self.agreed = self.compared = self.unread = 0
+
+    @property
+    def about(self) -> dict[str, object]:
+        """What ``details.json`` says of it besides its name."""
+        beside = self.beside.model if self.beside is not None else None
+        return {"beside": beside, "compared": self.compared, "agreed": self.agreed, "unread": self.unread}
 
     def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
         """The judgement of each pair, in order: 1 for what it says."""

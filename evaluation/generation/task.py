@@ -20,7 +20,7 @@ from parapet.evaluation.generation.corpus import (
 from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, ScoredTurn, missing_values
-from parapet.evaluation.generation.scoring import Cached, Nli, ScoredAct, evaluate
+from parapet.evaluation.generation.scoring import Cached, Nli, ScoredAct, Scorer, evaluate
 from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, find_sets
 from parapet.evaluation.task import (
     Metrics,
@@ -38,6 +38,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section
+from parapet.transforms.running.chat import Chat, Endpoint
 from parapet.transforms.running.plugins import recorded
 
 EXAMPLES = 30
@@ -46,6 +47,8 @@ SCORERS = {
     "lexical": "Judged by the lexical scorer: rules on words, no model of language inference. It sees a value only "
     "where it is said verbatim, and nothing that is said in other words. Its SGSAcc is not that of the paper.",
     "nli": "Judged by a model of natural language inference: {model}.",
+    "llm": "Judged by a language model ({model}), not by a model of language inference: its SGSAcc is not that of the "
+    "paper.",
 }
 RULES = {
     "paper": "References are built by the rules of the paper (`--rules paper`).",
@@ -132,8 +135,10 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
       sources: the corpora with the acts of system turns. The references of acts are tested in the words of its
         variants, which are sets as well where predictions for them are there: of the same acts.
       predictions: JSON lines, a folder with those of each set, or ``reference``: the corpora's own turns.
-      scorer: who judges entailment; ``nli_model`` is the folder of its model, ``batch`` pairs at a time.
-      cache: a file that keeps judgements for another run.
+      scorer: who judges entailment; ``nli_model`` is the folder of its model, ``batch`` pairs at a time. Beside a
+        language model it is asked the same, to know how often both agree.
+      endpoint: of ``llm``; ``prompt`` is a template in place of the project's.
+      cache: a file that keeps judgements, of ``llm`` answers, for another run.
       metrics: names of plug-ins' metrics.
       rules: by which references are built.
       validation: whether acts count only if the ground truth entails a reference, and none with tampered values.
@@ -144,8 +149,10 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
 
     sources: Sources
     predictions: str
-    scorer: Literal["lexical", "nli"] = "lexical"
+    scorer: Literal["lexical", "nli", "llm"] = "lexical"
     nli_model: str | None = None
+    endpoint: Endpoint | None = None
+    prompt: str | None = None
     batch: int = 32
     cache: str | None = None
     metrics: tuple[str, ...] = ()
@@ -161,7 +168,7 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
     def read(self) -> Inputs:
         """Reads the corpora and the predictions, and makes the scorer. Raises InputError where one of them fails."""
         metrics = measures.read_metrics(self.metrics, TAKEN)
-        scorer = Cached(self._scorer(), self.cache or "")
+        scorer = Cached(self._scorer(), "" if self.scorer == "llm" else self.cache or "")
         split = self.sources.split
         (_, path, _), *roots = find_sets(self.sources)
         variants = {root.name: root.path for root in roots if root.kind == "variant"}
@@ -179,13 +186,22 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
         sets = {name if named else "": SetInputs(corpora[name], predictions[name]) for name in corpora}
         return Inputs(sets, scorer, metrics)
 
-    def _scorer(self) -> Lexical | Nli:
+    def _scorer(self) -> Scorer:
+        if self.scorer == "llm":
+            from parapet.evaluation.endpoint.prompting import prompt_of
+            from parapet.evaluation.endpoint.tasks import Judge
+
+            assert self.endpoint is not None
+            chat = Chat(self.endpoint, self.cache)
+            chat.open()
+            beside = Nli(self.nli_model, self.batch) if self.nli_model else None
+            return Judge(chat, beside, prompt_of("entailment", self.prompt))
         if self.scorer == "nli" and self.nli_model is not None:
             return Nli(self.nli_model, self.batch)
         if self.scorer == "nli":
             raise InputError("a folder with a model is needed", "--nli_model")
         if self.nli_model is not None:
-            raise InputError("needs --scorer nli", "--nli_model")
+            raise InputError("needs --scorer nli, or llm", "--nli_model")
         return Lexical()
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
@@ -197,7 +213,7 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
             scores = evaluate(one.corpus, one.predictions, scorer, self.seed, self.validation, self.rules, stage)
             sets[name] = measures.scored_set(one.corpus, scores, inputs.metrics)
         metrics = measures.metrics_of(sets)
-        names = {"name": scorer.name, "model": scorer.model}
+        names = {"name": scorer.name, "model": scorer.model, **getattr(scorer.scorer, "about", {})}
         details = measures.details_of(sets, scorer=names, rules=self.rules, validation=self.validation)
         original = next(iter(sets.values())).corpus
         return Result(
@@ -279,6 +295,7 @@ def _summary(metrics: Metrics, details: Mapping[str, Any], plugins: Sequence[str
     whole = {**SHORT, "bleu": "BLEU", **{name: name for name in plugins}}
     return [
         f"scorer: {scorer['name']} ({scorer['model']})",
+        *_judge(scorer),
         f"{text.counted(details['turns'], 'system turn')}: {valid} are valid; {about_free} are about free slots, "
         f"{with_values} have values of some",
         f"{text.counted(acts['acts'], 'act')}: {text.percent(acts['share_valid'], 2)} are valid",
@@ -289,6 +306,17 @@ def _summary(metrics: Metrics, details: Mapping[str, Any], plugins: Sequence[str
             for name, check in details["tampered_references"].items()
         ),
     ]
+
+
+def _judge(scorer: Mapping[str, Any]) -> list[str]:
+    """What a language model as a judge has to say of itself."""
+    if "unread" not in scorer:
+        return []
+    lines = [f"{text.counted(scorer['unread'], 'answer')} of the judge could not be read, and count as not entailed"]
+    if scorer["compared"]:
+        share = text.percent(scorer["agreed"] / scorer["compared"], 2)
+        lines.append(f"agrees with {scorer['beside']} on {share} of {text.counted(scorer['compared'], 'pair')}")
+    return lines
 
 
 def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str, Any]) -> Report:
@@ -309,7 +337,7 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str
     ]
     if len(checks) > 1:
         sections.append(group_dots("F1 on tampered references by schema", checks, {"f1": "F1"}))
-    notes = [SCORERS[scorer["name"]].format(model=scorer["model"]), RULES[details["rules"]]]
+    notes = [SCORERS[scorer["name"]].format(model=scorer["model"]), *_judge(scorer), RULES[details["rules"]]]
     if not details["validation"]:
         notes.append("Turns were not validated (`--no_validation`): all count.")
     n_valid, share_valid = covered["turns"]["valid"], text.percent(covered["turns"]["share_valid"])

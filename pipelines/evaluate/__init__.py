@@ -16,6 +16,7 @@ import msgspec
 
 from parapet.pipelines.command import check_apart, check_input, run_checked, say
 from parapet.pipelines.dispatch import hand_over, spelling
+from parapet.pipelines.endpoint_flags import add_model_flags, endpoint_or_embedded
 from parapet.pipelines.flags import (
     INPUT,
     SCHEMA_VARIANTS,
@@ -274,8 +275,8 @@ def _add_generation(parser: StrictParser) -> None:
     add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
     add_output(parser)
     add = parser.group("scoring")
-    text = "what judges entailment: rules, or a model"
-    add("--scorer", choices=("lexical", "nli"), default="lexical", help=text)
+    text = "what judges entailment: rules, a model of language inference, or a language model (--endpoint)"
+    add("--scorer", choices=("lexical", "nli", "llm"), default="lexical", help=text)
     add_nli_model(parser, "scoring", "--scorer nli")
     add("--metrics", nargs="+", default=[], metavar="NAME", help="metrics of plug-ins, on pairs of utterances")
     add("--batch", rare=True, type=int, default=32, metavar="N", help="pairs in a batch")
@@ -286,12 +287,19 @@ def _add_generation(parser: StrictParser) -> None:
     text = "count all turns, whatever the ground truth says of their references"
     add("--no_validation", rare=True, action="store_true", help=text)
     add_seed(parser, "the tampered values")
+    add_model_flags(parser, "language model of --scorer llm", rare=True)
 
 
 def _make_generation(args: argparse.Namespace) -> Task[Any]:
     from parapet.evaluation.generation.task import Generation
 
-    own = {"metrics": tuple(args.metrics), "validation": not args.no_validation}
+    own: dict[str, Any] = {"metrics": tuple(args.metrics), "validation": not args.no_validation}
+    if args.scorer == "llm":
+        if not args.cache and "://" in args.output:
+            raise InputError("answers are kept in a local file: name one", "--cache")
+        own |= {"endpoint": endpoint_or_embedded(args), "cache": args.cache or f"{args.output}/.answers.sqlite"}
+    elif args.endpoint or args.prompt:
+        raise InputError("goes with --scorer llm: add it", "--endpoint" if args.endpoint else "--prompt")
     return from_flags(Generation, args, sources=sources_of(args), **own)
 
 
@@ -380,7 +388,8 @@ and BLEU; with variants, also how well true references are distinguished from ta
         """\
 A line of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}; turns count from 0, those
 of the user included; with "candidates": [{"utterance": ..., "score": ...}, ...] the most faithful one is chosen, too.
-The lexical scorer is a set of rules instead of a model: use --scorer nli for numbers to compare with others.""",
+The lexical scorer is a set of rules instead of a model: use --scorer nli for numbers to compare with others. With
+--scorer llm, --nli_model says how often the two judges agree.""",
         _add_generation,
         _make_generation,
     ),

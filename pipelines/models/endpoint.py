@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parapet.evaluation.models.configs import PredictionConfig
 from parapet.pipelines.command import check_apart, counted
-from parapet.pipelines.endpoint_flags import add_endpoint_flags, endpoint_of
-from parapet.pipelines.flags import INPUT, OUTPUT, PARALLEL_CALLS, SCHEMA_VARIANTS, Parser, add_dry_run
+from parapet.pipelines.endpoint_flags import add_model_flags, endpoint_or_embedded
+from parapet.pipelines.flags import INPUT, OUTPUT, SCHEMA_VARIANTS, Parser, add_dry_run
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.errors import InputError, run_header
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _GROUP = "language model"
 _CACHE = ".answers.sqlite"
 _ANSWER = 60  # tokens of an answer, where none has been counted yet
-_MOST_PARALLEL = 256
 _UNREAD = "answers not readable, which count as wrong"
 
 
@@ -73,14 +72,8 @@ class LanguageModel(family.Family):
         self.add_inputs(parser)
         text = f"SQLite file in which answers are kept (default: OUT/{_CACHE})"
         parser.group(OUTPUT)("--cache", rare=True, metavar="FILE", help=text)
-        add_endpoint_flags(parser, _GROUP)
-        add = parser.group(_GROUP)
-        add("--model", metavar="NAME", help="its name there; 'embedded' has one of its own")
+        add_model_flags(parser, _GROUP)
         self.add_styles(parser)
-        text = "template of the prompt, with {%% block system %%} and {%% block user %%}"
-        add("--prompt", rare=True, metavar="FILE", reads=True, help=text)
-        add("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)
-        add("--timeout", rare=True, type=float, default=120.0, metavar="S", help="seconds that an answer may take")
         add_dry_run(parser)
         return parser
 
@@ -100,14 +93,12 @@ class LanguageModel(family.Family):
         from parapet.evaluation.endpoint.asking import Job
         from parapet.evaluation.endpoint.prompting import prompt_of
 
-        if not 1 <= args.parallel_calls <= _MOST_PARALLEL:
-            raise InputError(f"1 to {_MOST_PARALLEL}", "--parallel_calls")
         if not args.cache and "://" in args.output:
             raise InputError("answers are kept in a local file: name one", "--cache")
         check_apart(args.output, prompt=args.prompt)
         prompt = prompt_of(self.task, args.prompt)
         task = self.plan(args, prompt)
-        endpoint = self._endpoint(args)
+        endpoint = endpoint_or_embedded(args, dry=args.dry_run)
         cache = args.cache or str(Path(args.output) / _CACHE)
         job = Job(
             output=args.output,
@@ -141,16 +132,6 @@ class LanguageModel(family.Family):
             cost=endpoint.cost,
             plan=_plan_of(job) if args.dry_run else (),
         )
-
-    def _endpoint(self, args: argparse.Namespace) -> Any:
-        from parapet.transforms.running import embedded
-
-        more = {"parallel": args.parallel_calls, "seconds": args.timeout}
-        if args.endpoint != embedded.NAME:
-            return endpoint_of(args, args.model, **more)
-        args.endpoint = embedded.ADDRESS if args.dry_run else embedded.serve()
-        more = {**more, "key_variable": "", "parallel": 1, "known_as": embedded.NAME}
-        return endpoint_of(args, args.model or embedded.MODEL, **more)
 
 
 def _key(kind: str, name: str) -> str:

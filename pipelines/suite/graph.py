@@ -59,9 +59,16 @@ _COMMANDS: dict[str, tuple[tuple[str, ...], Options]] = {
     "paraphrase": (("language_variations",), {"kinds": "paraphrase", "env": "none"}),
 }
 
-# The keys of a system behind an endpoint, as 'parapet predict llm' has them.
-_SAME = ("endpoint", "model", "style", "max_calls", "parallel_calls", "timeout", "as_answered", "cache")
+# The keys of a system behind an endpoint, as 'parapet predict llm' has them; its tables of further tasks inherit them.
+_SAME = ("endpoint", "model", "max_calls", "parallel_calls", "timeout", "cache")
 _OF_ENDPOINT = {**{name: name for name in _SAME}, "api_key_env": "key_variable"}
+# What asks for each task, and the keys that it has besides.
+_ASKED = {
+    "dst": ("llm", ("style", "as_answered", "prompt")),
+    "ood": ("llm_ood", ("domains", "prompt")),
+    "generation": ("llm_utterances", ("prompt",)),
+    "ranking": ("llm_babi", ("examples", "shots", "candidates", "top", "prompt")),
+}
 _REDUCED = ("evaluate", "predict")  # go on without sets, variants or a classifier that are left out
 
 # (perturbation, options): the names of the sets that it makes, and whether each has a folder.
@@ -210,7 +217,9 @@ class _Builder:
         tasks: dict[str, Any] = {task: entry.pop(task) for task in TASKS if isinstance(entry.get(task), dict)}
         sources = ("model", "predictions", "train", "endpoint")
         if any(key in entry for key in sources):
-            tasks = {"dst": entry, **tasks}
+            shared = {key: entry[key] for key in (*_OF_ENDPOINT, "price") if "endpoint" in entry and key in entry}
+            bare = [task for task in tasks if task in _ASKED and not any(key in tasks[task] for key in sources)]
+            tasks = {"dst": entry, **tasks, **{task: {**shared, **tasks[task]} for task in bare}}
         elif entry:
             raise self.error(unknown_key(next(iter(entry)), (*sources, "name", "needs", *TASKS)), place)
         if not tasks:
@@ -227,7 +236,7 @@ class _Builder:
     def _scored(self, name: str, task: str, options: Options, place: str, needs: str) -> Options | None:
         """The options of ``evaluate``; None where the system cannot be had."""
         sources = ("model", "predictions", "train") if task == "dst" else ("predictions", "train")
-        asked = self._of_endpoint(options, place) if task == "dst" and "endpoint" in options else {}
+        asked = self._of_endpoint(options, task, place) if "endpoint" in options and task in _ASKED else {}
         source = "" if asked else self._exactly_one(options, sources, place)
         corpus: Options = {}
         if task != "ranking":  # its files are named by the options: bAbI's are no corpus
@@ -242,8 +251,10 @@ class _Builder:
             corpus = self._predicted(f"scores/{name}/{task}", str(options["predictions"]), corpus, place)
         if asked:
             predicted = f"predictions/{name}/{task}"
-            if not self._add(predicted, ("predict", "llm"), {**corpus, **asked}, place, needs, f"{name}: predictions"):
+            what = ("predict", _ASKED[task][0])
+            if not self._add(predicted, what, {**corpus, **asked}, place, needs, f"{name}: predictions"):
                 return None
+            options |= {key: asked[key] for key in ("candidates", "top") if key in asked}
             options["predictions"] = f"@{predicted}/predictions"
         if source == "train":
             train = self._table(options, "train", place)
@@ -263,10 +274,11 @@ class _Builder:
             options["predictions"] = f"@{predicted}/{written}"
         return {**corpus, **options}
 
-    def _of_endpoint(self, options: Options, place: str) -> Options:
-        """Takes out of a system's options those of ``predict llm``."""
+    def _of_endpoint(self, options: Options, task: str, place: str) -> Options:
+        """Takes out of a system's options those of ``predict llm`` and its like."""
         price = self._table(options, "price", place)
-        asked = {flag: options.pop(key) for key, flag in _OF_ENDPOINT.items() if key in options}
+        flags = {**_OF_ENDPOINT, **{name: name for name in _ASKED[task][1]}}
+        asked = {flag: options.pop(key) for key, flag in flags.items() if key in options}
         if price.keys() - {"input", "output"}:
             raise self.error("price = { input = DOLLARS, output = DOLLARS }, for a million tokens", f"{place}.price")
         return {**asked, **({"price": f"{price.get('input', 0)},{price.get('output', 0)}"} if price else {})}

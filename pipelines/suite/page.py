@@ -19,7 +19,7 @@ from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
 from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
 from parapet.transforms.reports import report
-from parapet.transforms.reports.text import counted, number
+from parapet.transforms.reports.text import counted, number, percent
 
 _PAGES = {"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"}
 _TABLES = {
@@ -71,6 +71,7 @@ def suite_report(
             *first,
             *_gates(suite, output),
             *_failures(graph, there, output),
+            *_asked(graph, there, output),
             *(scores.sections(board)[len(first) :] if board is not None else []),
             *(table for table in published if table.rows),
             *_missing(graph, lost),
@@ -140,6 +141,59 @@ def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator
                 in_card=False,
                 folded=f"{counted(len(rows), 'more set')}: mixes of these sets with the original" if folded else "",
             )
+
+
+def _asked(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[report.Section]:
+    """How each language model was asked, what its answers took, and how many could not be read."""
+    rows: list[list[str]] = []
+    prompts: dict[str, list[str]] = {}
+    for system in graph.systems:
+        for name in (name for name in there if name.startswith(f"predictions/{system}/")):
+            run = json.loads((output / name / "run.json").read_bytes())
+            if "prompt" not in run:
+                continue
+            of, options, task = run["model"], run["options"], name.rpartition("/")[2]
+            totals: dict[str, int] = {}
+            for key, n in run["counts"].items():
+                kind = key.partition("/")[0]
+                totals[kind] = totals.get(kind, 0) + n
+            answers = totals.get("answers_had", 0)
+            why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in totals.items() if kind.startswith("unread_"))
+            cost = (totals["tokens_sent"] * of["dollars"][0] + totals["tokens_answered"] * of["dollars"][1]) / 1e6
+            style = f", style {options['style']}" if "style" in options else ""
+            rows.append(
+                [
+                    f"{system}, {task}",
+                    f"{of['name']}\n{of.get('endpoint', 'embedded')}",
+                    f"temperature {of['temperature']}{style}",
+                    f"{answers:,}",
+                    f"{percent(totals.get('unread', 0) / answers if answers else 0)}\n{why}".strip(),
+                    f"{totals['tokens_sent']:,} + {totals['tokens_answered']:,}",
+                    f"${cost:,.2f}" if any(of["dollars"]) else "–",
+                ]
+            )
+            prompts.setdefault(run["prompt"]["template"], []).append(f"{system}, {task}")
+    if rows:
+        yield report.Table(
+            title="How the language models were asked",
+            note="Answers that could not be read count as wrong. Tokens are those of requests and of answers, as the "
+            "server counts them. Endpoints need not be deterministic, even at temperature 0: the kept answers make a "
+            "rerun exact. `answers/` beside the predictions has every answer as it came.",
+            columns=["system", "model", "asked with", "answers", "not readable", "tokens", "cost"],
+            rows=rows,
+            text_columns=3,
+            numbers_in="run.json",
+            in_card=False,
+        )
+    for template, of_systems in prompts.items():
+        yield report.Table(
+            title=f"Prompt: {'; '.join(of_systems)}",
+            columns=["template"],
+            rows=[[line] for line in template.splitlines()],
+            in_card=False,
+            folded="the prompt, a Jinja template",
+            numbers_in="run.json",
+        )
 
 
 def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> Iterator[report.Section]:

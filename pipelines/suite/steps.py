@@ -352,6 +352,8 @@ def lacks(step: Step) -> str:
 def _extras(step: Step) -> Iterator[str]:
     if step.pipeline in ("train", "predict"):
         yield from filter(None, [_OF_MODELS.get(" ".join(step.command[1:]))])
+    if step.options.get("endpoint"):
+        yield "llm"
     if step.pipeline == "speech_errors":
         yield "speech"
     engines = {str(step.options.get(flag)) for flag in ENGINES}

@@ -231,9 +231,9 @@ def characters(messages: Sequence[Message], parameters: Mapping[str, Any]) -> in
 def _reply(answer: Any) -> Reply:
     """The answer of the API. Raises Refused where there is none, or one that nobody can have wanted."""
     message = answer.choices[0].message
-    text = message.content or ""
+    text = _sound(message.content or "")
     calls = [
-        (str(call.function.name), str(call.function.arguments))
+        (_sound(str(call.function.name)), _sound(str(call.function.arguments)))
         for call in message.tool_calls or ()
         if getattr(call, "function", None)
     ]
@@ -241,3 +241,8 @@ def _reply(answer: Any) -> Reply:
         raise Refused(f"too_long: {len(text):,} characters")
     usage = answer.usage
     return Reply(text, calls, (usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage else (0, 0))
+
+
+def _sound(text: str) -> str:
+    """Without halves of surrogate pairs, which no file can have."""
+    return text.encode("utf-8", "replace").decode()
