@@ -99,7 +99,7 @@ class Bot(Asker):
     Args:
       chat: an open client.
       examples: whole dialogues that it is shown.
-      candidates: what may be answered: the most similar ones are taken, by Levenshtein's ratio without case; none: what it says.
+      candidates: what may be answered: the most similar ones are taken, by Levenshtein's ratio; none: what it says.
       prompt: how it is asked.
     """
 

@@ -113,7 +113,7 @@ def test_heartbeats_of_a_run(sample, tmp_path, monkeypatch, capfd):
     beats = [row for row in rows if "step" in row]
     assert {row["step"] for row in beats} == {"parapet rewrite"}
     assert beats[0].keys() == {
-        *("level", "logger", "message", "step", "stage", "done", "total", "unit", "rate", "seconds_left")
+        *("level", "logger", "message", "step", "stage", "done", "total", "unit", "spent", "rate", "seconds_left")
     }
     assert "message" in rows[-1]
     assert rows[-1]["message"].startswith("done in ")
