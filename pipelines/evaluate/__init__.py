@@ -43,6 +43,7 @@ TASKS = {
     "ranking": "answers to bAbI dialog tasks: accuracy by response and dialogue",
     "response": "responses: Inform, Success, BLEU and Combined, as for MultiWOZ",
     "generation": "utterances from dialogue acts: slot error rate, BLEU, SGSAcc",
+    "tool_calls": "calls of functions by agents: accuracy as BFCL's, kinds of error",
     "ratings": "what people say of such utterances: agreement with SGSAcc",
     "validity": "perturbed sets: values, states and labels kept",
 }
@@ -303,7 +304,49 @@ def _make_generation(args: argparse.Namespace) -> Task[Any]:
     return from_flags(Generation, args, sources=sources_of(args), **own)
 
 
+def _add_tool_calls(parser: StrictParser) -> None:
+    add = parser.group(INPUT)
+    text = "tasks in BFCL's format, with possible_answer/ beside them: files, or a folder"
+    add("--reference", required=True, nargs="+", metavar="PATH", reads=True, help=text)
+    text = "JSON lines with id and result; or a folder with FILE.jsonl, or original/FILE.jsonl, v1/FILE.jsonl, ..."
+    add("--predictions", required=True, metavar="PATH", reads=True, help=text)
+    text = "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words"
+    add("--variants", metavar="DIR", reads=True, help=text)
+    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help="further tasks: typos=varied/typos")
+    add_output(parser)
+
+
+def _make_tool_calls(args: argparse.Namespace) -> Task[Any]:
+    from parapet.evaluation.sets import parse_sets
+    from parapet.evaluation.tools.task import ToolCalls
+
+    sets, variants = parse_sets(args.sets), []
+    if args.variants:
+        folder = as_path(args.variants)
+        variants = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name[0] != ".")
+        if not variants:
+            raise InputError("has no folders of variants, such as v1", args.variants, "--variants")
+        sets = {**{name: str(folder / name) for name in variants}, **sets}
+    for flag, path in [("reference", one) for one in args.reference] + [("predictions", args.predictions)]:
+        check_apart(args.output, **{flag: path})
+    return from_flags(ToolCalls, args, references=tuple(args.reference), sets=sets, variants=tuple(variants))
+
+
 FLAGS = {
+    "tool_calls": TaskFlags(
+        """\
+Scores the function calls of an agent as BFCL's AST checker does, task by task: accuracy by set and category, kinds of
+error; with variants of the tools the schema sensitivity of SGD-X.""",
+        """\
+  parapet evaluate --task tool_calls --reference BFCL_v4_multiple.json --predictions calls.jsonl --output my_scores
+  parapet evaluate --task tool_calls --reference tasks --variants rewritten --predictions my_calls \\
+    --output my_scores                  # my_calls/original/..., my_calls/v1/...""",
+        """\
+A row of the predictions: {"id": "multiple_0", "result": [{"triangle.get": {"side": 5}}]}; the arguments may be JSON as
+text. A text as the result, or an empty list, calls nothing, which is right where possible_answer/ has no such file.""",
+        _add_tool_calls,
+        _make_tool_calls,
+    ),
     "intent": TaskFlags(
         """\
 Scores predicted intents by accuracy and macro-F1, for each set and intent: of utterances with labels, or of the user

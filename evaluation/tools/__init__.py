@@ -1,0 +1,1 @@
+"""Tool calls of agents, scored."""

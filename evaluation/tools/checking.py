@@ -1,0 +1,175 @@
+"""Whether tool calls are right, as the Berkeley Function Calling Leaderboard has it (BFCL v4, AST evaluation, Python).
+
+An expected call gives for each parameter the values that are right; the empty text among them says that it may be left
+out. Values are compared by type, texts without case, blanks and punctuation. Where the published checker does more or
+less than one would expect (an empty list is right wherever a list may be left out), so does this one: verdicts are to
+be the same, task by task.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+Call = Mapping[str, Any]  # the function's name to its arguments
+Kind = Literal[
+    "wrong_function",
+    "wrong_number_of_calls",
+    "missing_parameter",
+    "unexpected_parameter",
+    "wrong_type",
+    "wrong_value",
+    "unreadable",
+    "called",
+]
+KINDS: Mapping[Kind, str] = {
+    "wrong_function": "wrong function",
+    "wrong_number_of_calls": "wrong number of calls",
+    "missing_parameter": "missing parameter",
+    "unexpected_parameter": "unexpected parameter",
+    "wrong_type": "wrong type",
+    "wrong_value": "wrong value",
+    "unreadable": "answer that is no call",
+    "called": "call where none is right",
+}
+
+_TYPES: Mapping[str, type] = {
+    "string": str, "integer": int, "float": float, "number": float, "boolean": bool, "array": list, "tuple": list,
+    "dict": dict, "object": dict, "any": str,
+}  # fmt: skip
+_LISTS = ("array", "tuple")
+_LEFT_OUT = ""  # among the right values of a parameter
+_PUNCTUATION = re.compile(r"[ ,./\-_*^]")
+
+
+class Fault(NamedTuple):
+    """Why calls are wrong: the kind, the parameter, and what was expected."""
+
+    kind: Kind
+    where: str = ""
+    expected: str = ""
+
+
+def fault_of(functions: Sequence[Mapping[str, Any]], calls: Sequence[Call], expected: Sequence[Call]) -> Fault | None:
+    """What is wrong with the calls of an answer; None where they are right. Their order does not count.
+
+    Args:
+      functions: the tools, as BFCL has them.
+      calls: what was called.
+      expected: the right calls, with the right values of each parameter; none where no call is right.
+    """
+    if not expected:
+        return Fault("called", next(iter(calls[0]), "")) if calls else None
+    if len(calls) != len(expected):
+        return Fault("wrong_number_of_calls", expected=str(len(expected)))
+    by_name = {function["name"]: function for function in functions}
+    left = list(calls)
+    for one in expected:
+        (name, answers) = next(iter(one.items()))
+        faults = []
+        for call in left:
+            fault = _fault(by_name.get(name, {"name": name}), call, answers)
+            if fault is None:
+                left.remove(call)
+                break
+            faults.append(fault)
+        else:
+            return next((fault for fault in faults if fault.kind != "wrong_function"), faults[0])
+    return None
+
+
+def _fault(function: Mapping[str, Any], call: Call, answers: Mapping[str, Any]) -> Fault | None:
+    name = function["name"]
+    if name not in call:
+        return Fault("wrong_function", next(iter(call), ""), name)
+    arguments, parameters = call[name], function.get("parameters") or {}
+    if not isinstance(arguments, Mapping):
+        return Fault("unreadable", name)
+    for parameter in parameters.get("required") or ():
+        if parameter not in arguments:
+            return Fault("missing_parameter", parameter)
+    properties = parameters.get("properties") or {}
+    for parameter, value in arguments.items():
+        if parameter not in properties or parameter not in answers:
+            return Fault("unexpected_parameter", parameter)
+        if kind := _value_fault(properties[parameter], value, answers[parameter]):
+            return Fault(kind, parameter, " or ".join(map(repr, answers[parameter])))
+    for parameter, right in answers.items():
+        if parameter not in arguments and _LEFT_OUT not in right:
+            return Fault("missing_parameter", parameter)
+    return None
+
+
+def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> Kind | None:
+    """What is wrong with a value."""
+    kind: type = _TYPES[_named(schema)]
+    inner = _TYPES[_named(schema.get("items"))] if _named(schema) in _LISTS else None
+    if kind is float and type(value) is int:
+        value = float(value)
+    items: Any = value
+    # The right values may be of another type than the schema's: a variable, which is a text.
+    told = _type_of(right)
+    is_variable = told is not None and told is not kind
+    if type(value) is not kind:
+        if type(value) is not told:
+            return "wrong_type"
+        is_variable = True
+    elif inner is not None and not any(_fits(items, one, inner) for one in right):
+        return "wrong_type"
+    if is_variable:
+        is_right = value in right
+    elif kind is dict:
+        is_right = any(_same_dict(value, one) for one in right)
+    elif kind is list and inner is dict:
+        is_right = any(_same_dicts(items, one) for one in right)
+    elif kind is str:
+        is_right = _plain(value) in [_plain(one) for one in right if isinstance(one, str)]
+    elif kind is list:
+        is_right = [_plain(item) for item in items] in [
+            [_plain(item) for item in one] for one in right if isinstance(one, list | str)
+        ]
+    else:
+        is_right = value in right
+    return None if is_right else "wrong_value"
+
+
+def _named(schema: Any) -> str:
+    """The type of a schema; ``any`` where it has none of its own, or one that BFCL does not know."""
+    name = schema.get("type") if isinstance(schema, Mapping) else None
+    return name if isinstance(name, str) and name in _TYPES else "any"
+
+
+def _type_of(values: Sequence[Any]) -> type | None:
+    """The type of the right values, by the first; None where the parameter may only be left out."""
+    return next((type(one) for one in values if one != _LEFT_OUT), None)
+
+
+def _fits(value: Sequence[Any], right: Any, inner: type) -> bool:
+    """Whether the items of a list have the type of the schema's, or that of the right ones."""
+    if not isinstance(right, list):
+        return True
+    told = _type_of(right)
+    return all(type(item) is inner or (told is not None and type(item) is told) for item in value)
+
+
+def _same_dict(value: Any, right: Any) -> bool:
+    """Whether all keys have one of their right values; ``right`` has these, as an expected call has them."""
+    if right == _LEFT_OUT or not isinstance(value, dict) or not isinstance(right, dict):
+        return False
+    for key, item in value.items():
+        if not isinstance(right.get(key), list) or _plain(item) not in [*map(_plain, right[key])]:
+            return False
+    return all(key in value or (isinstance(items, list) and _LEFT_OUT in items) for key, items in right.items())
+
+
+def _same_dicts(value: Sequence[Any], right: Any) -> bool:
+    """Whether a list has the right dictionaries in their order."""
+    return len(value) == len(right) and all(_same_dict(*pair) for pair in zip(value, right, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """A text without case, blanks and punctuation, with one kind of quotation marks; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    return _PUNCTUATION.sub("", value).lower().replace("'", '"')

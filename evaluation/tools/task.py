@@ -1,0 +1,258 @@
+"""Tool calls scored: accuracy by category and kind of error, and how much they depend on a toolset's wording."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from parapet.evaluation.sets import ALL, ORIGINAL, with_mean
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
+from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of
+from parapet.evaluation.tools.tasks import Expected, list_files, predictions_of, read_answers, read_tasks
+from parapet.transforms.reports import text
+from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section
+
+ACCURACY, SENSITIVITY = "accuracy", "schema_sensitivity"
+EXAMPLES = 30
+HEADINGS = {ACCURACY: "accuracy"}
+TERMS = {
+    "Accuracy": "The share of tasks whose calls are right: the function, the number of calls, each parameter's type "
+    "and value, as BFCL's AST checker has it. The order of calls does not count; texts are compared without case, "
+    "blanks and punctuation.",
+    "Schema sensitivity": "Of a task, the sample standard deviation of its accuracy under the variants over its mean "
+    "(SGD-X, Lee et al. 2022, equation 1), 0 where it is wrong under all; the mean over the tasks. Low is good.",
+}
+_Z = 1.959964  # of 95 %
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """A task with what was called, and what is wrong with it."""
+
+    set: str
+    expected: Expected
+    calls: list[Call] | None
+    fault: Fault | None
+
+
+class Inputs(msgspec.Struct, frozen=True):
+    """By set, the tasks with what was called."""
+
+    sets: dict[str, list[tuple[Expected, list[Call] | None]]]
+
+
+class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
+    """``parapet evaluate --task tool_calls``.
+
+    Attributes:
+      references: files of tasks.
+      predictions: the answers to them, or a folder with those to all sets.
+      sets: by name further tasks; ``variants`` those of them that have the tasks of the reference in other words.
+    """
+
+    name = "evaluate_tool_calls"
+
+    references: tuple[str, ...]
+    predictions: str
+    sets: dict[str, str] = msgspec.field(default_factory=dict)
+    variants: tuple[str, ...] = ()
+
+    def inputs(self) -> dict[str, str | None]:
+        """The files."""
+        paths: dict[str, str | None] = {}
+        for i, (_, tasks, answers) in enumerate(self._files()):
+            paths |= {f"reference/{i}": tasks, f"predictions/{i}": answers}
+        return paths
+
+    def _files(self) -> list[tuple[str, str, str]]:
+        files = list_files(self.references, self.sets)
+        return [
+            (name, path, predictions_of(self.predictions, name, path))
+            for name, paths in files.items()
+            for path in paths
+        ]
+
+    def read(self) -> Inputs:
+        """Reads tasks and answers. Raises InputError."""
+        sets: dict[str, list[tuple[Expected, list[Call] | None]]] = {}
+        for name, path, answers in self._files():
+            tasks = read_tasks(path)
+            found = read_answers(answers, tasks)
+            sets.setdefault(name, []).extend((task, found[one]) for one, task in tasks.items())
+        return Inputs(sets)
+
+    def score(self, inputs: Inputs, stage: Stage) -> Result:
+        """Accuracy by set, category and kind of error; with variants their sensitivity."""
+        rows = [Scored(name, *one, _fault(*one)) for name, tasks in inputs.sets.items() for one in tasks]
+        metrics, details = metrics_of(rows, self.variants), details_of(rows)
+        headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
+        return Result(
+            files=files_of(metrics, details, _rows(rows), report(rows, metrics, details, headings)),
+            summary=[
+                f"{line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"
+                for name, values in metrics.items()
+                if name in details["sets"]
+            ],
+            options={"sets": list(inputs.sets), "variants": list(self.variants)},
+            counts={"tasks": len(rows)},
+        )
+
+
+def _fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
+    if calls is None:
+        return Fault("unreadable")
+    tools = [msgspec.structs.asdict(tool) for tool in expected.task.function]
+    return fault_of(tools, calls, expected.calls)
+
+
+def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
+    """``metrics.json``: accuracy of each set; of all, the sensitivity over the variants, too."""
+    by_set: dict[str, list[bool]] = {}
+    for row in rows:
+        by_set.setdefault(row.set, []).append(row.fault is None)
+    metrics: dict[str, dict[str, float | None]] = {ALL: {ACCURACY: _share([row.fault is None for row in rows])}}
+    metrics |= {name: {ACCURACY: _share(right)} for name, right in by_set.items()}
+    if variants:
+        metrics[ALL][SENSITIVITY] = sensitivity(rows, variants)
+    return with_mean(metrics)
+
+
+def sensitivity(rows: Sequence[Scored], variants: Sequence[str]) -> float | None:
+    """The mean over the tasks of all variants (equation 1); None with fewer than two variants."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if row.set in variants:
+            found.setdefault(row.expected.task.id, []).append(float(row.fault is None))
+    values = [
+        statistics.stdev(right) / mean if (mean := statistics.fmean(right)) else 0.0
+        for right in found.values()
+        if len(right) == len(variants) > 1
+    ]
+    return statistics.fmean(values) if values else None
+
+
+def _share(right: Sequence[bool]) -> float | None:
+    return sum(right) / len(right) if right else None
+
+
+def interval(right: int, total: int) -> tuple[float, float] | None:
+    """Wilson's interval of a share at 95 %; None of nothing."""
+    if not total:
+        return None
+    share, z2 = right / total, _Z * _Z
+    middle = (share + z2 / (2 * total)) / (1 + z2 / total)
+    half = _Z / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total * total))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
+    """``details.json``: tasks, accuracy with its interval and kinds of error, by set and category."""
+
+    def of(some: Sequence[Scored]) -> dict[str, Any]:
+        right = sum(row.fault is None for row in some)
+        kinds = Counter(row.fault.kind for row in some if row.fault is not None)
+        return {
+            "tasks": len(some),
+            ACCURACY: _share([row.fault is None for row in some]),
+            "interval": interval(right, len(some)),
+            "errors": {kind: kinds.get(kind, 0) for kind in KINDS},
+        }
+
+    sets = dict.fromkeys(row.set for row in rows)
+    by_set = {name: [row for row in rows if row.set == name] for name in sets}
+    categories = dict.fromkeys(row.expected.task.category for row in rows)
+    return {
+        "sets": {ALL: of(rows), **{name: of(some) for name, some in by_set.items()}},
+        "categories": {
+            name: {one: of(found) for one in categories if (found := _of_category(some, one))}
+            for name, some in by_set.items()
+        },
+    }
+
+
+def _of_category(rows: Sequence[Scored], category: str) -> list[Scored]:
+    return [row for row in rows if row.expected.task.category == category]
+
+
+def _rows(rows: Sequence[Scored]) -> bytes:
+    return rows_bytes(
+        [(row.set, row.expected.task.id, 0) for row in rows],
+        {ACCURACY: [float(row.fault is None) for row in rows]},
+        {
+            "category": [row.expected.task.category for row in rows],
+            "request": [row.expected.task.request for row in rows],
+            "error": [row.fault.kind if row.fault else None for row in rows],
+            "where": [row.fault.where if row.fault else None for row in rows],
+            "expected": [_json(row.expected.calls) for row in rows],
+            "called": [_json(row.calls) for row in rows],
+        },
+    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any], headings: Mapping[str, str]) -> Report:
+    """The report: accuracy by set, by category, kinds of error, and tasks that are wrong."""
+    sets = {name: of for name, of in details["sets"].items() if name != ALL or len(details["sets"]) > 2}
+    errors = {
+        name: {**{kind: f"{n:,}" if n else "–" for kind, n in of["errors"].items()}, "tasks": of["tasks"]}
+        for name, of in sets.items()
+    }
+    there: dict[str, str] = {
+        kind: label for kind, label in KINDS.items() if any(of["errors"][kind] for of in sets.values())
+    }
+    categories = {
+        one: {name: of.get(one, {}).get(ACCURACY) for name, of in details["categories"].items()}
+        | {"tasks": next(of[one]["tasks"] for of in details["categories"].values() if one in of)}
+        for one in dict.fromkeys(one for of in details["categories"].values() for one in of)
+    }
+    low, high = details["sets"][ALL]["interval"] or (0.0, 0.0)
+    sections: list[Section] = [
+        group_table(
+            "Accuracy by category", "category", categories,
+            {"tasks": "tasks", **{name: name for name in details["categories"]}}, numbers_in="details.json",
+        ),
+        group_table("Kinds of error", "set", errors, {"tasks": "tasks", **there}, numbers_in="details.json"),
+        *_wrong(rows),
+    ]  # fmt: skip
+    return set_report(
+        metrics,
+        {**headings, "tasks": "tasks"},
+        sizes={name: {"tasks": of["tasks"]} for name, of in details["sets"].items() if name in metrics},
+        sections=sections,
+        tiles=headings,
+        facts={"95 % interval": f"{text.percent(low)} – {text.percent(high)}"},
+        chart=HEADINGS,
+        terms=TERMS,
+        title="Tool calls",
+        headline=f"{text.percent(metrics[ALL][ACCURACY])} of the calls are right",
+        lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(details['categories']), 'set')}.",
+    )
+
+
+def _wrong(rows: Sequence[Scored]) -> Iterator[Examples]:
+    """Tasks that are wrong: first those that are right in the original."""
+    right = {row.expected.task.id for row in rows if row.set == ORIGINAL and row.fault is None}
+    wrong = sorted(
+        (row for row in rows if row.fault is not None), key=lambda row: row.expected.task.id not in right
+    )  # which keeps the order of equals
+    examples = []
+    for row in wrong[:EXAMPLES]:
+        assert row.fault is not None
+        why = KINDS[row.fault.kind] + (f": {row.fault.where}" if row.fault.where else "")
+        lines = {"user": row.expected.task.request, "expected": _json(row.expected.calls), "called": _json(row.calls)}
+        note = "; right in the original" if row.set != ORIGINAL and row.expected.task.id in right else ""
+        place = f"{row.expected.task.id} of {row.set}: {why}{note}"
+        examples.append(Example(place, [Line(label, [Part(of)]) for label, of in lines.items()]))
+    if examples:
+        note = (
+            f"{len(examples):,} of {text.counted(len(wrong), 'wrong task')}. Of a parameter all right values are given."
+        )
+        yield Examples(title="Tasks that are wrong", note=note, examples=examples)

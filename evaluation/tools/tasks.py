@@ -1,0 +1,208 @@
+"""Tasks of agents that call tools, in BFCL's files: a request, the tools, and beside them the calls that are right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parapet.evaluation.sets import ORIGINAL, existing_file, read_lines
+from parapet.evaluation.tools.checking import Call
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, check_published, is_there
+
+ANSWERS = "possible_answer"  # the folder beside a file of tasks that has the right calls
+_ENDINGS = (".json", ".jsonl")
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A function of a task, as BFCL describes it."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+
+
+class ToolTask(msgspec.Struct, frozen=True):
+    """A line of a file of tasks.
+
+    Attributes:
+      id: such as ``simple_python_0``.
+      question: turns, each a list of messages.
+      function: the tools.
+    """
+
+    id: str
+    question: list[list[dict[str, Any]]]
+    function: list[Tool]
+
+    @property
+    def category(self) -> str:
+        """The id without its number."""
+        name, _, number = self.id.rpartition("_")
+        return name if name and number.replace("-", "").isdigit() else self.id
+
+    @property
+    def request(self) -> str:
+        """What the user says."""
+        said = [message for turn in self.question for message in turn if message.get("role") == "user"]
+        return "\n".join(str(message.get("content", "")) for message in said)
+
+
+class _Truth(msgspec.Struct, frozen=True):
+    id: str
+    ground_truth: list[dict[str, dict[str, list[Any]]]]
+
+
+class _Row(msgspec.Struct, frozen=True):
+    id: str
+    result: Any = None
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """A task with the calls that are right; none where no call is."""
+
+    task: ToolTask
+    calls: list[dict[str, dict[str, list[Any]]]]
+
+
+def list_files(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, list[str]]:
+    """The files of tasks of each set: ``original`` has those of the reference.
+
+    Args:
+      reference: files, or folders with ``*.json``.
+      sets: by name a file or a folder.
+
+    Raises:
+      InputError: a file or folder is not there, or has no tasks; two files of a set have one name.
+    """
+    found: dict[str, list[str]] = {ORIGINAL: [path for root in reference for path in _files(root, "--reference")]}
+    found |= {name: _files(root, "--sets") for name, root in sets.items()}
+    for name, paths in found.items():
+        names = [as_path(path).stem for path in paths]
+        if twice := next((one for one in names if names.count(one) > 1), ""):
+            raise InputError(f"two files of {name} are called {twice!r}", "--reference")
+    return found
+
+
+def _files(root: str, flag: str) -> list[str]:
+    if not is_there(root):
+        raise InputError("there is no such file or folder", root, flag)
+    folder = as_path(root)
+    if not folder.is_dir():
+        return [root]
+    check_published(folder, flag)
+    paths = [str(path) for path in sorted(folder.iterdir()) if path.suffix in _ENDINGS and path.name != "run.json"]
+    if not paths:
+        raise InputError("has no tasks: expected files such as BFCL_v4_simple_python.json", root, flag)
+    return paths
+
+
+def predictions_of(path: str, name: str, tasks: str) -> str:
+    """The file of the answers to a file of tasks.
+
+    Args:
+      path: that file, or a folder with ``SET/FILE`` (of the original also ``FILE``); BFCL adds ``_result`` to names.
+      name: of the set.
+      tasks: the file of tasks.
+
+    Raises:
+      InputError: there is none.
+    """
+    folder = as_path(path)
+    if not folder.is_dir():
+        return path
+    within = folder / name if name != ORIGINAL or (folder / name).is_dir() else folder
+    stem = Path(tasks).stem
+    for candidate in (f"{stem}{more}{ending}" for more in ("", "_result") for ending in (".jsonl", ".json")):
+        if (within / candidate).is_file():
+            return str(within / candidate)
+    raise InputError(f"no answers here: expected {stem}.jsonl", within, "--predictions")
+
+
+def read_tasks(path: str) -> dict[str, Expected]:
+    """The tasks of a file by id, with their right calls. Raises InputError with the line."""
+    tasks = _by_id(path, ToolTask)
+    truth = as_path(path).parent / ANSWERS / as_path(path).name
+    answers = _by_id(str(truth), _Truth) if truth.is_file() else {}
+    if answers and (missing := [one for one in tasks if one not in answers]):
+        raise InputError(f"has no right calls for {missing[0]!r}; {len(missing):,} tasks lack them", truth)
+    if not tasks:
+        raise InputError("has no tasks", path)
+    for number, task in enumerate(tasks.values(), 1):
+        _check(task, answers.get(task.id), path, f"line {number}")
+    return {name: Expected(task, answers[name].ground_truth if answers else []) for name, task in tasks.items()}
+
+
+def _check(task: ToolTask, truth: _Truth | None, path: str, where: str) -> None:
+    names = [tool.name for tool in task.function]
+    for call in truth.ground_truth if truth else ():
+        if len(call) != 1:
+            raise InputError(
+                f"the right calls of {task.id!r} must be {{FUNCTION: {{PARAMETER: [VALUE]}}}}", path, where
+            )
+        if (name := next(iter(call))) not in names:
+            raise InputError(f"the right call of {task.id!r} is {name!r}, which is no tool of the task", path, where)
+
+
+def _by_id(path: str, kind: type[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number, row in read_lines(str(existing_file(path)), kind):
+        if row.id in found:
+            raise InputError(f"{row.id!r} appears twice", path, f"line {number}")
+        found[row.id] = row
+    return found
+
+
+def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:
+    """What was called for each task; None where the answer cannot be read.
+
+    A row is ``{"id", "result": [{FUNCTION: {PARAMETER: VALUE}}]}``; the arguments may be JSON as text. A text as the
+    result calls nothing.
+
+    Raises:
+      InputError: a task has no row, or two; a row has no task; with the line.
+    """
+    rows = _by_id(path, _Row)
+    for name in rows:
+        if name not in tasks:
+            raise InputError(f"there is no task {name!r}", path)
+    if missing := [name for name in tasks if name not in rows]:
+        raise InputError(f"there is no answer to {missing[0]!r}; {len(missing):,} are missing in all", path)
+    return {name: calls_of(rows[name].result) for name in tasks}
+
+
+def calls_of(result: Any) -> list[Call] | None:
+    """The calls of an answer; None where it is none that can be read."""
+    if result is None or isinstance(result, str):
+        return [] if not str(result or "").strip().startswith("[") else _parsed(str(result))
+    if isinstance(result, dict):
+        result = [result]
+    if not isinstance(result, list):
+        return None
+    calls: list[Call] = []
+    for one in result:
+        if not isinstance(one, dict) or len(one) != 1:
+            return None
+        (name, arguments) = next(iter(one.items()))
+        if isinstance(arguments, str):
+            arguments = _json(arguments or "{}")
+        if not isinstance(arguments, dict):
+            return None
+        calls.append({name: arguments})
+    return calls
+
+
+def _parsed(text: str) -> list[Call] | None:
+    found = _json(text)
+    return calls_of(found) if isinstance(found, list) else None
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
