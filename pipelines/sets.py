@@ -68,3 +68,30 @@ def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sour
         check_apart(args.output, sets=root)
     split = split_of_folder(reference) or args.split  # the other sets' dialogues are those of the same split
     return Sources(reference, split, args.variants, tuple(listed(args.variant)), others, predictions)
+
+
+def add_tasks(parser: StrictParser) -> None:
+    """Adds the flags that name tasks of agents, and further sets of them."""
+    add = parser.group(INPUT)
+    text = "tasks in BFCL's format, with possible_answer/ beside them: files, or a folder"
+    add("--reference", required=True, nargs="+", metavar="PATH", reads=True, help=text)
+    text = "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words"
+    add("--variants", metavar="DIR", reads=True, help=text)
+    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help="further tasks: typos=varied/typos")
+
+
+def task_sets(args: argparse.Namespace) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The sets of tasks by name, and those of them that are variants. Raises InputError where there are none."""
+    from parapet.evaluation.sets import parse_sets
+    from parapet.schemas.errors import InputError
+    from parapet.schemas.layout import as_path
+
+    others, folder = parse_sets(args.sets), as_path(args.variants or "")
+    for path in [*args.reference, *others.values(), args.variants]:
+        check_apart(args.output, reference=path)
+    if not args.variants:
+        return others, ()
+    names = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name[0] != ".")
+    if not names:
+        raise InputError("has no folders of variants, such as v1", args.variants, "--variants")
+    return {**{name: str(folder / name) for name in names}, **others}, tuple(names)

@@ -16,6 +16,7 @@ from parapet.schemas.layout import as_path, check_published, is_there
 
 ANSWERS = "possible_answer"  # the folder beside a file of tasks that has the right calls
 _ENDINGS = (".json", ".jsonl")
+_OTHERS = ("run.json", "names.json", "tools.json")
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -95,7 +96,7 @@ def _files(root: str, flag: str) -> list[str]:
     if not folder.is_dir():
         return [root]
     check_published(folder, flag)
-    paths = [str(path) for path in sorted(folder.iterdir()) if path.suffix in _ENDINGS and path.name != "run.json"]
+    paths = [str(path) for path in sorted(folder.iterdir()) if path.suffix in _ENDINGS and path.name not in _OTHERS]
     if not paths:
         raise InputError("has no tasks: expected files such as BFCL_v4_simple_python.json", root, flag)
     return paths

@@ -28,7 +28,7 @@ from parapet.pipelines.flags import (
     add_output,
     add_seed,
 )
-from parapet.pipelines.sets import add_sets, sources_of
+from parapet.pipelines.sets import add_sets, add_tasks, sources_of, task_sets
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path
 
@@ -305,31 +305,18 @@ def _make_generation(args: argparse.Namespace) -> Task[Any]:
 
 
 def _add_tool_calls(parser: StrictParser) -> None:
-    add = parser.group(INPUT)
-    text = "tasks in BFCL's format, with possible_answer/ beside them: files, or a folder"
-    add("--reference", required=True, nargs="+", metavar="PATH", reads=True, help=text)
+    add_tasks(parser)
     text = "JSON lines with id and result; or a folder with FILE.jsonl, or original/FILE.jsonl, v1/FILE.jsonl, ..."
-    add("--predictions", required=True, metavar="PATH", reads=True, help=text)
-    text = "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words"
-    add("--variants", metavar="DIR", reads=True, help=text)
-    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help="further tasks: typos=varied/typos")
+    parser.group(INPUT)("--predictions", required=True, metavar="PATH", reads=True, help=text)
     add_output(parser)
 
 
 def _make_tool_calls(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.sets import parse_sets
     from parapet.evaluation.tools.task import ToolCalls
 
-    sets, variants = parse_sets(args.sets), []
-    if args.variants:
-        folder = as_path(args.variants)
-        variants = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name[0] != ".")
-        if not variants:
-            raise InputError("has no folders of variants, such as v1", args.variants, "--variants")
-        sets = {**{name: str(folder / name) for name in variants}, **sets}
-    for flag, path in [("reference", one) for one in args.reference] + [("predictions", args.predictions)]:
-        check_apart(args.output, **{flag: path})
-    return from_flags(ToolCalls, args, references=tuple(args.reference), sets=sets, variants=tuple(variants))
+    sets, variants = task_sets(args)
+    check_apart(args.output, predictions=args.predictions)
+    return from_flags(ToolCalls, args, references=tuple(args.reference), sets=sets, variants=variants)
 
 
 FLAGS = {

@@ -31,6 +31,7 @@ FAMILIES = {
     ENDPOINT: ("endpoint:States", "dialogue states: a language model behind an OpenAI-compatible API"),
     "llm_ood": ("endpoint:OutOfDomain", "out-of-domain turns: a language model"),
     "llm_utterances": ("endpoint:Utterances", "system utterances from their acts: a language model"),
+    "llm_tools": ("endpoint:ToolCalls", "calls of an agent's tools: a language model"),
     "llm_babi": ("endpoint:BabiAnswers", "bAbI dialog tasks: a language model"),
     **TABLE,
 }

@@ -20,7 +20,7 @@ from parapet.pipelines.command import check_apart, counted
 from parapet.pipelines.endpoint_flags import add_model_flags, endpoint_or_embedded
 from parapet.pipelines.flags import INPUT, OUTPUT, SCHEMA_VARIANTS, Parser, add_dry_run
 from parapet.pipelines.models import family
-from parapet.pipelines.sets import add_sets, sources_of
+from parapet.pipelines.sets import add_sets, add_tasks, sources_of, task_sets
 from parapet.schemas.errors import InputError, run_header
 
 if TYPE_CHECKING:
@@ -334,6 +334,52 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
             inputs=[*(("--reference", file.path) for file in files), *((f"--{flag}", path) for flag, path in more)],
             outputs=[(file.answers, file.answers) for file in files],
             unit="answer",
+        )
+
+
+class ToolCalls(LanguageModel):
+    """Calls of tools."""
+
+    task = "tools"
+    predict_description = """\
+Asks a language model for the tool calls of tasks in BFCL's format, for 'parapet evaluate --task tool_calls'. Answers
+are kept, and count, as those of 'predict llm'."""
+    predict_example = """\
+  parapet predict llm_tools --endpoint https://api.openai.com/v1 --model gpt-4o-mini \\
+      --reference BFCL_v4_multiple.json --output my_calls
+  parapet evaluate --task tool_calls --reference BFCL_v4_multiple.json --predictions my_calls/predictions \\
+      --output my_scores"""
+
+    def add_inputs(self, parser: Parser) -> None:
+        """Tasks, and variants of them."""
+        add_tasks(parser)
+
+    def add_styles(self, parser: Parser) -> None:
+        """Function calling, or a list of calls."""
+        text = "how calls are asked for: the API's function calling, or a list of calls as JSON"
+        parser.group(_GROUP)("--style", choices=("tools", "json"), default="tools", help=text)
+
+    def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
+        """The files of tasks."""
+        from parapet.evaluation.tools.agent import Job, TaskFile, ToolCaller
+        from parapet.evaluation.tools.tasks import list_files
+        from parapet.schemas.layout import as_path
+
+        sets, _ = task_sets(args)
+        files = tuple(
+            TaskFile(name, path, f"predictions/{name}/{as_path(path).stem}.jsonl")
+            for name, paths in list_files(args.reference, sets).items()
+            for path in paths
+        )
+        return Task(
+            of=Job(output=args.output, model="llm_tools", inputs=files),
+            make=partial(ToolCaller, style=args.style, prompt=prompt),
+            asked="asked",
+            answered="called",
+            options={"style": args.style, "sets": list(dict.fromkeys(file.set for file in files))},
+            inputs=[("--reference", file.path) for file in files],
+            outputs=[(file.answers, file.answers) for file in files],
+            unit="task",
         )
 
 

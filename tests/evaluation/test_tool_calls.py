@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from chat_server import chat_server
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, json_of, raised, refused, rows_of, run, write
@@ -222,6 +223,63 @@ def test_tasks_that_cannot_be_read(tmp_path):
 @cases("right total low high", (0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0))
 def test_intervals(right, total, low, high):
     assert interval(right, total) == pytest.approx((low, high), abs=1e-4)
+
+
+def calling(*named):
+    """A message of the API with calls: (name, arguments as text) each."""
+    calls = [{"id": name, "type": "function", "function": {"name": name, "arguments": text}} for name, text in named]
+    return {"content": None if calls else "There is no such tool.", "tool_calls": calls}
+
+
+def oracle(tasks):
+    """Answers a request with the first right values, as calls of the API or as JSON."""
+    by_request = {one.task.request: [_first(call) for call in one.calls] for one in tasks.values()}
+
+    def answer(body):
+        calls = by_request[body["messages"][-1]["content"]]
+        named = [(name.replace(".", "_"), arguments) for call in calls for name, arguments in call.items()]
+        if "tools" not in body:
+            return json.dumps({"calls": [{"name": name, "arguments": arguments} for name, arguments in named]})
+        assert {tool["function"]["name"] for tool in body["tools"]} >= {name for name, _ in named}
+        return calling(*((name, json.dumps(arguments)) for name, arguments in named))
+
+    return answer
+
+
+@pytest.mark.parametrize("style", ["tools", "json"])
+def test_who_knows_the_calls_is_right(tmp_path, style):
+    root = tasks_at(tmp_path / "tasks")
+    tasks = {key: one for path in root.glob("*.json") for key, one in read_tasks(str(path)).items()}
+    with chat_server(oracle(tasks)) as server:
+        flags = {"endpoint": server.url, "model": "m", "style": style, "output": tmp_path / "said"}
+        run("predict", "llm_tools", "--reference", str(root), **flags)
+        body = server.requests[0]
+        sent = json.dumps(body.get("tools", body["messages"][0]["content"]))
+        assert "hotel_book" in sent
+        assert "dict" not in sent
+        assert "float" not in sent
+    scores = {"predictions": tmp_path / "said/predictions", "output": tmp_path / "scores"}
+    run("evaluate", "--task", "tool_calls", "--reference", str(root), **scores)
+    assert json_of(tmp_path / "scores/metrics.json")["#ALL"]["accuracy"] == 1.0
+
+
+@cases(
+    "message",
+    "I cannot.",
+    '{"calls": 7}',
+    '{"calls": [{"arguments": {}}]}',
+    calling(("hotel_book", "{")),
+    calling(("fly", "{}")),
+)
+def test_answers_without_sense_are_wrong(tmp_path, message):
+    root = tasks_at(tmp_path / "tasks")
+    with chat_server(lambda body: message) as server:
+        style = "json" if isinstance(message, str) else "tools"
+        flags = {"endpoint": server.url, "model": "m", "style": style, "output": tmp_path / "said"}
+        run("predict", "llm_tools", "--reference", str(root / "simple.json"), **flags)
+    scores = {"predictions": tmp_path / "said/predictions", "output": tmp_path / "scores"}
+    run("evaluate", "--task", "tool_calls", "--reference", str(root / "simple.json"), **scores)
+    assert json_of(tmp_path / "scores/metrics.json")["#ALL"]["accuracy"] == 0.0
 
 
 DATA = Path(os.environ.get("PARAPET_DATA", "")) / "agents/bfcl"

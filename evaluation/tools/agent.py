@@ -1,0 +1,154 @@
+"""Agents that are asked for tool calls: tasks in chunks, a language model with the tools, rows of what it called."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from parapet.evaluation.endpoint.asking import Asker, Question, Unreadable, in_json, object_in
+from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
+from parapet.evaluation.models import inference
+from parapet.evaluation.models.inference import Answers, Part
+from parapet.evaluation.tools.tasks import Expected, Tool, ToolTask, read_tasks
+from parapet.transforms.running.chat import Chat, Reply
+
+_CHUNK = 64  # tasks
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+_JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": None}  # BFCL's own, in JSON Schema
+_MOST_CALLS = 16
+
+Result = list[dict[str, Any]]
+
+
+class Agent(Protocol):
+    """What calls tools."""
+
+    def results(self, tasks: Sequence[ToolTask]) -> list[Result | str]:
+        """The calls of each task as [{FUNCTION: ARGUMENTS}]; a text where the answer is one."""
+        ...
+
+
+class TaskFile(NamedTuple):
+    """A file of tasks, and that of its answers below the output folder; ``set`` is the name of its set."""
+
+    set: str
+    path: str
+    answers: str
+
+
+class Tasks(NamedTuple):
+    """Some tasks of a file; ``number`` is that of the chunk."""
+
+    file: TaskFile
+    number: int
+    tasks: tuple[Expected, ...]
+
+
+class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
+    """What is asked.
+
+    Attributes:
+      inputs: the files of tasks.
+    """
+
+    unit: ClassVar[str] = "tasks"
+
+    inputs: tuple[TaskFile, ...]
+
+    def sources(self) -> Sequence[TaskFile]:
+        """The files."""
+        return self.inputs
+
+    def chunks(self, file: TaskFile) -> Iterator[Tasks]:
+        """The tasks of a file, some at a time. Raises InputError where it cannot be read."""
+        tasks = list(read_tasks(file.path).values())
+        for first in range(0, len(tasks), _CHUNK):
+            yield Tasks(file, first // _CHUNK, tuple(tasks[first : first + _CHUNK]))
+
+    def asked(self, chunk: Tasks) -> dict[str, int]:
+        """The tasks."""
+        return {f"asked/{chunk.file.answers}": len(chunk.tasks)}
+
+    def load(self) -> Agent:
+        """None of its own: a language model takes its place."""
+        raise NotImplementedError
+
+    def answer(self, model: Agent, chunk: Tasks) -> Answers:
+        """Rows for ``parapet evaluate --task tool_calls``."""
+        results = model.results([one.task for one in chunk.tasks])
+        rows = [{"id": one.task.id, "result": result} for one, result in zip(chunk.tasks, results, strict=True)]
+        data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        part = Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))
+        return Answers([part], {f"called/{chunk.file.answers}": len(rows)})
+
+
+class ToolCaller(Asker):
+    """A language model that has the tools of each task.
+
+    Args:
+      chat: an open client.
+      style: ``tools``, the API's function calling; ``json``, for models without: a list of calls.
+      prompt: how it is asked.
+    """
+
+    def __init__(self, chat: Chat, style: str = "tools", prompt: Prompt | None = None) -> None:
+        super().__init__(chat)
+        self.style, self.prompt = style, prompt or prompt_of("tools")
+
+    def results(self, tasks: Sequence[ToolTask]) -> list[Result | str]:
+        """The calls of each task. What cannot be read is no call, and counts as wrong."""
+        return self.each([self._question(task) for task in tasks])
+
+    def _question(self, task: ToolTask) -> Question:
+        functions = [function_of(tool) for tool in task.function]
+        own = [message for turn in task.question for message in turn if message.get("role") != "user"]
+        messages = self.prompt.messages(functions=functions, request=task.request, style=self.style)
+        named = {function["name"]: tool.name for function, tool in zip(functions, task.function, strict=True)}
+        parameters: dict[str, Any] = {"tools": [{"type": "function", "function": one} for one in functions]}
+        if self.style == "json":
+            call = {"type": "object", "properties": {"name": {"type": "string", "enum": sorted(named)},
+                    "arguments": {"type": "object"}}, "required": ["name", "arguments"]}  # fmt: skip
+            parameters = in_json({"calls": {"type": "array", "items": call, "maxItems": _MOST_CALLS}}, "calls")
+        read = partial(_calls, named=named, style=self.style)
+        texts = [{"role": str(one["role"]), "content": str(one.get("content", ""))} for one in own]
+        return Question({"id": task.id}, [*texts, *messages], parameters, read, {"unreadable": True})
+
+
+def function_of(tool: Tool) -> dict[str, Any]:
+    """A tool as OpenAI's API takes it: a name without dots, BFCL's types in JSON Schema."""
+    schema = _json_schema(tool.parameters or {"type": "object", "properties": {}})
+    return {"name": _ILLEGAL.sub("_", tool.name)[:64], "description": tool.description, "parameters": schema}
+
+
+def _json_schema(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_json_schema(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    new = {}
+    for key, item in value.items():
+        if key == "properties" and isinstance(item, dict):
+            new[key] = {name: _json_schema(of) for name, of in item.items()}
+        elif key == "type" and isinstance(item, str):
+            new |= {} if (named := _JSON_TYPES.get(item, item)) is None else {key: named}
+        elif key != "optional":
+            new[key] = item if key in ("default", "enum", "examples") else _json_schema(item)
+    return new
+
+
+def _calls(reply: Reply, named: Mapping[str, str], style: str) -> Result | str:
+    """The calls of an answer, under the tools' own names; the arguments of tools as the text that came."""
+    if style == "tools":
+        return [{named.get(name, name): arguments} for name, arguments in reply.tool_calls] or reply.text
+    calls = object_in(reply.text).get("calls")
+    if not isinstance(calls, list):
+        raise Unreadable("no_calls")
+    found = []
+    for call in calls:
+        if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+            raise Unreadable("no_name")
+        found.append({named.get(call["name"], call["name"]): call.get("arguments")})
+    return found

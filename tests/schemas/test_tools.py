@@ -1,0 +1,196 @@
+"""Tool definitions: four dialects, names and descriptions replaced, nothing else; tasks under a variant's names."""
+
+import copy
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import cases, json_of, raised, refused, rows_of, run, write
+
+from parapet.schemas.errors import InputError
+from parapet.schemas.tools import Names, Words, is_tools, read_tools, renamed_arguments, reworded, tools_of
+from parapet.transforms.variants.tasks import names_between, reversed_variant, rewritten, variant_of
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "description": "Where", "enum": ["Oslo", "Rome"]},
+        "guests": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "city": {"$ref": "#/$defs/Place"}},
+                "required": ["name"],
+            },
+        },
+        "when": {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"from/to": {"type": "string"}}}]},
+    },
+    "required": ["city", "guests"],
+    "$defs": {"Place": {"type": "object", "properties": {"name": {"type": "string", "description": "Of a city"}}}},
+}
+BOOK = {"name": "book_room", "description": "Books a room"}
+DIALECTS = {
+    "openai": [{"type": "function", "function": {**BOOK, "parameters": SCHEMA, "strict": True}}],
+    "openai_flat": [{"type": "function", **BOOK, "parameters": SCHEMA}],
+    "anthropic": [{**BOOK, "input_schema": SCHEMA, "cache_control": {"type": "ephemeral"}}],
+    "mcp": {"tools": [{**BOOK, "title": "Book", "inputSchema": SCHEMA, "annotations": {}}], "nextCursor": "x"},
+    "bfcl": {**BOOK, "name": "hotel.book", "parameters": {**SCHEMA, "type": "dict"}},
+}
+POINTERS = [
+    "/properties/city",
+    "/properties/guests",
+    "/properties/when",
+    "/properties/guests/items/properties/name",
+    "/properties/guests/items/properties/city",
+    "/properties/when/anyOf/1/properties/from~1to",
+    "/$defs/Place/properties/name",
+]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_dialect_is_read_and_written_back(tmp_path, dialect):
+    raw, tools = read_tools(write(tmp_path / "tools.json", json.dumps(DIALECTS[dialect])))
+    assert raw == DIALECTS[dialect]
+    assert is_tools(raw)
+    (tool,) = tools
+    assert tool.description == "Books a room"
+    assert sorted(parameter.pointer for parameter in tool.parameters) == sorted(POINTERS)
+    assert json.dumps(reworded(raw, {}, {}, "x")) == json.dumps(raw)  # the order, too
+    words = {pointer: Words(f"p{i}", f"text {i}") for i, pointer in enumerate(POINTERS)}
+    before = copy.deepcopy(raw)
+    new = reworded(raw, {tool.name: Words("reserve", "Reserves")}, {tool.name: words}, "x")
+    assert raw == before
+    text = json.dumps(new)
+    assert all(f'"p{i}"' in text and f"text {i}" in text for i in range(len(POINTERS)))
+    assert all(kept in text for kept in ('["Oslo", "Rome"]', '"$ref": "#/$defs/Place"', '["p0", "p1"]', '["p3"]'))
+    names = names_between(raw, new, "x")
+    back = names.reversed()
+    assert names_between(new, raw, "x") == back
+    assert back.reversed() == names
+
+
+def schemas(depth=3):
+    leaf = st.sampled_from([{"type": "string"}, {"type": "integer", "description": "n"}, True])
+    if not depth:
+        return leaf
+    inner = st.deferred(lambda: schemas(depth - 1))
+    names = st.sampled_from(["a", "b/c", "d~", "items", "properties", "ä"])
+    of = st.dictionaries(names, inner, max_size=3).map(lambda found: {"type": "object", "properties": found})
+    lists = inner.map(lambda item: {"type": "array", "items": item} if isinstance(item, dict) else {"type": "array"})
+    return st.one_of(leaf, of, lists, st.lists(inner, max_size=2).map(lambda some: {"anyOf": some}))
+
+
+@given(schemas())
+def test_any_nesting_comes_back(schema):
+    """New names everywhere, and the old ones again: the definition as it was."""
+    raw = [{"name": "f", "input_schema": schema if isinstance(schema, dict) else {}}]
+    (tool,) = tools_of(raw, "x")
+    words = {parameter.pointer: Words(f"n{i}") for i, parameter in enumerate(tool.parameters)}
+    new = reworded(raw, {"f": Words("g")}, {"f": words}, "x")
+    names = Names({"f": "g"}, {"f": {pointer: str(of.name) for pointer, of in words.items()}}).reversed()
+    parameters = {"g": {pointer: Words(name) for pointer, name in names.parameters["g"].items()}}
+    assert json.dumps(reworded(new, {"g": Words("f")}, parameters, "x")) == json.dumps(raw)
+
+
+def test_arguments_are_renamed_as_the_schema_nests():
+    names = {pointer: f"p{i}" for i, pointer in enumerate(POINTERS)}
+    call = {"city": "Oslo", "guests": [{"name": "Ann", "city": {"name": "Rome"}}], "when": {"from/to": "May"}, "x": 1}
+    wanted = {"p0": "Oslo", "p1": [{"p3": "Ann", "p4": {"p6": "Rome"}}], "p2": {"p5": "May"}, "x": 1}
+    assert renamed_arguments(SCHEMA, names, call, with_alternatives=False) == wanted
+    right = {"city": ["Oslo", ""], "guests": [[{"name": ["Ann"], "city": [{"name": ["Rome", "Roma"]}]}]]}
+    assert renamed_arguments(SCHEMA, names, right, with_alternatives=True) == {
+        "p0": ["Oslo", ""], "p1": [[{"p3": ["Ann"], "p4": [{"p6": ["Rome", "Roma"]}]}]]
+    }  # fmt: skip
+
+
+@cases(
+    "raw told",
+    ([], "has no tools"),
+    ({"a": 1}, "[0]: is no tool"),
+    ([{"name": "f"}], "[0]: is no tool"),
+    ({"tools": [{"name": "f", "inputSchema": {}}, 7]}, "tools[1]: is no tool"),
+    ([{"name": "f", "parameters": {"properties": []}}], "/properties: expected an object"),
+    ([{"name": "f", "parameters": {"properties": {"a": 7}}}], "/properties/a: expected an object"),
+    ([{"name": " ", "parameters": {}}], "the name is empty"),
+    ([{"name": "f", "parameters": {}}] * 2, "two tools are called 'f'"),
+)
+def test_what_is_no_definition(raw, told):
+    assert told in str(raised(InputError, tools_of, raw, "tools.json"))
+
+
+def test_two_of_one_name_are_refused():
+    raw = DIALECTS["anthropic"]
+    at = {"/properties/city": Words("guests")}
+    raised(InputError, reworded, raw, {}, {"book_room": at}, "x", match="two parameters would be called 'guests'")
+    two = [*raw, {"name": "find_room", "input_schema": {}}]
+    raised(InputError, reworded, two, {"find_room": Words("book_room")}, {}, "x", match="two tools")
+    raised(InputError, names_between, two, raw, "x", match="has 1 tools, and the original 2")
+
+
+TASK = {
+    "id": "simple_0",
+    "question": [[{"role": "user", "content": "Oslo"}]],
+    "function": [DIALECTS["bfcl"]],
+    "more": 1,
+}
+TRUTH = {"id": "simple_0", "ground_truth": [{"hotel.book": {"city": ["Oslo"], "guests": [[{"name": ["Ann"]}]]}}]}
+
+
+def variant():
+    words = {pointer: Words(f"p{i}", f"text {i}") for i, pointer in enumerate(POINTERS)}
+    return reworded(DIALECTS["bfcl"], {"hotel.book": Words("inn.reserve", "Reserves")}, {"hotel.book": words}, "x")
+
+
+def test_tasks_are_rewritten_and_come_back(tmp_path):
+    write(tmp_path / "tasks/simple.json", json.dumps(TASK))
+    write(tmp_path / "tasks/possible_answer/simple.json", json.dumps(TRUTH))
+    write(tmp_path / "variants/v1/tools.json", json.dumps(variant()))
+    flags = {"tasks": tmp_path / "tasks", "variants": tmp_path / "variants", "output": tmp_path / "out"}
+    assert "out/v1: 1 task" in run("rewrite", **flags).output
+    (task,), (truth,) = (
+        rows_of(tmp_path / "out/v1/simple.json"),
+        rows_of(tmp_path / "out/v1/possible_answer/simple.json"),
+    )
+    assert task == {**TASK, "function": [variant()]}
+    assert truth["ground_truth"] == [{"inn.reserve": {"p0": ["Oslo"], "p1": [[{"p3": ["Ann"]}]]}}]
+    names = Names(**json_of(tmp_path / "out/v1/names.json"))
+    there = variant_of(names, variant(), "x")
+    assert rewritten(TASK, TRUTH, there, "x") == (task, truth)
+    back, calls = rewritten(task, truth, reversed_variant(there, {"hotel.book": Words(None, "Books a room")}), "x")
+    assert calls == TRUTH
+    assert _names_of(back) == _names_of(TASK)
+
+
+def _names_of(task):
+    (tool,) = tools_of(task["function"], "x")
+    return tool.name, tool.description, [parameter.pointer for parameter in tool.parameters]
+
+
+@cases(
+    "file text told",
+    ("v1/tools.json", "{", "not JSON"),
+    ("v1/tools.json", "[]", "has no tools"),
+    ("v1/names.json", '{"tools": {}}', "parameters"),
+    ("v1/none.json", "{}", "expected v1/tools.json"),
+)
+def test_variants_that_cannot_be(tmp_path, file, text, told):
+    tasks = write(tmp_path / "tasks/simple.json", json.dumps(TASK))
+    if "names" in file:
+        write(tmp_path / "variants/v1/tools.json", json.dumps(variant()))
+    write(tmp_path / "variants" / file, text)
+    flags = {"tasks": tasks, "variants": tmp_path / "variants", "output": tmp_path / "out"}
+    assert told in refused("rewrite", **flags)
+
+
+DATA = Path(os.environ.get("PARAPET_DATA", "")) / "agents/bfcl"
+
+
+@pytest.mark.skipif(not os.environ.get("PARAPET_DATA"), reason="PARAPET_DATA is not set: real definitions")
+def test_real_definitions_come_back():
+    tools = [tool for path in DATA.glob("BFCL*.json") for row in rows_of(path) for tool in row["function"]]
+    assert len(tools) > 1600
+    for tool in tools:
+        assert json.dumps(reworded([tool], {}, {}, "x")) == json.dumps([tool])
