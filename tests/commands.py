@@ -43,6 +43,8 @@ name = "keywords"
 model = "parapet.evaluation.dst.baseline:Keywords"
 """
 GOALS = {"MUL1": {"hotel": {"informable": {"area": "centre"}, "requestable": ["phone"]}}}
+TOOL = {"name": "find", "description": "Find one", "parameters": {"type": "dict", "properties": {}, "required": []}}
+TASK = {"id": "simple_0", "question": [[{"role": "user", "content": "Find one"}]], "function": [TOOL]}
 RESPONSES = [{"dialogue_id": "MUL1", "turn": 1, "response": "it is in the centre"}]
 
 
@@ -64,6 +66,8 @@ def write_inputs(place: Path) -> None:
     write(place / "values.csv", [{"slot_or_kind": kind, "value": f"Value {i}"} for i in range(40) for kind in kinds])
     write(place / "goals.json", GOALS)
     write(place / "responses.jsonl", RESPONSES)
+    write(place / "tasks.jsonl", [TASK])
+    write(place / "calls.jsonl", [{"id": "simple_0", "result": []}])
     write(place / "hotels.json", {"hotel": [{"name": "acorn", "area": "centre"}]})
     services = layout.services_by_name(layout.read_root(place / "sgd")).values()
     intents = sorted({intent.name for service in services for intent in service.intents})
@@ -156,6 +160,9 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "evaluate ranking": [
             *("--task", "ranking", "--reference", test, "--candidates", candidates),
             *("--predictions", f"{out}/predict/predictions"),
+        ],
+        "evaluate tool_calls": [
+            *("--task", "tool_calls", "--reference", f"{place}/tasks.jsonl", "--predictions", f"{place}/calls.jsonl")
         ],
         "evaluate generation": ["--task", "generation", "--predictions", "reference", "--reference", sgd],
         "evaluate response": ["--task", "response", "--predictions", "reference", "--reference", sgd],

@@ -38,6 +38,9 @@ INPUTS = [(name, i, flag) for name in QUICK for i, flag, _ in inputs_of(LINES[na
 ELSEWHERE = {"collect", "mturk", "doctor", "completion"}
 RARE = {
     *(("predict", flag) for flag in ("--knowledge_base", "--templates", "--variants", "--sets")),
+    # Of language models, which no line has: their tests are test_endpoint_systems and test_endpoint_tasks.
+    *(("predict", flag) for flag in ("--candidates", "--domains", "--examples", "--prompt")),
+    ("evaluate", "--prompt"),
     *(("train", flag) for flag in ("--foreign", "--templates", "--knowledge_base", "--ontology")),
     *(("evaluate", "--dev"), ("evaluate", "--hits"), ("language_variations", "--memory"), ("predict", "--also")),
     *(("leaderboard", flag) for flag in ("--ood", "--private", "--submissions")),

@@ -76,7 +76,7 @@ OTHER_FLAGS = {
     ),  # the last two of cosign and Sigstore's client
 }
 
-_FILE_NAME = re.compile(r"# (\w+\.\w+)\n")  # the first line of a block that the reader saves
+_FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _REASON_ID = re.compile(r"""f?"([a-z]+(?:_[a-z]+)*): """)
@@ -115,7 +115,9 @@ def save_files(text, folder):
     """Writes the files that a page prints."""
     for block in blocks(text):
         if name := _FILE_NAME.match(block.content):
-            (folder / name[1]).write_text(block.content, encoding="utf-8")
+            content = block.content.partition("\n")[2] if ".json" in name[1] else block.content  # JSON has no comments
+            (folder / name[1]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name[1]).write_text(content, encoding="utf-8")
 
 
 def steps(text):
@@ -266,7 +268,9 @@ def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
 
     for block in blocks(PAGES[page]):
         if name := _FILE_NAME.match(block.content):
-            (folder / name[1]).write_text(block.content, encoding="utf-8")
+            content = block.content.partition("\n")[2] if ".json" in name[1] else block.content  # JSON has no comments
+            (folder / name[1]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name[1]).write_text(content, encoding="utf-8")
         elif block.info == "python":
             output([sys.executable, "-"], block.content)
         else:
