@@ -192,10 +192,10 @@ def run(argv: Sequence[str] | None = None) -> int:
 def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     """Runs the command of a perturbation, which is called ``parapet PROGRAM``. Returns the exit status."""
     program = program or name
-    if name == "rewrite" and any(argument.split("=")[0] == "--tasks" for argument in argv):
-        from parapet.pipelines import rewrite_tasks
+    if any(argument.split("=")[0] == "--tasks" for argument in argv):  # of agents, in place of a corpus
+        from parapet.pipelines import perturb_tasks, rewrite_tasks
 
-        return rewrite_tasks.run(argv)
+        return rewrite_tasks.run(argv) if name == "rewrite" else perturb_tasks.run(name, argv)
     try:
         with starting(f"parapet {program}", argv):  # a perturbation may import much
             command, flags = command_of(name), parser(name, program)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Rewrites tasks in BFCL's format, with the calls that are right, under the names and descriptions of each variant of
 their tools: OUT/v1/FILE and OUT/v1/possible_answer/FILE, for 'parapet evaluate --task tool_calls --variants OUT'."""
+TASKS = "tasks in BFCL's format, with possible_answer/ beside them: files, or a folder"
 EXAMPLE = "  parapet rewrite --tasks BFCL_v4_multiple.json --variants my_tools --output my_tasks"
 NOTE = """\
 A variant is a folder with tools.json: the definitions of the tasks' tools (or of --tools) in other words, in the same
@@ -33,8 +34,7 @@ def parser() -> StrictParser:
     """The command line."""
     made = StrictParser("rewrite --tasks", DESCRIPTION, EXAMPLE, NOTE)
     add = made.group(INPUT)
-    text = "tasks in BFCL's format, with possible_answer/ beside them: files, or a folder"
-    add("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=text)
+    add("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
     add("--variants", required=True, metavar="DIR", reads=True, help="v1/tools.json, v2/tools.json, ...")
     text = "the definitions that variants are of (default: the tools of the tasks, in their order)"
     add("--tools", metavar="FILE", reads=True, help=text)
@@ -104,25 +104,27 @@ def _act(plan: Plan) -> None:
     counts: Counter[str] = Counter()
     for path in plan.files:
         place = as_path(path)
-        tasks, truth_path = _lines(place), place.parent / ANSWERS / place.name
-        truths = {one["id"]: one for one in _lines(truth_path)} if truth_path.is_file() else {}
+        tasks = lines_of(place)
+        truths = {one["id"]: one for one in lines_of(place.parent / ANSWERS / place.name)}
         for name, variant in plan.variants.items():
             pairs = [rewritten(task, truths.get(task["id"]), variant, path) for task in tasks]
-            files[f"{name}/{place.name}"] = _json_lines([task for task, _ in pairs])
+            files[f"{name}/{place.name}"] = json_lines([task for task, _ in pairs])
             if truths:
                 found = [truth for _, truth in pairs if truth is not None]
-                files[f"{name}/{ANSWERS}/{place.name}"] = _json_lines(found)
+                files[f"{name}/{ANSWERS}/{place.name}"] = json_lines(found)
             counts[name] += len(pairs)
     publish(plan.output, files, {**run_header("rewrite_tasks", {"variants": list(plan.variants)}), "counts": counts})
     for name, n in counts.items():
         say(f"{plan.output}/{name}: {counted(n, 'task')}")
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of tasks, or of right calls, as they are; none of a file that is not there."""
     from parapet.evaluation.sets import read_lines
 
-    return [row for _, row in read_lines(str(path), dict)]
+    return [row for _, row in read_lines(str(path), dict)] if path.is_file() else []
 
 
-def _json_lines(rows: Sequence[object]) -> bytes:
+def json_lines(rows: Sequence[object]) -> bytes:
+    """Rows as a file has them."""
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode("utf-8", "surrogatepass")

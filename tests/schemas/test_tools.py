@@ -12,6 +12,7 @@ from kit import cases, json_of, raised, refused, rows_of, run, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.tools import Names, Words, is_tools, read_tools, renamed_arguments, reworded, tools_of
+from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, reworded_tasks, values_in
 from parapet.transforms.variants.tasks import names_between, reversed_variant, rewritten, variant_of
 
 SCHEMA = {
@@ -194,3 +195,45 @@ def test_real_definitions_come_back():
     assert len(tools) > 1600
     for tool in tools:
         assert json.dumps(reworded([tool], {}, {}, "x")) == json.dumps([tool])
+
+
+@cases(
+    "calls values",
+    ([{"f": {"city": ["New York, NY"]}}], {"New York, NY", "New York", "NY", "New", "York"}),
+    ([{"f": {"n": [2, 2.5, True], "of": [{"x": [["a b"]]}]}}], {"2", "2.5", "a b"}),
+    ([], set()),
+)
+def test_what_right_calls_need(calls, values):
+    assert set(values_in(calls)) == values
+
+
+@given(st.text("ab 1,.'", min_size=1, max_size=40).filter(str.strip))
+def test_tasks_are_a_corpus_and_come_back(text):
+    task = {"id": "a_0", "question": [[{"role": "system", "content": "S"}, {"role": "user", "content": text}]]}
+    truth = {"id": "a_0", "ground_truth": [{"f": {"x": ["a", "b 1"]}}]}
+    corpus = corpus_of_tasks([task], {"a_0": truth})
+    assert reworded_tasks([task], corpus) == ([task], 0)
+    (dialogue,) = corpus.dialogues("test")
+    frame = dialogue["turns"][0]["frames"][0]
+    said = [text[span["start"] : span["exclusive_end"]].lower() for span in frame["slots"]]
+    assert set(said) <= {"a", "b", "b 1", "1"}
+
+
+def test_requests_are_perturbed_and_what_the_calls_need_stays(tmp_path):
+    request = "Please find the cheapest room in New York for two people from Friday"
+    task = {**TASK, "question": [[{"role": "user", "content": request}]]}
+    truth = {"id": "simple_0", "ground_truth": [{"hotel.book": {"city": ["New York, NY"], "guests": [[]]}}]}
+    write(tmp_path / "tasks/simple.json", json.dumps(task))
+    write(tmp_path / "tasks/possible_answer/simple.json", json.dumps(truth))
+    flags = {"tasks": tmp_path / "tasks", "output": tmp_path / "out"}
+    assert "out/typos: 1 of 1 message changed" in run("perturb", "typos", **flags).output
+    (found,) = rows_of(tmp_path / "out/typos/simple.json")
+    said = found["question"][0][0]["content"]
+    assert said != request
+    assert "New York" in said
+    assert {**found, "question": task["question"]} == task
+    assert rows_of(tmp_path / "out/typos/possible_answer/simple.json") == [truth]
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    run("perturb", "typos", **flags)
+    assert before == {path: path.read_bytes() for path in before}
+    assert "single turn" in refused("perturb", "ood", tasks=tmp_path / "tasks", output=tmp_path / "foreign")

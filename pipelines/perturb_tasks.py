@@ -1,0 +1,104 @@
+"""``parapet perturb NAME --tasks``: the requests of agents' tasks, perturbed; tools and right calls stay."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parapet.pipelines.command import check_apart, counted, run_checked, say, starting
+from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
+from parapet.pipelines.rewrite_tasks import TASKS, json_lines, lines_of
+from parapet.schemas.errors import InputError
+
+if TYPE_CHECKING:
+    from parapet.transforms.perturbation.base import Perturbation
+
+
+class Plan(NamedTuple):
+    """What is perturbed, how, and where to."""
+
+    files: list[str]
+    perturbation: Perturbation
+    output: str
+
+
+def parser(name: str) -> StrictParser:
+    """The command line: the options of a perturbation, and tasks in place of a corpus."""
+    from parapet.pipelines.perturb import command_of
+
+    command = command_of(name)
+    description = f"""\
+Perturbs what users say in tasks in BFCL's format, by {name}: OUT/SET/FILE, with the right calls beside it. Values that
+these need stay as they are. For 'parapet evaluate --task tool_calls --sets {name}=OUT/SET'."""
+    made = StrictParser(
+        f"perturb {name} --tasks", description, f"  parapet perturb {name} --tasks tasks.json --output out"
+    )
+    made.group(INPUT)("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
+    add_output(made)
+    for title, options in command.groups.items():
+        add = made.group(title)
+        for option in options:
+            add(f"--{option.name}", **option.flag())
+    if command.has_seed:
+        add_seed(made)
+    return made
+
+
+def run(name: str, argv: Sequence[str]) -> int:
+    """Runs the command. Returns the exit status."""
+    try:
+        with starting(f"parapet perturb {name}", argv):  # a perturbation may import much
+            flags = parser(name)
+    except InputError as error:
+        print(f"parapet perturb: {error}", file=sys.stderr)
+        return 2
+    return run_checked(flags, argv, partial(_check, name), _act, "nothing was written, run the same command again")
+
+
+def _check(name: str, args: argparse.Namespace) -> Plan:
+    from parapet.evaluation.tools.tasks import list_files, read_tasks
+    from parapet.pipelines.perturb import class_of, command_of
+    from parapet.transforms.perturbation.corpus import complete
+    from parapet.transforms.running.fence import calling
+
+    for path in args.tasks:
+        check_apart(args.output, tasks=path)
+    (files,) = list_files(args.tasks, {}).values()
+    for path in files:
+        read_tasks(path)
+    with calling():
+        made = complete(class_of(name, command_of(name)).from_flags({**vars(args), "sgd": ""}))
+    if not made.keeps_turns or made.needs_corpus():
+        raise InputError(f"{name} needs dialogues: a task's request is a single turn", "--tasks")
+    return Plan(files, made, args.output)
+
+
+def _act(plan: Plan) -> None:
+    from parapet.evaluation.task import publish
+    from parapet.evaluation.tools.tasks import ANSWERS
+    from parapet.schemas.errors import run_header
+    from parapet.schemas.layout import as_path
+    from parapet.transforms.perturbation.corpus import perturbed_sets
+    from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, messages_of, reworded_tasks
+
+    files: dict[str, bytes] = {}
+    counts: dict[str, int] = {"messages": 0}
+    for path in plan.files:
+        place = as_path(path)
+        tasks, truths = lines_of(place), lines_of(place.parent / ANSWERS / place.name)
+        counts["messages"] += sum(1 for task in tasks for _ in messages_of(task))
+        corpus = corpus_of_tasks(tasks, {one["id"]: one for one in truths})
+        for name, perturbed in perturbed_sets(corpus, plan.perturbation).items():
+            reworded, changed = reworded_tasks(tasks, perturbed)
+            files[f"{name}/{place.name}"] = json_lines(reworded)
+            if truths:
+                files[f"{name}/{ANSWERS}/{place.name}"] = json_lines(truths)
+            counts[f"changed/{name}"] = counts.get(f"changed/{name}", 0) + changed
+    options: dict[str, Any] = {"perturbation": plan.perturbation.name, **plan.perturbation.recorded_options()}
+    publish(plan.output, files, {**run_header("perturb_tasks", options), "counts": counts})
+    for kind, n in counts.items():
+        if name := kind.partition("/")[2]:
+            say(f"{plan.output}/{name}: {n:,} of {counted(counts['messages'], 'message')} changed")
