@@ -58,6 +58,10 @@ DECLARED = {
     "unseen_entities": "parapet.transforms.perturbations.entities",
     "ood": "parapet.transforms.perturbations.ood",
 }
+TOOLKITS = {  # that only tasks of agents have
+    "distractors": "Adds tools that are similar to the right one, taken from the other tasks: OUT/distractors-10/FILE.",
+    "missing_tool": "Takes the right tools away, so that nothing is to be called: OUT/missing_tool/FILE.",
+}
 TRANSLATING = "language_variations"  # the command that shares flags and memories with others that translate
 
 _SHARED = ("seed", "max_bad")  # options of a perturbation that have flags of their own
@@ -192,7 +196,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     """Runs the command of a perturbation, which is called ``parapet PROGRAM``. Returns the exit status."""
     program = program or name
-    if any(argument.split("=")[0] == "--tasks" for argument in argv):  # of agents, in place of a corpus
+    if name in TOOLKITS or any(argument.split("=")[0] == "--tasks" for argument in argv):  # of agents, not a corpus
         from parapet.pipelines import perturb_tasks, rewrite_tasks
 
         return rewrite_tasks.run(argv) if name == "rewrite" else perturb_tasks.run(name, argv)
@@ -213,6 +217,8 @@ def usage() -> str:
         + ("built in" if plugin.built_in else f"plug-in of {plugin.distribution} {plugin.version}")
         for plugin in plugins.installed(plugins.PERTURBATIONS)
     )
+    listed += "\n\nof agents' tasks (--tasks), besides those of single turns:\n"
+    listed += "\n".join(f"  {name:20}{what.partition(':')[0]}" for name, what in TOOLKITS.items())
     return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"
 
 

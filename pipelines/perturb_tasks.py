@@ -1,4 +1,4 @@
-"""``parapet perturb NAME --tasks``: the requests of agents' tasks, perturbed; tools and right calls stay."""
+"""``parapet perturb NAME --tasks``: the requests of agents' tasks perturbed, or their toolkits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parapet.pipelines.command import check_apart, counted, run_checked, say, starting
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
+from parapet.pipelines.perturb import TOOLKITS, class_of, command_of
 from parapet.pipelines.rewrite_tasks import TASKS, json_lines, lines_of
 from parapet.schemas.errors import InputError
 
@@ -27,8 +28,6 @@ class Plan(NamedTuple):
 
 def parser(name: str) -> StrictParser:
     """The command line: the options of a perturbation, and tasks in place of a corpus."""
-    from parapet.pipelines.perturb import command_of
-
     command = command_of(name)
     description = f"""\
 Perturbs what users say in tasks in BFCL's format, by {name}: OUT/SET/FILE, with the right calls beside it. Values that
@@ -47,8 +46,78 @@ these need stay as they are. For 'parapet evaluate --task tool_calls --sets {nam
     return made
 
 
+def toolkit_parser(name: str) -> StrictParser:
+    """The command line of ``distractors`` and ``missing_tool``."""
+    example = f"  parapet perturb {name} --tasks tasks.json --output perturbed"
+    made = StrictParser(f"perturb {name} --tasks", TOOLKITS[name], example)
+    made.group(INPUT)("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
+    add_output(made)
+    if name == "distractors":
+        text = "how many tools are added: one set for each number"
+        made.group("distractors")("--count", type=int, nargs="+", default=[5, 10, 20], metavar="N", help=text)
+        add_seed(made, "the order of the tools")
+    return made
+
+
+def _check_toolkit(name: str, args: argparse.Namespace) -> tuple[str, list[str], argparse.Namespace]:
+    if name == "distractors" and min(args.count) < 1:
+        raise InputError("1 or more", "--count")
+    return name, _files_of(args), args
+
+
+def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
+    from parapet.evaluation.task import publish
+    from parapet.evaluation.tools.tasks import ANSWERS
+    from parapet.schemas.errors import run_header
+    from parapet.schemas.layout import as_path
+    from parapet.transforms.perturbation.toolkits import Catalogue, with_distractors, without_the_right_tool
+
+    name, paths, args = prepared
+    places = [as_path(path) for path in paths]
+    read = {place: (lines_of(place), lines_of(place.parent / ANSWERS / place.name)) for place in places}
+    catalogue = Catalogue(tool for tasks, _ in read.values() for task in tasks for tool in task["function"])
+    files: dict[str, bytes] = {}
+    counts: dict[str, int] = {}
+    for place, (tasks, truths) in read.items():
+        right = {truth["id"]: truth for truth in truths}
+        for count in args.count if name == "distractors" else (0,):
+            set_name = f"{name}-{count}" if count else name
+            if count:
+                more = partial(with_distractors, catalogue=catalogue, count=count, seed=str(args.seed))
+                made = [more(task, right.get(task["id"])) for task in tasks]
+            else:
+                found = (without_the_right_tool(task, right.get(task["id"]), catalogue) for task in tasks)
+                made = [task for task in found if task is not None]
+            if made:
+                files[f"{set_name}/{place.name}"] = json_lines(made)
+            if count and truths:
+                files[f"{set_name}/{ANSWERS}/{place.name}"] = json_lines(truths)
+            counts[set_name] = counts.get(set_name, 0) + len(made)
+    if not files:
+        raise InputError("no task has a right call: there is nothing to take away", "--tasks")
+    options = {"seed": args.seed, "count": args.count} if name == "distractors" else {}
+    publish(args.output, files, {**run_header(f"perturb_{name}", options), "counts": counts})
+    for set_name, n in counts.items():
+        say(f"{args.output}/{set_name}: {counted(n, 'task')}")
+
+
+def _files_of(args: argparse.Namespace) -> list[str]:
+    """The files of ``--tasks``. Raises InputError where one cannot be read."""
+    from parapet.evaluation.tools.tasks import list_files, read_tasks
+
+    for path in args.tasks:
+        check_apart(args.output, tasks=path)
+    (files,) = list_files(args.tasks, {}).values()
+    for path in files:
+        read_tasks(path)
+    return files
+
+
 def run(name: str, argv: Sequence[str]) -> int:
     """Runs the command. Returns the exit status."""
+    if name in TOOLKITS:
+        check = partial(_check_toolkit, name)
+        return run_checked(toolkit_parser(name), argv, check, _act_toolkit, "nothing was written, run it again")
     try:
         with starting(f"parapet perturb {name}", argv):  # a perturbation may import much
             flags = parser(name)
@@ -59,16 +128,10 @@ def run(name: str, argv: Sequence[str]) -> int:
 
 
 def _check(name: str, args: argparse.Namespace) -> Plan:
-    from parapet.evaluation.tools.tasks import list_files, read_tasks
-    from parapet.pipelines.perturb import class_of, command_of
     from parapet.transforms.perturbation.corpus import complete
     from parapet.transforms.running.fence import calling
 
-    for path in args.tasks:
-        check_apart(args.output, tasks=path)
-    (files,) = list_files(args.tasks, {}).values()
-    for path in files:
-        read_tasks(path)
+    files = _files_of(args)
     with calling():
         made = complete(class_of(name, command_of(name)).from_flags({**vars(args), "sgd": ""}))
     if not made.keeps_turns or made.needs_corpus():

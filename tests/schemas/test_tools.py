@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, json_of, raised, refused, rows_of, run, write
 
+from parapet.evaluation.tools.tasks import read_tasks
 from parapet.schemas.errors import InputError
 from parapet.schemas.tools import Names, Words, is_tools, read_tools, renamed_arguments, reworded, tools_of
 from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, reworded_tasks, values_in
+from parapet.transforms.perturbation.toolkits import Catalogue, things_of
 from parapet.transforms.variants.tasks import names_between, reversed_variant, rewritten, variant_of
 
 SCHEMA = {
@@ -237,3 +239,48 @@ def test_requests_are_perturbed_and_what_the_calls_need_stays(tmp_path):
     run("perturb", "typos", **flags)
     assert before == {path: path.read_bytes() for path in before}
     assert "single turn" in refused("perturb", "ood", tasks=tmp_path / "tasks", output=tmp_path / "foreign")
+
+
+def tools_named(*names):
+    return [{"name": name, "description": f"Does {name.replace('_', ' ')}", "parameters": {}} for name in names]
+
+
+NAMES = ["find_room", "rooms.search", "get_room_details", "book_room", "room_price", "find_train", "book_train", "sum"]
+
+
+def test_similar_tools_are_no_equivalent_ones():
+    catalogue = Catalogue(tools_named(*NAMES))
+    similar = catalogue.similar("book_room", ["room_price"])
+    assert similar[:2] == ["find_train", "sum"] or similar[0] == "book_train"
+    assert not {"book_room", "rooms.search", "find_room", "get_room_details", "room_price"} & set(similar)
+    assert things_of("rooms.search") == things_of("get_room_details") == {"room"}
+
+
+def test_distractors_and_missing_tools(tmp_path):
+    tasks = [
+        {"id": f"simple_{i}", "question": [[{"role": "user", "content": "Go"}]], "function": tools_named(name)}
+        for i, name in enumerate(NAMES)
+    ]
+    truths = [{"id": f"simple_{i}", "ground_truth": [{name: {}}]} for i, name in enumerate(NAMES)]
+    lines = lambda rows: "".join(f"{json.dumps(row)}\n" for row in rows)  # noqa: E731
+    write(tmp_path / "tasks/simple.json", lines(tasks))
+    write(tmp_path / "tasks/possible_answer/simple.json", lines(truths))
+    flags = {"tasks": tmp_path / "tasks", "output": tmp_path / "out"}
+    run("perturb", "distractors", "--count", "2", "3", **flags)
+    found = rows_of(tmp_path / "out/distractors-2/simple.json")
+    assert {len(task["function"]) for task in found} == {3}
+    assert all(name in [tool["name"] for tool in task["function"]] for task, name in zip(found, NAMES, strict=True))
+    places = {[tool["name"] for tool in task["function"]].index(name) for task, name in zip(found, NAMES, strict=True)}
+    assert len(places) > 1
+    assert rows_of(tmp_path / "out/distractors-3/possible_answer/simple.json") == truths
+    assert {len(task["function"]) for task in rows_of(tmp_path / "out/distractors-3/simple.json")} <= {3, 4}
+    run("perturb", "missing_tool", tasks=tmp_path / "tasks", output=tmp_path / "missing")
+    left = rows_of(tmp_path / "missing/missing_tool/simple.json")
+    assert all(name not in [tool["name"] for tool in task["function"]] for task, name in zip(left, NAMES, strict=True))
+    assert all(one.calls == [] for one in read_tasks(str(tmp_path / "missing/missing_tool/simple.json")).values())
+    assert "--count" in refused("perturb", "distractors", "--count", "0", **flags)
+    write(tmp_path / "alone/simple.json", lines(tasks))
+    assert (
+        "nothing to take away"
+        in run("perturb", "missing_tool", tasks=tmp_path / "alone", output=tmp_path / "no", status=(1, 2)).errors
+    )

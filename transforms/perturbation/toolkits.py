@@ -1,0 +1,118 @@
+"""Tasks of agents with other tools beside the right one, or without it.
+
+Whoever is given more tools that do similar things errs more often (Rabinovich and Anaby-Tavor 2025, arXiv 2504.00914);
+and where no tool fits, nothing is to be called.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from parapet.transforms.running.seeding import stable_hash
+
+Definition = Mapping[str, Any]
+Task = Mapping[str, Any]
+
+_EQUIVALENT = 0.4  # a cosine from which on a tool may do what the right one does
+# Words of names that say little of what a tool does it to, and endings that say nothing.
+_GENERIC = frozenset({
+    "api", "by", "calc", "calculate", "calculator", "check", "compute", "convert", "converter", "current", "data",
+    "detail", "details", "do", "fetch", "find", "for", "from", "function", "get", "in", "info", "information",
+    "latest", "list", "local", "lookup", "make", "of", "on", "retrieve", "search", "show", "specific", "the", "to", "tool", "with",
+})  # fmt: skip
+_ENDING = re.compile(r"(?:ings?|ions?|ers?|s)$")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+class Catalogue:
+    """All tools of some tasks, with which of them are similar: the cosine of their words' TF-IDF.
+
+    Args:
+      tools: definitions; of several with one name the first counts.
+    """
+
+    def __init__(self, tools: Iterable[Definition]) -> None:
+        self.tools: dict[str, Definition] = {}
+        for tool in tools:
+            self.tools.setdefault(tool["name"], tool)
+        counts = {name: Counter(words_of(tool)) for name, tool in self.tools.items()}
+        having = Counter(word for found in counts.values() for word in found)
+        self._weights = {name: self._vector(found, having) for name, found in counts.items()}
+        self._postings: dict[str, list[tuple[str, float]]] = defaultdict(list)
+        for name, vector in self._weights.items():
+            for word, weight in vector.items():
+                self._postings[word].append((name, weight))
+
+    def _vector(self, counts: Counter[str], having: Counter[str]) -> dict[str, float]:
+        n = len(self.tools)
+        raw = {word: (1 + math.log(count)) * math.log((1 + n) / (1 + having[word])) for word, count in counts.items()}
+        length = math.sqrt(sum(weight * weight for weight in raw.values()))
+        return {word: round(weight / length, 9) for word, weight in raw.items() if length}
+
+    def similar(self, name: str, without: Iterable[str]) -> list[str]:
+        """The other tools, the most similar first, without some, and without those that may do what this one does."""
+        scores: dict[str, float] = defaultdict(float)
+        for word, weight in self._weights[name].items():
+            for other, of in self._postings[word]:
+                scores[other] += weight * of
+        left_out = {name, *without}
+        found = sorted((-round(score, 6), other) for other, score in scores.items() if other not in left_out)
+        near = [other for score, other in found if -score < _EQUIVALENT]
+        rest = [other for other in sorted(self.tools) if other not in scores and other not in left_out]
+        things = things_of(name)
+        return [other for other in [*near, *rest] if not _may_be_same(things, things_of(other))]
+
+
+def words_of(tool: Definition) -> list[str]:
+    """The words of name, description and parameters, in small letters."""
+    schema = tool.get("parameters") or {}
+    text = " ".join([tool["name"], tool.get("description", ""), *(schema.get("properties") or {})])
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def things_of(name: str) -> frozenset[str]:
+    """What a tool is about, by its name: its words without endings, but for those that nearly all tools have."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    return frozenset(_ENDING.sub("", word) for word in words if word not in _GENERIC)
+
+
+def _may_be_same(things: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether one name says no more than the other: ``lawsuit_search`` and ``lawsuits.get_details``."""
+    return things <= others or others <= things
+
+
+def right_names(truth: Task | None) -> list[str]:
+    """The functions of the right calls, each once."""
+    return list(dict.fromkeys(name for call in (truth or {}).get("ground_truth", []) for name in call))
+
+
+def with_distractors(task: Task, truth: Task | None, catalogue: Catalogue, count: int, seed: str) -> dict[str, Any]:
+    """A task with further tools that are similar to the right one, or the first, in an order that is drawn.
+
+    Args:
+      task: the task.
+      truth: its right calls, if any.
+      catalogue: what the tools are taken from.
+      count: how many.
+      seed: of the order.
+    """
+    own = [tool["name"] for tool in task["function"]]
+    names = catalogue.similar((right_names(truth) or own)[0], own)[:count]
+    tools = [*task["function"], *(catalogue.tools[name] for name in names)]
+    order = sorted(tools, key=lambda tool: (stable_hash(seed, "distractors", task["id"], tool["name"]), tool["name"]))
+    return {**task, "function": order}
+
+
+def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue) -> dict[str, Any] | None:
+    """A task without the tools of the right calls, one similar tool in the place of each; None where none is right."""
+    right = right_names(truth)
+    if not right:
+        return None
+    own = [tool["name"] for tool in task["function"]]
+    left = [tool for tool in task["function"] if tool["name"] not in right]
+    names = catalogue.similar(right[0], own)[: len(right)]
+    return {**task, "function": [*left, *(catalogue.tools[name] for name in names)]}
