@@ -22,7 +22,8 @@ _EQUIVALENT = 0.4  # a cosine from which on a tool may do what the right one doe
 _GENERIC = frozenset({
     "api", "by", "calc", "calculate", "calculator", "check", "compute", "convert", "converter", "current", "data",
     "detail", "details", "do", "fetch", "find", "for", "from", "function", "get", "in", "info", "information",
-    "latest", "list", "local", "lookup", "make", "of", "on", "retrieve", "search", "show", "specific", "the", "to", "tool", "with",
+    "latest", "list", "local", "lookup", "make", "of", "on", "retrieve", "search", "show", "specific", "the", "to",
+    "tool", "with",
 })  # fmt: skip
 _ENDING = re.compile(r"(?:ings?|ions?|ers?|s)$")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")

@@ -316,3 +316,32 @@ price = { input = 0.15, output = 0.6 }
     assert wanted.items() <= step.options.items()
     assert (step.options["max_calls"], step.options["price"]) == (9, "0.15,0.6")
     assert graph.steps["scores/mine/dst"].options["predictions"] == "@predictions/mine/dst/predictions"
+
+
+def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
+    """Prompt, calls, tokens, cost, the share that could not be read; and the raw answer with a wrong frame."""
+    answers = iter(range(10_000))
+
+    def answer(body):
+        return "I would <b>rather</b> not." if next(answers) % 10 == 0 else gold(body)
+
+    with chat_server(answer) as server:
+        (tmp_path / "suite.toml").write_text(
+            f"""title = "t"
+[[systems]]
+name = "mine"
+endpoint = "{server.url}"
+model = "m"
+price = {{ input = 1000, output = 2000 }}
+parallel_calls = 1
+"""
+        )
+        run("suite", str(tmp_path / "suite.toml"), output=tmp_path / "out")
+    page = (tmp_path / "out/index.html").read_text()
+    asked = page.partition("How the language models were asked")[2]
+    for part in ("mine, dst", server.url, "style json", "10.0%", "5 not_json", "350 + 150", "$0.65"):
+        assert part in asked
+    assert "You keep track of what the user of an assistant" in asked
+    assert "{% block user %}" in asked
+    failures = (tmp_path / "out/scores/mine/dst/failures/original.html").read_text()
+    assert "I would &lt;b&gt;rather&lt;/b&gt; not. [not readable: not_json]" in failures
