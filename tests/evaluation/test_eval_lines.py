@@ -1,8 +1,11 @@
 """JSON lines of predictions: what is wrong in them is told by line."""
 
+import json
+
 from kit import cases, raised
 
 from parapet.evaluation.sets import Keyed, read_keyed
+from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError
 
 
@@ -49,3 +52,9 @@ def test_what_is_wrong_is_told_by_line(tmp_path, text, line, reason):
 def test_a_file_must_be_there(tmp_path):
     for path in (tmp_path / "nothing", tmp_path):
         raised(InputError, read_keyed, str(path), Row, match="no such file")
+
+
+def test_numbers_that_are_none_are_null():
+    value = {"b": [1.5, float("nan"), {"c": float("-inf")}], "a": "ä"}
+    assert json.loads(json_bytes(value)) == {"a": "ä", "b": [1.5, None, {"c": None}]}
+    assert json_bytes({"b": 1, "a": 2}) == b'{\n  "a": 2,\n  "b": 1\n}\n'

@@ -9,6 +9,7 @@ from parapet.evaluation.ranking import (
     Answers,
     answer_files,
     by_task,
+    call_values,
     details_of,
     evaluate,
     list_tests,
@@ -48,6 +49,20 @@ def ranked(*given):
         for (d, t), names in zip([(0, 0), (0, 1), (1, 0), (1, 1)], given, strict=True)
     ]
     return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@cases(
+    "answer right",
+    ("api_call french  rome four cheap", (1, 1, 1, 1, 1)),
+    ("api_call thai rome four cheap", (0, 0, 1, 1, 1)),
+    ("api_call french rome four", (0, 1, 1, 1, 0)),
+    ("api_call french rome four cheap more", (0, 1, 1, 1, 1)),
+    ("hello french rome four cheap", (0, 0, 0, 0, 0)),
+    ("", (0, 0, 0, 0, 0)),
+)
+def test_calls_by_field(answer, right):
+    assert tuple(call_values("api_call french rome four cheap", answer).values()) == right
+    assert call_values("hello", answer) == {}
 
 
 def test_what_is_right_within_the_first_of_a_ranking(tmp_path):

@@ -207,6 +207,15 @@ def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
     assert told in one_line(bench.err)
 
 
+def test_a_folder_that_is_none_is_usage(bench, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name, told in (("missing", "--hits: there is no such folder"), ("empty", "no finished folder")):
+        assert bench.publish(hits=tmp_path / name) == 2
+        assert f"{name}: {told}" in bench.err
+    assert not bench.batch.exists()
+    assert not bench.server.calls
+
+
 def test_a_page_changed_by_hand_is_not_published(bench, copy):
     path = copy / "pages/Ferries_1.names.xml"
     path.write_text(path.read_text().replace("</form>", "<p>more</p></form>", 1))
