@@ -105,6 +105,16 @@ def test_the_first_turn_has_nothing_before_it_and_without_values_nothing_is_to_k
     assert "hit-keep" not in body
 
 
+def test_the_record_has_what_vetting_needs():
+    record = page_of(*SAMPLE).record
+    assert (record.task_id, record.dialogue_id, record.turn) == ("1_00000:2:rewrites", "1_00000", 2)
+    assert record.utterance == "In Palo Alto, cheap."
+    assert [(one.slot, one.service, one.value) for one in record.values] == [
+        ("city", "Hotels_1", "Palo Alto"), ("price", "Hotels_1", "cheap")
+    ]  # fmt: skip
+    assert (record.estimated_seconds, record.reward) == (115, "0.48")
+
+
 def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():
     text = page_of(*SAMPLE).html.decode()
     assert re.findall(r'<(?:input|textarea) [^>]*name="([^"]+)"', text) == ["assignmentId", *rewrite_pages.FIELDS]
