@@ -1,0 +1,334 @@
+"""Tool definitions: of OpenAI (``type: function``, in both forms), Anthropic, MCP and BFCL, recognised by their shape.
+
+A toolset is a service, a tool an intent, a parameter a slot. What is written has the dialect, and all other content, of
+what was read.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.arguments import Parameters, Renaming
+from parapet.schemas.errors import InputError, not_finite_in, reason_and_place, surrogate_in
+from parapet.schemas.json_text import parse_exactly, without_mark
+from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
+from parapet.schemas.service import SERVICE_NAME
+
+TOOLS, NAMES = "tools.json", "names.json"  # of a variant
+
+LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # a name that the APIs take
+
+_MARK = re.compile(rb'"(?:parameters|input_schema|inputSchema|function|tools)"\s*+:')
+_SCHEMA_KEYS = ("input_schema", "inputSchema", "parameters")
+_SHAPES = "expected the shape of OpenAI, Anthropic (input_schema), MCP (inputSchema) or BFCL (parameters)"
+
+
+class Tool:
+    """A tool.
+
+    Attributes:
+      raw: as the file has it.
+      name: the name.
+      description: the description; empty where it has none.
+      parameters: of its calls.
+
+    Args:
+      raw: see above.
+
+    Raises:
+      InputError: it has the shape of no dialect; ``where`` is the JSON Pointer.
+    """
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        if not isinstance(raw, dict):
+            raise InputError(f"is no tool: {_SHAPES}", "", "")
+        # OpenAI's Chat Completions API has the function inside, its Responses API has not.
+        self._inside = "function" if raw.get("type") == "function" and "function" in raw else ""
+        function = raw[self._inside] if self._inside else raw
+        place = f"/{self._inside}" if self._inside else ""
+        if not isinstance(function, dict):
+            raise InputError("expected an object", "", place)
+        keys = [key for key in _SCHEMA_KEYS if key in function]
+        if not keys and (function.get("type", "function") != "function" or "name" not in function):
+            raise InputError(f"is no tool: {_SHAPES}", "", place)
+        self._key = keys[0] if keys else ""
+        texts = {"name": function.get("name"), "description": function.get("description") or ""}
+        for key, value in texts.items():
+            if not isinstance(value, str):
+                raise InputError("expected a string", "", f"{place}/{key}")
+        self.name, self.description = str(texts["name"]), str(texts["description"])
+        if not self.name.strip():
+            raise InputError("the name is empty", "", f"{place}/name")
+        root = function.get(self._key) if self._key else None
+        try:
+            self.parameters = Parameters({} if root is None else root)
+        except InputError as error:
+            raise InputError(error.reason, "", f"{place}/{self._key}{error.where}") from None
+
+    def renamed(self, name: str, description: str | None, renaming: Renaming) -> dict[str, Any]:
+        """The tool under a new name and description (None: as it is), and with renamed parameters."""
+        function = dict(self.raw[self._inside] if self._inside else self.raw)
+        function["name"] = name
+        if description is not None and "description" in function:
+            function["description"] = description
+        if self._key and function[self._key] is not None:
+            function[self._key] = renaming.schema()
+        return {**self.raw, self._inside: function} if self._inside else function
+
+
+class Toolset:
+    """The tools of a file, or of a task, in order.
+
+    Raises:
+      InputError: one is no tool, or a name stands twice; ``where`` names the item.
+    """
+
+    def __init__(self, name: str, items: Sequence[Any], place: Callable[[int, str], str]) -> None:
+        self.name = name
+        self.tools: list[Tool] = []
+        known: dict[str, int] = {}
+        for i, item in enumerate(items):
+            try:
+                tool = Tool(item)
+                if (first := known.setdefault(tool.name, i)) != i:
+                    raise InputError(f"the name {tool.name!r} stands twice, first in item {first + 1}")
+            except InputError as error:
+                raise InputError(error.reason, "", place(i, error.where)) from None
+            self.tools.append(tool)
+
+
+class ToolNames(msgspec.Struct, frozen=True):
+    """The names of a toolset in a variant.
+
+    Attributes:
+      tools: original name to new name.
+      parameters: original name of the tool, to the JSON Pointer of a parameter in the original, to its new name.
+    """
+
+    tools: dict[str, str]
+    parameters: dict[str, dict[str, str]]
+
+
+class ToolVariant(msgspec.Struct, frozen=True):
+    """Texts for a toolset, by element: ``tool/NAME`` or ``parameter/NAME/POINTER``. An element that lacks is kept."""
+
+    names: Mapping[str, str]
+    descriptions: Mapping[str, str]
+
+    def of(self, tool: Tool) -> tuple[str, str | None, Renaming]:
+        """(name, description, renaming of the parameters) of a tool, as :meth:`Tool.renamed` takes them."""
+        own, prefix = f"tool/{tool.name}", f"parameter/{tool.name}"
+        names = {each.pointer: self.names.get(prefix + each.pointer, each.name) for each in tool.parameters.first()}
+        pointers = (each.pointer for each in tool.parameters.all if prefix + each.pointer in self.descriptions)
+        texts = {pointer: self.descriptions[prefix + pointer] for pointer in pointers}
+        renaming = tool.parameters.renaming(names, texts)
+        return self.names.get(own, tool.name), self.descriptions.get(own), renaming
+
+
+def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
+    """A variant without the names that an API would refuse: their elements keep their own.
+
+    These are names of more than 64 characters or with others than letters, digits, ``_``, ``-`` (and the dots of the
+    original), and of two that are the same in one scope the later one.
+    """
+    names = dict(variant.names)
+    while True:
+        checked, elements = ToolVariant(names, variant.descriptions), list[tuple[str, str, str, str]]()
+        for tool in toolset.tools:
+            elements.append((f"tool/{tool.name}", "", tool.name, names.get(f"tool/{tool.name}", tool.name)))
+            by_pointer = checked.of(tool)[2].names()
+            for parameter in tool.parameters.first():
+                key = f"parameter/{tool.name}{parameter.pointer}"
+                scope = f"{tool.name}/{parameter.scope}"
+                elements.append((key, scope, parameter.name, by_pointer[parameter.pointer]))
+        refused, taken = list[str](), set[tuple[str, str]]()
+        # Names that are kept are taken before new ones.
+        for key, scope, old, new in sorted(elements, key=lambda element: element[2] != element[3]):
+            if new != old and (not is_legal(new, old) or (scope, new) in taken):
+                refused.append(key)
+            taken.add((scope, new))
+        if not refused:
+            return checked
+        for key in refused:
+            names.pop(key, None)
+
+
+def is_legal(name: str, original: str) -> bool:
+    """Whether an API that takes the original name takes this one."""
+    space, dot, _ = original.rpartition(".")
+    return len(name) <= 64 and name.startswith(space + dot) and bool(LEGAL.fullmatch(name.removeprefix(space + dot)))
+
+
+class ToolFile:
+    """A file of tool definitions: a list, one object, ``{"tools": [...]}``, JSON lines, or tasks of BFCL.
+
+    Attributes:
+      toolsets: by name: one with the name of the file, or that of each task with the task's id.
+
+    Args:
+      data: the content.
+      path: for messages; without its ending, it is the name of the toolset.
+
+    Raises:
+      InputError: not JSON, or not tools; names the file, the item or line, and the JSON Pointer in it.
+    """
+
+    def __init__(self, data: bytes, path: object) -> None:
+        self.path, self._data = str(path), data
+        self._is_ascii = data.isascii()
+        self._content, self._is_lines = _parsed(data, path)
+        self.toolsets: dict[str, Toolset] = {}
+        self._paths: dict[str, tuple[Any, ...]] = {}  # keys and positions that lead to a toolset's list, or only tool
+        try:
+            for keys, name in self._found():
+                if name in self.toolsets or not SERVICE_NAME.fullmatch(name) or ".." in name:
+                    reason = f"the id {name!r} stands twice"
+                    if name not in self.toolsets:
+                        reason = "an id has letters, digits, '_', '-' and '.', at most 100 of them (it names files)"
+                    raise InputError(reason, "", self._place(keys, -1, "/id"))
+                items = functools.reduce(lambda holder, key: holder[key], keys, self._content)
+                place = functools.partial(self._place, keys)
+                self.toolsets[name] = Toolset(name, items if isinstance(items, list) else [items], place)
+                self._paths[name] = keys
+        except InputError as error:
+            raise InputError(error.reason, path, error.where) from None
+
+    def __reduce__(self) -> tuple[type[ToolFile], tuple[bytes, str]]:
+        return ToolFile, (self._data, self.path)
+
+    def _found(self) -> Iterator[tuple[tuple[Any, ...], str]]:
+        """Yields where each toolset is, and its name."""
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(self.path).stem).strip("_-") or "tools"
+        content, keys = self._content, tuple[str, ...]()
+        if isinstance(content, list) and content and is_task(content[0]):
+            for i, task in enumerate(content):
+                if not is_task(task):
+                    raise InputError(
+                        "expected a task with an id and a list of functions", "", self._place((i,), -1, "")
+                    )
+                yield (i, "function"), task["id"]
+            return
+        if isinstance(content, dict) and isinstance(content.get("result"), dict):
+            content, keys = content["result"], ("result",)
+        if isinstance(content, dict) and "tools" in content:
+            content, keys = content["tools"], (*keys, "tools")
+        if not content or not isinstance(content, list | dict) or (keys and isinstance(content, dict)):
+            raise InputError(f"has no list of tools: {_SHAPES}", "", "".join(f"/{key}" for key in keys))
+        yield keys, name
+
+    def _place(self, keys: tuple[Any, ...], position: int, pointer: str) -> str:
+        """The item or line of a toolset's n-th tool, and the JSON Pointer in it."""
+        if keys and isinstance(keys[0], int):
+            pointer = f"/function/{position}{pointer}" if position >= 0 else pointer
+            position = keys[0]
+        place = f"{'line' if self._is_lines else 'item'} {position + 1}"
+        return f"{place}: {pointer}" if pointer else place
+
+    def written(self, variants: Mapping[str, ToolVariant] | None = None) -> bytes:
+        """The file in its dialect, with other names and descriptions; None: as it was read.
+
+        Args:
+          variants: of the toolsets, by name. Tasks of other toolsets are left out.
+        """
+        content, left_out = self._content, set[tuple[Any, ...]]()
+        for name, toolset in self.toolsets.items():
+            keys, variant = self._paths[name], ToolVariant({}, {}) if variants is None else variants.get(name)
+            if variant is None:
+                left_out.add(keys[:1])
+                continue
+            tools = [tool.renamed(*variant.of(tool)) for tool in toolset.tools]
+            items = functools.reduce(lambda holder, key: holder[key], keys, content)
+            content = _replaced(content, keys, tools if isinstance(items, list) else tools[0])
+        if left_out:
+            content = [task for i, task in enumerate(content) if (i,) not in left_out]
+        if self._is_lines:
+            return "".join(json.dumps(item, ensure_ascii=self._is_ascii) + "\n" for item in content).encode()
+        return (json.dumps(content, indent=2, ensure_ascii=self._is_ascii) + "\n").encode()
+
+    def variant_files(self, variants: Mapping[str, ToolVariant]) -> dict[str, bytes]:
+        """``tools.json`` and ``names.json`` of a variant."""
+        legal = {name: legal_variant(self.toolsets[name], variant) for name, variant in variants.items()}
+        names = {}
+        for name, variant in legal.items():
+            tools = {tool.name: variant.of(tool) for tool in self.toolsets[name].tools}
+            of_parameters = {old: renaming.names() for old, (_, _, renaming) in tools.items()}
+            names[name] = ToolNames({old: new for old, (new, _, _) in tools.items()}, of_parameters)
+        mapping = msgspec.json.format(msgspec.json.encode(names), indent=2) + b"\n"
+        return {TOOLS: self.written(legal), NAMES: mapping}
+
+
+def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:
+    """Parsed JSON with another value where the keys and positions lead; what was given stays as it is."""
+    if not keys:
+        return value
+    copy = content.copy()
+    copy[keys[0]] = _replaced(content[keys[0]], keys[1:], value)
+    return copy
+
+
+def is_task(item: Any) -> bool:
+    """Whether parsed JSON is a task of BFCL: it has an id and the definitions of its functions."""
+    return isinstance(item, dict) and isinstance(item.get("id"), str) and isinstance(item.get("function"), list)
+
+
+def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
+    """(the content, whether it is JSON lines)."""
+    data = without_mark(data, path)
+    lines = [(i, line) for i, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+    try:
+        content = _parse(data)
+        return ([content], True) if is_task(content) else (content, False)
+    except InputError as error:
+        raise InputError(error.reason, path, error.where.removeprefix(".")) from None
+    except ValueError as error:
+        if len(lines) < 2 or not lines[0][1].rstrip().endswith(b"}"):
+            raise InputError(f"not JSON: {error}", path) from None
+    items = []
+    for number, line in lines:
+        try:
+            items.append(_parse(line))
+        except InputError as error:
+            place = f"line {number}: {error.where.removeprefix('.')}".removesuffix(": ")
+            raise InputError(error.reason, path, place) from None
+        except ValueError as error:
+            raise InputError(f"not JSON: {error}", path, f"line {number}") from None
+    return items, True
+
+
+def _parse(data: bytes) -> Any:
+    """Parses JSON that can be written again as it is. Raises ValueError or InputError."""
+    content = parse_exactly(data)
+    if (place := surrogate_in(content)) is not None:
+        raise InputError("half a surrogate pair, which is no character", "", place)
+    if (place := not_finite_in(content)) is not None:
+        raise InputError("NaN or an infinite number, which JSON does not have", "", place)
+    return content
+
+
+def are_tools(data: bytes) -> bool:
+    """Whether a file of schemas has tools, and not services."""
+    return b'"service_name"' not in data and _MARK.search(data) is not None
+
+
+def read_names(path: str | Path) -> dict[str, ToolNames]:
+    """Reads the ``names.json`` of a variant, by toolset. Raises InputError with file, place and reason."""
+    try:
+        return msgspec.json.decode(read_whole(path, MAX_FILE), type=dict[str, ToolNames])
+    except msgspec.ValidationError as error:
+        reason, place = reason_and_place(error)
+        raise InputError(reason, path, place) from None
+    except msgspec.DecodeError as error:
+        raise InputError(str(error), path) from None
+
+
+def read_tools(path: str | Path) -> ToolFile:
+    """Reads a file of tools. Raises InputError as :class:`ToolFile` does."""
+    return ToolFile(read_whole(path, MAX_SCHEMA_FILE), path)

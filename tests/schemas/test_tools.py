@@ -1,0 +1,276 @@
+"""Tool definitions: every dialect and shape, what is refused, and the same schema under other names."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kit import cases, raised
+from tool_files import ANSWERS, TASKS, TOOLS, toolset
+
+from parapet.schemas.arguments import Parameters
+from parapet.schemas.errors import InputError
+from parapet.schemas.tools import ToolFile, ToolVariant, is_legal, legal_variant
+
+DIALECTS = ["openai", "responses", "anthropic", "mcp", "mcp response", "bfcl", "single"]
+AGENTS = Path(os.environ.get("PARAPET_DATA", "/none")) / "agents"
+LINES = "".join(json.dumps(task) + "\n" for task in TASKS).encode()
+
+
+def read(content, name="trips.json"):
+    return ToolFile(content if isinstance(content, bytes) else json.dumps(content).encode(), name)
+
+
+@cases("dialect", *DIALECTS)
+def test_every_dialect_is_recognised_and_written_as_it_was(dialect):
+    content = toolset(dialect)
+    file = pickle.loads(pickle.dumps(read(content)))
+    assert [*file.toolsets] == ["trips"]
+    tools = file.toolsets["trips"].tools
+    expected = TOOLS[:1] if dialect == "single" else TOOLS
+    assert [(tool.name, tool.description, tool.parameters.root) for tool in tools] == expected
+    assert json.loads(file.written()) == content
+
+
+def test_json_lines_and_tasks_keep_their_bytes():
+    assert read(LINES).written() == LINES
+    assert [*read(LINES).toolsets] == ["trips_0", "trips_1"]
+    tools = "".join(json.dumps(tool) + "\n" for tool in toolset("openai")).encode()
+    assert read(tools).written() == tools
+    task = LINES.splitlines(keepends=True)[0]
+    assert read(task).written() == task
+    one = [{**TASKS[0], "id": "x"}]
+    assert json.loads(read(one).written()) == one
+
+
+def test_parameters_of_objects_lists_alternatives_and_references():
+    parcel = read(toolset("openai")).toolsets["trips"].tools[1]
+    assert [(each.pointer, each.scope, each.description) for each in parcel.parameters.all][1:-2] == [
+        ("/properties/sender", "", ""),
+        ("/properties/receiver", "", ""),
+        ("/properties/payment", "", "How it is paid"),
+        ("/properties/payment/anyOf/0/properties/card", "/properties/payment", "Number of the card"),
+        ("/properties/payment/anyOf/1/properties/iban", "/properties/payment", "Number of the account"),
+        ("/properties/note", "", ""),
+    ]
+    scopes = {each.name: each.scope for each in parcel.parameters.all}
+    assert scopes["street"] == scopes["town"] != ""
+
+
+BAD = [{"name": "t", "parameters": {"properties": {"a": {"type": "string"}}}}]
+
+
+def bad(place, value):
+    """A tool with another value at a JSON Pointer."""
+    content = json.loads(json.dumps(BAD))
+    holder = content[0]
+    *above, last = place.split("/")[1:]
+    for key in above:
+        holder = holder[key]
+    holder[last] = value
+    return content
+
+
+@cases(
+    "content error",
+    (b"", "f.json: the file is empty"),
+    (b"[1,", "f.json: not JSON"),
+    (b'{"name": "t", "parameters": {}}\n{"name"}\n', "f.json: line 2: not JSON"),
+    ([], "f.json: has no list of tools"),
+    ({"tools": {}}, "f.json: /tools: has no list of tools"),
+    ([3], "f.json: item 1: is no tool: expected the shape of OpenAI"),
+    ([*BAD, {"type": "web_search", "name": "search"}], "f.json: item 2: is no tool"),
+    ([{"type": "function", "function": []}], "f.json: item 1: /function: expected an object"),
+    ([*BAD, *BAD], "f.json: item 2: the name 't' stands twice, first in item 1"),
+    (bad("/name", None), "f.json: item 1: /name: expected a string"),
+    (bad("/name", " "), "f.json: item 1: /name: the name is empty"),
+    (bad("/description", 3), "f.json: item 1: /description: expected a string"),
+    (bad("/parameters", []), "f.json: item 1: /parameters: expected a JSON Schema, found a list"),
+    (bad("/parameters/properties", []), "f.json: item 1: /parameters/properties: expected an object, found a list"),
+    (bad("/parameters/properties/a", "x"), "/parameters/properties/a: expected a JSON Schema, found a string"),
+    (bad("/parameters/properties/a/enum", 1), "/parameters/properties/a/enum: expected a list, found a number"),
+    (bad("/parameters/properties/a/type", {}), "/parameters/properties/a/type: expected a string, found an object"),
+    (bad("/parameters/required", [1]), "/parameters/required/0: expected a string, found a number"),
+    (bad("/parameters/anyOf", [{}, 1]), "item 1: /parameters/anyOf/1: expected a JSON Schema, found a number"),
+    (bad("/parameters/$ref", "#/$defs/x"), "item 1: /parameters/$ref: there is no #/$defs/x in the parameters"),
+    (b'[{"name": "t", "parameters": {}, "name": "u"}]', "f.json: [0].name: the key stands twice"),
+    (b'[{"name": "\\ud800", "parameters": {}}]', "f.json: [0].name: half a surrogate pair"),
+    (LINES + b'{"id": "x"}\n', "f.json: line 3: expected a task with an id and a list of functions"),
+    (LINES + LINES, "f.json: line 3: /id: the id 'trips_0' stands twice"),
+    ([{"id": "../x", "function": []}], "f.json: item 1: /id: an id has letters, digits"),
+    ([{"id": "x", "function": [*BAD, {"name": "u", "parameters": 1}]}], "item 1: /function/1/parameters: expected"),
+)
+def test_what_is_refused_is_named_with_its_place(content, error):
+    assert error in str(raised(InputError, read, content, "f.json"))
+
+
+NAMES = {"city": "town", "street": "road", "nights": "length", "user_id": "client", "stops": "places"}
+
+
+def renaming_of(tool, names=NAMES, text="Other words"):
+    """A variant with the names wherever they are parameters, and a description for each that has one."""
+    pointers = tool.parameters.all
+    return tool.parameters.renaming(
+        {each.pointer: names[each.name] for each in pointers if each.name in names},
+        {each.pointer: text for each in pointers if each.description},
+    )
+
+
+def test_names_are_replaced_in_required_references_defaults_and_calls_alone():
+    tools = read(toolset("mcp")).toolsets["trips"].tools
+    trip, parcel = (renaming_of(tool, {**NAMES, "sender": "from"}) for tool in tools)
+    written = trip.schema()
+    assert written["required"] == ["client", "places"]
+    assert [*written["properties"]] == ["client", "places", "cabin"]
+    stop = written["properties"]["places"]["items"]
+    assert (stop["required"], stop["properties"]["length"]["minimum"]) == (["town"], 1)
+    assert written["properties"]["cabin"] == {
+        **TOOLS[0][2]["properties"]["cabin"],
+        "description": "Other words",
+    }
+    address = parcel.schema()["$defs"]["address"]
+    assert (address["required"], address["default"]) == (["road"], {"road": "Main Street 1"})
+    call = ANSWERS[1]["ground_truth"][0]["send_parcel"]
+    assert parcel.arguments(call) == {
+        "from": [{"road": ["Elm Road 2"]}],
+        "receiver": [{"road": ["Oak Road 3"], "town": [""]}],
+    }
+    plain = {"user_id": "u7", "stops": [{"city": "Porto", "nights": 2}], "unknown": {"city": 1}}
+    assert trip.arguments(plain) == {"client": "u7", "places": [{"town": "Porto", "length": 2}], "unknown": {"city": 1}}
+
+
+@cases(
+    "schema names renamed",
+    ({"$ref": "#/properties/a", "properties": {"a": {"properties": {"b": {}}}}}, {"a": "x"}, "#/properties/x"),
+    ({"properties": {"a/b~": {}}, "$ref": "#/properties/a~1b~0"}, {"a/b~": "x~"}, "#/properties/x~0"),
+    ({"$ref": "#"}, {}, "#"),
+    ({"$ref": "https://example.org/x.json"}, {}, "https://example.org/x.json"),
+    ({"$ref": "#/odd/0", "odd": [{"properties": {"a": {}}}]}, {"a": "x"}, "#/odd/0"),
+)
+def test_references_lead_to_the_renamed_place(schema, names, renamed):
+    parameters = Parameters(schema)
+    renaming = parameters.renaming({each.pointer: names.get(each.name, each.name) for each in parameters.all})
+    assert renaming.schema()["$ref"] == renamed
+
+
+def test_a_parameter_that_alternatives_share_has_one_name():
+    schema = {
+        "properties": {"a": {"type": "object", "properties": {"deep": {}}}},
+        "allOf": [{"properties": {"a": {"properties": {"deep": {}, "more": {}}}}}],
+        "anyOf": [{"required": ["a"]}, {"required": ["b"], "properties": {"b": {}}}],
+        "dependentRequired": {"a": ["b"]},
+    }
+    parameters = Parameters(schema)
+    written = parameters.renaming({"/properties/a": "x", "/properties/a/properties/deep": "y"})
+    assert written.schema() == {
+        "properties": {"x": {"type": "object", "properties": {"y": {}}}},
+        "allOf": [{"properties": {"x": {"properties": {"y": {}, "more": {}}}}}],
+        "anyOf": [{"required": ["x"]}, {"required": ["b"], "properties": {"b": {}}}],
+        "dependentRequired": {"x": ["b"]},
+    }
+    assert written.arguments({"a": {"deep": 1, "more": 2}}) == {"x": {"y": 1, "more": 2}}
+
+
+def objects(children):
+    properties = st.dictionaries(st.sampled_from("abcde/~"), children, max_size=3)
+    return st.fixed_dictionaries(
+        {"properties": properties},
+        optional={
+            "type": st.sampled_from(["object", "dict"]),
+            "required": st.lists(st.sampled_from("abcde"), max_size=3, unique=True),
+            "anyOf": st.lists(children, min_size=1, max_size=2),
+            "additionalProperties": children,
+            "$defs": st.just({"d": {"properties": {"a": {"type": "string"}}}}),
+            "default": st.just({"a": {"b": [1]}}),
+        },
+    )
+
+
+SCHEMAS = objects(
+    st.recursive(
+        st.one_of(st.just({"type": "string", "description": "A text"}), st.just({"$ref": "#"}), st.booleans()),
+        lambda below: st.one_of(objects(below), st.fixed_dictionaries({"type": st.just("array"), "items": below})),
+        max_leaves=8,
+    )
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SCHEMAS, st.recursive(st.integers(), lambda v: st.lists(v) | st.dictionaries(st.sampled_from("abcde"), v)))
+def test_renamed_there_and_back_a_schema_and_its_arguments_are_the_same(schema, arguments):
+    parameters = Parameters(schema)
+    assert parameters.renaming({}).schema() == schema
+    there = parameters.renaming({each.pointer: f"new_{each.name}" for each in parameters.all})
+    renamed = Parameters(there.schema())
+    back = renamed.renaming({there.pointer(each.pointer): each.name for each in parameters.all})
+    assert len(renamed.all) == len(parameters.all)
+    assert back.schema() == schema
+    assert back.arguments(there.arguments(arguments)) == arguments
+
+
+@cases(
+    "name original legal",
+    ("find_it", "search", True),
+    ("findIt-2", "search", True),
+    ("", "search", False),
+    ("a" * 65, "search", False),
+    ("find it", "search", False),
+    ("math.find", "search", False),
+    ("math.find", "math.search", True),
+    ("find", "math.search", False),
+    ("a.b.find", "a.b.search", True),
+)
+def test_legal_names(name, original, legal):
+    assert is_legal(name, original) == legal
+
+
+def test_a_name_that_is_illegal_or_taken_is_not_used():
+    file = read(toolset("openai"))
+    variant = ToolVariant(
+        {
+            "tool/book_trip": "send_parcel",
+            "parameter/book_trip/properties/user_id": "cabin",
+            "parameter/book_trip/properties/stops": "bad name",
+            "parameter/send_parcel/$defs/address/properties/street": "town",
+            "parameter/send_parcel/$defs/address/properties/town": "street",
+        },
+        {},
+    )
+    swapped = {key: name for key, name in variant.names.items() if "address" in key}
+    assert legal_variant(file.toolsets["trips"], variant).names == swapped
+    files = file.variant_files({"trips": variant})
+    names = json.loads(files["names.json"])["trips"]
+    assert names["tools"] == {"book_trip": "book_trip", "send_parcel": "send_parcel"}
+    assert names["parameters"]["send_parcel"]["/$defs/address/properties/street"] == "town"
+    assert [*json.loads(files["tools.json"])[1]["function"]["parameters"]["$defs"]["address"]["properties"]] == [
+        "town",
+        "street",
+    ]
+
+
+def test_variants_are_valid_json_schema_with_the_same_types():
+    jsonschema = pytest.importorskip("jsonschema")
+    for tool in read(toolset("openai")).toolsets["trips"].tools:
+        written = renaming_of(tool).schema()
+        jsonschema.Draft202012Validator.check_schema(written)
+    validator = jsonschema.Draft202012Validator(written)
+    good = {"sender": {"road": "x"}, "receiver": {"road": "y", "town": "z"}}
+    assert validator.is_valid(good)
+    assert not validator.is_valid({**good, "sender": {"street": "x"}})
+
+
+@pytest.mark.skipif(not AGENTS.is_dir(), reason="PARAPET_DATA has no agents")
+def test_real_definitions_keep_their_bytes_and_come_back_from_other_names():
+    files = sorted((AGENTS / "bfcl").glob("*.json"))
+    assert files
+    for path in files:
+        file = ToolFile(path.read_bytes(), path)
+        assert file.written().rstrip() == path.read_bytes().rstrip()
+        for tools in file.toolsets.values():
+            for tool in tools.tools:
+                there = tool.parameters.renaming({each.pointer: f"x_{each.name}" for each in tool.parameters.all})
+                pointers = {there.pointer(each.pointer): each.name for each in tool.parameters.all}
+                assert Parameters(there.schema()).renaming(pointers).schema() == tool.parameters.root
