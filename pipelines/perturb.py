@@ -199,6 +199,10 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
         print(f"parapet {program.partition(' ')[0]}: {error}", file=sys.stderr)
         return 2
     large = command.large or workers.LARGE
+    if name == "rewrite" and any(part.partition("=")[0] == "--tasks" for part in argv):
+        from parapet.pipelines import rewrite_tasks as tasks
+
+        return run_command(flags, argv, tasks.check, tasks.build, tasks.report, tasks.inputs, lambda _: large)
     return run_command(flags, argv, partial(check, name, program, command), build, report, inputs, lambda _: large)
 
 

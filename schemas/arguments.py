@@ -194,12 +194,7 @@ class Renaming:
 
     def pointer(self, pointer: str) -> str:
         """A pointer of the original schema as it is in the renamed one."""
-        renamed, place = "", ""
-        for token in pointer.split("/")[1:]:
-            place += f"/{token}"
-            name = self._by_pointer.get(place)
-            renamed += f"/{token if name is None else _escaped(name)}"
-        return renamed
+        return renamed_pointer(pointer, self._by_pointer)
 
     def schema(self) -> Any:
         """The schema under the new names. Values that name parameters, such as defaults, are renamed, too."""
@@ -269,6 +264,16 @@ class Renaming:
             inside = shape.properties.get(name, shape.others)
             written[rename(name)] = item if inside is None else self._value(item, inside.found())
         return written
+
+
+def renamed_pointer(pointer: str, names: Mapping[str, str]) -> str:
+    """A pointer of an original schema as it is in the renamed one, given the new names by original pointer."""
+    renamed, place = "", ""
+    for token in pointer.split("/")[1:]:
+        place += f"/{token}"
+        name = names.get(place)
+        renamed += f"/{token if name is None else _escaped(name)}"
+    return renamed
 
 
 def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, str, str, Any]]:

@@ -30,6 +30,7 @@ from parapet.schemas.json_text import parse_json as parse_json
 from parapet.schemas.json_text import parse_json_line as parse_json_line
 from parapet.schemas.limits import MAX_DEPTH, MAX_SCHEMA_FILE, MAX_SERVICES, read_whole
 from parapet.schemas.service import Service, parse_service
+from parapet.schemas.tools import TOOLS
 
 MANIFEST = "run.json"
 PREVIOUS = ".run.previous.json"  # the manifest of the run before, with the files of both, while a run publishes
@@ -428,6 +429,7 @@ def _storage(place: str) -> _Storage | None:
 SPLITS = ("train", "dev", "test")
 DIALOGUE_FILE = re.compile(r"dialogues_[0-9]+\.json")
 _NAME = re.compile(rb'"service_name"\s*+:\s*+"([^"\\]*+)"')
+_SCHEMA_FILES = ("schema.json", *(f"{split}/schema.json" for split in SPLITS))
 SINGLE = "schema"  # the split name under which a single schema file is read
 TRAIN, TEST = "train", "test"  # whose dialogues, where no flag says it: of training sets, and of all others
 
@@ -699,8 +701,8 @@ def dialogue_bytes(dialogues: Sequence[Any]) -> bytes:
 
 
 def is_root(path: Path) -> bool:
-    """Whether a folder is a corpus: has a schema file, of a split or by itself."""
-    return any((path / below / "schema.json").is_file() for below in ("", *SPLITS))
+    """Whether a folder is a corpus: has a schema file, of a split or by itself; or a variant of tools."""
+    return any((path / below).is_file() for below in (*_SCHEMA_FILES, TOOLS))
 
 
 def variant_roots(folder: Path) -> dict[str, Path]:

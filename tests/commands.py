@@ -7,6 +7,7 @@ from shutil import copytree
 
 from dstc2_calls import ONTOLOGY, asian_oriental, cheap_chinese, write_lists
 from kit import dialogues_of, run, write
+from tool_files import write_tasks, write_variants
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 from parapet.pipelines.flags import is_input
@@ -75,6 +76,8 @@ def write_inputs(place: Path) -> None:
         if turn["speaker"] == "USER"
     ]
     write(place / "verdicts/original/all.jsonl", turns)
+    tasks = write_tasks(place / "tasks")
+    write_variants(place / "tool_variants", tasks.read_bytes())
 
 
 def lines(place: str, out: str) -> dict[str, list[str]]:
@@ -98,6 +101,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         ],
         "hits shortfall": ["--schemas", sgd, "--shortfall", f"{out}/compose/shortfall.csv"],
         "rewrite": ["--sgd", sgd, "--variants", f"{out}/compose", "--mapping", "position"],
+        "rewrite tasks": ["--tasks", f"{place}/tasks/tasks.jsonl", "--variants", f"{place}/tool_variants"],
         "statistics": ["--sgd", sgd, "--variants", f"{out}/compose"],
         "back_translate": ["--schemas", sgd],
         "back_translate memory": [

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
+
+from kit import write
+
+from parapet.schemas.tools import ToolFile, ToolVariant
 
 TRIP = {
     "type": "object",
@@ -123,3 +128,36 @@ def toolset(dialect: str) -> Any:
             return functions[0]
         case _:
             return functions
+
+
+def variant_of(file: ToolFile, prefix: str) -> dict[str, ToolVariant]:
+    """Every tool and parameter with something before its name, and other descriptions."""
+    variants = {}
+    for toolset_name, tools in file.toolsets.items():
+        names, texts = {}, {}
+        for tool in tools.tools:
+            space, dot, last = tool.name.rpartition(".")
+            names[f"tool/{tool.name}"] = f"{space}{dot}{prefix}_{last}"
+            texts[f"tool/{tool.name}"] = f"Another {tool.name}"
+            for each in tool.parameters.all:
+                names[f"parameter/{tool.name}{each.pointer}"] = f"{prefix}_{each.name}"
+                texts[f"parameter/{tool.name}{each.pointer}"] = f"Another {each.name}"
+        variants[toolset_name] = ToolVariant(names, texts)
+    return variants
+
+
+def write_variants(place: Path, data: bytes, name: str = "tasks.json", prefixes: tuple[str, ...] = ("a", "b")) -> Path:
+    """Variants v1 and so on, one for each prefix, as ``compose`` writes them."""
+    file = ToolFile(data, name)
+    for k, prefix in enumerate(prefixes, 1):
+        for path, content in file.variant_files(variant_of(file, prefix)).items():
+            write(place / f"v{k}" / path, content)
+    return place
+
+
+def write_tasks(place: Path, tasks: Any = TASKS, answers: Any = ANSWERS) -> Path:
+    """The file of tasks; the answers are beside it."""
+    write(place / "tasks.jsonl", tasks)
+    if answers:
+        write(place / "possible_answer/tasks.jsonl", answers)
+    return place / "tasks.jsonl"

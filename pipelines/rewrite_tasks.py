@@ -1,0 +1,75 @@
+"""``parapet rewrite --tasks``: tasks of BFCL, and the calls that they expect, under the names of tool variants."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from parapet.pipelines.command import check_apart, say, warn_dead_letters
+from parapet.schemas.errors import InputError
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from parapet.schemas.dialogue import DialogueFile
+    from parapet.transforms.running.runs import RunInfo
+    from parapet.transforms.variants.tasks import TaskVariant
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The files of tasks, the variants, and the run as its manifest has it."""
+
+    files: list[DialogueFile]
+    variants: list[TaskVariant]
+    info: RunInfo
+
+
+def check(args: argparse.Namespace) -> Config:
+    """Reads the variants. Raises InputError for what cannot work."""
+    from parapet.transforms.running.runs import RunInfo
+    from parapet.transforms.variants.matching import find_variants
+    from parapet.transforms.variants.tasks import list_tasks, read_variant
+
+    if args.sgd is not None:
+        raise InputError("give this or --tasks, not both", "--sgd")
+    if args.mapping != "auto":
+        raise InputError("is for --sgd: the names of tools are in the names.json of each variant", "--mapping")
+    check_apart(args.output, variants=args.variants)
+    for path in args.tasks:
+        check_apart(args.output, tasks=path)
+    found = find_variants(args.variants, [name for name in args.variant.split(",") if name])
+    variants = [read_variant(name, path) for name, path in found.items()]
+    options = {"variants": [*found], "max_bad": float(args.max_bad)}
+    return Config(list_tasks(args.tasks), variants, RunInfo("rewrite", args.output, options, args.max_bad, "rewritten"))
+
+
+def inputs(config: Config) -> list[tuple[str, str]]:
+    """What workers read: the tasks."""
+    return [("--tasks", file.path) for file in config.files]
+
+
+def build(pipeline: beam.Pipeline, config: Config) -> None:
+    """Files of tasks -> tasks and answers of each variant."""
+    from parapet.transforms.storage.files import prepare
+    from parapet.transforms.variants import tasks
+
+    prepare(config.info.output, config.info.pipeline)
+    tasks.build(pipeline, config.files, config.variants, config.info)
+
+
+def report(config: Config, counters: dict[str, int]) -> None:
+    """Prints the number of tasks of each variant."""
+    from parapet.schemas.layout import MANIFEST
+    from parapet.transforms.running.counts import Counts
+    from parapet.transforms.storage.files import read_written
+    from parapet.transforms.variants.tasks import tallies
+
+    counts = Counts.of_json(json.loads(read_written(config.info.output, MANIFEST))["counts"])
+    names = [variant.name for variant in config.variants]
+    for name in names:
+        say(f"{name}: {counts.sum('written', set=name):,} rewritten, {counts.sum('left_out', set=name):,} left out")
+    warn_dead_letters(config.info.output, partial(tallies, variants=names))
