@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +253,22 @@ class ToolFile:
             return "".join(json.dumps(item, ensure_ascii=self._is_ascii) + "\n" for item in content).encode()
         return (json.dumps(content, indent=2, ensure_ascii=self._is_ascii) + "\n").encode()
 
+    def services(self) -> list[dict[str, Any]]:
+        """The toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
+        return [_as_service(toolset) for toolset in self.toolsets.values()]
+
+    def service_files(self, services: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
+        """:meth:`variant_files`, given the variants of :meth:`services`."""
+        variants = {}
+        for service in services:
+            texts: dict[str, dict[str, str]] = {"name": {}, "description": {}}
+            for kind in ("intent", "slot"):
+                for i, element in enumerate(service[f"{kind}s"]):
+                    for key in service["tool_keys"][f"{kind}_{i}"]:
+                        texts["name"][key], texts["description"][key] = element["name"], element["description"]
+            variants[service["toolset"]] = ToolVariant(texts["name"], texts["description"])
+        return self.variant_files(variants)
+
     def variant_files(self, variants: Mapping[str, ToolVariant]) -> dict[str, bytes]:
         """``tools.json`` and ``names.json`` of a variant."""
         legal = {name: legal_variant(self.toolsets[name], variant) for name, variant in variants.items()}
@@ -263,6 +279,52 @@ class ToolFile:
             names[name] = ToolNames({old: new for old, (new, _, _) in tools.items()}, of_parameters)
         mapping = msgspec.json.format(msgspec.json.encode(names), indent=2) + b"\n"
         return {TOOLS: self.written(legal), NAMES: mapping}
+
+
+def _as_service(toolset: Toolset) -> dict[str, Any]:
+    """A toolset as a service. What has no description is left out: annotators would see nothing to name.
+
+    Parameters of the same name and description, such as the user's id that each tool takes, are one slot.
+    """
+    elements: dict[str, list[dict[str, Any]]] = {"intent": [], "slot": []}
+    keys: dict[str, list[str]] = {}
+    scopes: dict[str, list[str]] = {}
+    shared: dict[tuple[str, str], str] = {}
+
+    def add(kind: str, key: str, scope: str, texts: tuple[str, str], **more: Any) -> None:
+        field = shared.setdefault(texts, f"slot_{len(elements['slot'])}") if kind == "slot" else ""
+        field = field or f"intent_{len(elements['intent'])}"
+        if field not in keys:
+            elements[kind].append({"name": texts[0], "description": texts[1], **more})
+        keys.setdefault(field, []).append(key)
+        if scope not in scopes.setdefault(field, []):
+            scopes[field].append(scope)
+
+    for tool in toolset.tools:
+        if tool.description.strip():
+            add("intent", f"tool/{tool.name}", "", (tool.name, tool.description))
+        first = {each.pointer for each in tool.parameters.first()}
+        for each in tool.parameters.all:
+            texts = (each.name, each.description)
+            if each.description.strip() and (each.pointer in first or texts in shared):
+                values = each.schema.get("enum", ())
+                add(
+                    "slot",
+                    f"parameter/{tool.name}{each.pointer}",
+                    f"{tool.name}/{each.scope}",
+                    texts,
+                    is_categorical=bool(values),
+                    possible_values=[value if isinstance(value, str) else json.dumps(value) for value in values],
+                )
+    return {
+        "service_name": toolset.name,
+        "description": "",
+        "slots": elements["slot"],
+        "intents": elements["intent"],
+        "toolset": toolset.name,
+        "tool_keys": keys,
+        "tool_scopes": scopes,
+    }
 
 
 def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:

@@ -161,3 +161,104 @@ def write_tasks(place: Path, tasks: Any = TASKS, answers: Any = ANSWERS) -> Path
     if answers:
         write(place / "possible_answer/tasks.jsonl", answers)
     return place / "tasks.jsonl"
+
+
+# By name: five other names and five other descriptions, as annotators would give them.
+PARAPHRASES: dict[str, tuple[str, str]] = {
+    "book_trip": (
+        "reserve journey|arrange travel|schedule tour|plan itinerary|organise voyage",
+        "Books travel to a series of destinations|Makes a reservation for a tour with several stops|Arranges a journey "
+        "through many places|Plans travel across several towns|Sets up a trip that visits more than one place",
+    ),
+    "send_parcel": (
+        "ship package|mail box|dispatch parcel|post item|deliver packet",
+        "Sends a package to a person|Posts a box to someone|Has a parcel delivered to somebody|Dispatches a packet to "
+        "a recipient|Mails an item to another person",
+    ),
+    "now": (
+        "current time|get clock|what time|tell hour|read clock",
+        "Says what time it is|Gives the current time|Shows the time of day|Reports the hour|Returns the present time",
+    ),
+    "user_id": (
+        "traveller id|client number|booker code|customer key|account holder",
+        "The person who books the journey|Identifies the traveller|Who makes the booking of the trip|The client that "
+        "books|Customer for whom the trip is booked",
+    ),
+    "stops": (
+        "destinations|places visited|route points|legs|waypoints",
+        "The destinations of the trip|Places that the journey visits|Where the traveller goes on the trip|Points along "
+        "the route of the trip|All locations to which the trip leads",
+    ),
+    "city": (
+        "place name|town title|municipality|locality name|stop town",
+        "What the town is called|The name of the city|Town in which to stop|Which city it is|Title of the municipality",
+    ),
+    "nights": (
+        "stay length|duration|overnights|days there|number sleeps",
+        "The length of the stay|Number of nights to stay|For how many nights one stays|Duration of the visit there|How "
+        "many days to stay in the place",
+    ),
+    "cabin": (
+        "seat class|comfort level|travel class|fare category|seating tier",
+        "Which class of seat|The comfort of the seat|Category of the seating|Level of the seat|Fare class for the seat",
+    ),
+    "payment": (
+        "pay method|billing way|charge details|settlement|means of paying",
+        "The way of paying|How to pay for it|Means by which it is paid|Method to pay|Details of how the sender pays",
+    ),
+    "card": (
+        "credit number|card digits|plastic number|debit code|bank card",
+        "The digits on the card|Which card number to charge|Number printed on the card|Code of the bank card|Digits of "
+        "the credit card",
+    ),
+    "iban": (
+        "account number|bank account|giro code|account digits|bank identifier",
+        "The number of the bank account|Which account it comes from|Digits of the account|Code that names the "
+        "account|Identifier of the account",
+    ),
+    "street": (
+        "road|avenue|lane|house line|address line",
+        "The street with the house number|Road and house number|Name of the street and number of the building|Which "
+        "road and which house|The lane and number where the house stands",
+    ),
+    "town": (
+        "settlement name|village|borough|house place|locality",
+        "Place in which the house stands|The town of the house|Where the house is located|Village or city of the "
+        "house|Locality where the house is found",
+    ),
+}
+
+
+def write_answers(place: Path, schemas: Path) -> None:
+    """``names.csv`` and ``descriptions.csv``: answers of five annotators to each task of a file of tools.
+
+    ``decisions.csv`` has a reviewer accept them: vetting holds some.
+    """
+    from parapet.schemas import layout
+    from parapet.schemas.service import elements_of
+
+    decisions = []
+    for task in ("names", "descriptions"):
+        rows = []
+        for service in layout.read_root(schemas)[0].services:
+            for n in range(5):
+                answers = {
+                    f"Answer.{element.field}": PARAPHRASES[element.name.rpartition(".")[2]][
+                        task == "descriptions"
+                    ].split("|")[n]
+                    for element in elements_of(service, task)
+                }
+                ids = [f"{service.service_name}{task}{n}:{field.partition('.')[2]}" for field in answers]
+                decisions += [{"response_id": key, "decision": "accept", "text": "", "reason": ""} for key in ids]
+                rows.append(
+                    {
+                        "AssignmentId": f"{service.service_name}{task}{n}",
+                        "WorkerId": f"{task}{n}",
+                        "WorkTimeInSeconds": "900",
+                        "Input.task_id": f"{service.service_name}:{task}",
+                        **answers,
+                    }
+                )
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+        write(place / f"{task}.csv", [{column: row.get(column, "") for column in columns} for row in rows])
+    write(place / "decisions.csv", decisions)
