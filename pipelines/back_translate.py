@@ -270,7 +270,7 @@ def _corpus(schemas: str | Path, pivots: list[str]) -> Corpus:
 
     splits = read_good(schemas)
     conventions = conventions_of(services_by_name(splits).values())
-    return Corpus(splits_of(splits), raw_by_name(splits), pivots, conventions)
+    return Corpus(splits_of(splits), raw_by_name(splits), pivots, conventions, splits[0].tools)
 
 
 def _check_replay(config: Config) -> None:

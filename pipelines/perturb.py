@@ -51,8 +51,9 @@ OUT/SET/turns, statistics, a page.
 """
 
 # Where the commands of Parapet's own perturbations are declared: help imports nothing of what they do.
+REWRITE = "rewrite"
 DECLARED = {
-    "rewrite": "parapet.transforms.variants",
+    REWRITE: "parapet.transforms.variants",
     "language_variations": "parapet.transforms.perturbations",
     "speech_errors": "parapet.transforms.perturbations.speech",
     "unseen_entities": "parapet.transforms.perturbations.entities",
@@ -196,10 +197,11 @@ def run(argv: Sequence[str] | None = None) -> int:
 def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     """Runs the command of a perturbation, which is called ``parapet PROGRAM``. Returns the exit status."""
     program = program or name
-    if name in TOOLKITS or any(argument.split("=")[0] == "--tasks" for argument in argv):  # of agents, not a corpus
-        from parapet.pipelines import perturb_tasks, rewrite_tasks
+    has_tasks = any(argument.partition("=")[0] == "--tasks" for argument in argv)  # of agents, not a corpus
+    if name in TOOLKITS or (has_tasks and name != REWRITE):
+        from parapet.pipelines import perturb_tasks
 
-        return rewrite_tasks.run(argv) if name == "rewrite" else perturb_tasks.run(name, argv)
+        return perturb_tasks.run(name, argv)
     try:
         with starting(f"parapet {program}", argv):  # a perturbation may import much
             command, flags = command_of(name), parser(name, program)
@@ -207,6 +209,10 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
         print(f"parapet {program.partition(' ')[0]}: {error}", file=sys.stderr)
         return 2
     large = command.large or workers.LARGE
+    if has_tasks:
+        from parapet.pipelines import rewrite_tasks as tasks
+
+        return run_command(flags, argv, tasks.check, tasks.build, tasks.report, tasks.inputs, lambda _: large)
     return run_command(flags, argv, partial(check, name, program, command), build, report, inputs, lambda _: large)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -11,11 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parapet.pipelines.command import check_apart, counted, run_checked, say, starting
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
 from parapet.pipelines.perturb import TOOLKITS, class_of, command_of
-from parapet.pipelines.rewrite_tasks import TASKS, json_lines, lines_of
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from parapet.transforms.perturbation.base import Perturbation
+
+
+TASKS = "tasks in BFCL's format, with possible_answer/ beside them: files, or a folder"
 
 
 class Plan(NamedTuple):
@@ -88,10 +93,11 @@ def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
             else:
                 found = (without_the_right_tool(task, right.get(task["id"]), catalogue) for task in tasks)
                 made = [task for task in found if task is not None]
+            answers = truths if count else [{"id": task["id"], "ground_truth": []} for task in made]
             if made:
                 files[f"{set_name}/{place.name}"] = json_lines(made)
-            if count and truths:
-                files[f"{set_name}/{ANSWERS}/{place.name}"] = json_lines(truths)
+            if made and answers:
+                files[f"{set_name}/{ANSWERS}/{place.name}"] = json_lines(answers)
             counts[set_name] = counts.get(set_name, 0) + len(made)
     if not files:
         raise InputError("no task has a right call: there is nothing to take away", "--tasks")
@@ -165,3 +171,15 @@ def _act(plan: Plan) -> None:
     for kind, n in counts.items():
         if name := kind.partition("/")[2]:
             say(f"{plan.output}/{name}: {n:,} of {counted(counts['messages'], 'message')} changed")
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of tasks, or of right calls, as they are; none of a file that is not there."""
+    from parapet.evaluation.sets import read_lines
+
+    return [row for _, row in read_lines(str(path), dict)] if path.is_file() else []
+
+
+def json_lines(rows: Sequence[object]) -> bytes:
+    """Rows as a file has them."""
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode("utf-8", "surrogatepass")

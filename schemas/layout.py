@@ -30,6 +30,7 @@ from parapet.schemas.json_text import parse_json as parse_json
 from parapet.schemas.json_text import parse_json_line as parse_json_line
 from parapet.schemas.limits import MAX_DEPTH, MAX_SCHEMA_FILE, MAX_SERVICES, read_whole
 from parapet.schemas.service import Service, parse_service
+from parapet.schemas.tools import TOOLS, ToolFile, are_tools
 
 MANIFEST = "run.json"
 PREVIOUS = ".run.previous.json"  # the manifest of the run before, with the files of both, while a run publishes
@@ -428,6 +429,7 @@ def _storage(place: str) -> _Storage | None:
 SPLITS = ("train", "dev", "test")
 DIALOGUE_FILE = re.compile(r"dialogues_[0-9]+\.json")
 _NAME = re.compile(rb'"service_name"\s*+:\s*+"([^"\\]*+)"')
+_SCHEMA_FILES = ("schema.json", *(f"{split}/schema.json" for split in SPLITS))
 SINGLE = "schema"  # the split name under which a single schema file is read
 TRAIN, TEST = "train", "test"  # whose dialogues, where no flag says it: of training sets, and of all others
 
@@ -446,6 +448,7 @@ class SplitSchemas(msgspec.Struct):
       raw: the services as the file has them, unknown keys and key order included: variants are made from these.
       services: the same, typed and checked.
       bad: those that could not be taken; they are in neither of the others.
+      tools: the file where it has tools; its toolsets are the services.
     """
 
     split: str
@@ -453,11 +456,20 @@ class SplitSchemas(msgspec.Struct):
     raw: list[dict[str, Any]]
     services: list[Service]
     bad: list[BadService] = []
+    tools: ToolFile | None = None
 
     @property
     def relative_path(self) -> str:
         """Where the file stands below a root."""
+        if self.tools is not None:
+            return TOOLS
         return "schema.json" if self.split == SINGLE else f"{self.split}/schema.json"
+
+    def variant_files(self, services: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
+        """The files of a variant of this file, by path below a root, given the services of the variant."""
+        if self.tools is not None:
+            return self.tools.service_files(services)
+        return {self.relative_path: schema_bytes(services)}
 
 
 def as_path(path: str | Path) -> Path:
@@ -519,7 +531,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     """Reads the schemas of a corpus, or a single schema file.
 
     Args:
-      root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json``, or such a file.
+      root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json`` or ``tools.json``, or such a file.
       leave_out_bad: gives services that break a rule in ``bad`` instead of raising, as long as one is good.
 
     Raises:
@@ -536,7 +548,9 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     for path, _ in found if output is None else ():
         check_published(path.parent)
     if not found:
-        path = root / "schema.json" if root.is_dir() else root
+        path = root
+        if root.is_dir():
+            path = next((root / name for name in ("schema.json", TOOLS) if (root / name).exists()), root / TOOLS)
         found = [(path, SINGLE)] if path.exists() else []
     if not found:
         expected = "expected train/schema.json, dev/schema.json or test/schema.json"
@@ -562,7 +576,13 @@ def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
 
 
 def _read_lenient(path: Path, split: str) -> SplitSchemas:
-    return parse_services(parse_schema_items(read_whole(path, MAX_SCHEMA_FILE), path), path, split)
+    data = read_whole(path, MAX_SCHEMA_FILE)
+    if not are_tools(data):
+        return parse_services(parse_schema_items(data, path), path, split)
+    tools = ToolFile(data, path)
+    schemas = parse_services(tools.services(), path, split)
+    schemas.tools = tools
+    return schemas
 
 
 def parse_schema_items(data: bytes, path: object) -> Any:
@@ -699,8 +719,8 @@ def dialogue_bytes(dialogues: Sequence[Any]) -> bytes:
 
 
 def is_root(path: Path) -> bool:
-    """Whether a folder is a corpus: has a schema file, of a split or by itself."""
-    return any((path / below / "schema.json").is_file() for below in ("", *SPLITS))
+    """Whether a folder is a corpus: has a schema file, of a split or by itself; or a variant of tools."""
+    return any((path / below).is_file() for below in (*_SCHEMA_FILES, TOOLS))
 
 
 def variant_roots(folder: Path) -> dict[str, Path]:

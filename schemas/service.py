@@ -48,8 +48,23 @@ class Service(msgspec.Struct):
     intents: list[Intent]
 
 
+class Toolset(Service, kw_only=True):
+    """A toolset as a service: its tools are intents, its parameters slots. Several slots can have the same name.
+
+    Attributes:
+      toolset: its name; a variant keeps the original's.
+      tool_keys: form field to the elements that share its texts: ``tool/NAME``, ``parameter/NAME/POINTER``. The id has
+        the first one.
+      tool_scopes: form field to the scopes in which the name must be unique.
+    """
+
+    toolset: str
+    tool_keys: dict[str, list[str]]
+    tool_scopes: dict[str, list[str]]
+
+
 # msgspec lays out a Struct when it first meets it; two threads that meet one at once crash the process (0.22).
-_LAID_OUT = msgspec.json.Decoder(Service)
+_LAID_OUT = msgspec.json.Decoder(Service), msgspec.json.Decoder(Toolset)
 
 
 def parse_service(raw: Any, path: object = "", where: str = "") -> Service:
@@ -61,7 +76,7 @@ def parse_service(raw: Any, path: object = "", where: str = "") -> Service:
     if (half := surrogate_in(raw)) is not None:
         raise InputError("half a surrogate pair, which is no character: write it anew", path, _within(where, half))
     try:
-        service = msgspec.convert(raw, Service)
+        service = msgspec.convert(raw, Toolset if isinstance(raw, dict) and "tool_keys" in raw else Service)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, _within(where, at)) from None
@@ -89,7 +104,7 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
         for i, element in enumerate(elements):
             if not element.name.strip():
                 yield f"{kind}[{i}].name", "the name is empty"
-            elif counts[element.name] > 1:
+            elif counts[element.name] > 1 and not isinstance(service, Toolset):
                 yield f"{kind}[{i}].name", f"{element.name!r} stands {counts[element.name]} times"
     slots = {slot.name for slot in service.slots}
     for i, intent in enumerate(service.intents):
@@ -122,9 +137,11 @@ class Element(msgspec.Struct, frozen=True):
     """An intent, a slot or the service itself.
 
     Attributes:
-      id: ``SERVICE/intent/NAME``, ``SERVICE/slot/NAME`` or ``SERVICE/service``, original names.
+      id: ``SERVICE/intent/NAME``, ``SERVICE/slot/NAME`` or ``SERVICE/service``, original names; of a toolset
+        ``TOOLSET/tool/NAME`` or ``TOOLSET/parameter/NAME/POINTER``.
       field: the form field, ``intent_0``, ``slot_3`` or ``service``: kind and position in the original schema.
       values: the possible values of a categorical slot, else empty.
+      scopes: two elements that share one of these have different names.
     """
 
     id: str
@@ -133,6 +150,7 @@ class Element(msgspec.Struct, frozen=True):
     name: str
     description: str
     values: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ("",)
 
     def text(self, task: Task) -> str:
         """The original of what ``task`` asks for."""
@@ -144,24 +162,24 @@ class Element(msgspec.Struct, frozen=True):
 
 
 def elements_of(service: Service, task: Task) -> list[Element]:
-    """The elements that ``task`` asks about: intents, slots and, for descriptions, the service."""
+    """The elements that ``task`` asks about: intents, slots and, for descriptions, the service.
+
+    A toolset has no text of its own.
+    """
     name = service.service_name
-    elements = [
-        Element(f"{name}/intent/{intent.name}", f"intent_{i}", "intent", intent.name, intent.description)
-        for i, intent in enumerate(service.intents)
-    ]
+
+    def element(kind: Kind, position: int, of: Intent | Slot, values: Sequence[str] = ()) -> Element:
+        field, key, scopes = f"{kind}_{position}", f"{kind}/{of.name}", tuple[str, ...](("",))
+        if isinstance(service, Toolset):
+            key, scopes = service.tool_keys[field][0], tuple(service.tool_scopes[field])
+        return Element(f"{name}/{key}", field, kind, of.name, of.description, tuple(values), scopes)
+
+    elements = [element("intent", i, intent) for i, intent in enumerate(service.intents)]
     elements += [
-        Element(
-            f"{name}/slot/{slot.name}",
-            f"slot_{i}",
-            "slot",
-            slot.name,
-            slot.description,
-            tuple(slot.possible_values) if slot.is_categorical else (),
-        )
+        element("slot", i, slot, slot.possible_values if slot.is_categorical else ())
         for i, slot in enumerate(service.slots)
     ]
-    if task == "descriptions":
+    if task == "descriptions" and not isinstance(service, Toolset):
         elements.append(Element(f"{name}/service", "service", "service", name, service.description))
     return elements
 

@@ -1,313 +1,396 @@
-"""Tool definitions of agents: read in four dialects, their names and descriptions replaced, written back as they came.
+"""Tool definitions: of OpenAI (``type: function``, in both forms), Anthropic, MCP and BFCL, recognised by their shape.
 
-OpenAI (``type: function``, nested or flat), Anthropic (``input_schema``), MCP (the result of ``tools/list``) and BFCL
-(``name, description, parameters``) are recognised by their shape. A parameter is addressed by the JSON Pointer of its
-schema within the tool's: ``/properties/guest/properties/name``.
+A toolset is a service, a tool an intent, a parameter a slot. What is written has the dialect, and all other content, of
+what was read.
 """
 
 from __future__ import annotations
 
-import copy
+import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.limits import read_text
+from parapet.schemas.arguments import Parameters, Renaming
+from parapet.schemas.errors import InputError, not_finite_in, reason_and_place, surrogate_in
+from parapet.schemas.json_text import parse_exactly, without_mark
+from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
+from parapet.schemas.service import SERVICE_NAME
 
-SCHEMAS = ("parameters", "input_schema", "inputSchema")  # where a tool has the schema of its arguments
-LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # names of functions and parameters, as OpenAI's API takes them
+TOOLS, NAMES = "tools.json", "names.json"  # of a variant
 
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_TABLES = ("$defs", "definitions")
-_SHAPES = (
-    'OpenAI {"type": "function", "function": ...}, Anthropic {"name", "input_schema"}, '
-    'MCP {"tools": [{"name", "inputSchema"}]} or BFCL {"name", "parameters"}'
-)
+LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # a name that the APIs take
 
-
-class Parameter(msgspec.Struct, frozen=True):
-    """A parameter of a tool, or a property of one.
-
-    Attributes:
-      name: the last part of the pointer.
-      pointer: of its schema, within the schema of the tool's arguments.
-    """
-
-    name: str
-    pointer: str
-    description: str
+_MARK = re.compile(rb'"(?:parameters|input_schema|inputSchema|function|tools)"\s*+:')
+_SCHEMA_KEYS = ("input_schema", "inputSchema", "parameters")
+_SHAPES = "expected the shape of OpenAI, Anthropic (input_schema), MCP (inputSchema) or BFCL (parameters)"
 
 
-class Tool(msgspec.Struct, frozen=True):
+class Tool:
     """A tool.
 
     Attributes:
-      parameters: in the order of the definition, those of nested objects after their own.
+      raw: as the file has it.
+      name: the name.
+      description: the description; empty where it has none.
+      parameters: of its calls.
+
+    Args:
+      raw: see above.
+
+    Raises:
+      InputError: it has the shape of no dialect; ``where`` is the JSON Pointer.
     """
 
-    name: str
-    description: str
-    parameters: tuple[Parameter, ...]
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        if not isinstance(raw, dict):
+            raise InputError(f"is no tool: {_SHAPES}", "", "")
+        # OpenAI's Chat Completions API has the function inside, its Responses API has not.
+        self._inside = "function" if raw.get("type") == "function" and "function" in raw else ""
+        function = raw[self._inside] if self._inside else raw
+        place = f"/{self._inside}" if self._inside else ""
+        if not isinstance(function, dict):
+            raise InputError("expected an object", "", place)
+        keys = [key for key in _SCHEMA_KEYS if key in function]
+        if not keys and (function.get("type", "function") != "function" or "name" not in function):
+            raise InputError(f"is no tool: {_SHAPES}", "", place)
+        self._key = keys[0] if keys else ""
+        texts = {"name": function.get("name"), "description": function.get("description") or ""}
+        for key, value in texts.items():
+            if not isinstance(value, str):
+                raise InputError("expected a string", "", f"{place}/{key}")
+        self.name, self.description = str(texts["name"]), str(texts["description"])
+        if not self.name.strip():
+            raise InputError("the name is empty", "", f"{place}/name")
+        root = function.get(self._key) if self._key else None
+        try:
+            self.parameters = Parameters({} if root is None else root)
+        except InputError as error:
+            raise InputError(error.reason, "", f"{place}/{self._key}{error.where}") from None
+
+    def renamed(self, name: str, description: str | None, renaming: Renaming) -> dict[str, Any]:
+        """The tool under a new name and description (None: as it is), and with renamed parameters."""
+        function = dict(self.raw[self._inside] if self._inside else self.raw)
+        function["name"] = name
+        if description is not None and "description" in function:
+            function["description"] = description
+        if self._key and function[self._key] is not None:
+            function[self._key] = renaming.schema()
+        return {**self.raw, self._inside: function} if self._inside else function
 
 
-class Words(NamedTuple):
-    """Another name and description; None: as it is."""
+class Toolset:
+    """The tools of a file, or of a task, in order.
 
-    name: str | None = None
-    description: str | None = None
+    Raises:
+      InputError: one is no tool, or a name stands twice; ``where`` names the item.
+    """
+
+    def __init__(self, name: str, items: Sequence[Any], place: Callable[[int, str], str]) -> None:
+        self.name = name
+        self.tools: list[Tool] = []
+        known: dict[str, int] = {}
+        for i, item in enumerate(items):
+            try:
+                tool = Tool(item)
+                if (first := known.setdefault(tool.name, i)) != i:
+                    raise InputError(f"the name {tool.name!r} stands twice, first in item {first + 1}")
+            except InputError as error:
+                raise InputError(error.reason, "", place(i, error.where)) from None
+            self.tools.append(tool)
 
 
-class Names(msgspec.Struct, frozen=True):
-    """``names.json``: from the original's names to a variant's.
+class ToolNames(msgspec.Struct, frozen=True):
+    """The names of a toolset in a variant.
 
     Attributes:
-      tools: by name.
-      parameters: by the original tool's name, and by pointer.
+      tools: original name to new name.
+      parameters: original name of the tool, to the JSON Pointer of a parameter in the original, to its new name.
     """
 
     tools: dict[str, str]
     parameters: dict[str, dict[str, str]]
 
-    def reversed(self) -> Names:
-        """From the variant's names, and pointers, to the original's."""
-        parameters = {
-            self.tools.get(tool, tool): {self.moved(pointer, names): _last(pointer) for pointer in names}
-            for tool, names in self.parameters.items()
-        }
-        return Names({new: old for old, new in self.tools.items()}, parameters)
 
-    @staticmethod
-    def moved(pointer: str, names: Mapping[str, str]) -> str:
-        """A pointer where properties are called as ``names`` says."""
-        parts, found = pointer.split("/")[1:], ""
-        for i, part in enumerate(parts):
-            here = "/" + "/".join(parts[: i + 1])
-            found += f"/{_escaped(names[here])}" if here in names else f"/{part}"
-        return found
+class ToolVariant(msgspec.Struct, frozen=True):
+    """Texts for a toolset, by element: ``tool/NAME`` or ``parameter/NAME/POINTER``. An element that lacks is kept."""
+
+    names: Mapping[str, str]
+    descriptions: Mapping[str, str]
+
+    def of(self, tool: Tool) -> tuple[str, str | None, Renaming]:
+        """(name, description, renaming of the parameters) of a tool, as :meth:`Tool.renamed` takes them."""
+        own, prefix = f"tool/{tool.name}", f"parameter/{tool.name}"
+        names = {each.pointer: self.names.get(prefix + each.pointer, each.name) for each in tool.parameters.first()}
+        pointers = (each.pointer for each in tool.parameters.all if prefix + each.pointer in self.descriptions)
+        texts = {pointer: self.descriptions[prefix + pointer] for pointer in pointers}
+        renaming = tool.parameters.renaming(names, texts)
+        return self.names.get(own, tool.name), self.descriptions.get(own), renaming
 
 
-def read_tools(path: str | Path) -> tuple[Any, list[Tool]]:
-    """The definitions of a file, as they stand there and as tools.
+def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
+    """A variant without the names that an API would refuse: their elements keep their own.
 
-    Raises:
-      InputError: no JSON, no tools, or two of one name; with the item.
+    These are names of more than 64 characters or with others than letters, digits, ``_``, ``-`` (and the dots of the
+    original), and of two that are the same in one scope the later one.
     """
-    try:
-        raw = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON: {error}", path) from None
-    return raw, tools_of(raw, str(path))
+    names = dict(variant.names)
+    while True:
+        checked, elements = ToolVariant(names, variant.descriptions), list[tuple[str, str, str, str]]()
+        for tool in toolset.tools:
+            elements.append((f"tool/{tool.name}", "", tool.name, names.get(f"tool/{tool.name}", tool.name)))
+            by_pointer = checked.of(tool)[2].names()
+            for parameter in tool.parameters.first():
+                key = f"parameter/{tool.name}{parameter.pointer}"
+                scope = f"{tool.name}/{parameter.scope}"
+                elements.append((key, scope, parameter.name, by_pointer[parameter.pointer]))
+        refused, taken = list[str](), set[tuple[str, str]]()
+        # Names that are kept are taken before new ones.
+        for key, scope, old, new in sorted(elements, key=lambda element: element[2] != element[3]):
+            if new != old and (not is_legal(new, old) or (scope, new) in taken):
+                refused.append(key)
+            taken.add((scope, new))
+        if not refused:
+            return checked
+        for key in refused:
+            names.pop(key, None)
 
 
-def tools_of(raw: Any, path: str) -> list[Tool]:
-    """The tools of definitions. Raises InputError as :func:`read_tools`."""
-    try:
-        tools = [_tool(definition, path, where) for where, definition in _definitions(raw, path)]
-    except RecursionError:
-        raise InputError("is nested too deeply", path) from None
-    names = [tool.name for tool in tools]
-    if twice := next((name for name in names if names.count(name) > 1), ""):
-        raise InputError(f"two tools are called {twice!r}", path)
-    return tools
+def is_legal(name: str, original: str) -> bool:
+    """Whether an API that takes the original name takes this one."""
+    space, dot, _ = original.rpartition(".")
+    return len(name) <= 64 and name.startswith(space + dot) and bool(LEGAL.fullmatch(name.removeprefix(space + dot)))
 
 
-def is_tools(raw: Any) -> bool:
-    """Whether a JSON value has the shape of tool definitions."""
-    items = raw.get("tools") if isinstance(raw, dict) and isinstance(raw.get("tools"), list) else raw
-    first = items[0] if isinstance(items, list) and items else items
-    return isinstance(first, dict) and _body(first) is not None
+class ToolFile:
+    """A file of tool definitions: a list, one object, ``{"tools": [...]}``, JSON lines, or tasks of BFCL.
 
-
-def _definitions(raw: Any, path: str) -> list[tuple[str, dict[str, Any]]]:
-    found: list[tuple[str, dict[str, Any]]] = []
-    place, items = ("tools", raw["tools"]) if isinstance(raw, dict) and "tools" in raw else ("", raw)
-    items = items if isinstance(items, list) else [items]
-    if not items:
-        raise InputError("has no tools", path)
-    for i, item in enumerate(items):
-        where = f"{place}[{i}]"
-        if not isinstance(item, dict) or _body(item) is None:
-            raise InputError(f"is no tool: expected {_SHAPES}", path, where)
-        found.append((where, item))
-    return found
-
-
-def _body(definition: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The table that has name, description and schema; None where it is no tool."""
-    body = definition.get("function") if isinstance(definition.get("function"), dict) else definition
-    has_schema = isinstance(body, dict) and (any(key in body for key in SCHEMAS) or body.get("type") == "function")
-    return body if isinstance(body, dict) and isinstance(body.get("name"), str) and has_schema else None
-
-
-def schema_of(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a tool's arguments; empty where it has none."""
-    body = _body(definition) or {}
-    found: dict[str, Any] = next((body[key] for key in SCHEMAS if isinstance(body.get(key), dict)), {})
-    return found
-
-
-def _tool(definition: Mapping[str, Any], path: str, where: str) -> Tool:
-    body = _body(definition)
-    assert body is not None
-    if not body["name"].strip():
-        raise InputError("the name is empty", path, where)
-    parameters = tuple(
-        Parameter(_last(pointer), pointer, str(of.get("description", "")) if isinstance(of, dict) else "")
-        for pointer, of in properties_of(schema_of(definition), path, where)
-    )
-    return Tool(body["name"], str(body.get("description", "")), parameters)
-
-
-def properties_of(schema: Any, path: str, where: str, pointer: str = "") -> Iterator[tuple[str, Any]]:
-    """(pointer, schema) of each property, however deep. Raises InputError where a schema is none."""
-    if isinstance(schema, bool):
-        return
-    if not isinstance(schema, dict):
-        raise InputError(f"{pointer or 'the schema'}: expected an object, found {schema!r}", path, where)
-    properties = schema.get("properties", {})
-    if not isinstance(properties, dict):
-        raise InputError(f"{pointer}/properties: expected an object", path, where)
-    for name, of in properties.items():
-        yield f"{pointer}/properties/{_escaped(name)}", of
-    for child, of in _inner(schema):
-        yield from properties_of(of, path, where, pointer + child)
-
-
-def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(pointer, schema) of what stands within a schema."""
-    properties = schema.get("properties")
-    for name, of in properties.items() if isinstance(properties, dict) else ():
-        yield f"/properties/{_escaped(name)}", of
-    for key in ("items", "additionalProperties", "not"):
-        if isinstance(schema.get(key), dict):
-            yield f"/{key}", schema[key]
-    for key in _LISTS:
-        for i, of in enumerate(schema[key] if isinstance(schema.get(key), list) else ()):
-            yield f"/{key}/{i}", of
-    for key in _TABLES:
-        for name, of in (schema[key] if isinstance(schema.get(key), dict) else {}).items():
-            yield f"/{key}/{_escaped(name)}", of
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def _last(pointer: str) -> str:
-    return pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
-
-
-def reworded(raw: Any, words: Mapping[str, Words], parameters: Mapping[str, Mapping[str, Words]], path: str) -> Any:
-    """The definitions with other names and descriptions; all else is as it was, the order too.
+    Attributes:
+      toolsets: by name: one with the name of the file, or that of each task with the task's id.
 
     Args:
-      raw: the definitions.
-      words: of tools, by name.
-      parameters: of parameters, by the tool's name and by pointer.
-      path: where the definitions are from, for errors.
+      data: the content.
+      path: for messages; without its ending, it is the name of the toolset.
 
     Raises:
-      InputError: two tools, or two parameters of one object, would have one name.
+      InputError: not JSON, or not tools; names the file, the item or line, and the JSON Pointer in it.
     """
-    raw = copy.deepcopy(raw)
-    for where, definition in _definitions(raw, path):
-        body = _body(definition)
-        assert body is not None
-        of, name = words.get(body["name"], Words()), body["name"]
-        for key in SCHEMAS:
-            if isinstance(body.get(key), dict):
-                body[key] = _schema(body[key], parameters.get(name, {}), "", path, where)
-        body.update({key: value for key, value in of._asdict().items() if value is not None})
-    tools_of(raw, path)  # names are all different
-    return raw
+
+    def __init__(self, data: bytes, path: object) -> None:
+        self.path, self._data = str(path), data
+        self._is_ascii = data.isascii()
+        self._content, self._is_lines = _parsed(data, path)
+        self.toolsets: dict[str, Toolset] = {}
+        self._paths: dict[str, tuple[Any, ...]] = {}  # keys and positions that lead to a toolset's list, or only tool
+        try:
+            for keys, name in self._found():
+                if name in self.toolsets or not SERVICE_NAME.fullmatch(name) or ".." in name:
+                    reason = f"the id {name!r} stands twice"
+                    if name not in self.toolsets:
+                        reason = "an id has letters, digits, '_', '-' and '.', at most 100 of them (it names files)"
+                    raise InputError(reason, "", self._place(keys, -1, "/id"))
+                items = functools.reduce(lambda holder, key: holder[key], keys, self._content)
+                place = functools.partial(self._place, keys)
+                self.toolsets[name] = Toolset(name, items if isinstance(items, list) else [items], place)
+                self._paths[name] = keys
+        except InputError as error:
+            raise InputError(error.reason, path, error.where) from None
+
+    def __reduce__(self) -> tuple[type[ToolFile], tuple[bytes, str]]:
+        return ToolFile, (self._data, self.path)
+
+    def _found(self) -> Iterator[tuple[tuple[Any, ...], str]]:
+        """Yields where each toolset is, and its name."""
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(self.path).stem).strip("_-") or "tools"
+        content, keys = self._content, tuple[str, ...]()
+        if isinstance(content, list) and content and is_task(content[0]):
+            for i, task in enumerate(content):
+                if not is_task(task):
+                    raise InputError(
+                        "expected a task with an id and a list of functions", "", self._place((i,), -1, "")
+                    )
+                yield (i, "function"), task["id"]
+            return
+        if isinstance(content, dict) and isinstance(content.get("result"), dict):
+            content, keys = content["result"], ("result",)
+        if isinstance(content, dict) and "tools" in content:
+            content, keys = content["tools"], (*keys, "tools")
+        if not content or not isinstance(content, list | dict) or (keys and isinstance(content, dict)):
+            raise InputError(f"has no list of tools: {_SHAPES}", "", "".join(f"/{key}" for key in keys))
+        yield keys, name
+
+    def _place(self, keys: tuple[Any, ...], position: int, pointer: str) -> str:
+        """The item or line of a toolset's n-th tool, and the JSON Pointer in it."""
+        if keys and isinstance(keys[0], int):
+            pointer = f"/function/{position}{pointer}" if position >= 0 else pointer
+            position = keys[0]
+        place = f"{'line' if self._is_lines else 'item'} {position + 1}"
+        return f"{place}: {pointer}" if pointer else place
+
+    def written(self, variants: Mapping[str, ToolVariant] | None = None) -> bytes:
+        """The file in its dialect, with other names and descriptions; None: as it was read.
+
+        Args:
+          variants: of the toolsets, by name. Tasks of other toolsets are left out.
+        """
+        content, left_out = self._content, set[tuple[Any, ...]]()
+        for name, toolset in self.toolsets.items():
+            keys, variant = self._paths[name], ToolVariant({}, {}) if variants is None else variants.get(name)
+            if variant is None:
+                left_out.add(keys[:1])
+                continue
+            tools = [tool.renamed(*variant.of(tool)) for tool in toolset.tools]
+            items = functools.reduce(lambda holder, key: holder[key], keys, content)
+            content = _replaced(content, keys, tools if isinstance(items, list) else tools[0])
+        if left_out:
+            content = [task for i, task in enumerate(content) if (i,) not in left_out]
+        if self._is_lines:
+            return "".join(json.dumps(item, ensure_ascii=self._is_ascii) + "\n" for item in content).encode()
+        return (json.dumps(content, indent=2, ensure_ascii=self._is_ascii) + "\n").encode()
+
+    def services(self) -> list[dict[str, Any]]:
+        """The toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
+        return [_as_service(toolset) for toolset in self.toolsets.values()]
+
+    def service_files(self, services: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
+        """:meth:`variant_files`, given the variants of :meth:`services`."""
+        variants = {}
+        for service in services:
+            texts: dict[str, dict[str, str]] = {"name": {}, "description": {}}
+            for kind in ("intent", "slot"):
+                for i, element in enumerate(service[f"{kind}s"]):
+                    for key in service["tool_keys"][f"{kind}_{i}"]:
+                        texts["name"][key], texts["description"][key] = element["name"], element["description"]
+            variants[service["toolset"]] = ToolVariant(texts["name"], texts["description"])
+        return self.variant_files(variants)
+
+    def variant_files(self, variants: Mapping[str, ToolVariant]) -> dict[str, bytes]:
+        """``tools.json`` and ``names.json`` of a variant."""
+        legal = {name: legal_variant(self.toolsets[name], variant) for name, variant in variants.items()}
+        names = {}
+        for name, variant in legal.items():
+            tools = {tool.name: variant.of(tool) for tool in self.toolsets[name].tools}
+            of_parameters = {old: renaming.names() for old, (_, _, renaming) in tools.items()}
+            names[name] = ToolNames({old: new for old, (new, _, _) in tools.items()}, of_parameters)
+        mapping = msgspec.json.format(msgspec.json.encode(names), indent=2) + b"\n"
+        return {TOOLS: self.written(legal), NAMES: mapping}
 
 
-def _schema(schema: Any, words: Mapping[str, Words], pointer: str, path: str, where: str) -> Any:
-    if not isinstance(schema, dict):
-        return schema
-    inner = {child: _schema(of, words, pointer + child, path, where) for child, of in _inner(schema)}
-    new = dict(schema)
-    if isinstance(schema.get("properties"), dict):
-        names, properties = {}, {}
-        for name in schema["properties"]:
-            child = f"/properties/{_escaped(name)}"
-            of, value = words.get(pointer + child, Words()), inner[child]
-            if of.description is not None and isinstance(value, dict):
-                value = {**value, "description": of.description}
-            names[name] = of.name or name
-            if names[name] in properties:
-                raise InputError(f"{pointer}/properties: two parameters would be called {names[name]!r}", path, where)
-            properties[names[name]] = value
-        new["properties"] = properties
-        if isinstance(schema.get("required"), list):
-            new["required"] = [names.get(name, name) for name in schema["required"]]
-    for key in ("items", "additionalProperties", "not"):
-        if f"/{key}" in inner:
-            new[key] = inner[f"/{key}"]
-    for key in _LISTS:
-        if isinstance(schema.get(key), list):
-            new[key] = [inner[f"/{key}/{i}"] for i in range(len(schema[key]))]
-    for key in _TABLES:
-        if isinstance(schema.get(key), dict):
-            new[key] = {name: inner[f"/{key}/{_escaped(name)}"] for name in schema[key]}
-    return new
+def _as_service(toolset: Toolset) -> dict[str, Any]:
+    """A toolset as a service. What has no description is left out: annotators would see nothing to name.
 
-
-def renamed_arguments(schema: Mapping[str, Any], names: Mapping[str, str], value: Any, with_alternatives: bool) -> Any:
-    """The arguments of a call under other names.
-
-    Args:
-      schema: of the arguments.
-      names: pointer to new name.
-      value: the arguments.
-      with_alternatives: whether each is a list of right values, as in BFCL's answers.
+    Parameters of the same name and description, such as the user's id that each tool takes, are one slot.
     """
-    return _renamed(schema, "", schema, names, value, with_alternatives)
+    elements: dict[str, list[dict[str, Any]]] = {"intent": [], "slot": []}
+    keys: dict[str, list[str]] = {}
+    scopes: dict[str, list[str]] = {}
+    shared: dict[tuple[str, str], str] = {}
+
+    def add(kind: str, key: str, scope: str, texts: tuple[str, str], **more: Any) -> None:
+        field = shared.setdefault(texts, f"slot_{len(elements['slot'])}") if kind == "slot" else ""
+        field = field or f"intent_{len(elements['intent'])}"
+        if field not in keys:
+            elements[kind].append({"name": texts[0], "description": texts[1], **more})
+        keys.setdefault(field, []).append(key)
+        if scope not in scopes.setdefault(field, []):
+            scopes[field].append(scope)
+
+    for tool in toolset.tools:
+        if tool.description.strip():
+            add("intent", f"tool/{tool.name}", "", (tool.name, tool.description))
+        first = {each.pointer for each in tool.parameters.first()}
+        for each in tool.parameters.all:
+            texts = (each.name, each.description)
+            if each.description.strip() and (each.pointer in first or texts in shared):
+                values = each.schema.get("enum", ())
+                add(
+                    "slot",
+                    f"parameter/{tool.name}{each.pointer}",
+                    f"{tool.name}/{each.scope}",
+                    texts,
+                    is_categorical=bool(values),
+                    possible_values=[value if isinstance(value, str) else json.dumps(value) for value in values],
+                )
+    return {
+        "service_name": toolset.name,
+        "description": "",
+        "slots": elements["slot"],
+        "intents": elements["intent"],
+        "toolset": toolset.name,
+        "tool_keys": keys,
+        "tool_scopes": scopes,
+    }
 
 
-def _renamed(
-    schema: Any, pointer: str, root: Mapping[str, Any], names: Mapping[str, str], value: Any, alternatives: bool
-) -> Any:
-    if isinstance(value, list):
-        found = _within(schema, pointer, root, "items")
-        inner, at = found if found else (None, "")
-        return [_renamed(inner, at, root, names, item, alternatives) for item in value]
-    if not isinstance(value, dict):
+def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:
+    """Parsed JSON with another value where the keys and positions lead; what was given stays as it is."""
+    if not keys:
         return value
-    new: dict[str, Any] = {}
-    for key, item in value.items():
-        found = _within(schema, pointer, root, f"properties/{_escaped(key)}")
-        inner, at = found if found else (None, "")
-        if alternatives and isinstance(item, list):
-            changed: Any = [_renamed(inner, at, root, names, one, alternatives) for one in item]
-        else:
-            changed = _renamed(inner, at, root, names, item, alternatives)
-        new[names.get(at, key) if at else key] = changed
-    return new
+    copy = content.copy()
+    copy[keys[0]] = _replaced(content[keys[0]], keys[1:], value)
+    return copy
 
 
-def _within(schema: Any, pointer: str, root: Mapping[str, Any], wanted: str) -> tuple[Any, str] | None:
-    """A part of a schema with its pointer, whether it stands there, behind ``$ref`` or in an alternative."""
-    if not isinstance(schema, dict):
-        return None
-    part: Any = schema
-    for step in wanted.split("/"):
-        part = part.get(_last("/" + step)) if isinstance(part, dict) else None
-    if part is not None:
-        return part, f"{pointer}/{wanted}"
-    if isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/"):
-        target: Any = root
-        for step in ref[2:].split("/"):
-            target = target.get(_last("/" + step)) if isinstance(target, dict) else None
-        if target is not None and target is not schema and (found := _within(target, ref[1:], root, wanted)):
-            return found
-    for key in _LISTS:
-        for i, one in enumerate(schema[key] if isinstance(schema.get(key), list) else ()):
-            if found := _within(one, f"{pointer}/{key}/{i}", root, wanted):
-                return found
-    return None
+def is_task(item: Any) -> bool:
+    """Whether parsed JSON is a task of BFCL: it has an id and the definitions of its functions."""
+    return isinstance(item, dict) and isinstance(item.get("id"), str) and isinstance(item.get("function"), list)
+
+
+def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
+    """(the content, whether it is JSON lines)."""
+    data = without_mark(data, path)
+    lines = [(i, line) for i, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+    try:
+        content = _parse(data)
+        return ([content], True) if is_task(content) else (content, False)
+    except InputError as error:
+        raise InputError(error.reason, path, error.where.removeprefix(".")) from None
+    except ValueError as error:
+        if len(lines) < 2 or not lines[0][1].rstrip().endswith(b"}"):
+            raise InputError(f"not JSON: {error}", path) from None
+    items = []
+    for number, line in lines:
+        try:
+            items.append(_parse(line))
+        except InputError as error:
+            place = f"line {number}: {error.where.removeprefix('.')}".removesuffix(": ")
+            raise InputError(error.reason, path, place) from None
+        except ValueError as error:
+            raise InputError(f"not JSON: {error}", path, f"line {number}") from None
+    return items, True
+
+
+def _parse(data: bytes) -> Any:
+    """Parses JSON that can be written again as it is. Raises ValueError or InputError."""
+    content = parse_exactly(data)
+    if (place := surrogate_in(content)) is not None:
+        raise InputError("half a surrogate pair, which is no character", "", place)
+    if (place := not_finite_in(content)) is not None:
+        raise InputError("NaN or an infinite number, which JSON does not have", "", place)
+    return content
+
+
+def are_tools(data: bytes) -> bool:
+    """Whether a file of schemas has tools, and not services."""
+    return b'"service_name"' not in data and _MARK.search(data) is not None
+
+
+def read_names(path: str | Path) -> dict[str, ToolNames]:
+    """Reads the ``names.json`` of a variant, by toolset. Raises InputError with file, place and reason."""
+    try:
+        return msgspec.json.decode(read_whole(path, MAX_FILE), type=dict[str, ToolNames])
+    except msgspec.ValidationError as error:
+        reason, place = reason_and_place(error)
+        raise InputError(reason, path, place) from None
+    except msgspec.DecodeError as error:
+        raise InputError(str(error), path) from None
+
+
+def read_tools(path: str | Path) -> ToolFile:
+    """Reads a file of tools. Raises InputError as :class:`ToolFile` does."""
+    return ToolFile(read_whole(path, MAX_SCHEMA_FILE), path)

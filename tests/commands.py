@@ -6,7 +6,8 @@ from pathlib import Path
 from shutil import copytree
 
 from dstc2_calls import ONTOLOGY, asian_oriental, cheap_chinese, write_lists
-from kit import dialogues_of, run, write
+from kit import dialogues_of, rows_of, run, write
+from tool_files import write_tasks, write_variants
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 from parapet.pipelines.flags import is_input
@@ -43,8 +44,6 @@ name = "keywords"
 model = "parapet.evaluation.dst.baseline:Keywords"
 """
 GOALS = {"MUL1": {"hotel": {"informable": {"area": "centre"}, "requestable": ["phone"]}}}
-TOOL = {"name": "find", "description": "Find one", "parameters": {"type": "dict", "properties": {}, "required": []}}
-TASK = {"id": "simple_0", "question": [[{"role": "user", "content": "Find one"}]], "function": [TOOL]}
 RESPONSES = [{"dialogue_id": "MUL1", "turn": 1, "response": "it is in the centre"}]
 
 
@@ -66,8 +65,6 @@ def write_inputs(place: Path) -> None:
     write(place / "values.csv", [{"slot_or_kind": kind, "value": f"Value {i}"} for i in range(40) for kind in kinds])
     write(place / "goals.json", GOALS)
     write(place / "responses.jsonl", RESPONSES)
-    write(place / "tasks.jsonl", [TASK])
-    write(place / "calls.jsonl", [{"id": "simple_0", "result": []}])
     write(place / "hotels.json", {"hotel": [{"name": "acorn", "area": "centre"}]})
     services = layout.services_by_name(layout.read_root(place / "sgd")).values()
     intents = sorted({intent.name for service in services for intent in service.intents})
@@ -79,6 +76,9 @@ def write_inputs(place: Path) -> None:
         if turn["speaker"] == "USER"
     ]
     write(place / "verdicts/original/all.jsonl", turns)
+    tasks = write_tasks(place / "tasks")
+    write_variants(place / "tool_variants", tasks.read_bytes())
+    write(place / "calls.jsonl", [{"id": row["id"], "result": []} for row in rows_of(tasks)])
 
 
 def lines(place: str, out: str) -> dict[str, list[str]]:
@@ -102,6 +102,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         ],
         "hits shortfall": ["--schemas", sgd, "--shortfall", f"{out}/compose/shortfall.csv"],
         "rewrite": ["--sgd", sgd, "--variants", f"{out}/compose", "--mapping", "position"],
+        "rewrite tasks": ["--tasks", f"{place}/tasks/tasks.jsonl", "--variants", f"{place}/tool_variants"],
         "statistics": ["--sgd", sgd, "--variants", f"{out}/compose"],
         "back_translate": ["--schemas", sgd],
         "back_translate memory": [
@@ -162,7 +163,14 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
             *("--predictions", f"{out}/predict/predictions"),
         ],
         "evaluate tool_calls": [
-            *("--task", "tool_calls", "--reference", f"{place}/tasks.jsonl", "--predictions", f"{place}/calls.jsonl")
+            *(
+                "--task",
+                "tool_calls",
+                "--reference",
+                f"{place}/tasks/tasks.jsonl",
+                "--predictions",
+                f"{place}/calls.jsonl",
+            )
         ],
         "evaluate generation": ["--task", "generation", "--predictions", "reference", "--reference", sgd],
         "evaluate response": ["--task", "response", "--predictions", "reference", "--reference", sgd],

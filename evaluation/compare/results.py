@@ -42,12 +42,14 @@ AVERAGED = {
     "ood": ("f1",),
     "ranking": ("per_response", "per_dialogue"),
     "generation": ("sgsacc", "bleu"),
+    "tool_calls": ("accuracy",),
 }
 _BESIDE = {
     "dst": (SENSITIVITY,),
     "intent": ("macro_f1",),
     "response": ("inform", "success", "bleu"),
     "ratings": ("human_faithful", "agreement", "fleiss_kappa"),
+    "tool_calls": (SENSITIVITY,),
     "validity": ("changed", "values_kept", "same_label", "human_valid"),
 }
 OF_100 = frozenset({"bleu", "combined", "naturalness"})  # shown as they are; all others are shares
@@ -210,9 +212,8 @@ def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Col
     variants = tuple(sorted({column.set for column in values if _VARIANT.fullmatch(column.set)}, key=set_order))
     if len(variants) > 1:
         for metric in dict.fromkeys(column.metric for column in values):
-            values[Column(task, VARIANTS, metric)] = macro_average(
-                [values.get(Column(task, name, metric)) for name in variants]
-            )
+            mean = macro_average([values.get(Column(task, name, metric)) for name in variants])
+            values.setdefault(Column(task, VARIANTS, metric), mean)  # the schema sensitivity is no mean over variants
     return values, variants
 
 

@@ -105,7 +105,7 @@ def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> Kind | None:
     """What is wrong with a value."""
     kind: type = _TYPES[_named(schema)]
     inner = _TYPES[_named(schema.get("items"))] if _named(schema) in _LISTS else None
-    if kind is float and type(value) is int:
+    if kind is float and type(value) is int and abs(value) < 2**1023:
         value = float(value)
     items: Any = value
     # The right values may be of another type than the schema's: a variable, which is a text.
@@ -158,14 +158,16 @@ def _same_dict(value: Any, right: Any) -> bool:
     if right == _LEFT_OUT or not isinstance(value, dict) or not isinstance(right, dict):
         return False
     for key, item in value.items():
-        if not isinstance(right.get(key), list) or _plain(item) not in [*map(_plain, right[key])]:
+        if not isinstance(right.get(key), list | str) or _plain(item) not in [*map(_plain, right[key])]:
             return False
-    return all(key in value or (isinstance(items, list) and _LEFT_OUT in items) for key, items in right.items())
+    return all(key in value or (isinstance(items, list | str) and _LEFT_OUT in items) for key, items in right.items())
 
 
 def _same_dicts(value: Sequence[Any], right: Any) -> bool:
     """Whether a list has the right dictionaries in their order."""
-    return len(value) == len(right) and all(_same_dict(*pair) for pair in zip(value, right, strict=True))
+    if not isinstance(right, list | str) or len(value) != len(right):
+        return False
+    return all(_same_dict(*pair) for pair in zip(value, right, strict=True))
 
 
 def _plain(value: Any) -> Any:

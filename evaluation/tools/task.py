@@ -105,21 +105,34 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
 
 def _fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
     if calls is None:
-        return Fault("unreadable")
+        return Fault("unreadable") if expected.calls else None  # BFCL: what cannot be read calls nothing
     tools = [msgspec.structs.asdict(tool) for tool in expected.task.function]
     return fault_of(tools, calls, expected.calls)
 
 
 def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
-    """``metrics.json``: accuracy of each set; of all, the sensitivity over the variants, too."""
-    by_set: dict[str, list[bool]] = {}
+    """``metrics.json``: of each set accuracy, in all and by category, and the share of each kind of error.
+
+    Of all there is the sensitivity over the variants, too.
+    """
+    by_set: dict[str, list[Scored]] = {}
     for row in rows:
-        by_set.setdefault(row.set, []).append(row.fault is None)
-    metrics: dict[str, dict[str, float | None]] = {ALL: {ACCURACY: _share([row.fault is None for row in rows])}}
-    metrics |= {name: {ACCURACY: _share(right)} for name, right in by_set.items()}
+        by_set.setdefault(row.set, []).append(row)
+    metrics = {ALL: _shares(rows), **{name: _shares(some) for name, some in by_set.items()}}
     if variants:
         metrics[ALL][SENSITIVITY] = sensitivity(rows, variants)
     return with_mean(metrics)
+
+
+def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
+    categories = sorted({row.expected.task.category for row in rows})
+    kinds = Counter(row.fault.kind for row in rows if row.fault is not None)
+    right = {one: [row.fault is None for row in _of_category(rows, one)] for one in categories}
+    return {
+        ACCURACY: _share([row.fault is None for row in rows]),
+        **{f"{ACCURACY}/{one}": _share(found) for one, found in right.items()},
+        **{f"error/{kind}": kinds[kind] / len(rows) for kind in KINDS},
+    }
 
 
 def sensitivity(rows: Sequence[Scored], variants: Sequence[str]) -> float | None:

@@ -66,12 +66,21 @@ class Candidates(msgspec.Struct):
       texts: in the order of the draw.
       distances: to the original, one a text.
       original: where set, an element with too few texts repeats one of them, or at last its original.
+      scopes: elements that share one of these must have different names.
     """
 
     key: str
     texts: list[str]
     distances: list[float]
     original: str = ""
+    scopes: tuple[str, ...] = ("",)
+
+    def places(self, name: str) -> set[tuple[str, str]]:
+        """What the element takes where it has a name."""
+        return {(scope, name) for scope in self.scopes}
+
+
+Taken = list[set[tuple[str, str]]]  # of each variant, the names of each scope
 
 
 def ranked(texts: Sequence[str], distances: Sequence[float]) -> list[str]:
@@ -104,10 +113,10 @@ def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
     order = list(elements)
     moved: set[str] = set()
     while True:
-        taken: list[set[str]] = [set() for _ in range(n)]
+        taken: Taken = [set() for _ in range(n)]
         assigned: dict[str, list[str]] = {}
         for element in order:
-            names = next((names for names in _arrangements(element, n) if _free(names, taken)), None)
+            names = next((names for names in _arrangements(element, n) if _free(element, names, taken)), None)
             if names is None and element.key not in moved and len(moved) < _RESTARTS:
                 # Those before it may have a choice where it has none.
                 moved.add(element.key)
@@ -117,7 +126,7 @@ def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
             if names is not None:
                 assigned[element.key] = names
                 for seen, name in zip(taken, names, strict=True):
-                    seen.add(name)
+                    seen.update(element.places(name))
         else:
             return assigned
 
@@ -136,7 +145,7 @@ def _sharing_texts(elements: Sequence[Candidates]) -> list[list[Candidates]]:
 
 def _search(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
     """Names for all of the elements, every combination tried (up to a limit); empty where there is none."""
-    taken: list[set[str]] = [set() for _ in range(n)]
+    taken: Taken = [set() for _ in range(n)]
     chosen: list[list[str]] = []
     untried = [_arrangements(elements[0], n)]
     for _ in range(_COMBINATIONS):
@@ -146,19 +155,19 @@ def _search(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
             if not untried:
                 break
             for seen, name in zip(taken, chosen.pop(), strict=True):
-                seen.remove(name)
-        elif _free(names, taken):
+                seen -= elements[len(chosen)].places(name)
+        elif _free(element := elements[len(chosen)], names, taken):
             chosen.append(names)
             if len(chosen) == len(elements):
                 return {element.key: names for element, names in zip(elements, chosen, strict=True)}
             untried.append(_arrangements(elements[len(chosen)], n))
             for seen, name in zip(taken, names, strict=True):
-                seen.add(name)
+                seen |= element.places(name)
     return {}
 
 
-def _free(names: list[str], taken: list[set[str]]) -> bool:
-    return all(name not in seen for name, seen in zip(names, taken, strict=True))
+def _free(element: Candidates, names: list[str], taken: Taken) -> bool:
+    return all(seen.isdisjoint(element.places(name)) for name, seen in zip(names, taken, strict=True))
 
 
 def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:

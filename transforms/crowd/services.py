@@ -18,7 +18,7 @@ import msgspec
 
 from parapet.schemas.decisions import neutralise
 from parapet.schemas.errors import InputError, storable
-from parapet.schemas.layout import SINGLE, SplitSchemas, raw_by_name, schema_bytes, services_by_name, splits_of
+from parapet.schemas.layout import SplitSchemas, raw_by_name, services_by_name, splits_of
 from parapet.schemas.rows import RESPONSES, Assignment, DeadLetter
 from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of, parse_service, response_id
 from parapet.transforms.crowd import meaning, vet
@@ -126,7 +126,9 @@ def read_answers(
         for field, text in sorted(assignment.answers.items()):
             decision = decisions.get(assignment.assignment_id, {}).get(field)
             if field in known:
-                make = partial(_entry, assignment, known[field], conventions.of(known[field].kind), text)
+                make = partial(
+                    _entry, assignment, known[field], conventions.of(known[field].kind, known[field].name), text
+                )
                 entry, dead = decided(make, text, decision, _problem)
                 outcome.dead += dead
                 if entry.decision is None:
@@ -230,7 +232,8 @@ def canonical_form(text: str, task: Task, convention: Convention, original: str)
     if task == "names":
         name = join_words(name_words(text), convention, original)
         # The domain of MultiWOZ's names is added, so "area" for hotel-area is the original and must be seen as such.
-        return name, name_words(name) if convention is Convention.DOMAIN_SLOT else name_words(text)
+        has_front = convention is Convention.DOMAIN_SLOT or "." in original
+        return name, name_words(name) if has_front else name_words(text)
     return as_description(text, original), words(text)
 
 
@@ -454,7 +457,7 @@ def _candidates(
     for answer in answers:
         answer.distance = float(metric(original, answer.canonical))
     distance = {answer.canonical: answer.distance or 0.0 for answer in answers}
-    return Candidates(element.id, texts, [distance[text] for text in texts])
+    return Candidates(element.id, texts, [distance[text] for text in texts], scopes=element.scopes)
 
 
 def _note_short(
@@ -582,9 +585,10 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
             writer.writerow({**row, **{name: neutralise(row[name]) for name in ("service_name", "element_id")}})
         files = {"shortfall.csv": out.getvalue().encode()}
         for variant, of_splits in self.variants(composed).items():
-            for split, services in of_splits.items():
-                path = "/".join((variant, *([] if split == SINGLE else [split]), "schema.json"))
-                files[path] = schema_bytes(services)
+            for split in self.splits:
+                services = of_splits.get(split.split, ())
+                for path, data in split.variant_files(services).items() if services else ():
+                    files[f"{variant}/{path}"] = data
         return Results(numbers, report, files)
 
     def statistics(self, composed: Composed[ServiceOutcome]) -> dict[str, Any]:

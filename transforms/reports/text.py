@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import Kind, Service
+from parapet.schemas.service import Kind, Service, Toolset
 
 _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"[^\W_]+")
@@ -110,10 +110,15 @@ class Conventions(msgspec.Struct, frozen=True):
 
     slots: Convention = Convention.SNAKE
     intents: Convention = Convention.CAMEL
+    by_name: bool = False  # of tools: each name that has several words shows its own
 
-    def of(self, kind: Kind) -> Convention:
-        """The convention of one kind of element."""
-        return self.intents if kind == "intent" else self.slots
+    def of(self, kind: Kind, name: str = "") -> Convention:
+        """The convention of one kind of element; that of the name where names have their own."""
+        own = name.rpartition(".")[2] if self.by_name else ""
+        usual = self.intents if kind == "intent" else self.slots
+        if not own or re.fullmatch("[a-z0-9]+", own):
+            return usual
+        return next((convention for convention in _OF_TOOLS if _FORM[convention].fullmatch(own)), usual)
 
 
 _FORM = {
@@ -123,6 +128,9 @@ _FORM = {
     Convention.KEBAB: re.compile(r"[a-z0-9]+(-[a-z0-9]+)*"),
     Convention.DOMAIN_SLOT: re.compile(r"[a-z0-9]+-[a-z0-9]+(_[a-z0-9]+)*"),
 }
+
+
+_OF_TOOLS = (Convention.SNAKE, Convention.CAMEL, Convention.LOWER_CAMEL, Convention.KEBAB)
 
 
 @lru_cache(maxsize=1 << 15)
@@ -165,10 +173,12 @@ def find_convention(names: Iterable[str]) -> Convention:
 def conventions_of(services: Iterable[Service]) -> Conventions:
     """How a corpus writes its names, given all of its services."""
     services = list(services)
-    return Conventions(
-        slots=find_convention(slot.name for service in services for slot in service.slots),
-        intents=find_convention(intent.name for service in services for intent in service.intents),
-    )
+    slots = find_convention(slot.name for service in services for slot in service.slots)
+    intents = find_convention(intent.name for service in services for intent in service.intents)
+    if not any(isinstance(service, Toolset) for service in services):
+        return Conventions(slots, intents)
+    hyphens = {Convention.DOMAIN_SLOT: Convention.KEBAB}  # of tools there are no domains
+    return Conventions(hyphens.get(slots, slots), hyphens.get(intents, intents), by_name=True)
 
 
 def join_words(parts: Iterable[str], convention: Convention, original: str = "") -> str:
@@ -177,11 +187,17 @@ def join_words(parts: Iterable[str], convention: Convention, original: str = "")
     Args:
       parts: lower-case ASCII words.
       convention: how.
-      original: the name that is paraphrased; ``domain-slot`` names keep its domain.
+      original: the name that is paraphrased; ``domain-slot`` names keep its domain, names with dots what is in front
+        of the last one.
     """
     parts = list(parts)
     if not parts:
         return ""
+    space, dot, _ = original.rpartition(".")
+    if dot:
+        front = list(name_words(space))
+        parts = parts[len(front) :] if parts[: len(front)] == front and len(parts) > len(front) else parts
+        return f"{space}.{join_words(parts, convention)}"
     match convention:
         case Convention.CAMEL:
             name = "".join(part[:1].upper() + part[1:] for part in parts)

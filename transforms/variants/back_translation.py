@@ -18,6 +18,7 @@ import pyarrow as pa
 from parapet.schemas.layout import DEAD_LETTERS, schema_bytes
 from parapet.schemas.rows import AUDIT, BackTranslation, Translation, parquet_bytes
 from parapet.schemas.service import Service, elements_of, parse_service
+from parapet.schemas.tools import ToolFile
 from parapet.transforms.reports.report import Report, Table, Tile, page
 from parapet.transforms.reports.text import Convention, Conventions, counted, join_words, name_words, number, percent
 from parapet.transforms.running.counts import Tally, check_bad
@@ -124,7 +125,7 @@ def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -
     elif not back:
         reason = "not_translated"
     elif source.field == "name":
-        convention = conventions.intents if source.place.startswith("intent") else conventions.slots
+        convention = conventions.of("intent" if source.place.startswith("intent") else "slot", source.original)
         emitted, reason = name_of(back, source.original, convention)
     elif back == source.text:
         reason = "identical"
@@ -266,12 +267,14 @@ class Corpus(msgspec.Struct, frozen=True):
       raw: every service as its file has it.
       pivots: the languages, in the order given.
       conventions: how the corpus writes names.
+      tools: the file where the services are toolsets.
     """
 
     files: dict[str, list[str]]
     raw: dict[str, dict[str, Any]]
     pivots: list[str]
     conventions: Conventions
+    tools: ToolFile | None = None
 
     def services(self) -> list[Service]:
         """Every service, parsed."""
@@ -312,18 +315,25 @@ def make_files(
             variants.setdefault(pivot, {})[name] = variant
             audit += rows
         for path, names in corpus.files.items():
-            yield f"{pivot}/{path}", schema_bytes([variants[pivot][name] for name in names])
+            services = [variants[pivot][name] for name in names]
+            written = corpus.tools.service_files(services) if corpus.tools else {path: schema_bytes(services)}
+            yield from ((f"{pivot}/{name}", data) for name, data in written.items())
     yield AUDIT_FILE, audit_bytes(audit)
     yield MEMORY_FILE, memory_bytes(merge((row for row in translations if row.provider), memory))
     items = [
         table1.Item(service, {pivot: parse_service(variants[pivot][service.service_name]) for pivot in corpus.pivots})
         for service in corpus.services()
     ]
-    mapped = {
-        pivot: {item.original.service_name: by_position(item.original, item.variants[pivot]) for item in items}
-        for pivot in corpus.pivots
-    }
-    yield MAPPING, mapping_bytes(mapped)
+    mapped = (
+        {}
+        if corpus.tools
+        else {
+            pivot: {item.original.service_name: by_position(item.original, item.variants[pivot]) for item in items}
+            for pivot in corpus.pivots
+        }
+    )
+    if mapped:
+        yield MAPPING, mapping_bytes(mapped)
     yield DEAD_LETTERS, b"".join(orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in dead)
     numbers = statistics(corpus.pivots, items, audit)
     yield "statistics.json", (json.dumps(numbers, indent=2, ensure_ascii=False) + "\n").encode()

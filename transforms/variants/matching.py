@@ -126,7 +126,8 @@ def compose_variant(
     slots = {slot["name"]: names[f"slot_{i}"] for i, slot in enumerate(raw["slots"])}
     service = dict(raw)
     service["service_name"] = variant_service_name(raw["service_name"], variant)
-    service["description"] = descriptions["service"]
+    if "tool_keys" not in raw:  # a toolset has no description
+        service["description"] = descriptions["service"]
     service["slots"] = [
         {**slot, "name": names[f"slot_{i}"], "description": descriptions[f"slot_{i}"]}
         for i, slot in enumerate(raw["slots"])

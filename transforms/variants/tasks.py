@@ -1,100 +1,258 @@
-"""Tasks of agents under a variant's names of tools and parameters: the tools that are given, and the calls expected."""
+"""Tasks of BFCL, and the calls that they expect, under the names of tool variants.
+
+A task and its answer are one record: where one of them cannot be renamed, neither is written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.tools import Names, Words, renamed_arguments, reworded, schema_of, tools_of
+from parapet.schemas.arguments import renamed_pointer
+from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.errors import InputError, surrogate_in
+from parapet.schemas.json_text import parse_exactly
+from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.limits import MAX_FILE, read_whole
+from parapet.schemas.tools import NAMES, TOOLS, Tool, Toolset, is_task, read_names, read_tools
+from parapet.transforms.running.counts import (
+    Balance,
+    CountKey,
+    Counts,
+    Equal,
+    Tally,
+    dead_dialogue,
+    of_files,
+)
+from parapet.transforms.running.fence import bad_record
+from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, WriteEach
+from parapet.transforms.storage.files import write_staged
 
-Task = dict[str, Any]
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+ANSWERS = "possible_answer"  # the folder beside a file of tasks, with a file of the same name
 
 
-class Variant(msgspec.Struct, frozen=True):
-    """Tools in other words.
+class ToolTexts(msgspec.Struct, frozen=True):
+    """A tool's name and description in a variant, and those of its parameters, by JSON Pointer in the original."""
+
+    name: str
+    description: str
+    names: dict[str, str]
+    descriptions: dict[str, str]
+
+
+class TaskVariant(msgspec.Struct, frozen=True):
+    """A variant of tools.
 
     Attributes:
-      names: from the original's to these.
-      words: of each tool, by the original's name.
-      parameters: of each parameter, by the original tool's name and pointer.
+      name: of its folder.
+      tools: toolset, to original name, to texts.
+      mapping: the bytes of its ``names.json``.
     """
 
-    names: Names
-    words: dict[str, Words]
-    parameters: dict[str, dict[str, Words]]
+    name: str
+    tools: dict[str, dict[str, ToolTexts]]
+    mapping: bytes
+
+    def texts(self, task: str, tool: Tool) -> ToolTexts:
+        """Those of a task's own toolset, else of the first toolset that has the tool with the same parameters.
+
+        Raises:
+          InputError: none has.
+        """
+        pointers = {parameter.pointer for parameter in tool.parameters.all}
+        own = [self.tools[task]] if task in self.tools else self.tools.values()
+        known = [tools[tool.name] for tools in own if tool.name in tools]
+        for texts in known:
+            if texts.names.keys() == pointers:
+                return texts
+        what = f"a version of tool {tool.name!r} with the parameters that it has here" if known else f"no {tool.name!r}"
+        raise InputError(f"unknown_tool: variant {self.name} has {'not ' if known else ''}{what}")
 
 
-def variant_of(names: Names, raw: Any, path: str) -> Variant:
-    """A variant of ``names.json`` and ``tools.json``; a tool that the latter lacks keeps its description.
+def read_variant(name: str, folder: Path) -> TaskVariant:
+    """Reads a variant's ``tools.json`` and ``names.json``. Raises InputError where they do not belong together."""
+    place = folder / NAMES
+    if not is_there(place):
+        raise InputError(f"the variant has no {NAMES}: --tasks takes variants of tools", folder, "--variants")
+    names, file = read_names(place), read_tools(folder / TOOLS)
+    toolsets = file.toolsets
+    if len(names) == len(toolsets) == 1:  # which has the name of the file
+        toolsets = dict(zip(names, toolsets.values(), strict=True))
+    tools: dict[str, dict[str, ToolTexts]] = {}
+    for toolset, of_toolset in names.items():
+        there = {tool.name: tool for tool in toolsets[toolset].tools} if toolset in toolsets else {}
+        for old, new in of_toolset.tools.items():
+            parameters = of_toolset.parameters.get(old, {})
+            places = {pointer: renamed_pointer(pointer, parameters) for pointer in parameters}
+            known = {each.pointer: each for each in there[new].parameters.all} if new in there else {}
+            if new not in there or known.keys() != {*places.values()}:
+                raise InputError(f"does not belong to {TOOLS}: toolset {toolset!r}, tool {old!r}", place)
+            texts = {pointer: known[renamed].description for pointer, renamed in places.items()}
+            texts = {pointer: text for pointer, text in texts.items() if text}
+            tools.setdefault(toolset, {})[old] = ToolTexts(new, there[new].description, parameters, texts)
+    return TaskVariant(name, tools, read_whole(place, MAX_FILE))
+
+
+def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
+    """The files of tasks. Raises InputError where two have the same name, as their outputs would."""
+    places = {path.name: path for path in map(as_path, paths)}
+    if len(places) < len(paths):
+        raise InputError("two of the files have the same name, and so would their outputs", "--tasks")
+    return [DialogueFile("", name, str(path), path.stat().st_size) for name, path in places.items()]
+
+
+def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, variant: TaskVariant) -> tuple[Any, Any]:
+    """A task and its answer under the names of a variant.
 
     Raises:
-      InputError: the definitions are none.
+      InputError: the variant lacks a tool, gives two of them one name, or the answer calls another function.
     """
-    described = {tool.name: tool for tool in tools_of(raw, path)}
-    words, parameters = {}, {}
-    for old, new in names.tools.items():
-        tool, own = described.get(new), names.parameters.get(old, {})
-        words[old] = Words(new, tool.description if tool else None)
-        texts = {parameter.pointer: parameter.description for parameter in tool.parameters} if tool else {}
-        parameters[old] = {at: Words(name, texts.get(Names.moved(at, own))) for at, name in own.items()}
-    return Variant(names, words, parameters)
-
-
-def names_between(original: Any, variant: Any, path: str) -> Names:
-    """The names from definitions to others of the same tools in the same order.
-
-    Raises:
-      InputError: they are not the same but for names and descriptions.
-    """
-    before, after = tools_of(original, "the original"), tools_of(variant, path)
-    if len(before) != len(after):
-        raise InputError(f"has {len(after)} tools, and the original {len(before)}", path)
-    tools, parameters = {}, {}
-    for old, new in zip(before, after, strict=True):
-        if len(old.parameters) != len(new.parameters):
-            reason = f"{new.name!r} has {len(new.parameters)} parameters, and {old.name!r} {len(old.parameters)}"
-            raise InputError(reason, path)
-        tools[old.name] = new.name
-        pairs = zip(old.parameters, new.parameters, strict=True)
-        parameters[old.name] = {one.pointer: other.name for one, other in pairs}
-    return Names(tools, parameters)
-
-
-def rewritten(task: Task, truth: Task | None, variant: Variant, path: str) -> tuple[Task, Task | None]:
-    """A task with its right calls, under a variant's names.
-
-    Args:
-      task: a line of a file of tasks.
-      truth: the line of its right calls, if any.
-      variant: of the tools; those that it lacks stay as they are.
-      path: of the file, for errors.
-
-    Raises:
-      InputError: two tools or parameters would have one name.
-    """
-    definitions = task["function"]
-    schemas = {definition["name"]: schema_of(definition) for definition in definitions}
-    functions = reworded(definitions, variant.words, variant.parameters, path)
-    if truth is None:
-        return {**task, "function": functions}, None
-    calls = [
-        {
-            variant.names.tools.get(name, name): renamed_arguments(
-                schemas.get(name, {}), variant.names.parameters.get(name, {}), arguments, with_alternatives=True
-            )
-            for name, arguments in call.items()
-        }
-        for call in truth["ground_truth"]
+    toolset = Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
+    chosen = {tool.name: variant.texts(task["id"], tool) for tool in toolset.tools}
+    if len({texts.name for texts in chosen.values()}) < len(chosen):
+        raise InputError(f"name_collision: variant {variant.name} gives two tools of the task the same name")
+    renamings = {
+        tool.name: tool.parameters.renaming(chosen[tool.name].names, chosen[tool.name].descriptions)
+        for tool in toolset.tools
+    }
+    functions = [
+        tool.renamed(chosen[tool.name].name, chosen[tool.name].description, renamings[tool.name])
+        for tool in toolset.tools
     ]
-    return {**task, "function": functions}, {**truth, "ground_truth": calls}
+    renamed_answer = None
+    if answer is not None:
+        calls = answer.get("ground_truth")
+        if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+            raise InputError("bad_answer: expected a list of calls", "", "/ground_truth")
+        if unknown := next((name for call in calls for name in call if name not in chosen), None):
+            raise InputError(f"unknown_tool: the answer calls {unknown!r}, which the task lacks", "", "/ground_truth")
+        renamed = [
+            {chosen[name].name: renamings[name].arguments(arguments) for name, arguments in call.items()}
+            for call in calls
+        ]
+        renamed_answer = {**answer, "ground_truth": renamed}
+    return {**task, "function": functions}, renamed_answer
 
 
-def reversed_variant(variant: Variant, originals: Mapping[str, Words]) -> Variant:
-    """From a variant's names back to the original's; ``originals`` has the descriptions of its tools, by name."""
-    names = variant.names.reversed()
-    words = {new: Words(old, originals.get(old, Words()).description) for new, old in names.tools.items()}
-    parameters = {tool: {at: Words(name) for at, name in of.items()} for tool, of in names.parameters.items()}
-    return Variant(names, words, parameters)
+def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str) -> FileResult:
+    """Writes the tasks of a file, and their answers, under the names of each variant."""
+    result = FileResult(file.relative)
+    result.counts.add("files")
+    data = read_whole(as_path(file.path), MAX_FILE)
+    place = as_path(file.path).parent / ANSWERS / file.name
+    has_answers = is_there(place)
+    of_answers = read_whole(place, MAX_FILE) if has_answers else b""
+    beside = DialogueFile(ANSWERS, file.name, str(place), len(of_answers))
+    answers: dict[str, Any] = {}
+    for where, answer in _records(of_answers):
+        result.counts.add("answers")
+        if isinstance(answer, InputError) or answer["id"] in answers:
+            bad = answer if isinstance(answer, InputError) else InputError("duplicate_id", "", where)
+            result.dead_letters.append(dead_dialogue(beside, "", bad))
+            result.counts.add("unused_answers")
+        else:
+            answers[answer["id"]] = where, answer
+    lines: dict[tuple[str, str], list[Any]] = {}
+    seen: set[str] = set()
+    for where, task in _records(data):
+        result.counts.add("tasks")
+        name = "" if isinstance(task, InputError) else task["id"]
+        answer = answers.pop(name, ("", None))[1]
+        for variant in variants:
+            try:
+                if isinstance(task, InputError):
+                    raise task
+                if name in seen or not is_task(task):
+                    raise InputError("duplicate_id" if name in seen else "not_a_task: it defines no functions")
+                if has_answers and answer is None:
+                    raise InputError(f"no_answer: {ANSWERS}/{file.name} has none for it")
+                renamed = renamed_task(task, answer, variant)
+            except Exception as error:
+                known = bad_record(error)
+                known.where = known.where if known.where.startswith("line") else f"{where}: {known.where}".rstrip(": ")
+                result.dead_letters.append(dead_dialogue(file, name, known, variant.name))
+                result.counts.add("left_out", set=variant.name)
+                continue
+            result.counts.add("written", set=variant.name)
+            for folder, record in zip(("", f"{ANSWERS}/"), renamed, strict=True):
+                if record is not None:
+                    lines.setdefault((variant.name, folder), []).append(record)
+        seen.add(name)
+    for where, answer in answers.values():
+        unknown = InputError("unknown_task: no task has this id", "", where)
+        result.dead_letters.append(dead_dialogue(beside, answer["id"], unknown))
+        result.counts.add("unused_answers")
+    if not result.counts.sum("tasks"):
+        raise InputError("has no tasks: expected JSON lines of BFCL", file.path)
+    is_ascii = {"": data.isascii(), f"{ANSWERS}/": of_answers.isascii()}
+    for (variant_name, folder), records in lines.items():
+        text = "".join(json.dumps(record, ensure_ascii=is_ascii[folder]) + "\n" for record in records)
+        result.written.append(write_staged(output, f"{variant_name}/{folder}{file.name}", text.encode()))
+    return result
+
+
+def _records(data: bytes) -> Iterator[tuple[str, Any]]:
+    """Yields (place, object with an id) of each line, or why it cannot be read."""
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not line.strip():
+            continue
+        where = f"line {number}"
+        try:
+            record = parse_exactly(line)
+            if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+                raise InputError("not_a_task: expected an object with an id")
+            if surrogate_in(record) is not None:
+                raise InputError("not_a_task: half a surrogate pair, which is no character")
+        except InputError as error:
+            yield where, InputError(error.reason, "", where)
+        except ValueError as error:
+            yield where, InputError(f"not_json: {error}", "", where)
+        else:
+            yield where, record
+
+
+def tallies(counts: Counts, variants: Sequence[str]) -> list[Tally]:
+    """The tasks of each variant, and answers of no task, that may be left out."""
+    total = counts.sum("tasks")
+    answers = Tally("answer", counts.sum("answers"), counts.sum("unused_answers"), is_needed=False)
+    left_out = counts.by("set", "left_out")
+    of_tasks = [Tally("task", total, left_out.get(name, 0), name, is_record=True) for name in variants]
+    return [of_files(counts), answers, *of_tasks]
+
+
+def build(
+    pipeline: beam.Pipeline, files: Sequence[DialogueFile], variants: Sequence[TaskVariant], info: RunInfo
+) -> None:
+    """Files of tasks -> tasks and answers of each variant, and the variants' names."""
+    import apache_beam as beam
+
+    names = [variant.name for variant in variants]
+    _ = (
+        pipeline
+        | "Files" >> beam.Create(files)
+        | "Spread" >> beam.Reshuffle()
+        | "Tasks"
+        >> WriteEach(partial(write_file, variants=variants, output=info.output), shown=0, progress=("files", "tasks"))
+        | "Finish"
+        >> FinishRun(
+            info,
+            partial(_mappings, variants=variants),
+            tallies=partial(tallies, variants=names),
+            invariants=[
+                Equal({CountKey("files"): len(files)}),
+                Balance("tasks", ["written", "left_out"], sets=names),
+            ],
+        )
+    )
+
+
+def _mappings(counts: Counts, shown: object, variants: Sequence[TaskVariant]) -> dict[str, bytes]:
+    return {f"{variant.name}/{NAMES}": variant.mapping for variant in variants}

@@ -1,0 +1,327 @@
+"""The names that a JSON Schema gives to a tool's parameters, and the same schema and arguments under other names.
+
+Several subschemas can describe one place of the arguments: those of ``allOf``, ``anyOf`` and ``$ref``, for instance. A
+parameter that they share has one name, so their places are merged into one shape before anything is renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from parapet.schemas.errors import InputError
+
+# The keywords of JSON Schema, up to draft 2020-12, that have subschemas.
+_SAME_PLACE = ("if", "then", "else", "not", "allOf", "anyOf", "oneOf")
+_ITEMS = ("items", "prefixItems", "contains", "additionalItems", "unevaluatedItems")
+_OTHERS = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+_APART = ("$defs", "definitions", "propertyNames")
+_KEYED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_VALUES = ("default", "const")
+_LISTS_OF_VALUES = ("enum", "examples")
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """A property of a tool's schema.
+
+    Attributes:
+      pointer: JSON Pointer of its subschema, such as ``/properties/address/properties/city``.
+      scope: pointer of the object that has it; names are unique within a scope.
+      schema: its subschema, or True or False.
+    """
+
+    pointer: str
+    name: str
+    scope: str
+    schema: Any
+
+    @property
+    def description(self) -> str:
+        """The description; empty where it has none."""
+        return str(self.schema.get("description", "")) if isinstance(self.schema, dict) else ""
+
+
+class _Shape:
+    """One place of the arguments: the properties, items and other values that it can have.
+
+    ``pointers`` are those of the subschemas that describe it.
+    """
+
+    def __init__(self, pointer: str) -> None:
+        self.pointers = [pointer]
+        self.properties: dict[str, _Shape] = {}
+        self.items: _Shape | None = None
+        self.others: _Shape | None = None
+        self.merged: _Shape | None = None
+
+    def found(self) -> _Shape:
+        """The shape that this one is merged into."""
+        shape = self
+        while shape.merged is not None:
+            shape = shape.merged
+        return shape
+
+    def add(self, name: str, shape: _Shape) -> None:
+        """Adds a property, or another subschema of one."""
+        if name in self.properties:
+            self.properties[name].merge(shape)
+        else:
+            self.properties[name] = shape
+
+    def merge(self, other: _Shape) -> None:
+        """Makes one shape of two, and of what they have in common."""
+        ours, theirs = self.found(), other.found()
+        if ours is theirs:
+            return
+        theirs.merged = ours
+        ours.pointers += theirs.pointers
+        # Merging what is below may merge this shape into another one.
+        for name, shape in theirs.properties.items():
+            ours.found().add(name, shape)
+        for kind in ("items", "others"):
+            if (shape := getattr(theirs, kind)) is not None:
+                ours.found().add_to(kind, shape)
+
+    def add_to(self, kind: str, shape: _Shape) -> None:
+        """Adds a subschema of the items, or of values under other names."""
+        if (known := getattr(self, kind)) is None:
+            setattr(self, kind, shape)
+        else:
+            known.merge(shape)
+
+
+class Parameters:
+    """The parameters of a tool.
+
+    Attributes:
+      root: the JSON Schema of the arguments.
+      all: the parameters, in the order of the schema.
+
+    Args:
+      root: see above.
+
+    Raises:
+      InputError: it is not a JSON Schema; ``where`` is the JSON Pointer.
+    """
+
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        self._shapes: dict[str, _Shape] = {}
+        self._found: list[tuple[str, str, str, Any]] = []
+        self._references: list[tuple[str, str]] = []
+        self._read(root, "")
+        for pointer, reference in self._references:  # grows while schemas are found that only references lead to
+            if reference not in self._shapes:
+                self._read(self._resolved(reference, pointer), reference)
+            self._shapes[pointer].merge(self._shapes[reference])
+        self.all = [
+            Parameter(pointer, name, self._shapes[owner].found().pointers[0], schema)
+            for owner, pointer, name, schema in self._found
+        ]
+
+    def _resolved(self, reference: str, pointer: str) -> Any:
+        value = self.root
+        try:
+            for token in _tokens(reference):
+                value = value[int(token)] if isinstance(value, list) else value[token]
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise InputError(f"there is no #{reference} in the parameters", "", f"{pointer}/$ref") from None
+        return value
+
+    def _read(self, schema: Any, pointer: str) -> _Shape:
+        shape = self._shapes[pointer] = _Shape(pointer)
+        if isinstance(schema, bool) and pointer:
+            return shape
+        if not isinstance(schema, dict):
+            raise InputError(f"expected a JSON Schema, found {_kind(schema)}", "", pointer)
+        _check(schema, pointer)
+        for key, place, name, below in _subschemas(schema, pointer):
+            if key == "properties":
+                self._found.append((pointer, place, name, below))
+            read = self._read(below, place)
+            ours = shape.found()
+            if key == "properties":
+                ours.add(name, read)
+            elif key in _SAME_PLACE or key == "dependentSchemas":
+                ours.merge(read)
+            elif key in _ITEMS or key in _OTHERS:
+                ours.add_to("items" if key in _ITEMS else "others", read)
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+            self._references.append((pointer, unquote(reference[1:])))
+        return shape
+
+    def first(self) -> list[Parameter]:
+        """The parameters without those that share the name, and the place, of an earlier one."""
+        return list({(each.scope, each.name): each for each in reversed(self.all)}.values())[::-1]
+
+    def renaming(self, names: Mapping[str, str], descriptions: Mapping[str, str] | None = None) -> Renaming:
+        """The parameters under other names and descriptions, both by pointer."""
+        return Renaming(self, names, descriptions or {})
+
+    def shape(self, pointer: str) -> _Shape:
+        """What the subschema at a pointer describes."""
+        return self._shapes[pointer].found()
+
+
+class Renaming:
+    """Writes a tool's schema, and arguments of calls, under other names of its parameters.
+
+    Args:
+      parameters: of the tool.
+      names: the new name by the pointer of the parameter. Subschemas that share a parameter share its name: the first
+        one counts.
+      descriptions: the new description by pointer.
+    """
+
+    def __init__(self, parameters: Parameters, names: Mapping[str, str], descriptions: Mapping[str, str]) -> None:
+        self._parameters, self._descriptions = parameters, descriptions
+        self._names: dict[tuple[str, str], str] = {}
+        for parameter in parameters.all:
+            if parameter.pointer in names:
+                self._names.setdefault((parameter.scope, parameter.name), names[parameter.pointer])
+        self._by_pointer = {
+            each.pointer: self._names.get((each.scope, each.name), each.name) for each in parameters.all
+        }
+
+    def names(self) -> dict[str, str]:
+        """The new name of every parameter, by its original pointer."""
+        return dict(self._by_pointer)
+
+    def pointer(self, pointer: str) -> str:
+        """A pointer of the original schema as it is in the renamed one."""
+        return renamed_pointer(pointer, self._by_pointer)
+
+    def schema(self) -> Any:
+        """The schema under the new names. Values that name parameters, such as defaults, are renamed, too."""
+        return self._schema(self._parameters.root, "")
+
+    def arguments(self, arguments: Any) -> Any:
+        """The arguments of a call. Names that the schema lacks are kept.
+
+        The lists of accepted values that BFCL puts around each value are passed through.
+        """
+        return self._value(arguments, self._parameters.shape(""))
+
+    def _schema(self, schema: Any, pointer: str) -> Any:
+        if not isinstance(schema, dict):
+            return schema
+        shape = self._parameters.shape(pointer)
+        rename = self._renamer(shape)
+        places = {place: self._schema(below, place) for _, place, _, below in _subschemas(schema, pointer)}
+        written: dict[str, Any] = {}
+        for key, value in schema.items():
+            place = f"{pointer}/{_escaped(key)}"
+            if key == "properties":
+                written[key] = {rename(name): places[f"{place}/{_escaped(name)}"] for name in value}
+            elif key in ("dependentSchemas", "dependentRequired", "dependencies") and isinstance(value, dict):
+                written[key] = {
+                    rename(name): [*map(rename, below)]
+                    if isinstance(below, list)
+                    else places.get(f"{place}/{_escaped(name)}", below)
+                    for name, below in value.items()
+                }
+            elif place in places:
+                written[key] = places[place]
+            elif key in _KEYED and isinstance(value, dict):
+                written[key] = {name: places[f"{place}/{_escaped(name)}"] for name in value}
+            elif isinstance(value, list) and f"{place}/0" in places:
+                written[key] = [places[f"{place}/{i}"] for i in range(len(value))]
+            elif key == "required" and isinstance(value, list):
+                written[key] = [*map(rename, value)]
+            elif key == "$ref" and isinstance(value, str) and value.startswith("#/"):
+                renamed = self.pointer(unquote(value[1:]))
+                written[key] = value if renamed == unquote(value[1:]) else f"#{renamed}"
+            elif key in _VALUES or (key in _LISTS_OF_VALUES and isinstance(value, list)):
+                written[key] = (
+                    self._value(value, shape) if key in _VALUES else [self._value(each, shape) for each in value]
+                )
+            else:
+                written[key] = value
+        if pointer in self._descriptions:
+            written["description"] = self._descriptions[pointer]
+        return written
+
+    def _renamer(self, shape: _Shape) -> Callable[[str], str]:
+        return lambda name: self._names.get((shape.pointers[0], name), name)
+
+    def _value(self, value: Any, shape: _Shape) -> Any:
+        if isinstance(value, list):
+            below = shape if shape.items is None else shape.items.found()
+            return [self._value(item, below) for item in value]
+        if not isinstance(value, dict):
+            return value
+        seen = {shape}
+        while not shape.properties and shape.items is not None and shape.items.found() not in seen:
+            shape = shape.items.found()
+            seen.add(shape)
+        rename, written = self._renamer(shape), {}
+        for name, item in value.items():
+            inside = shape.properties.get(name, shape.others)
+            written[rename(name)] = item if inside is None else self._value(item, inside.found())
+        return written
+
+
+def renamed_pointer(pointer: str, names: Mapping[str, str]) -> str:
+    """A pointer of an original schema as it is in the renamed one, given the new names by original pointer."""
+    renamed, place = "", ""
+    for token in pointer.split("/")[1:]:
+        place += f"/{token}"
+        name = names.get(place)
+        renamed += f"/{token if name is None else _escaped(name)}"
+    return renamed
+
+
+def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, str, str, Any]]:
+    """Yields (keyword, pointer, name, subschema)."""
+    for key, value in schema.items():
+        place = f"{pointer}/{_escaped(key)}"
+        if key in _KEYED:
+            yield from ((key, f"{place}/{_escaped(name)}", name, below) for name, below in value.items())
+        elif key in _LISTS or (key == "items" and isinstance(value, list)):
+            yield from ((key, f"{place}/{i}", "", below) for i, below in enumerate(value))
+        elif key in _SAME_PLACE or key in _ITEMS or key in _OTHERS or key in _APART:
+            yield key, place, "", value
+
+
+def _check(schema: Mapping[str, Any], pointer: str) -> None:
+    """Raises InputError for a keyword whose value is of the wrong type."""
+    expected: dict[str, tuple[type, ...]] = {
+        **dict.fromkeys(_KEYED, (dict,)),
+        **dict.fromkeys((*_LISTS, "required", "enum"), (list,)),
+        **dict.fromkeys(("description", "$ref"), (str,)),
+        "type": (str, list),
+    }
+    for key, kinds in expected.items():
+        if key in schema and not isinstance(schema[key], kinds):
+            raise InputError(f"expected {_NAMES[kinds[0]]}, found {_kind(schema[key])}", "", f"{pointer}/{key}")
+    for i, name in enumerate(schema.get("required", ())):
+        if not isinstance(name, str):
+            raise InputError(f"expected a string, found {_kind(name)}", "", f"{pointer}/required/{i}")
+
+
+_NAMES: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+def _kind(value: Any) -> str:
+    return _NAMES.get(type(value), type(value).__name__)
+
+
+def _escaped(token: str) -> str:
+    return token.replace("~", "~0").replace("/", "~1")
+
+
+def _tokens(pointer: str) -> list[str]:
+    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]

@@ -1,0 +1,100 @@
+"""``parapet perturb NAME --tasks``: what users say in agents' tasks, and the tools that are offered."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import cases, refused, rows_of, run, write
+
+from parapet.evaluation.tools.tasks import read_tasks
+from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, reworded_tasks, values_in
+from parapet.transforms.perturbation.toolkits import Catalogue, things_of
+
+BOOK = {"name": "hotel.book", "description": "Books", "parameters": {"type": "dict", "properties": {}, "required": []}}
+TASK = {"id": "simple_0", "question": [[{"role": "user", "content": "Oslo"}]], "function": [BOOK], "more": 1}
+
+
+@cases(
+    "calls values",
+    ([{"f": {"city": ["New York, NY"]}}], {"New York, NY", "New York", "NY", "New", "York"}),
+    ([{"f": {"n": [2, 2.5, True], "of": [{"x": [["a b"]]}]}}], {"2", "2.5", "a b"}),
+    ([], set()),
+)
+def test_what_right_calls_need(calls, values):
+    assert set(values_in(calls)) == values
+
+
+@given(st.text("ab 1,.'", min_size=1, max_size=40).filter(str.strip))
+def test_tasks_are_a_corpus_and_come_back(text):
+    task = {"id": "a_0", "question": [[{"role": "system", "content": "S"}, {"role": "user", "content": text}]]}
+    truth = {"id": "a_0", "ground_truth": [{"f": {"x": ["a", "b 1"]}}]}
+    corpus = corpus_of_tasks([task], {"a_0": truth})
+    assert reworded_tasks([task], corpus) == ([task], 0)
+    (dialogue,) = corpus.dialogues("test")
+    frame = dialogue["turns"][0]["frames"][0]
+    said = [text[span["start"] : span["exclusive_end"]].lower() for span in frame["slots"]]
+    assert set(said) <= {"a", "b", "b 1", "1"}
+
+
+def test_requests_are_perturbed_and_what_the_calls_need_stays(tmp_path):
+    request = "Please find the cheapest room in New York for two people from Friday"
+    task = {**TASK, "question": [[{"role": "user", "content": request}]]}
+    truth = {"id": "simple_0", "ground_truth": [{"hotel.book": {"city": ["New York, NY"], "guests": [[]]}}]}
+    write(tmp_path / "tasks/simple.json", json.dumps(task))
+    write(tmp_path / "tasks/possible_answer/simple.json", json.dumps(truth))
+    flags = {"tasks": tmp_path / "tasks", "output": tmp_path / "out"}
+    assert "out/typos: 1 of 1 message changed" in run("perturb", "typos", **flags).output
+    (found,) = rows_of(tmp_path / "out/typos/simple.json")
+    said = found["question"][0][0]["content"]
+    assert said != request
+    assert "New York" in said
+    assert {**found, "question": task["question"]} == task
+    assert rows_of(tmp_path / "out/typos/possible_answer/simple.json") == [truth]
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    run("perturb", "typos", **flags)
+    assert before == {path: path.read_bytes() for path in before}
+    assert "single turn" in refused("perturb", "ood", tasks=tmp_path / "tasks", output=tmp_path / "foreign")
+
+
+def tools_named(*names):
+    return [{"name": name, "description": f"Does {name.replace('_', ' ')}", "parameters": {}} for name in names]
+
+
+NAMES = ["find_room", "rooms.search", "get_room_details", "book_room", "room_price", "find_train", "book_train", "sum"]
+
+
+def test_similar_tools_are_no_equivalent_ones():
+    catalogue = Catalogue(tools_named(*NAMES))
+    similar = catalogue.similar("book_room", ["room_price"])
+    assert similar[:2] == ["find_train", "sum"] or similar[0] == "book_train"
+    assert not {"book_room", "rooms.search", "find_room", "get_room_details", "room_price"} & set(similar)
+    assert things_of("rooms.search") == things_of("get_room_details") == {"room"}
+
+
+def test_distractors_and_missing_tools(tmp_path):
+    tasks = [
+        {"id": f"simple_{i}", "question": [[{"role": "user", "content": "Go"}]], "function": tools_named(name)}
+        for i, name in enumerate(NAMES)
+    ]
+    truths = [{"id": f"simple_{i}", "ground_truth": [{name: {}}]} for i, name in enumerate(NAMES)]
+    lines = lambda rows: "".join(f"{json.dumps(row)}\n" for row in rows)  # noqa: E731
+    write(tmp_path / "tasks/simple.json", lines(tasks))
+    write(tmp_path / "tasks/possible_answer/simple.json", lines(truths))
+    flags = {"tasks": tmp_path / "tasks", "output": tmp_path / "out"}
+    run("perturb", "distractors", "--count", "2", "3", **flags)
+    found = rows_of(tmp_path / "out/distractors-2/simple.json")
+    assert {len(task["function"]) for task in found} == {3}
+    assert all(name in [tool["name"] for tool in task["function"]] for task, name in zip(found, NAMES, strict=True))
+    places = {[tool["name"] for tool in task["function"]].index(name) for task, name in zip(found, NAMES, strict=True)}
+    assert len(places) > 1
+    assert rows_of(tmp_path / "out/distractors-3/possible_answer/simple.json") == truths
+    assert {len(task["function"]) for task in rows_of(tmp_path / "out/distractors-3/simple.json")} <= {3, 4}
+    run("perturb", "missing_tool", tasks=tmp_path / "tasks", output=tmp_path / "missing")
+    left = rows_of(tmp_path / "missing/missing_tool/simple.json")
+    assert all(name not in [tool["name"] for tool in task["function"]] for task, name in zip(left, NAMES, strict=True))
+    assert all(one.calls == [] for one in read_tasks(str(tmp_path / "missing/missing_tool/simple.json")).values())
+    assert "--count" in refused("perturb", "distractors", "--count", "0", **flags)
+    none = lines([{**one, "ground_truth": []} for one in truths])
+    write(tmp_path / "tasks/possible_answer/simple.json", none)
+    alone = {"tasks": tmp_path / "tasks", "output": tmp_path / "no"}
+    assert "nothing to take away" in run("perturb", "missing_tool", **alone, status=(1, 2)).errors

@@ -1,0 +1,213 @@
+"""``parapet rewrite --tasks``: tasks of BFCL and their expected calls under the names of tool variants."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from kit import TWO_WORKERS, cases, files_of, json_of, lacking, refused, rows_of, run, write
+from tool_files import ANSWERS, TASKS, toolset, write_tasks, write_variants
+
+from parapet.schemas.tools import ToolFile, ToolVariant
+
+BFCL = Path(os.environ.get("PARAPET_DATA", "/none")) / "agents/bfcl"
+
+
+@pytest.fixture
+def place(tmp_path):
+    tasks = write_tasks(tmp_path / "given")
+    write_variants(tmp_path / "variants", tasks.read_bytes())
+    return tmp_path
+
+
+def rewrite(place, *flags, status=0, out="out"):
+    given = {"tasks": place / "given/tasks.jsonl", "variants": place / "variants", "output": place / out}
+    return run("rewrite", *flags, status=status, **given)
+
+
+def test_tasks_and_calls_have_the_names_of_each_variant(place):
+    made = rewrite(place)
+    assert made.output.splitlines() == ["v1: 2 rewritten, 0 left out", "v2: 2 rewritten, 0 left out"]
+    assert [*made.files] == sorted(
+        ["dead_letters.jsonl", "run.json"]
+        + [f"v{k}/{name}" for k in (1, 2) for name in ("names.json", "possible_answer/tasks.jsonl", "tasks.jsonl")]
+    )
+    task, _ = rows_of(place / "out/v1/tasks.jsonl")
+    assert (task["question"], [tool["name"] for tool in task["function"]]) == (
+        TASKS[0]["question"],
+        ["travel.a_book_trip", "a_now"],
+    )
+    stops = task["function"][0]["parameters"]["properties"]["a_stops"]
+    assert stops["items"]["required"] == ["a_city"]
+    assert stops["items"]["properties"]["a_nights"] == {
+        "type": "integer",
+        "description": "Another nights",
+        "minimum": 1,
+    }
+    first, second = rows_of(place / "out/v2/possible_answer/tasks.jsonl")
+    assert first["ground_truth"] == [
+        {"travel.b_book_trip": {"b_user_id": ["u7"], "b_stops": [[{"b_city": ["Porto"], "b_nights": [2, ""]}]]}},
+        {"b_now": {}},
+    ]
+    call = second["ground_truth"][0]["b_send_parcel"]
+    assert call["b_receiver"] == [{"b_street": ["Oak Road 3"], "b_town": [""]}]
+    rewrite(place, *TWO_WORKERS, out="again")
+    assert files_of(place / "again") == files_of(place / "out")
+
+
+def inverse(names, file):
+    """The original names, for the tools of a variant."""
+    variants = {}
+    for toolset_name in file.toolsets:
+        back = {}
+        for old, pointers in names[toolset_name]["parameters"].items():
+            new = names[toolset_name]["tools"][old]
+            back[f"tool/{new}"] = old
+            for pointer in pointers:
+                steps = pointer.split("/")
+                parts = ["/".join(steps[:i]) for i in range(2, len(steps) + 1)]
+                renamed = "/".join(pointers.get(part, part.rpartition("/")[2]) for part in parts)
+                back[f"parameter/{new}/{renamed}"] = steps[-1]
+        variants[toolset_name] = ToolVariant(back, {})
+    return variants
+
+
+def check_round_trip(place, tasks, answers):
+    """Renamed back by ``names.json``, tasks (but for descriptions) and answers are what they were."""
+    renamed = place / "out/v1" / tasks.name
+    file = ToolFile(renamed.read_bytes(), renamed)
+    back = file.variant_files(inverse(json_of(place / "out/v1/names.json"), file))
+    for path, content in back.items():
+        write(place / "back/v1" / path, content)
+    run("rewrite", tasks=renamed, variants=place / "back", output=place / "returned", max_bad="0%")
+    returned = place / "returned/v1"
+    assert without_texts(rows_of(returned / tasks.name)) == without_texts(rows_of(tasks))
+    assert rows_of(returned / "possible_answer" / tasks.name) == rows_of(answers)
+
+
+def without_texts(value):
+    if isinstance(value, dict):
+        return {
+            key: without_texts(item) for key, item in value.items() if key != "description" or isinstance(item, dict)
+        }
+    return [without_texts(item) for item in value] if isinstance(value, list) else value
+
+
+def test_names_json_leads_back_to_the_original(place):
+    rewrite(place)
+    check_round_trip(place, place / "given/tasks.jsonl", place / "given/possible_answer/tasks.jsonl")
+
+
+@pytest.mark.skipif(not BFCL.is_dir(), reason="PARAPET_DATA has no agents")
+@pytest.mark.parametrize("name", ["simple_python", "multiple", "parallel", "live_simple"])
+def test_real_tasks_are_rewritten_and_come_back(name, tmp_path):
+    tasks = BFCL / f"BFCL_v4_{name}.json"
+    write_variants(tmp_path / "variants", tasks.read_bytes(), tasks.name, ("a",))
+    made = run("rewrite", tasks=tasks, variants=tmp_path / "variants", output=tmp_path / "out", max_bad="0%")
+    assert not made.dead_letters
+    check_round_trip(tmp_path, tasks, BFCL / "possible_answer" / tasks.name)
+
+
+def test_tasks_take_the_names_of_a_toolset_that_has_their_tools(tmp_path):
+    tasks = write_tasks(tmp_path / "given", TASKS[1:], ANSWERS[1:])
+    write_variants(tmp_path / "variants", json.dumps(toolset("openai")).encode(), "travel.json")
+    made = run("rewrite", "--variant", "v2", tasks=tasks, variants=tmp_path / "variants", output=tmp_path / "out")
+    assert made.output.splitlines() == ["v2: 1 rewritten, 0 left out"]
+    assert rows_of(tmp_path / "out/v2/tasks.jsonl")[0]["function"][0]["description"] == "Another send_parcel"
+
+
+def test_tasks_without_answers_are_rewritten_alone(tmp_path):
+    tasks = write_tasks(tmp_path / "given", answers=None)
+    variants = write_variants(tmp_path / "variants", tasks.read_bytes(), prefixes=("a",))
+    made = run("rewrite", tasks=tasks, variants=variants, output=tmp_path / "out")
+    assert [*made.files] == ["dead_letters.jsonl", "run.json", "v1/names.json", "v1/tasks.jsonl"]
+
+
+OTHER = {"name": "other", "parameters": {"type": "dict", "properties": {}}}
+
+
+@cases(
+    "file position record reason where",
+    ("tasks", 0, {"id": "x"}, "not_a_task: it defines no functions", "line 1"),
+    ("tasks", 0, 7, "not_a_task: expected an object with an id", "line 1"),
+    ("tasks", 1, TASKS[0], "duplicate_id", "line 2"),
+    ("tasks", 1, {**TASKS[1], "function": [OTHER]}, "unknown_tool: variant v1 has no 'other'", "line 2"),
+    ("tasks", 1, {**TASKS[1], "function": [3]}, "is no tool", "line 2: /function/0"),
+    (
+        "tasks",
+        1,
+        {**TASKS[1], "function": [{**OTHER, "name": "send_parcel"}]},
+        "unknown_tool: variant v1 has not a version of tool 'send_parcel' with the parameters that it has here",
+        "line 2",
+    ),
+    (
+        "answers",
+        1,
+        {"id": "new", "ground_truth": []},
+        "no_answer: possible_answer/tasks.jsonl has none for it",
+        "line 2",
+    ),
+    ("answers", 1, {"id": "trips_1", "ground_truth": ["f()"]}, "bad_answer: expected a list of calls", "/ground_truth"),
+    (
+        "answers",
+        1,
+        {"id": "trips_1", "ground_truth": [{"f": {}}]},
+        "unknown_tool: the answer calls 'f'",
+        "/ground_truth",
+    ),
+)
+def test_what_cannot_be_renamed_is_a_dead_letter_of_each_variant(file, position, record, reason, where, place):
+    given = place / "given" / ("tasks.jsonl" if file == "tasks" else "possible_answer/tasks.jsonl")
+    rows = given.read_text().splitlines()
+    rows[position] = json.dumps(record)
+    given.write_text("\n".join(rows))
+    assert not lacking(rewrite(place, "--max_bad", "0%", status=1).errors, "--max_bad", "tasks of v1")
+    made = rewrite(place, "--max_bad", "100%")
+    letters = [letter for letter in made.dead_letters if not letter["split"]]
+    assert [letter["variant"] for letter in letters][:2] == ["v1", "v2"]
+    assert reason in letters[0]["reason"]
+    assert where in letters[0]["where"]
+    for k in (1, 2):
+        ids = [
+            [row["id"] for row in rows_of(place / f"out/v{k}" / path)]
+            for path in ("tasks.jsonl", "possible_answer/tasks.jsonl")
+        ]
+        assert ids[0] == ids[1]
+
+
+def test_names_that_collide_in_a_task_are_not_used(place):
+    names = place / "variants/v1/names.json"
+    tools = place / "variants/v1/tools.json"
+    for path in (names, tools):
+        path.write_text(path.read_text().replace('"a_now"', '"travel.a_book_trip"'))
+    assert "stands twice" in refused(
+        "rewrite", tasks=place / "given/tasks.jsonl", variants=place / "variants", output=place / "out"
+    )
+
+
+@cases(
+    "change flags reason",
+    ("names.json", {}, "names.json: "),
+    ("", {"sgd": "given"}, "--sgd: give this or --tasks, not both"),
+    ("", {"mapping": "position"}, "--mapping: is for --sgd"),
+    ("tools.json", {}, "does not belong to tools.json: toolset 'trips_0', tool 'travel.book_trip'"),
+    ("empty", {}, "has no tasks"),
+    ("", {"tasks": ["tasks.jsonl", "possible_answer/tasks.jsonl"]}, "--tasks: two of the files have the same name"),
+)
+def test_what_is_refused(change, flags, reason, place):
+    if change == "names.json":
+        (place / "variants/v2/names.json").write_text("[]")
+    elif change == "tools.json":
+        write(place / "variants/v1/tools.json", (place / "given/tasks.jsonl").read_bytes())
+    elif change:
+        write(place / "given/tasks.jsonl", "\n")
+    if "tasks" in flags:
+        flags = {"tasks": [place / "given" / name for name in flags["tasks"]]}
+    flags = {key: place / value if key == "sgd" else value for key, value in flags.items()}
+    given = {"tasks": place / "given/tasks.jsonl", "variants": place / "variants", **flags}
+    assert reason in refused("rewrite", **given, output=place / "out", status=(1, 2))
+
+
+def test_variants_of_schemas_are_refused(place, sample):
+    told = refused("rewrite", tasks=place / "given/tasks.jsonl", variants=sample, output=place / "out")
+    assert "the variant has no names.json: --tasks takes variants of tools" in told

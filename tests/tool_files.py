@@ -1,0 +1,264 @@
+"""A small toolset of our own in every dialect, and tasks on it with their expected calls."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from kit import write
+
+from parapet.schemas.tools import ToolFile, ToolVariant
+
+TRIP = {
+    "type": "object",
+    "properties": {
+        "user_id": {"type": "string", "description": "Who books the trip"},
+        "stops": {
+            "type": "array",
+            "description": "Where the trip leads",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "description": "Name of the town"},
+                    "nights": {"type": "integer", "description": "How long to stay there", "minimum": 1},
+                },
+                "required": ["city"],
+            },
+        },
+        "cabin": {"type": "string", "enum": ["economy", "business"], "description": "Class of the seat"},
+    },
+    "required": ["user_id", "stops"],
+}
+PARCEL = {
+    "type": "object",
+    "properties": {
+        "user_id": {"type": "string", "description": "Who books the trip"},
+        "sender": {"$ref": "#/$defs/address"},
+        "receiver": {"$ref": "#/$defs/address"},
+        "payment": {
+            "description": "How it is paid",
+            "anyOf": [
+                {"type": "object", "properties": {"card": {"type": "string", "description": "Number of the card"}}},
+                {"type": "object", "properties": {"iban": {"type": "string", "description": "Number of the account"}}},
+            ],
+        },
+        "note": {"type": ["string", "null"]},
+    },
+    "required": ["sender", "receiver"],
+    "$defs": {
+        "address": {
+            "type": "object",
+            "properties": {
+                "street": {"type": "string", "description": "The road and the number of the house"},
+                "town": {"type": "string", "description": "The place where the house is"},
+            },
+            "required": ["street"],
+            "default": {"street": "Main Street 1"},
+        }
+    },
+}
+TOOLS: list[tuple[str, str, dict[str, Any]]] = [
+    ("book_trip", "Reserves a journey over several places", TRIP),
+    ("send_parcel", "Ships a box to somebody", PARCEL),
+]
+
+# Our own: no name of these is published anywhere.
+TASKS = [
+    {
+        "id": "trips_0",
+        "question": [[{"role": "user", "content": "Book me, u7, two nights in Porto."}]],
+        "function": [
+            {
+                "name": "travel.book_trip",
+                "description": "Reserves a journey over several places",
+                "parameters": {"type": "dict", **{key: TRIP[key] for key in ("properties", "required")}},
+            },
+            {"name": "now", "description": "Tells the time", "parameters": {"type": "dict", "properties": {}}},
+        ],
+    },
+    {
+        "id": "trips_1",
+        "question": [[{"role": "user", "content": "Send a box from Elm Road 2 to Oak Road 3, café and all."}]],
+        "function": [{"name": "send_parcel", "description": "Ships a box to somebody", "parameters": PARCEL}],
+    },
+]
+ANSWERS = [
+    {
+        "id": "trips_0",
+        "ground_truth": [
+            {"travel.book_trip": {"user_id": ["u7"], "stops": [[{"city": ["Porto"], "nights": [2, ""]}]]}},
+            {"now": {}},
+        ],
+    },
+    {
+        "id": "trips_1",
+        "ground_truth": [
+            {
+                "send_parcel": {
+                    "sender": [{"street": ["Elm Road 2"]}],
+                    "receiver": [{"street": ["Oak Road 3"], "town": [""]}],
+                }
+            }
+        ],
+    },
+]
+
+
+def toolset(dialect: str) -> Any:
+    """The tools as a file of the dialect has them."""
+    tools = copy.deepcopy(TOOLS)
+    functions = [{"name": name, "description": text, "parameters": schema} for name, text, schema in tools]
+    match dialect:
+        case "openai":
+            return [{"type": "function", "function": {**function, "strict": True}} for function in functions]
+        case "responses":
+            return [{"type": "function", **function} for function in functions]
+        case "anthropic":
+            return [{"name": name, "description": text, "input_schema": schema} for name, text, schema in tools]
+        case "mcp":
+            listed = [
+                {"name": name, "title": "A tool", "description": text, "inputSchema": schema, "annotations": {}}
+                for name, text, schema in tools
+            ]
+            return {"tools": listed, "nextCursor": "page2"}
+        case "mcp response":
+            return {"jsonrpc": "2.0", "id": 1, "result": toolset("mcp")}
+        case "single":
+            return functions[0]
+        case _:
+            return functions
+
+
+def variant_of(file: ToolFile, prefix: str) -> dict[str, ToolVariant]:
+    """Every tool and parameter with something before its name, and other descriptions."""
+    variants = {}
+    for toolset_name, tools in file.toolsets.items():
+        names, texts = {}, {}
+        for tool in tools.tools:
+            space, dot, last = tool.name.rpartition(".")
+            names[f"tool/{tool.name}"] = f"{space}{dot}{prefix}_{last}"
+            texts[f"tool/{tool.name}"] = f"Another {tool.name}"
+            for each in tool.parameters.all:
+                names[f"parameter/{tool.name}{each.pointer}"] = f"{prefix}_{each.name}"
+                texts[f"parameter/{tool.name}{each.pointer}"] = f"Another {each.name}"
+        variants[toolset_name] = ToolVariant(names, texts)
+    return variants
+
+
+def write_variants(place: Path, data: bytes, name: str = "tasks.json", prefixes: tuple[str, ...] = ("a", "b")) -> Path:
+    """Variants v1 and so on, one for each prefix, as ``compose`` writes them."""
+    file = ToolFile(data, name)
+    for k, prefix in enumerate(prefixes, 1):
+        for path, content in file.variant_files(variant_of(file, prefix)).items():
+            write(place / f"v{k}" / path, content)
+    return place
+
+
+def write_tasks(place: Path, tasks: Any = TASKS, answers: Any = ANSWERS) -> Path:
+    """The file of tasks; the answers are beside it."""
+    write(place / "tasks.jsonl", tasks)
+    if answers:
+        write(place / "possible_answer/tasks.jsonl", answers)
+    return place / "tasks.jsonl"
+
+
+# By name: five other names and five other descriptions, as annotators would give them.
+PARAPHRASES: dict[str, tuple[str, str]] = {
+    "book_trip": (
+        "reserve journey|arrange travel|schedule tour|plan itinerary|organise voyage",
+        "Books travel to a series of destinations|Makes a reservation for a tour with several stops|Arranges a journey "
+        "through many places|Plans travel across several towns|Sets up a trip that visits more than one place",
+    ),
+    "send_parcel": (
+        "ship package|mail box|dispatch parcel|post item|deliver packet",
+        "Sends a package to a person|Posts a box to someone|Has a parcel delivered to somebody|Dispatches a packet to "
+        "a recipient|Mails an item to another person",
+    ),
+    "now": (
+        "current time|get clock|what time|tell hour|read clock",
+        "Says what time it is|Gives the current time|Shows the time of day|Reports the hour|Returns the present time",
+    ),
+    "user_id": (
+        "traveller id|client number|booker code|customer key|account holder",
+        "The person who books the journey|Identifies the traveller|Who makes the booking of the trip|The client that "
+        "books|Customer for whom the trip is booked",
+    ),
+    "stops": (
+        "destinations|places visited|route points|legs|waypoints",
+        "The destinations of the trip|Places that the journey visits|Where the traveller goes on the trip|Points along "
+        "the route of the trip|All locations to which the trip leads",
+    ),
+    "city": (
+        "place name|town title|municipality|locality name|stop town",
+        "What the town is called|The name of the city|Town in which to stop|Which city it is|Title of the municipality",
+    ),
+    "nights": (
+        "stay length|duration|overnights|days there|number sleeps",
+        "The length of the stay|Number of nights to stay|For how many nights one stays|Duration of the visit there|How "
+        "many days to stay in the place",
+    ),
+    "cabin": (
+        "seat class|comfort level|travel class|fare category|seating tier",
+        "Which class of seat|The comfort of the seat|Category of the seating|Level of the seat|Fare class for the seat",
+    ),
+    "payment": (
+        "pay method|billing way|charge details|settlement|means of paying",
+        "The way of paying|How to pay for it|Means by which it is paid|Method to pay|Details of how the sender pays",
+    ),
+    "card": (
+        "credit number|card digits|plastic number|debit code|bank card",
+        "The digits on the card|Which card number to charge|Number printed on the card|Code of the bank card|Digits of "
+        "the credit card",
+    ),
+    "iban": (
+        "account number|bank account|giro code|account digits|bank identifier",
+        "The number of the bank account|Which account it comes from|Digits of the account|Code that names the "
+        "account|Identifier of the account",
+    ),
+    "street": (
+        "road|avenue|lane|house line|address line",
+        "The street with the house number|Road and house number|Name of the street and number of the building|Which "
+        "road and which house|The lane and number where the house stands",
+    ),
+    "town": (
+        "settlement name|village|borough|house place|locality",
+        "Place in which the house stands|The town of the house|Where the house is located|Village or city of the "
+        "house|Locality where the house is found",
+    ),
+}
+
+
+def write_answers(place: Path, schemas: Path) -> None:
+    """``names.csv`` and ``descriptions.csv``: answers of five annotators to each task of a file of tools.
+
+    ``decisions.csv`` has a reviewer accept them: vetting holds some.
+    """
+    from parapet.schemas import layout
+    from parapet.schemas.service import elements_of
+
+    decisions = []
+    for task in ("names", "descriptions"):
+        rows = []
+        for service in layout.read_root(schemas)[0].services:
+            for n in range(5):
+                answers = {
+                    f"Answer.{element.field}": PARAPHRASES[element.name.rpartition(".")[2]][
+                        task == "descriptions"
+                    ].split("|")[n]
+                    for element in elements_of(service, task)
+                }
+                ids = [f"{service.service_name}{task}{n}:{field.partition('.')[2]}" for field in answers]
+                decisions += [{"response_id": key, "decision": "accept", "text": "", "reason": ""} for key in ids]
+                rows.append(
+                    {
+                        "AssignmentId": f"{service.service_name}{task}{n}",
+                        "WorkerId": f"{task}{n}",
+                        "WorkTimeInSeconds": "900",
+                        "Input.task_id": f"{service.service_name}:{task}",
+                        **answers,
+                    }
+                )
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+        write(place / f"{task}.csv", [{column: row.get(column, "") for column in columns} for row in rows])
+    write(place / "decisions.csv", decisions)
