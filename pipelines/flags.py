@@ -345,7 +345,7 @@ def add_split(parser: StrictParser, default: str = TEST, many: bool = False, tex
 
 def add_schemas(parser: StrictParser) -> None:
     """Adds ``--schemas``."""
-    text = "corpus, schema file, or tools of OpenAI, Anthropic, MCP, BFCL (default: the bundled sample)"
+    text = "corpus, schemas or tools (default: the bundled sample)"
     parser.group(INPUT)("--schemas", metavar="ROOT", reads=True, help=text)
 
 

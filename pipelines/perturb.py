@@ -60,8 +60,8 @@ DECLARED = {
     "ood": "parapet.transforms.perturbations.ood",
 }
 TOOLKITS = {  # that only tasks of agents have
-    "distractors": "Adds tools that are similar to the right one, taken from the other tasks: OUT/distractors-10/FILE.",
-    "missing_tool": "Takes the right tools away, so that nothing is to be called: OUT/missing_tool/FILE.",
+    "distractors": "Adds similar tools of the other tasks: OUT/distractors-10/FILE.",
+    "missing_tool": "Takes the right tools away: nothing is to be called. OUT/missing_tool/FILE.",
 }
 TRANSLATING = "language_variations"  # the command that shares flags and memories with others that translate
 
@@ -224,7 +224,7 @@ def usage() -> str:
         for plugin in plugins.installed(plugins.PERTURBATIONS)
     )
     listed += "\n\nof agents' tasks (--tasks), besides those of single turns:\n"
-    listed += "\n".join(f"  {name:20}{what.partition(':')[0]}" for name, what in TOOLKITS.items())
+    listed += "\n".join(f"  {name:20}{what.partition(':')[0].rstrip('.')}" for name, what in TOOLKITS.items())
     return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"
 
 

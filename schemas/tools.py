@@ -236,7 +236,7 @@ class ToolFile:
         """The file in its dialect, with other names and descriptions; None: as it was read.
 
         Args:
-          variants: of the toolsets, by name. Tasks of other toolsets are left out.
+          variants: of the toolsets, by name. Tasks of other toolsets are left out, and lines become a list.
         """
         content, left_out = self._content, set[tuple[Any, ...]]()
         for name, toolset in self.toolsets.items():
@@ -249,7 +249,7 @@ class ToolFile:
             content = _replaced(content, keys, tools if isinstance(items, list) else tools[0])
         if left_out:
             content = [task for i, task in enumerate(content) if (i,) not in left_out]
-        if self._is_lines:
+        if self._is_lines and variants is None:
             return "".join(json.dumps(item, ensure_ascii=self._is_ascii) + "\n" for item in content).encode()
         return (json.dumps(content, indent=2, ensure_ascii=self._is_ascii) + "\n").encode()
 

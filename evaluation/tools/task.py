@@ -238,7 +238,7 @@ def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any],
     return set_report(
         metrics,
         {**headings, "tasks": "tasks"},
-        sizes={name: {"tasks": of["tasks"]} for name, of in details["sets"].items() if name in metrics},
+        sizes={name: {"tasks": of["tasks"]} for name, of in sets.items()},
         sections=sections,
         tiles=headings,
         facts={"95 % interval": f"{text.percent(low)} – {text.percent(high)}"},

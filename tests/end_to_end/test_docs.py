@@ -67,6 +67,7 @@ LONG = {
 # Flags of programs other than ours and Beam's that the pages mention.
 OTHER_FLAGS = {
     *("--build", "--build-arg", "--env", "--file", "--rm", "--tag", "--tags", "--user", "--volume", "--help"),
+    "--count",  # of 'perturb distractors', which is no perturbation of dialogues
     *("--version", "--directory", "--answers", "--check", "--service_port", "--write", "--folder", "--output_dir"),
     *(
         "--copy_files",

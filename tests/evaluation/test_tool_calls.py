@@ -76,6 +76,36 @@ def test_a_call(arguments, kind):
     assert (fault.kind if fault else None) == kind
 
 
+@cases(
+    "type right yes no",
+    ("string", ["New York, NY"], ["new york ny", "New-York_NY.", "NEWYORKNY"], ["New York", "New York: NY", ""]),
+    ("string", ["it's"], ['it"s', "IT'S"], ["its"]),
+    ("string", ["a", ""], ["a", "", "-"], ["b"]),
+    ("float", [5], [5, 5.0], ["5", True, 5.5, 10**400]),
+    ("float", [2.5, 3], [2.5, 3, 3.0], [2]),
+    ("boolean", [True], [True], [1, "true", False]),
+    ("string", [7], [7], ["7"]),
+    ("any", ["All"], ["all"], [7]),
+    ("dict", [{"a": [1, ""], "b": ["X y"]}], [{"b": "xy"}, {"a": 1, "b": "X Y"}], [{}, {"a": 1}, {"b": "xy", "c": 1}]),
+    ("dict", [{"a": [1, ""]}], [{}, {"a": 1}, {"a": ""}], [{"a": 2}, []]),
+    ("dict", [{"a": [{"b": "X"}]}], [{"a": {"b": "X"}}], [{"a": {"b": "x"}}]),  # inner objects as they are
+    (["string"], [["A", "b c"]], [["a", "bc"]], [["bc", "a"], ["a"], [], "a", ["a", 1]]),
+    (["string"], [["a"], ""], [["A"], []], [["b"], ""]),
+    (["string"], [], [], [["a"], []]),
+    (["float"], [[1.5, 2.5]], [[1.5, 2.5]], [[1, 2.5], ["1.5"]]),
+    (["float"], [[1, 2]], [[1, 2], [1.0, 2.0]], [[True, 2]]),  # whole numbers because the right ones are
+    (["dict"], [[{"a": ["X"]}]], [[{"a": "x"}]], [[], [{"a": "y"}], [{}], [{"a": "x"}, {"a": "x"}]]),
+    (["dict"], [7], [], [[{"a": "x"}]]),
+    ("dict", [{"a": "xy"}], [{"a": "x"}], [{"a": "z"}]),  # a text in the place of a list of right values
+)  # fmt: skip
+def test_values(type, right, yes, no):
+    schema = {"type": "array", "items": {"type": type[0]}} if isinstance(type, list) else {"type": type}
+    tool = {"name": "f", "parameters": {"properties": {"x": schema}}}
+    kind = lambda value: fault_of([tool], [{"f": {"x": value}}], [{"f": {"x": right}}])  # noqa: E731
+    assert [value for value in yes if kind(value)] == []
+    assert {kind(value).kind for value in no} <= {"wrong_type", "wrong_value"}
+
+
 def test_what_a_variable_is_compared_as():
     """A right value of another type than the schema's: it is compared as it is, with its case."""
     right = [{"hotel.book": {"city": ["NYC"], "seats": ["n_seats"]}}]
@@ -208,12 +238,24 @@ def test_answers_that_cannot_be_scored(tmp_path, rows, told):
     assert told in refused("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
 
 
+@pytest.mark.parametrize("result", ["[]", '"No."', "null", "[{}]", '[{"f": "{"}]', '"[f()]"'])
+def test_what_calls_nothing_is_right_where_nothing_is(tmp_path, result):
+    """As BFCL has it: what cannot be read is no call."""
+    tasks_at(tmp_path / "tasks")
+    path = said(tmp_path / "said", OSLO + ROME, result)
+    flags = {"predictions": path, "output": tmp_path / "out"}
+    run("evaluate", "--task", "tool_calls", "--reference", str(tmp_path / "tasks"), **flags)
+    assert json_of(tmp_path / "out/metrics.json")["#ALL"]["accuracy/irrelevance"] == 1.0
+
+
 def test_tasks_that_cannot_be_read(tmp_path):
     tasks = tasks_at(tmp_path / "tasks")
     truth = tasks / ANSWERS / "simple.json"
     rows = rows_of(truth)
     write(truth, json.dumps(rows[0]) + "\n")
     raised(InputError, read_tasks, str(tasks / "simple.json"), match="no right calls for 'simple_1'")
+    truth.unlink()
+    raised(InputError, read_tasks, str(tasks / "simple.json"), match="no right calls for 'simple_0'; 2 tasks lack them")
     rows[1]["ground_truth"] = [{"hotel.cancel": {}}]
     write(truth, "".join(f"{json.dumps(row)}\n" for row in rows))
     raised(InputError, read_tasks, str(tasks / "simple.json"), match="is no tool of the task")

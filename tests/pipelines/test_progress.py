@@ -185,6 +185,7 @@ def test_a_stage_is_timed_from_the_end_of_the_one_before(capsys):
         "done": 4,
         "total": 10,
         "unit": "dialogues",
+        "spent": "",
         "rate": 2.0,
         "seconds_left": 3.0,
     }

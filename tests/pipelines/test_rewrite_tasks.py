@@ -198,7 +198,7 @@ def test_what_is_refused(change, flags, reason, place):
     if change == "names.json":
         (place / "variants/v2/names.json").write_text("[]")
     elif change == "tools.json":
-        write(place / "variants/v1/tools.json", (place / "given/tasks.jsonl").read_bytes())
+        write(place / "variants/v1/tools.json", TASKS)
     elif change:
         write(place / "given/tasks.jsonl", "\n")
     if "tasks" in flags:

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from kit import cases, lacking, refused, rows_of, run, write
+from kit import cases, json_of, lacking, refused, rows_of, run, write
 from tool_files import PARCEL, TOOLS, toolset, write_answers, write_tasks
 
 from parapet.schemas import layout
@@ -128,7 +128,7 @@ def test_tasks_are_composed_one_by_one_and_rewritten(tmp_path):
     run("rewrite", tasks=tasks, variants=tmp_path / "variants", output=tmp_path / "out", max_bad="0%")
     for k in range(1, 6):
         variant = tmp_path / f"out/v{k}"
-        assert rows_of(variant / "tasks.jsonl") == rows_of(tmp_path / f"variants/v{k}/tools.json")
+        assert rows_of(variant / "tasks.jsonl") == json_of(tmp_path / f"variants/v{k}/tools.json")
         call = rows_of(variant / "possible_answer/tasks.jsonl")[0]["ground_truth"][0]
         (name,) = call
         tool = rows_of(variant / "tasks.jsonl")[0]["function"][0]

@@ -50,6 +50,7 @@ class SourceText(msgspec.Struct, frozen=True):
       field: ``name`` or ``description``.
       original: as the schema has it.
       text: what is sent to an engine; empty where there is nothing to send.
+      scopes: of a name, see :class:`parapet.schemas.service.Element`.
     """
 
     element_id: str
@@ -57,12 +58,14 @@ class SourceText(msgspec.Struct, frozen=True):
     field: Literal["name", "description"]
     original: str
     text: str
+    scopes: tuple[str, ...] = ()
 
 
 def source_texts(service: Service) -> Iterator[SourceText]:
     """Yields the names of intents and slots, then the descriptions, the service's too."""
     for element in elements_of(service, "names"):
-        yield SourceText(element.id, element.field, "name", element.name, phrase_of(element.name))
+        phrase = phrase_of(element.name.rpartition(".")[2])  # what is in front is kept
+        yield SourceText(element.id, element.field, "name", element.name, phrase, element.scopes)
     for element in elements_of(service, "descriptions"):
         text = " ".join(element.description.split())
         yield SourceText(element.id, element.field, "description", element.description, text)
@@ -108,7 +111,8 @@ def back_translated(
     rows = [_row(source, pivot, legs, conventions) for source in sources]
     for kind in ("intent", "slot"):
         named = [i for i, source in enumerate(sources) if source.field == "name" and source.place.startswith(kind)]
-        for i, row in zip(named, without_collisions([rows[i] for i in named]), strict=True):
+        unique = without_collisions([rows[i] for i in named], [sources[i].scopes for i in named])
+        for i, row in zip(named, unique, strict=True):
             rows[i] = row
     emitted: dict[str, dict[str, str]] = {"name": {}, "description": {}}
     for source, row in zip(sources, rows, strict=True):
@@ -148,15 +152,19 @@ def name_of(text: str, original: str, convention: Convention) -> tuple[str, str]
     return (original, "identical") if name == original else (name, "")
 
 
-def without_collisions(rows: Sequence[BackTranslation]) -> list[BackTranslation]:
-    """Names of one kind, unique: of two that are the same, the later one gets its original back.
+def without_collisions(rows: Sequence[BackTranslation], scopes: Sequence[tuple[str, ...]]) -> list[BackTranslation]:
+    """Names of one kind, unique in each scope: of two that are the same, the later one gets its original back.
 
     Originals are unique, so a new name that equals another original gives way. Each step settles one name.
     """
     rows = list(rows)
     while True:
-        names = [row.emitted for row in rows]
-        same = [i for i, row in enumerate(rows) if not row.reason and names.count(row.emitted) > 1]
+        names = Counter((scope, row.emitted) for row, own in zip(rows, scopes, strict=True) for scope in own)
+        same = [
+            i
+            for i, row in enumerate(rows)
+            if not row.reason and any(names[scope, row.emitted] > 1 for scope in scopes[i])
+        ]
         if not same:
             return rows
         rows[same[-1]] = msgspec.structs.replace(rows[same[-1]], emitted=rows[same[-1]].original, reason="collision")

@@ -63,7 +63,7 @@ def test_names_end_unique_and_each_is_new_or_original(originals, data):
         new = data.draw(st.sampled_from("abcdef"))
         reason = "identical" if new == name else ""
         rows.append(BackTranslation(f"S/slot/{name}", "name", "zh", name, name, "x", new, new, reason))
-    settled = without_collisions(rows)
+    settled = without_collisions(rows, [("",)] * len(rows))
     names = [row.emitted for row in settled]
     assert len(set(names)) == len(names)
     for before, after in zip(rows, settled, strict=True):
@@ -72,3 +72,9 @@ def test_names_end_unique_and_each_is_new_or_original(originals, data):
     # Nothing gave way without need: what went back had another name equal to it.
     if len({row.emitted for row in rows}) == len(rows):
         assert settled == rows
+
+
+def test_names_of_other_scopes_do_not_collide():
+    rows = [BackTranslation(f"T/{i}", "name", "pt", "unit", "unit", "x", "measure", "measure", "") for i in range(3)]
+    settled = without_collisions(rows, [("a/",), ("b/",), ("b/", "c/")])
+    assert [(row.emitted, row.reason) for row in settled] == [("measure", ""), ("measure", ""), ("unit", "collision")]
