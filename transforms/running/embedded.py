@@ -29,7 +29,7 @@ def serve() -> str:
     """
     spec = importlib.util.find_spec(_PACKAGE)
     try:
-        import xllamacpp  # type: ignore[import-not-found, unused-ignore]
+        import xllamacpp
     except ImportError:
         xllamacpp = None
     if xllamacpp is None or spec is None or not spec.submodule_search_locations:
