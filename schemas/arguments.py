@@ -21,6 +21,7 @@ _OTHERS = ("additionalProperties", "unevaluatedProperties", "patternProperties")
 _APART = ("$defs", "definitions", "propertyNames")
 _KEYED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_OF_PROPERTIES = ("properties", "dependentSchemas", "dependentRequired", "dependencies")
 _VALUES = ("default", "const")
 _LISTS_OF_VALUES = ("enum", "examples")
 
@@ -163,9 +164,9 @@ class Parameters:
         """The parameters under other names and descriptions, both by pointer."""
         return Renaming(self, names, descriptions or {})
 
-    def shape(self, pointer: str) -> _Shape:
-        """What the subschema at a pointer describes."""
-        return self._shapes[pointer].found()
+    def shape(self, pointer: str) -> _Shape | None:
+        """What the subschema at a pointer describes; None where there is none."""
+        return self._shapes[pointer].found() if pointer in self._shapes else None
 
 
 class Renaming:
@@ -205,43 +206,37 @@ class Renaming:
 
         The lists of accepted values that BFCL puts around each value are passed through.
         """
-        return self._value(arguments, self._parameters.shape(""))
+        shape = self._parameters.shape("")
+        return arguments if shape is None else self._value(arguments, shape)
 
-    def _schema(self, schema: Any, pointer: str) -> Any:
-        if not isinstance(schema, dict):
-            return schema
+    def _schema(self, value: Any, pointer: str) -> Any:
+        """A subschema, or a part of the root that has some in it."""
+        if isinstance(value, list):
+            return [self._schema(item, f"{pointer}/{i}") for i, item in enumerate(value)]
+        if not isinstance(value, dict):
+            return value
         shape = self._parameters.shape(pointer)
-        rename = self._renamer(shape)
-        places = {place: self._schema(below, place) for _, place, _, below in _subschemas(schema, pointer)}
-        written: dict[str, Any] = {}
-        for key, value in schema.items():
+        if shape is None:
+            return {key: self._schema(item, f"{pointer}/{_escaped(key)}") for key, item in value.items()}
+        rename, written = self._renamer(shape), dict[str, Any]()
+        for key, item in value.items():
             place = f"{pointer}/{_escaped(key)}"
-            if key == "properties":
-                written[key] = {rename(name): places[f"{place}/{_escaped(name)}"] for name in value}
-            elif key in ("dependentSchemas", "dependentRequired", "dependencies") and isinstance(value, dict):
+            if key in _OF_PROPERTIES and isinstance(item, dict):
                 written[key] = {
                     rename(name): [*map(rename, below)]
-                    if isinstance(below, list)
-                    else places.get(f"{place}/{_escaped(name)}", below)
-                    for name, below in value.items()
+                    if key != "properties" and isinstance(below, list)
+                    else self._schema(below, f"{place}/{_escaped(name)}")
+                    for name, below in item.items()
                 }
-            elif place in places:
-                written[key] = places[place]
-            elif key in _KEYED and isinstance(value, dict):
-                written[key] = {name: places[f"{place}/{_escaped(name)}"] for name in value}
-            elif isinstance(value, list) and f"{place}/0" in places:
-                written[key] = [places[f"{place}/{i}"] for i in range(len(value))]
-            elif key == "required" and isinstance(value, list):
-                written[key] = [*map(rename, value)]
-            elif key == "$ref" and isinstance(value, str) and value.startswith("#/"):
-                renamed = self.pointer(unquote(value[1:]))
-                written[key] = value if renamed == unquote(value[1:]) else f"#{renamed}"
-            elif key in _VALUES or (key in _LISTS_OF_VALUES and isinstance(value, list)):
-                written[key] = (
-                    self._value(value, shape) if key in _VALUES else [self._value(each, shape) for each in value]
-                )
+            elif key == "required":
+                written[key] = [*map(rename, item)]
+            elif key == "$ref":
+                renamed = f"#{self.pointer(unquote(item[1:]))}" if item.startswith("#/") else item
+                written[key] = item if unquote(item) == renamed else renamed
+            elif key in _VALUES or (key in _LISTS_OF_VALUES and isinstance(item, list)):
+                written[key] = self._value(item, shape) if key in _VALUES else [self._value(v, shape) for v in item]
             else:
-                written[key] = value
+                written[key] = self._schema(item, place)
         if pointer in self._descriptions:
             written["description"] = self._descriptions[pointer]
         return written
