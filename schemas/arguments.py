@@ -195,7 +195,13 @@ class Renaming:
 
     def pointer(self, pointer: str) -> str:
         """A pointer of the original schema as it is in the renamed one."""
-        return renamed_pointer(pointer, self._by_pointer)
+        renamed, tokens = "", _tokens(pointer)
+        for i, token in enumerate(tokens):
+            owner = "".join(f"/{_escaped(above)}" for above in tokens[: max(0, i - 1)])
+            names = i and tokens[i - 1] in ("properties", "dependentSchemas")
+            shape = self._parameters.shape(owner) if names else None
+            renamed += f"/{_escaped(token if shape is None else self._renamer(shape)(token))}"
+        return renamed
 
     def schema(self) -> Any:
         """The schema under the new names. Values that name parameters, such as defaults, are renamed, too."""
@@ -241,8 +247,9 @@ class Renaming:
             written["description"] = self._descriptions[pointer]
         return written
 
-    def _renamer(self, shape: _Shape) -> Callable[[str], str]:
-        return lambda name: self._names.get((shape.pointers[0], name), name)
+    def _renamer(self, shape: _Shape) -> Callable[[Any], Any]:
+        scope = shape.pointers[0]
+        return lambda name: self._names.get((scope, name), name) if isinstance(name, str) else name
 
     def _value(self, value: Any, shape: _Shape) -> Any:
         if isinstance(value, list):
@@ -259,16 +266,6 @@ class Renaming:
             inside = shape.properties.get(name, shape.others)
             written[rename(name)] = item if inside is None else self._value(item, inside.found())
         return written
-
-
-def renamed_pointer(pointer: str, names: Mapping[str, str]) -> str:
-    """A pointer of an original schema as it is in the renamed one, given the new names by original pointer."""
-    renamed, place = "", ""
-    for token in pointer.split("/")[1:]:
-        place += f"/{token}"
-        name = names.get(place)
-        renamed += f"/{token if name is None else _escaped(name)}"
-    return renamed
 
 
 def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, str, str, Any]]:

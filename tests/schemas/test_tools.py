@@ -161,7 +161,7 @@ def test_a_parameter_that_alternatives_share_has_one_name():
         "properties": {"a": {"type": "object", "properties": {"deep": {}}}},
         "allOf": [{"properties": {"a": {"properties": {"deep": {}, "more": {}}}}}],
         "anyOf": [{"required": ["a"]}, {"required": ["b"], "properties": {"b": {}}}],
-        "dependentRequired": {"a": ["b"]},
+        "dependentRequired": {"a": ["b", ["odd"]]},
     }
     parameters = Parameters(schema)
     written = parameters.renaming({"/properties/a": "x", "/properties/a/properties/deep": "y"})
@@ -169,7 +169,7 @@ def test_a_parameter_that_alternatives_share_has_one_name():
         "properties": {"x": {"type": "object", "properties": {"y": {}}}},
         "allOf": [{"properties": {"x": {"properties": {"y": {}, "more": {}}}}}],
         "anyOf": [{"required": ["x"]}, {"required": ["b"], "properties": {"b": {}}}],
-        "dependentRequired": {"x": ["b"]},
+        "dependentRequired": {"x": ["b", ["odd"]]},
     }
     assert written.arguments({"a": {"deep": 1, "more": 2}}) == {"x": {"y": 1, "more": 2}}
 
@@ -183,6 +183,7 @@ def objects(children):
             "required": st.lists(st.sampled_from("abcde"), max_size=3, unique=True),
             "anyOf": st.lists(children, min_size=1, max_size=2),
             "additionalProperties": children,
+            "dependentSchemas": st.dictionaries(st.sampled_from("ab/"), children, max_size=1),
             "$defs": st.just({"d": {"properties": {"a": {"type": "string"}}}}),
             "default": st.just({"a": {"b": [1]}}),
         },

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.schemas.arguments import renamed_pointer
+from parapet.schemas.arguments import Renaming
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.json_text import parse_exactly
@@ -40,7 +40,14 @@ ANSWERS = "possible_answer"  # the folder beside a file of tasks, with a file of
 
 
 class ToolTexts(msgspec.Struct, frozen=True):
-    """A tool's name and description in a variant, and those of its parameters, by JSON Pointer in the original."""
+    """A tool in a variant.
+
+    Attributes:
+      name: the new name.
+      description: the new description.
+      names: of the parameters, by JSON Pointer in the original.
+      descriptions: of the parameters, by JSON Pointer in the variant.
+    """
 
     name: str
     description: str
@@ -91,12 +98,10 @@ def read_variant(name: str, folder: Path) -> TaskVariant:
         there = {tool.name: tool for tool in toolsets[toolset].tools} if toolset in toolsets else {}
         for old, new in of_toolset.tools.items():
             parameters = of_toolset.parameters.get(old, {})
-            places = {pointer: renamed_pointer(pointer, parameters) for pointer in parameters}
-            known = {each.pointer: each for each in there[new].parameters.all} if new in there else {}
-            if new not in there or known.keys() != {*places.values()}:
+            known = there[new].parameters.all if new in there else []
+            if new not in there or len(known) != len(parameters):
                 raise InputError(f"does not belong to {TOOLS}: toolset {toolset!r}, tool {old!r}", place)
-            texts = {pointer: known[renamed].description for pointer, renamed in places.items()}
-            texts = {pointer: text for pointer, text in texts.items() if text}
+            texts = {each.pointer: each.description for each in known if each.description}
             tools.setdefault(toolset, {})[old] = ToolTexts(new, there[new].description, parameters, texts)
     return TaskVariant(name, tools, read_whole(place, MAX_FILE))
 
@@ -119,10 +124,7 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
     chosen = {tool.name: variant.texts(task["id"], tool) for tool in toolset.tools}
     if len({texts.name for texts in chosen.values()}) < len(chosen):
         raise InputError(f"name_collision: variant {variant.name} gives two tools of the task the same name")
-    renamings = {
-        tool.name: tool.parameters.renaming(chosen[tool.name].names, chosen[tool.name].descriptions)
-        for tool in toolset.tools
-    }
+    renamings = {tool.name: _renaming(tool, chosen[tool.name]) for tool in toolset.tools}
     functions = [
         tool.renamed(chosen[tool.name].name, chosen[tool.name].description, renamings[tool.name])
         for tool in toolset.tools
@@ -140,6 +142,13 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
         ]
         renamed_answer = {**answer, "ground_truth": renamed}
     return {**task, "function": functions}, renamed_answer
+
+
+def _renaming(tool: Tool, texts: ToolTexts) -> Renaming:
+    names = tool.parameters.renaming(texts.names)
+    pointers = {each.pointer: names.pointer(each.pointer) for each in tool.parameters.all}
+    descriptions = {old: texts.descriptions[new] for old, new in pointers.items() if new in texts.descriptions}
+    return tool.parameters.renaming(texts.names, descriptions)
 
 
 def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str) -> FileResult:
