@@ -8,12 +8,15 @@ up in any order, and two systems on the same dialogues are resampled alike.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+_Z = NormalDist().inv_cdf(0.975)
 REPLICATES = 1000
 CHUNK = 64  # dialogues at a time
 POINT = 40  # binary digits after the point: sums of whole numbers do not depend on the order; up to 8 million fit
@@ -104,3 +107,13 @@ def interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, f
         return None
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def wilson_interval(right: int, n: int) -> tuple[float, float] | None:
+    """The interval of 95 % of a share (Wilson 1927), which holds for small samples and shares near 0 and 1, too."""
+    if not n:
+        return None
+    share, z2 = right / n, _Z * _Z
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = _Z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parapet.pipelines.command import check_apart, counted, run_checked, say, starting
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
 from parapet.pipelines.perturb import TOOLKITS, class_of, command_of
+from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from parapet.transforms.perturbation.base import Perturbation
-
-
-TASKS = "tasks in BFCL's format, with possible_answer/ beside them: files, or a folder"
 
 
 class Plan(NamedTuple):
@@ -72,9 +70,9 @@ def _check_toolkit(name: str, args: argparse.Namespace) -> tuple[str, list[str],
 
 def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
     from parapet.evaluation.task import publish
-    from parapet.evaluation.tools.tasks import ANSWERS
     from parapet.schemas.errors import run_header
     from parapet.schemas.layout import as_path
+    from parapet.schemas.tools import ANSWERS
     from parapet.transforms.perturbation.toolkits import Catalogue, with_distractors, without_the_right_tool
 
     name, paths, args = prepared
@@ -147,9 +145,9 @@ def _check(name: str, args: argparse.Namespace) -> Plan:
 
 def _act(plan: Plan) -> None:
     from parapet.evaluation.task import publish
-    from parapet.evaluation.tools.tasks import ANSWERS
     from parapet.schemas.errors import run_header
     from parapet.schemas.layout import as_path
+    from parapet.schemas.tools import ANSWERS
     from parapet.transforms.perturbation.corpus import perturbed_sets
     from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, messages_of, reworded_tasks
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 REFERENCE = "corpus or release"
 VARIANTS = "output of 'rewrite': dialogues under variants' names"
+TASKS = "tasks in BFCL's format, with possible_answer/ beside them: files, or a folder"
 SETS = "perturbed sets: typos=varied/typos SR-10=heard/SR-10"
 
 
@@ -73,8 +74,7 @@ def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sour
 def add_tasks(parser: StrictParser) -> None:
     """Adds the flags that name tasks of agents, and further sets of them."""
     add = parser.group(INPUT)
-    text = "tasks in BFCL's format, with possible_answer/ beside them: files, or a folder"
-    add("--reference", required=True, nargs="+", metavar="PATH", reads=True, help=text)
+    add("--reference", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
     text = "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words"
     add("--variants", metavar="DIR", reads=True, help=text)
     add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help="further tasks: typos=varied/typos")

@@ -22,6 +22,7 @@ from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
 from parapet.schemas.service import SERVICE_NAME
 
 TOOLS, NAMES = "tools.json", "names.json"  # of a variant
+ANSWERS = "possible_answer"  # the folder beside a file of tasks, with the right calls in a file of the same name
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # a name that the APIs take
 

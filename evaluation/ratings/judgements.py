@@ -7,7 +7,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from statistics import NormalDist
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from parapet.evaluation.bootstrap import REPLICATES, interval, means, quiet, replicated, weights
+from parapet.evaluation.bootstrap import REPLICATES, interval, means, quiet, replicated, weights, wilson_interval
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA
@@ -56,8 +55,6 @@ CHOICES = {FAITHFUL: (YES, NO), SAME: (YES, NO), VALUES: (YES, NO), NATURAL: POI
 Item = TypeVar("Item", RatedItem, VariedItem)
 Votes = tuple[tuple[str, str], ...]
 Interval = tuple[float, float]
-
-_Z = NormalDist().inv_cdf(0.975)
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -469,13 +466,3 @@ def krippendorff_alpha(labels: Sequence[tuple[str, Hashable, str]]) -> float | N
     from nltk.metrics.agreement import AnnotationTask
 
     return float(AnnotationTask(paired).alpha())
-
-
-def wilson_interval(right: int, n: int) -> Interval | None:
-    """The interval of 95 % of a share (Wilson 1927), which holds for small samples and shares near 0 and 1, too."""
-    if not n:
-        return None
-    share, z2 = right / n, _Z * _Z
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = _Z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from parapet.evaluation.bootstrap import wilson_interval
+from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.sets import ALL, ORIGINAL, with_mean
 from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
 from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of
@@ -28,7 +29,6 @@ TERMS = {
     "Schema sensitivity": "Of a task, the sample standard deviation of its accuracy under the variants over its mean "
     "(SGD-X, Lee et al. 2022, equation 1), 0 where it is wrong under all; the mean over the tasks. Low is good.",
 }
-_Z = 1.959964  # of 95 %
 
 
 class Scored(msgspec.Struct, frozen=True):
@@ -141,26 +141,12 @@ def sensitivity(rows: Sequence[Scored], variants: Sequence[str]) -> float | None
     for row in rows:
         if row.set in variants:
             found.setdefault(row.expected.task.id, []).append(float(row.fault is None))
-    values = [
-        statistics.stdev(right) / mean if (mean := statistics.fmean(right)) else 0.0
-        for right in found.values()
-        if len(right) == len(variants) > 1
-    ]
-    return statistics.fmean(values) if values else None
+    complete = [right for right in found.values() if len(right) == len(variants) > 1]
+    return float(coefficient(np.transpose(complete)).mean()) if complete else None
 
 
 def _share(right: Sequence[bool]) -> float | None:
     return sum(right) / len(right) if right else None
-
-
-def interval(right: int, total: int) -> tuple[float, float] | None:
-    """Wilson's interval of a share at 95 %; None of nothing."""
-    if not total:
-        return None
-    share, z2 = right / total, _Z * _Z
-    middle = (share + z2 / (2 * total)) / (1 + z2 / total)
-    half = _Z / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total * total))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
@@ -172,7 +158,7 @@ def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
         return {
             "tasks": len(some),
             ACCURACY: _share([row.fault is None for row in some]),
-            "interval": interval(right, len(some)),
+            "interval": wilson_interval(right, len(some)),
             "errors": {kind: kinds.get(kind, 0) for kind in KINDS},
         }
 

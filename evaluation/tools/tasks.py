@@ -12,11 +12,11 @@ import msgspec
 from parapet.evaluation.sets import ORIGINAL, existing_file, read_lines
 from parapet.evaluation.tools.checking import Call
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, check_published, is_there
+from parapet.schemas.layout import MANIFEST, as_path, check_published, is_there
+from parapet.schemas.tools import ANSWERS, NAMES, TOOLS
 
-ANSWERS = "possible_answer"  # the folder beside a file of tasks that has the right calls
 _ENDINGS = (".json", ".jsonl")
-_OTHERS = ("run.json", "names.json", "tools.json")
+_OTHERS = (MANIFEST, NAMES, TOOLS)
 
 
 class Tool(msgspec.Struct, frozen=True):

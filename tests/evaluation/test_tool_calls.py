@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, json_of, raised, refused, rows_of, run, write
 
+from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.tools.checking import Fault, fault_of
-from parapet.evaluation.tools.task import interval
-from parapet.evaluation.tools.tasks import ANSWERS, calls_of, read_answers, read_tasks
+from parapet.evaluation.tools.tasks import calls_of, read_answers, read_tasks
 from parapet.schemas.errors import InputError
+from parapet.schemas.tools import ANSWERS
 
 PARAMETERS = {
     "type": "dict",
@@ -264,7 +265,7 @@ def test_tasks_that_cannot_be_read(tmp_path):
 
 @cases("right total low high", (0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0))
 def test_intervals(right, total, low, high):
-    assert interval(right, total) == pytest.approx((low, high), abs=1e-4)
+    assert wilson_interval(right, total) == pytest.approx((low, high), abs=1e-4)
 
 
 def calling(*named):

@@ -19,7 +19,7 @@ from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.json_text import parse_exactly
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
-from parapet.schemas.tools import NAMES, TOOLS, Tool, Toolset, is_task, read_names, read_tools
+from parapet.schemas.tools import ANSWERS, NAMES, TOOLS, Tool, Toolset, is_task, read_names, read_tools
 from parapet.transforms.running.counts import (
     Balance,
     CountKey,
@@ -35,8 +35,6 @@ from parapet.transforms.storage.files import write_staged
 
 if TYPE_CHECKING:
     import apache_beam as beam
-
-ANSWERS = "possible_answer"  # the folder beside a file of tasks, with a file of the same name
 
 
 class ToolTexts(msgspec.Struct, frozen=True):
