@@ -197,6 +197,10 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
     splits = read_root(root, leave_out_bad=True)
     for bad in (bad for split in splits for bad in split.bad):
         logging.warning("left out: %s", bad.error)
+    for split in splits:
+        if split.tools is not None and (n := split.tools.undescribed()):
+            elements = counted(n, "tool or parameter", "tools and parameters")
+            logging.info("%s: %s without a description, to be left as they are", split.path, elements)
     return splits
 
 

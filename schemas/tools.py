@@ -20,13 +20,15 @@ from parapet.schemas.errors import InputError, not_finite_in, reason_and_place, 
 from parapet.schemas.json_text import parse_exactly, without_mark
 from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
 from parapet.schemas.service import SERVICE_NAME
+from parapet.schemas.tasks import is_task
+from parapet.schemas.tool_texts import parts_of
 
 TOOLS, NAMES = "tools.json", "names.json"  # of a variant
-ANSWERS = "possible_answer"  # the folder beside a file of tasks, with the right calls in a file of the same name
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # a name that the APIs take
 
 _MARK = re.compile(rb'"(?:parameters|input_schema|inputSchema|function|tools)"\s*+:')
+_COULD_BE_INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]|[0-9]{300}")
 _SCHEMA_KEYS = ("input_schema", "inputSchema", "parameters")
 _SHAPES = "expected the shape of OpenAI, Anthropic (input_schema), MCP (inputSchema) or BFCL (parameters)"
 
@@ -172,7 +174,8 @@ class ToolFile:
     """A file of tool definitions: a list, one object, ``{"tools": [...]}``, JSON lines, or tasks of BFCL.
 
     Attributes:
-      toolsets: by name: one with the name of the file, or that of each task with the task's id.
+      toolsets: by name: one with the name of the file; of tasks those that differ, each with the id of its first task.
+      of_tasks: the id of each task, to the name of its toolset.
 
     Args:
       data: the content.
@@ -187,18 +190,25 @@ class ToolFile:
         self._is_ascii = data.isascii()
         self._content, self._is_lines = _parsed(data, path)
         self.toolsets: dict[str, Toolset] = {}
-        self._paths: dict[str, tuple[Any, ...]] = {}  # keys and positions that lead to a toolset's list, or only tool
+        self.of_tasks: dict[str, str] = {}
+        # Keys and positions that lead to a toolset's list, or its only tool, wherever it stands.
+        self._paths: dict[str, list[tuple[Any, ...]]] = {}
+        first: dict[str, str] = {}
         try:
             for keys, name in self._found():
-                if name in self.toolsets or not SERVICE_NAME.fullmatch(name) or ".." in name:
+                if name in self.of_tasks or not SERVICE_NAME.fullmatch(name) or ".." in name:
                     reason = f"the id {name!r} stands twice"
-                    if name not in self.toolsets:
+                    if name not in self.of_tasks:
                         reason = "an id has letters, digits, '_', '-' and '.', at most 100 of them (it names files)"
                     raise InputError(reason, "", self._place(keys, -1, "/id"))
                 items = functools.reduce(lambda holder, key: holder[key], keys, self._content)
-                place = functools.partial(self._place, keys)
-                self.toolsets[name] = Toolset(name, items if isinstance(items, list) else [items], place)
-                self._paths[name] = keys
+                toolset = first.setdefault(json.dumps(items), name)
+                if toolset == name:
+                    place = functools.partial(self._place, keys)
+                    self.toolsets[name] = Toolset(name, items if isinstance(items, list) else [items], place)
+                self._paths.setdefault(toolset, []).append(keys)
+                if keys and isinstance(keys[0], int):
+                    self.of_tasks[name] = toolset
         except InputError as error:
             raise InputError(error.reason, path, error.where) from None
 
@@ -239,15 +249,20 @@ class ToolFile:
         Args:
           variants: of the toolsets, by name. Tasks of other toolsets are left out, and lines become a list.
         """
-        content, left_out = self._content, set[tuple[Any, ...]]()
+        left_out = set[tuple[Any, ...]]()
+        content = self._content.copy() if self.of_tasks else self._content
         for name, toolset in self.toolsets.items():
-            keys, variant = self._paths[name], ToolVariant({}, {}) if variants is None else variants.get(name)
+            variant = ToolVariant({}, {}) if variants is None else variants.get(name)
             if variant is None:
-                left_out.add(keys[:1])
+                left_out |= {keys[:1] for keys in self._paths[name]}
                 continue
             tools = [tool.renamed(*variant.of(tool)) for tool in toolset.tools]
-            items = functools.reduce(lambda holder, key: holder[key], keys, content)
-            content = _replaced(content, keys, tools if isinstance(items, list) else tools[0])
+            for keys in self._paths[name]:
+                if self.of_tasks:  # thousands: the list is copied once
+                    content[keys[0]] = {**content[keys[0]], "function": tools}
+                    continue
+                items = functools.reduce(lambda holder, key: holder[key], keys, content)
+                content = _replaced(content, keys, tools if isinstance(items, list) else tools[0])
         if left_out:
             content = [task for i, task in enumerate(content) if (i,) not in left_out]
         if self._is_lines and variants is None:
@@ -258,15 +273,26 @@ class ToolFile:
         """The toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
         return [_as_service(toolset) for toolset in self.toolsets.values()]
 
+    def undescribed(self) -> int:
+        """The number of tools and parameters without a description, which keep their names."""
+        tools = [tool for toolset in self.toolsets.values() for tool in toolset.tools]
+        texts = [tool.description for tool in tools]
+        texts += [each.description for tool in tools for each in tool.parameters.first()]
+        return sum(not text.strip() for text in texts)
+
     def service_files(self, services: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
         """:meth:`variant_files`, given the variants of :meth:`services`."""
         variants = {}
         for service in services:
             texts: dict[str, dict[str, str]] = {"name": {}, "description": {}}
+            whole = _descriptions(self.toolsets[service["toolset"]])
             for kind in ("intent", "slot"):
                 for i, element in enumerate(service[f"{kind}s"]):
                     for key in service["tool_keys"][f"{kind}_{i}"]:
-                        texts["name"][key], texts["description"][key] = element["name"], element["description"]
+                        texts["name"][key] = element["name"]
+                        parts = parts_of(whole[key])
+                        if element["description"] != parts.meaning:
+                            texts["description"][key] = parts.reworded(element["description"])
             variants[service["toolset"]] = ToolVariant(texts["name"], texts["description"])
         return self.variant_files(variants)
 
@@ -282,10 +308,21 @@ class ToolFile:
         return {TOOLS: self.written(legal), NAMES: mapping}
 
 
+def _descriptions(toolset: Toolset) -> dict[str, str]:
+    """The description of each element."""
+    of_tools = {f"tool/{tool.name}": tool.description for tool in toolset.tools}
+    return of_tools | {
+        f"parameter/{tool.name}{each.pointer}": each.description
+        for tool in toolset.tools
+        for each in tool.parameters.all
+    }
+
+
 def _as_service(toolset: Toolset) -> dict[str, Any]:
     """A toolset as a service. What has no description is left out: annotators would see nothing to name.
 
-    Parameters of the same name and description, such as the user's id that each tool takes, are one slot.
+    Of descriptions it has what they mean: formats, defaults and units stay in each variant as they are. Parameters of
+    the same name and description, such as the user's id that each tool takes, are one slot.
     """
     elements: dict[str, list[dict[str, Any]]] = {"intent": [], "slot": []}
     keys: dict[str, list[str]] = {}
@@ -296,7 +333,7 @@ def _as_service(toolset: Toolset) -> dict[str, Any]:
         field = shared.setdefault(texts, f"slot_{len(elements['slot'])}") if kind == "slot" else ""
         field = field or f"intent_{len(elements['intent'])}"
         if field not in keys:
-            elements[kind].append({"name": texts[0], "description": texts[1], **more})
+            elements[kind].append({"name": texts[0], "description": parts_of(texts[1]).meaning, **more})
         keys.setdefault(field, []).append(key)
         if scope not in scopes.setdefault(field, []):
             scopes[field].append(scope)
@@ -337,11 +374,6 @@ def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:
     return copy
 
 
-def is_task(item: Any) -> bool:
-    """Whether parsed JSON is a task of BFCL: it has an id and the definitions of its functions."""
-    return isinstance(item, dict) and isinstance(item.get("id"), str) and isinstance(item.get("function"), list)
-
-
 def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
     """(the content, whether it is JSON lines)."""
     data = without_mark(data, path)
@@ -369,9 +401,10 @@ def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
 def _parse(data: bytes) -> Any:
     """Parses JSON that can be written again as it is. Raises ValueError or InputError."""
     content = parse_exactly(data)
-    if (place := surrogate_in(content)) is not None:
+    # Large files are looked through only where the text could mean such a thing.
+    if b"\\u" in data and (place := surrogate_in(content)) is not None:
         raise InputError("half a surrogate pair, which is no character", "", place)
-    if (place := not_finite_in(content)) is not None:
+    if _COULD_BE_INFINITE.search(data) and (place := not_finite_in(content)) is not None:
         raise InputError("NaN or an infinite number, which JSON does not have", "", place)
     return content
 

@@ -59,9 +59,10 @@ class _Handler(LocalHandler):
         else:
             said = "" if fault == "empty" else "a" * (1 << 21) if fault == "long" else owner.answer(body)
             message = said if isinstance(said, dict) else {"content": said}
-            choices = [] if fault == "empty" else [{"index": 0, "message": {"role": "assistant", **message}}]
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}
             usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-            self._send(200, json.dumps({"id": "1", "object": "chat.completion", "choices": choices, "usage": usage}))
+            reply = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"], "usage": usage}
+            self._send(200, json.dumps({**reply, "choices": [] if fault == "empty" else [choice]}))
 
     def _send(self, status, text):
         data = text.encode()

@@ -11,12 +11,15 @@ import msgspec
 
 from parapet.evaluation.sets import ORIGINAL, existing_file, read_lines
 from parapet.evaluation.tools.checking import Call
+from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST, as_path, check_published, is_there
-from parapet.schemas.tools import ANSWERS, NAMES, TOOLS
+from parapet.schemas.tasks import answers_beside
+from parapet.schemas.tools import NAMES, TOOLS
 
 _ENDINGS = (".json", ".jsonl")
 _OTHERS = (MANIFEST, NAMES, TOOLS)
+_BATCH = 64  # tasks that a user's class gets at a time
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -64,10 +67,16 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """A task with the calls that are right; none where no call is."""
+    """A task with the calls that are right; none where no call is. ``action``: in a recorded trajectory, that one."""
 
     task: ToolTask
     calls: list[dict[str, dict[str, list[Any]]]]
+    action: Any = None
+
+    @property
+    def category(self) -> str:
+        """That of the task; of an action in a trajectory its function."""
+        return self.action.name if self.action is not None else self.task.category
 
 
 def list_files(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, list[str]]:
@@ -127,7 +136,7 @@ def predictions_of(path: str, name: str, tasks: str) -> str:
 def read_tasks(path: str) -> dict[str, Expected]:
     """The tasks of a file by id, with their right calls. Raises InputError with the line."""
     tasks = _by_id(path, ToolTask)
-    truth = as_path(path).parent / ANSWERS / as_path(path).name
+    truth = answers_beside(as_path(path))
     answers = _by_id(str(truth), _Truth) if truth.is_file() else {}
     if missing := [name for name, task in tasks.items() if name not in answers and "irrelevance" not in task.category]:
         raise InputError(f"has no right calls for {missing[0]!r}; {len(missing):,} tasks lack them", truth)
@@ -174,6 +183,31 @@ def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Cal
     if missing := [name for name in tasks if name not in rows]:
         raise InputError(f"there is no answer to {missing[0]!r}; {len(missing):,} are missing in all", path)
     return {name: calls_of(rows[name].result) for name in tasks}
+
+
+def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:
+    """What a class, function or object of the user's calls: ``predict`` of some tasks at a time.
+
+    Raises:
+      InputError: it gives another number of answers than tasks.
+      UserCodeError: its code raises.
+    """
+    predict = make(model, "predict")
+    names, found = list(tasks), dict[str, list[Call] | None]()
+    for first in range(0, len(names), _BATCH):
+        some = names[first : first + _BATCH]
+        with running(model, f"failed in predict on the tasks {some[0]!r} to {some[-1]!r}"):
+            answers = list(predict([tasks[name].task for name in some]))
+        if len(answers) != len(some):
+            raise model.refused(f"gave {len(answers)} answers to {len(some)} tasks")
+        found |= {name: calls_of(answer) for name, answer in zip(some, answers, strict=True)}
+    return found
+
+
+def with_dots(calls: list[Call] | None, task: ToolTask) -> list[Call] | None:
+    """Calls with the tools' own names where they have underscores for dots."""
+    names = {tool.name.replace(".", "_"): tool.name for tool in task.function}
+    return calls and [{names.get(name, name): arguments for name, arguments in call.items()} for call in calls]
 
 
 def calls_of(result: Any) -> list[Call] | None:

@@ -1,5 +1,6 @@
 """Tool definitions: every dialect and shape, what is refused, and the same schema under other names."""
 
+import copy
 import json
 import os
 import pickle
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit import cases, raised
-from tool_files import ANSWERS, TASKS, TOOLS, toolset
+from tool_files import ANSWERS, TASKS, TOOLS, toolset, variant_of
 
 from parapet.schemas.arguments import Parameters
 from parapet.schemas.errors import InputError
@@ -275,3 +276,21 @@ def test_real_definitions_keep_their_bytes_and_come_back_from_other_names():
                 there = tool.parameters.renaming({each.pointer: f"x_{each.name}" for each in tool.parameters.all})
                 pointers = {there.pointer(each.pointer): each.name for each in tool.parameters.all}
                 assert Parameters(there.schema()).renaming(pointers).schema() == tool.parameters.root
+
+
+def test_tasks_with_the_same_tools_are_one_toolset():
+    """They are reworded together, and written each."""
+    first, second = copy.deepcopy(TASKS)
+    tasks = [first, {**first, "id": "trips_7", "question": []}, second]
+    file = ToolFile("".join(f"{json.dumps(task)}\n" for task in tasks).encode(), "tasks.jsonl")
+    assert list(file.toolsets) == ["trips_0", "trips_1"]
+    assert file.of_tasks == {"trips_0": "trips_0", "trips_7": "trips_0", "trips_1": "trips_1"}
+    assert [json.loads(line) for line in file.written().splitlines()] == tasks
+    made = json.loads(file.written(variant_of(file, "x")))
+    assert [[tool["name"] for tool in task["function"]] for task in made] == [
+        ["travel.x_book_trip", "x_now"], ["travel.x_book_trip", "x_now"], ["x_send_parcel"]
+    ]  # fmt: skip
+    assert made[1]["question"] == []
+    assert [task["id"] for task in json.loads(file.written({"trips_1": variant_of(file, "x")["trips_1"]}))] == [
+        "trips_1"
+    ]

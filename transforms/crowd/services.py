@@ -366,6 +366,7 @@ def settle_service(
       method: ranks names and descriptions.
     """
     service = parse_service(raw)
+    conventions = conventions.within(service)
     outcome = ServiceOutcome(name=service.service_name)
     elements = {task: elements_of(service, task) for task in TASKS}
     assignments = sorted(assignments, key=lambda a: a.assignment_id)

@@ -114,11 +114,15 @@ class Conventions(msgspec.Struct, frozen=True):
 
     def of(self, kind: Kind, name: str = "") -> Convention:
         """The convention of one kind of element; that of the name where names have their own."""
-        own = name.rpartition(".")[2] if self.by_name else ""
+        own = _last(name) if self.by_name else ""
         usual = self.intents if kind == "intent" else self.slots
         if not own or re.fullmatch("[a-z0-9]+", own):
             return usual
         return next((convention for convention in _OF_TOOLS if _FORM[convention].fullmatch(own)), usual)
+
+    def within(self, service: Service) -> Conventions:
+        """Those of one toolset, which need not write names as the others do; of a corpus of services the same."""
+        return conventions_of([service]) if self.by_name else self
 
 
 _FORM = {
@@ -173,12 +177,21 @@ def find_convention(names: Iterable[str]) -> Convention:
 def conventions_of(services: Iterable[Service]) -> Conventions:
     """How a corpus writes its names, given all of its services."""
     services = list(services)
-    slots = find_convention(slot.name for service in services for slot in service.slots)
-    intents = find_convention(intent.name for service in services for intent in service.intents)
+    slots = [slot.name for service in services for slot in service.slots]
+    intents = [intent.name for service in services for intent in service.intents]
     if not any(isinstance(service, Toolset) for service in services):
-        return Conventions(slots, intents)
+        return Conventions(find_convention(slots), find_convention(intents))
+    # Single words are written in several ways: where there is nothing else, parameters are written as tools are.
+    several = [[name for name in map(_last, of) if not re.fullmatch("[a-z0-9]+", name)] for of in (slots, intents)]
     hyphens = {Convention.DOMAIN_SLOT: Convention.KEBAB}  # of tools there are no domains
-    return Conventions(hyphens.get(slots, slots), hyphens.get(intents, intents), by_name=True)
+    of_slots, of_intents = (
+        hyphens.get(found, found) for found in (find_convention(several[i] or several[1 - i]) for i in (0, 1))
+    )
+    return Conventions(of_slots, of_intents, by_name=True)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def join_words(parts: Iterable[str], convention: Convention, original: str = "") -> str:

@@ -107,7 +107,8 @@ def back_translated(
     Returns:
       The variant, in the layout of SGD-X, as ``SERVICEzh``; one row for each name and description, in their order.
     """
-    sources = list(source_texts(parse_service(dict(raw))))
+    service = parse_service(dict(raw))
+    sources, conventions = list(source_texts(service)), conventions.within(service)
     rows = [_row(source, pivot, legs, conventions) for source in sources]
     for kind in ("intent", "slot"):
         named = [i for i, source in enumerate(sources) if source.field == "name" and source.place.startswith(kind)]

@@ -6,7 +6,7 @@ A task and its answer are one record: where one of them cannot be renamed, neith
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,20 @@ import msgspec
 
 from parapet.schemas.arguments import Renaming
 from parapet.schemas.dialogue import DialogueFile
-from parapet.schemas.errors import InputError, surrogate_in
-from parapet.schemas.json_text import parse_exactly
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
-from parapet.schemas.tools import ANSWERS, NAMES, TOOLS, Tool, Toolset, is_task, read_names, read_tools
+from parapet.schemas.tasks import ANSWERS, answers_beside, is_task, records
+from parapet.schemas.tools import (
+    NAMES,
+    TOOLS,
+    Tool,
+    ToolFile,
+    ToolNames,
+    Toolset,
+    read_names,
+    read_tools,
+)
 from parapet.transforms.running.counts import (
     Balance,
     CountKey,
@@ -87,10 +96,14 @@ def read_variant(name: str, folder: Path) -> TaskVariant:
     place = folder / NAMES
     if not is_there(place):
         raise InputError(f"the variant has no {NAMES}: --tasks takes variants of tools", folder, "--variants")
-    names, file = read_names(place), read_tools(folder / TOOLS)
-    toolsets = file.toolsets
-    if len(names) == len(toolsets) == 1:  # which has the name of the file
-        toolsets = dict(zip(names, toolsets.values(), strict=True))
+    return variant_of(name, read_tools(folder / TOOLS), read_names(place), read_whole(place, MAX_FILE), place)
+
+
+def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], mapping: bytes, place: object) -> TaskVariant:
+    """A variant of tools and names. Raises InputError, about ``place``, where they do not belong together."""
+    toolsets = file.toolsets | {task: file.toolsets[toolset] for task, toolset in file.of_tasks.items()}
+    if len(names) == len(file.toolsets) == 1:  # which has the name of the file
+        toolsets = dict(zip(names, file.toolsets.values(), strict=True))
     tools: dict[str, dict[str, ToolTexts]] = {}
     for toolset, of_toolset in names.items():
         there = {tool.name: tool for tool in toolsets[toolset].tools} if toolset in toolsets else {}
@@ -101,7 +114,8 @@ def read_variant(name: str, folder: Path) -> TaskVariant:
                 raise InputError(f"does not belong to {TOOLS}: toolset {toolset!r}, tool {old!r}", place)
             texts = {each.pointer: each.description for each in known if each.description}
             tools.setdefault(toolset, {})[old] = ToolTexts(new, there[new].description, parameters, texts)
-    return TaskVariant(name, tools, read_whole(place, MAX_FILE))
+    tools |= {task: tools[toolset] for task, toolset in file.of_tasks.items() if toolset in tools}
+    return TaskVariant(name, tools, mapping)
 
 
 def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
@@ -154,12 +168,12 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
     result = FileResult(file.relative)
     result.counts.add("files")
     data = read_whole(as_path(file.path), MAX_FILE)
-    place = as_path(file.path).parent / ANSWERS / file.name
+    place = answers_beside(as_path(file.path))
     has_answers = is_there(place)
     of_answers = read_whole(place, MAX_FILE) if has_answers else b""
     beside = DialogueFile(ANSWERS, file.name, str(place), len(of_answers))
     answers: dict[str, Any] = {}
-    for where, answer in _records(of_answers):
+    for where, answer in records(of_answers):
         result.counts.add("answers")
         if isinstance(answer, InputError) or answer["id"] in answers:
             bad = answer if isinstance(answer, InputError) else InputError("duplicate_id", "", where)
@@ -169,7 +183,7 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
             answers[answer["id"]] = where, answer
     lines: dict[tuple[str, str], list[Any]] = {}
     seen: set[str] = set()
-    for where, task in _records(data):
+    for where, task in records(data):
         result.counts.add("tasks")
         name = "" if isinstance(task, InputError) else task["id"]
         answer = answers.pop(name, ("", None))[1]
@@ -200,30 +214,10 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
     if not result.counts.sum("tasks"):
         raise InputError("has no tasks: expected JSON lines of BFCL", file.path)
     is_ascii = {"": data.isascii(), f"{ANSWERS}/": of_answers.isascii()}
-    for (variant_name, folder), records in lines.items():
-        text = "".join(json.dumps(record, ensure_ascii=is_ascii[folder]) + "\n" for record in records)
+    for (variant_name, folder), made in lines.items():
+        text = "".join(json.dumps(record, ensure_ascii=is_ascii[folder]) + "\n" for record in made)
         result.written.append(write_staged(output, f"{variant_name}/{folder}{file.name}", text.encode()))
     return result
-
-
-def _records(data: bytes) -> Iterator[tuple[str, Any]]:
-    """Yields (place, object with an id) of each line, or why it cannot be read."""
-    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if not line.strip():
-            continue
-        where = f"line {number}"
-        try:
-            record = parse_exactly(line)
-            if not isinstance(record, dict) or not isinstance(record.get("id"), str):
-                raise InputError("not_a_task: expected an object with an id")
-            if surrogate_in(record) is not None:
-                raise InputError("not_a_task: half a surrogate pair, which is no character")
-        except InputError as error:
-            yield where, InputError(error.reason, "", where)
-        except ValueError as error:
-            yield where, InputError(f"not_json: {error}", "", where)
-        else:
-            yield where, record
 
 
 def tallies(counts: Counts, variants: Sequence[str]) -> list[Tally]:

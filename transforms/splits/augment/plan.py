@@ -145,7 +145,7 @@ def split_name(name: str, convention: Convention) -> tuple[tuple[str, ...], tupl
     domain, hyphen, rest = name.partition("-")
     if convention is Convention.DOMAIN_SLOT and hyphen:
         return name_words(domain), name_words(rest)
-    return (), name_words(name)
+    return (), name_words(name.rpartition(".")[2])  # of a tool what is in front stays
 
 
 def name_of(words: Sequence[str], original: str, convention: Convention) -> str:
@@ -238,6 +238,7 @@ def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str,
       The variant; and a Change for each name and description, in their order.
     """
     service = parse_service(dict(raw))
+    corruption = msgspec.structs.replace(corruption, conventions=corruption.conventions.within(service))
     named, described = elements_of(service, "names"), elements_of(service, "descriptions")
     changes: list[Change] = []
     # No original name may be used, even if it is corrupted itself: in a dialogue it would mean another element.
@@ -252,7 +253,7 @@ def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str,
 
 
 def _corrupt_name(element: Element, corruption: Corruption, taken: Iterable[str]) -> Change:
-    convention = corruption.conventions.of(element.kind)
+    convention = corruption.conventions.of(element.kind, element.name)
     words = split_name(element.name, convention)[1]
     reason = ""
     for attempt in range(_ATTEMPTS):
@@ -412,7 +413,7 @@ def make_plan(
     kinds = _matched(folders, requested, original, originals)
     if not any("corrupted" in of for of in sets.values()):
         corrupting = msgspec.structs.replace(corrupting, operations=[])
-    by_operation, changes = _corrupt(originals, original, corrupting)
+    by_operation, changes = corrupt(originals, original, corrupting)
     kinds["corrupted"] = [_version(name, raw, original.services) for name, raw in by_operation.items()]
     kinds[ORIGINAL] = [_version(ORIGINAL, layout.raw_by_name([original]), original.services)]
     every = [*kinds[ORIGINAL], *(version for kind, of in kinds.items() if kind != ORIGINAL for version in of)]
@@ -489,7 +490,7 @@ def _matched(
     return versions
 
 
-def _corrupt(
+def corrupt(
     originals: Sequence[layout.SplitSchemas], original: layout.SplitSchemas, corrupting: CorruptionConfig
 ) -> tuple[dict[str, Raw], list[Change]]:
     """Every service of the corpus under each corruption, with the words of the split that is augmented.

@@ -1,0 +1,107 @@
+"""What a description of a tool or parameter means, and what of it has to stay: formats, defaults, examples, units.
+
+Who describes ``distance`` in other words cannot know that it is in miles, nor that its default is 0. A variant without
+that is another tool, whose right calls nobody can guess. So annotators and translators get what a description means,
+and the rest follows it in every variant as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+_UNIT = (
+    r"(?:(?:square|cubic) )?(?:"
+    r"m(?:et(?:er|re)s?)?|km|kilomet(?:er|re)s?|cm|centimet(?:er|re)s?|mm|millimet(?:er|re)s?|miles?|feet|foot|ft|inch(?:es)?|"
+    r"yards?|kgs?|kilo(?:gram)?s?|g|grams?|mg|milligrams?|lbs?|pounds?|ounces?|tons?|tonnes?|lit(?:er|re)s?|gallons?|ml|"
+    r"milliseconds?|seconds?|minutes?|hours?|days?|weeks?|months?|years?|degrees?|radians?|celsius|fahrenheit|kelvins?|"
+    r"percent(?:age)?s?|%|dollars?|euros?|cents|usd|eur|gbp|volts?|watts?|amperes?|amps?|ohms?|joules?|newtons?|pascals?|"
+    r"atmospheres?|atm|hertz|hz|mph|coulombs?|teslas?|farads?|moles?|calories|kcal|bytes?|pixels|kb|mb|gb|lux|decibels|"
+    r"m/s(?:\^2|²)?|km/h|kg/m\^?3?|iso[ -]?\d+|utc|lowercase|uppercase|json|html|yyyy[-/]mm[-/]dd"
+    r")"
+)
+_PER = rf"{_UNIT}(?:(?: per |/){_UNIT})*(?: (?:celsius|fahrenheit|squared|cubed))?"
+_IN_UNIT = re.compile(rf",?\s+(?:in|as) (?:a |an |the |decimal )?{_PER}(?![\w-])(?:\s+format)?", re.IGNORECASE)
+_AFTER_COMMA = re.compile(rf"^[^,]+,\s*{_PER}\s*$", re.IGNORECASE)
+# Up to the end of the sentence.
+_REST = re.compile(
+    r"[,;:]?\s+(?:in the (?:format|form of)|in (?:the )?['\"`]|formatted|expressed|e\.?g\.|i\.e\.|"
+    r"for (?:example|instance)|such as|like (?=['\"`])|(?:which|that) (?:must|should|are|is)\b[^.]*\d|between \d|"
+    r"defaults? (?:to|is)|including ['\"`])|[,;:]\s+(?:(?:must|should|can) be|(?:use )?default|(?:either )?['\"`])",
+    re.IGNORECASE,
+)
+_BRACKETS = re.compile(r"\s*\(([^()]*)\)")
+# Of a sentence that stays, or brackets.
+_TELLING = re.compile(
+    r"['\"`\d]|\b(?:defaults?|formats?|must|should|use|only|optional|required|allowed|valid|units?|examples?|e\.?g|i\.e|null|none|"
+    rf"true|false|unspecified|omitted|{_UNIT})\b",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z'\"`(\d])")
+_SHORT = re.compile(r"\b(?:e\.g|i\.e|vs|approx|abbr|max|min|no)\.$", re.IGNORECASE)
+
+
+class Description(NamedTuple):
+    """A description in parts.
+
+    Attributes:
+      meaning: what can be said in other words.
+      clauses: of its sentence, which stay.
+      sentences: which stay.
+      ends: whether it ends with a full stop.
+    """
+
+    meaning: str
+    clauses: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+    ends: bool = False
+
+    def reworded(self, meaning: str) -> str:
+        """The description with another wording of its meaning."""
+        text = meaning.strip().rstrip(".")
+        text += f" ({'; '.join(self.clauses)})" if self.clauses else ""
+        text += "." if self.sentences or self.ends else ""
+        return " ".join([text, *self.sentences])
+
+
+@lru_cache(maxsize=1 << 14)
+def parts_of(description: str) -> Description:
+    """A description in parts: all of it is its meaning where nothing has to stay, or nothing else would be left."""
+    first, *more = _sentences(description.strip())
+    kept = tuple(sentence for sentence in more if _TELLING.search(sentence))
+    first, *clauses = _without_clauses(first)
+    meaning = " ".join([first, *(sentence for sentence in more if sentence not in kept)])
+    if not re.search(r"[^\W\d_]{3}", first):
+        return Description(description)
+    return Description(meaning, tuple(clauses), kept, description.rstrip().endswith("."))
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences; a full stop of an abbreviation ends none."""
+    found: list[str] = []
+    for part in _SENTENCE.split(text):
+        if found and (_SHORT.search(found[-1]) or found[-1].count("(") > found[-1].count(")")):
+            found[-1] += f" {part}"
+        else:
+            found.append(part)
+    return found
+
+
+def _without_clauses(sentence: str) -> list[str]:
+    """The sentence without clauses that stay, and these."""
+    stop = "." if sentence.endswith(".") else ""
+    text, clauses = sentence.removesuffix("."), []
+    for match in [match for match in _BRACKETS.finditer(text) if _TELLING.search(match[1])]:
+        clauses.append(match[1].strip())
+        text = text.replace(match[0], "", 1)
+    if (rest := _REST.search(text)) and rest.start() > 0:
+        clauses.append(text[rest.start() :].strip(" ,;:"))
+        text = text[: rest.start()]
+    if (unit := _IN_UNIT.search(text)) and unit.start() > 0:
+        clauses.append(unit[0].strip(" ,"))
+        text = f"{text[: unit.start()]}{text[unit.end() :]}"
+    elif _AFTER_COMMA.search(text):
+        text, _, unit_only = text.rpartition(",")
+        clauses.append(unit_only.strip())
+    return [f"{text.rstrip(' ,;:')}{stop}", *clauses]
