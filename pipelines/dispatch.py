@@ -52,6 +52,7 @@ GROUPS = {
     },
     "publish": {
         "release": "build, verify, compare and push versioned datasets",
+        "export": "agents' tasks for bfcl-eval, inspect-ai, promptfoo",
         "leaderboard": "pages of submissions to a release, checked and scored",
     },
     "help": {

@@ -181,6 +181,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "hits ratings": ["--task", "ratings", "--scores", f"{out}/evaluate generation", "--faithful", "2"],
         "compare": ["--systems", f"a={out}/evaluate", f"b={out}/evaluate", "--replicates", "10"],
         "release": ["build", "--config", f"{place}/release.toml"],
+        "export": ["--reference", f"{place}/tasks/tasks.jsonl", "--to", "promptfoo"],
         "leaderboard": ["--release", f"{out}/release/sample/1.0.0", "--template"],
         "suite": [f"{place}/suite.toml"],
     }

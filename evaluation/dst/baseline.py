@@ -22,7 +22,8 @@ from parapet.transforms.reports.text import name_words
 
 
 @lru_cache(maxsize=1 << 14)
-def _words(text: str) -> tuple[str, ...]:
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a text in small letters."""
     return tuple(re.findall(r"[^\W_]+", text.lower()))
 
 
@@ -46,7 +47,7 @@ _TELLING = {
     "number": {"number", "count", "how", "many", "amount", "price", "rating", "quantity", "size"},
     "name": {"name", "city", "location", "place", "town", "title", "where", "address", "station", "destination"},
 }
-_IDLE = frozenset(_words("a an and at by for from in is it of on or the to whether with i me my you your"))
+_IDLE = frozenset(words_of("a an and at by for from in is it of on or the to whether with i me my you your"))
 BEFORE, AFTER = 3, 2  # words around a value that are looked at
 LEAST = 2  # points for which a slot takes a value
 
@@ -69,32 +70,33 @@ class Keywords:
     def _state(self, example: Example) -> dict[str, Any]:
         said = [text for speaker, text in example.history if speaker == "USER"]
         return {
-            "active_intent": _intent(example.service, frozenset(_words(" ".join(said)))),
+            "active_intent": _intent(example.service, frozenset(words_of(" ".join(said)))),
             "requested_slots": _requested(example.service, said[-1]),
-            "slot_values": {slot: [value] for slot, value in _values(example.service, said).items()},
+            "slot_values": {slot: [value] for slot, value in values_of(example.service, said).items()},
         }
 
 
 @lru_cache(maxsize=1 << 14)
-def _about(name: str, description: str) -> frozenset[str]:
+def about(name: str, description: str) -> frozenset[str]:
     """What a schema says of an element."""
-    return frozenset((*map(str.lower, name_words(name)), *_words(description))) - _IDLE
+    return frozenset((*map(str.lower, name_words(name)), *words_of(description))) - _IDLE
 
 
 def _intent(service: Service, said: frozenset[str]) -> str:
     if not service.intents:
         return "NONE"
-    return max(service.intents, key=lambda intent: len(said & _about(intent.name, intent.description))).name
+    return max(service.intents, key=lambda intent: len(said & about(intent.name, intent.description))).name
 
 
 def _requested(service: Service, said: str) -> list[str]:
     if not said.rstrip().endswith("?"):
         return []
-    words = frozenset(_words(said))
-    return sorted(slot.name for slot in service.slots if _about(slot.name, "") and _about(slot.name, "") <= words)
+    words = frozenset(words_of(said))
+    return sorted(slot.name for slot in service.slots if about(slot.name, "") and about(slot.name, "") <= words)
 
 
-def _values(service: Service, said: Sequence[str]) -> dict[str, str]:
+def values_of(service: Service, said: Sequence[str]) -> dict[str, str]:
+    """What slots have by what a user said, turn by turn."""
     values = {}
     for slot in service.slots:
         if slot.is_categorical and (value := _last_said(slot, " ".join(said).lower())):
@@ -119,8 +121,8 @@ def _last_said(slot: Slot, said: str) -> str:
 
 
 def _points(slot: Slot, found: _Found) -> int:
-    about = _about(slot.name, slot.description)
-    return 2 * bool(about & _TELLING[found.look]) + len(about & found.around)
+    own = about(slot.name, slot.description)
+    return 2 * bool(own & _TELLING[found.look]) + len(own & found.around)
 
 
 def _looking_like_values(text: str) -> list[_Found]:
@@ -131,6 +133,6 @@ def _looking_like_values(text: str) -> list[_Found]:
             start, end = match.span()
             if all(end <= first or last <= start for first, last in taken):
                 taken.append((start, end))
-                around = {*_words(text[:start])[-BEFORE:], *_words(text[end:])[:AFTER]} - _IDLE
+                around = {*words_of(text[:start])[-BEFORE:], *words_of(text[end:])[:AFTER]} - _IDLE
                 found.append((start, _Found(match[0], frozenset(around), look)))
     return [one for _, one in sorted(found, key=lambda pair: pair[0])]

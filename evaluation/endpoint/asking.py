@@ -116,6 +116,10 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
         """How many dialogues or turns it has."""
         return self.of.size(chunk)
 
+    def named(self) -> str:
+        """What the progress calls them."""
+        return self.of.named()
+
     def asked(self, chunk: Any) -> Mapping[str, int]:
         """What should be answered."""
         return self.of.asked(chunk)

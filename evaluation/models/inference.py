@@ -80,6 +80,10 @@ class Job(msgspec.Struct, Generic[File, Chunk, Model], frozen=True, kw_only=True
         """How many of ``unit`` a chunk has."""
         return len(getattr(chunk, self.unit))
 
+    def named(self) -> str:
+        """What the progress calls them."""
+        return self.unit
+
     @abstractmethod
     def asked(self, chunk: Chunk) -> Mapping[str, int]:
         """Counts of a chunk by ``asked/NAME``: what should be answered."""
@@ -133,7 +137,7 @@ class Predict(beam.PTransform):
 
 def _chunks(file: File, job: Job[File, Chunk, Any]) -> Iterator[Chunk]:
     for chunk in job.chunks(file):
-        expect(job.size(chunk), job.unit)
+        expect(job.size(chunk), job.named())
         yield chunk
 
 
@@ -152,7 +156,7 @@ class _Handler(ModelHandler[Any, Any, Any]):
     ) -> Iterator[Answers]:
         for chunk in batch:
             answers = self.job.answer(model, chunk)
-            advance(self.job.size(chunk), self.job.unit)
+            advance(self.job.size(chunk), self.job.named())
             yield answers
 
     def batch_elements_kwargs(self) -> dict[str, int]:

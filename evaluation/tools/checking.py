@@ -124,10 +124,10 @@ def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> Kind | None:
     elif kind is list and inner is dict:
         is_right = any(_same_dicts(items, one) for one in right)
     elif kind is str:
-        is_right = _plain(value) in [_plain(one) for one in right if isinstance(one, str)]
+        is_right = plain(value) in [plain(one) for one in right if isinstance(one, str)]
     elif kind is list:
-        is_right = [_plain(item) for item in items] in [
-            [_plain(item) for item in one] for one in right if isinstance(one, list | str)
+        is_right = [plain(item) for item in items] in [
+            [plain(item) for item in one] for one in right if isinstance(one, list | str)
         ]
     else:
         is_right = value in right
@@ -158,7 +158,7 @@ def _same_dict(value: Any, right: Any) -> bool:
     if right == _LEFT_OUT or not isinstance(value, dict) or not isinstance(right, dict):
         return False
     for key, item in value.items():
-        if not isinstance(right.get(key), list | str) or _plain(item) not in [*map(_plain, right[key])]:
+        if not isinstance(right.get(key), list | str) or plain(item) not in [*map(plain, right[key])]:
             return False
     return all(key in value or (isinstance(items, list | str) and _LEFT_OUT in items) for key, items in right.items())
 
@@ -170,7 +170,7 @@ def _same_dicts(value: Sequence[Any], right: Any) -> bool:
     return all(_same_dict(*pair) for pair in zip(value, right, strict=True))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A text without case, blanks and punctuation, with one kind of quotation marks; other values as they are."""
     if not isinstance(value, str):
         return value

@@ -14,12 +14,24 @@ from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.sets import ALL, ORIGINAL, with_mean
 from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
-from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of
-from parapet.evaluation.tools.tasks import Expected, list_files, predictions_of, read_answers, read_tasks
+from parapet.evaluation.tools.checking import KINDS, Call, Fault
+from parapet.evaluation.tools.rewording import is_reworded, task_fault
+from parapet.evaluation.tools.tasks import (
+    Expected,
+    calls_by,
+    list_files,
+    predictions_of,
+    read_answers,
+    read_tasks,
+    with_dots,
+)
+from parapet.evaluation.tools.trajectories import are_tau2, read_trajectories
+from parapet.evaluation.user_code import UserCode
+from parapet.evaluation.user_code import check as check_code
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section
 
-ACCURACY, SENSITIVITY = "accuracy", "schema_sensitivity"
+ACCURACY, SENSITIVITY, REWORDED = "accuracy", "schema_sensitivity", "reworded_values"
 EXAMPLES = 30
 HEADINGS = {ACCURACY: "accuracy"}
 TERMS = {
@@ -28,16 +40,19 @@ TERMS = {
     "blanks and punctuation.",
     "Schema sensitivity": "Of a task, the sample standard deviation of its accuracy under the variants over its mean "
     "(SGD-X, Lee et al. 2022, equation 1), 0 where it is wrong under all; the mean over the tasks. Low is good.",
+    "Reworded values": "Tasks that are wrong only because a value is as the changed request has it, and the right one "
+    "as the original had it: the checker's error rather than the system's (Rabinovich and Anaby-Tavor 2025).",
 }
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """A task with what was called, and what is wrong with it."""
+    """A task with what was called, and what is wrong with it; ``reworded``: only that values are the request's."""
 
     set: str
     expected: Expected
     calls: list[Call] | None
     fault: Fault | None
+    reworded: bool = False
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -51,14 +66,18 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
 
     Attributes:
       references: files of tasks.
-      predictions: the answers to them, or a folder with those to all sets.
+      predictions: the answers to them, or a folder with those to all sets; empty: ``model`` is asked.
+      model: a class, function or object of the user's.
+      underscores: whether the names of functions in the predictions have underscores for dots, as APIs want them.
       sets: by name further tasks; ``variants`` those of them that have the tasks of the reference in other words.
     """
 
     name = "evaluate_tool_calls"
 
     references: tuple[str, ...]
-    predictions: str
+    predictions: str = ""
+    model: UserCode | None = None
+    underscores: bool = False
     sets: dict[str, str] = msgspec.field(default_factory=dict)
     variants: tuple[str, ...] = ()
 
@@ -66,29 +85,41 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         """The files."""
         paths: dict[str, str | None] = {}
         for i, (_, tasks, answers) in enumerate(self._files()):
-            paths |= {f"reference/{i}": tasks, f"predictions/{i}": answers}
+            paths |= {f"reference/{i}": tasks, f"predictions/{i}": answers or None}
         return paths
 
     def _files(self) -> list[tuple[str, str, str]]:
         files = list_files(self.references, self.sets)
         return [
-            (name, path, predictions_of(self.predictions, name, path))
+            (name, path, predictions_of(self.predictions, name, path) if self.predictions else "")
             for name, paths in files.items()
             for path in paths
         ]
 
     def read(self) -> Inputs:
         """Reads tasks and answers. Raises InputError."""
+        if self.model is not None:
+            check_code(self.model, "predict")
         sets: dict[str, list[tuple[Expected, list[Call] | None]]] = {}
         for name, path, answers in self._files():
+            if answers and are_tau2(path):
+                sets.setdefault(name, []).extend(read_trajectories(path, answers))
+                continue
             tasks = read_tasks(path)
-            found = read_answers(answers, tasks)
+            found = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
+            if self.underscores:
+                found = {one: with_dots(calls, tasks[one].task) for one, calls in found.items()}
             sets.setdefault(name, []).extend((task, found[one]) for one, task in tasks.items())
         return Inputs(sets)
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
         """Accuracy by set, category and kind of error; with variants their sensitivity."""
-        rows = [Scored(name, *one, _fault(*one)) for name, tasks in inputs.sets.items() for one in tasks]
+        originals = {task.task.id: task.task.request for task, _ in inputs.sets[ORIGINAL]}
+        rows = [
+            _scored(name, task, calls, originals.get(task.task.id))
+            for name, tasks in inputs.sets.items()
+            for task, calls in tasks
+        ]
         metrics, details = metrics_of(rows, self.variants), details_of(rows)
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         return Result(
@@ -103,11 +134,9 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         )
 
 
-def _fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
-    if calls is None:
-        return Fault("unreadable") if expected.calls else None  # BFCL: what cannot be read calls nothing
-    tools = [msgspec.structs.asdict(tool) for tool in expected.task.function]
-    return fault_of(tools, calls, expected.calls)
+def _scored(name: str, task: Expected, calls: list[Call] | None, original: str | None) -> Scored:
+    fault = task_fault(task, calls)
+    return Scored(name, task, calls, fault, fault is not None and is_reworded(task, calls, original))
 
 
 def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
@@ -125,13 +154,14 @@ def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
 
 
 def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
-    categories = sorted({row.expected.task.category for row in rows})
+    categories = sorted({row.expected.category for row in rows})
     kinds = Counter(row.fault.kind for row in rows if row.fault is not None)
     right = {one: [row.fault is None for row in _of_category(rows, one)] for one in categories}
     return {
         ACCURACY: _share([row.fault is None for row in rows]),
         **{f"{ACCURACY}/{one}": _share(found) for one, found in right.items()},
         **{f"error/{kind}": kinds[kind] / len(rows) for kind in KINDS},
+        REWORDED: _share([row.reworded for row in rows]),
     }
 
 
@@ -160,11 +190,12 @@ def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
             ACCURACY: _share([row.fault is None for row in some]),
             "interval": wilson_interval(right, len(some)),
             "errors": {kind: kinds.get(kind, 0) for kind in KINDS},
+            REWORDED: sum(row.reworded for row in some),
         }
 
     sets = dict.fromkeys(row.set for row in rows)
     by_set = {name: [row for row in rows if row.set == name] for name in sets}
-    categories = dict.fromkeys(row.expected.task.category for row in rows)
+    categories = dict.fromkeys(row.expected.category for row in rows)
     return {
         "sets": {ALL: of(rows), **{name: of(some) for name, some in by_set.items()}},
         "categories": {
@@ -175,7 +206,7 @@ def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
 
 
 def _of_category(rows: Sequence[Scored], category: str) -> list[Scored]:
-    return [row for row in rows if row.expected.task.category == category]
+    return [row for row in rows if row.expected.category == category]
 
 
 def _rows(rows: Sequence[Scored]) -> bytes:
@@ -183,9 +214,10 @@ def _rows(rows: Sequence[Scored]) -> bytes:
         [(row.set, row.expected.task.id, 0) for row in rows],
         {ACCURACY: [float(row.fault is None) for row in rows]},
         {
-            "category": [row.expected.task.category for row in rows],
+            "category": [row.expected.category for row in rows],
             "request": [row.expected.task.request for row in rows],
             "error": [row.fault.kind if row.fault else None for row in rows],
+            "reworded": ["yes" if row.reworded else None for row in rows],
             "where": [row.fault.where if row.fault else None for row in rows],
             "expected": [_json(row.expected.calls) for row in rows],
             "called": [_json(row.calls) for row in rows],
@@ -200,13 +232,13 @@ def _json(value: object) -> str:
 def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any], headings: Mapping[str, str]) -> Report:
     """The report: accuracy by set, by category, kinds of error, and tasks that are wrong."""
     sets = {name: of for name, of in details["sets"].items() if name != ALL or len(details["sets"]) > 2}
+    counts = {name: {**of["errors"], REWORDED: of[REWORDED]} for name, of in sets.items()}
     errors = {
-        name: {**{kind: f"{n:,}" if n else "–" for kind, n in of["errors"].items()}, "tasks": of["tasks"]}
-        for name, of in sets.items()
+        name: {**{kind: f"{n:,}" if n else "–" for kind, n in of.items()}, "tasks": sets[name]["tasks"]}
+        for name, of in counts.items()
     }
-    there: dict[str, str] = {
-        kind: label for kind, label in KINDS.items() if any(of["errors"][kind] for of in sets.values())
-    }
+    labels: dict[str, str] = dict(KINDS.items()) | {REWORDED: "of these reworded values"}
+    there = {kind: label for kind, label in labels.items() if any(of[kind] for of in counts.values())}
     categories = {
         one: {name: of.get(one, {}).get(ACCURACY) for name, of in details["categories"].items()}
         | {"tasks": next(of[one]["tasks"] for of in details["categories"].values() if one in of)}

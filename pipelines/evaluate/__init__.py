@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -34,6 +35,7 @@ from parapet.schemas.layout import SPLITS, as_path
 
 if TYPE_CHECKING:
     from parapet.evaluation.task import Task
+    from parapet.evaluation.user_code import UserCode
 
 
 TASKS = {
@@ -106,6 +108,26 @@ def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
 def from_flags(kind: type[Options], args: argparse.Namespace, **own: object) -> Options:
     """Options, as a struct whose fields have the values of the flags of their names, but for its own."""
     return kind(**{name: getattr(args, name) for name in kind.__struct_fields__ if hasattr(args, name)} | own)
+
+
+def add_model(parser: StrictParser, named: str = "FILE.py:NAME or MODULE:NAME") -> None:
+    """Adds the flags that name a model of the user's; ``named``: how."""
+    add = parser.group("model, instead of --predictions")
+    add("--model", metavar="FILE.py:NAME", help=f"class with predict(batch), function, or object: {named}")
+    text = "its arguments: checkpoint=my_model beams=4 greedy=true"
+    add("--model_args", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=text)
+
+
+def model_of(args: argparse.Namespace) -> UserCode | None:
+    """What ``--model`` names. Raises InputError where there are predictions too, or neither."""
+    from parapet.evaluation.user_code import UserCode, parse_arguments
+
+    if (args.predictions is None) == (args.model is None):
+        raise InputError("give exactly one of them: predictions, or a model", "--predictions, --model")
+    arguments = parse_arguments(args.model_args, "--model_args")
+    if arguments and not args.model:
+        raise InputError("are the arguments of --model: name one", "--model_args")
+    return UserCode(args.model, arguments, os.getcwd()) if args.model else None
 
 
 def run_task(
@@ -307,8 +329,11 @@ def _make_generation(args: argparse.Namespace) -> Task[Any]:
 def _add_tool_calls(parser: StrictParser) -> None:
     add_tasks(parser)
     text = "JSON lines with id and result; or a folder with FILE.jsonl, or original/FILE.jsonl, v1/FILE.jsonl, ..."
-    parser.group(INPUT)("--predictions", required=True, metavar="PATH", reads=True, help=text)
+    parser.group(INPUT)("--predictions", metavar="PATH", reads=True, help=text)
     add_output(parser)
+    add_model(parser)
+    text = "names of functions in the predictions have underscores for dots, as APIs want them"
+    parser.group("scoring")("--underscores", rare=True, action="store_true", help=text)
 
 
 def _make_tool_calls(args: argparse.Namespace) -> Task[Any]:
@@ -316,7 +341,8 @@ def _make_tool_calls(args: argparse.Namespace) -> Task[Any]:
 
     sets, variants = task_sets(args)
     check_apart(args.output, predictions=args.predictions)
-    return from_flags(ToolCalls, args, references=tuple(args.reference), sets=sets, variants=variants)
+    given = {"predictions": args.predictions or "", "model": model_of(args)}
+    return from_flags(ToolCalls, args, references=tuple(args.reference), sets=sets, variants=variants, **given)
 
 
 FLAGS = {

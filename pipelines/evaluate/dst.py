@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import run_command, say
-from parapet.pipelines.evaluate import from_flags
+from parapet.pipelines.evaluate import add_model, from_flags, model_of
 from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.pipelines.workers import LARGE
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.evaluation.dst.model import Config
-    from parapet.evaluation.user_code import UserCode
 
 EXAMPLE = """\
   parapet evaluate --task dst --reference my_corpus --split dev --predictions my_predictions --output my_scores
@@ -43,17 +41,8 @@ def parser() -> Parser:
     add("--predictions", metavar="PATH", reads=True, help=text)
     add_sets(parser)
     parser.group(OUTPUT)("--system", rare=True, default="the system", metavar="NAME", help="name of the system")
+    add_model(parser, "FILE.py:NAME, MODULE:NAME, or a plug-in")
     add = parser.group("model, instead of --predictions")
-    text = "class with predict(batch), function, or object: FILE.py:NAME, MODULE:NAME, or a plug-in"
-    add("--model", metavar="FILE.py:NAME", help=text)
-    add(
-        "--model_args",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="KEY=VALUE",
-        help="its arguments: checkpoint=my_model beams=4 greedy=true",
-    )
     add("--batch_size", type=int, default=64, metavar="N", help="examples in a batch")
     add = parser.group("scoring")
     add("--exact", rare=True, action="store_true", help="match free slots exactly (default: fuzzily, as SGD's script)")
@@ -99,14 +88,12 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.evaluation.dst.frames import ScoreConfig
     from parapet.evaluation.dst.model import Config, make_plan, unmatched
 
-    if (args.predictions is None) == (args.model is None):
-        raise InputError("give exactly one of them: predictions, or a model", "--predictions, --model")
+    code = model_of(args)
     if args.batch_size < 1:
         raise InputError("at least 1", "--batch_size")
     if not 0 <= args.replicates <= 100_000:
         raise InputError("0 to 100000", "--replicates")
     sources = sources_of(args, args.predictions)
-    code = _user_code(args)
     if code:
         model.check(code)
     plan = make_plan(sources)
@@ -117,15 +104,6 @@ def check(args: argparse.Namespace) -> Config:
         logging.warning("%s", line)
     scoring = ScoreConfig(not args.exact, args.official)
     return from_flags(Config, args, sources=sources, plan=plan, scoring=scoring, model=code)
-
-
-def _user_code(args: argparse.Namespace) -> UserCode | None:
-    from parapet.evaluation.user_code import UserCode, parse_arguments
-
-    arguments = parse_arguments(args.model_args, "--model_args")
-    if arguments and not args.model:
-        raise InputError("are the arguments of --model: name one", "--model_args")
-    return UserCode(args.model, arguments, os.getcwd()) if args.model else None
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:

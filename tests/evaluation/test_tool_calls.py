@@ -9,13 +9,13 @@ import pytest
 from chat_server import chat_server
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, json_of, raised, refused, rows_of, run, write
+from kit import BUNDLED, cases, json_of, raised, refused, rows_of, run, write
 
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.tools.checking import Fault, fault_of
 from parapet.evaluation.tools.tasks import calls_of, read_answers, read_tasks
 from parapet.schemas.errors import InputError
-from parapet.schemas.tools import ANSWERS
+from parapet.schemas.tasks import ANSWERS
 
 PARAMETERS = {
     "type": "dict",
@@ -353,3 +353,157 @@ def _value(right):
     if isinstance(right, dict):
         return {key: _value(of[0]) for key, of in right.items() if of[0] != ""}
     return [_value(item) if isinstance(item, dict) else item for item in right] if isinstance(right, list) else right
+
+
+AGENT = """
+class Agent:
+    def __init__(self, last="Rome"):
+        self.last = last
+
+    def predict(self, tasks):
+        if self.last == "fewer":
+            return []
+        return [[{task.function[0].name: {"city": task.request.split()[-1]}}] for task in tasks]
+
+def fails(tasks):
+    raise ValueError("no calls today")
+"""
+
+
+def test_a_class_of_the_users_calls(tmp_path):
+    tasks = tasks_at(tmp_path / "tasks")
+    file = write(tmp_path / "agent.py", AGENT)
+    line = ["evaluate", "--task", "tool_calls", "--reference", str(tasks / "simple.json"), "--model"]
+    made = run(*line, f"{file}:Agent", output=tmp_path / "out")
+    assert [(row["called"], row["error"]) for row in made.rows()] == [
+        ('[{"hotel.book": {"city": "<b>"}}]', "wrong_value"),
+        ('[{"hotel.book": {"city": "Rome"}}]', "missing_parameter"),
+    ]
+    told = run(*line, f"{file}:fails", output=tmp_path / "fails", status=(1, 2)).errors
+    assert "no calls today" in told
+    assert "user_code.py" not in told
+    told = refused(*line, f"{file}:Agent", "--model_args", "last=fewer", output=tmp_path / "few", status=(1, 2))
+    assert "0 answers to 2 tasks" in told
+    assert "exactly one" in refused(*line[:-1], output=tmp_path / "none")
+
+
+def test_the_baseline_falls_as_the_words_change(tmp_path):
+    """It finds nothing to call in a request that speaks of something else."""
+    model = "parapet.evaluation.tools.baseline:Keywords"
+    line = ["evaluate", "--task", "tool_calls", "--reference", str(BUNDLED / "tools/tasks.jsonl"), "--model", model]
+    made = run(*line, output=tmp_path / "out").json("metrics.json")["original"]
+    assert made["accuracy/choice"] == pytest.approx(5 / 28)
+    assert made["accuracy/irrelevance"] == pytest.approx(5 / 6)
+
+
+@cases(
+    "asked called reworded",
+    ("Book the Big Apple", "the big apple", True),  # the request has lost "Oslo", and has what is called
+    ("Book the Big Apple", "Boston", False),  # which is in neither
+    ("Book Oslo, near the Big Apple", "Big Apple", False),  # the right value is still there
+    ("Book a room in Oslo", "a room", False),  # the request has not changed
+)
+def test_what_only_the_rewording_made_wrong(tmp_path, asked, called, reworded):
+    for name, text in (("tasks", "Book a room in Oslo"), ("other", asked)):
+        tasks_at(tmp_path / name)
+        rows = rows_of(tmp_path / name / "simple.json")
+        rows[0]["question"][0][0]["content"] = text
+        write(tmp_path / name / "simple.json", "".join(f"{json.dumps(row)}\n" for row in rows))
+    right = ROME.replace('"2"', "2")
+    said(tmp_path / "said/original", OSLO + right)
+    said(tmp_path / "said/other", OSLO.replace("oslo", called) + right)
+    flags = {"sets": f"other={tmp_path / 'other'}", "predictions": tmp_path / "said", "output": tmp_path / "out"}
+    made = run("evaluate", "--task", "tool_calls", "--reference", str(tmp_path / "tasks"), **flags)
+    metrics = made.json("metrics.json")["other"]
+    assert (metrics["accuracy"], metrics["reworded_values"]) == (pytest.approx(2 / 3), reworded / 3)
+    assert ("of these reworded values" in made.text("report.html")) == reworded
+
+
+def test_underscores_for_dots(tmp_path):
+    tasks = tasks_at(tmp_path / "tasks")
+    path = said(tmp_path / "said", (OSLO + ROME.replace('"2"', "2")).replace("hotel.book", "hotel_book"))
+    for underscores, accuracy in ((True, 1.0), (False, 1 / 3)):
+        flags = {"underscores": underscores, "predictions": path, "output": tmp_path / "out"}
+        made = run("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
+        assert made.json("metrics.json")["original"]["accuracy"] == pytest.approx(accuracy)
+
+
+def recorded(*runs):
+    """tau2's results: of each run the task and its calls, the second half of them in one message."""
+    simulations = []
+    for task, *calls in runs:
+        made = [{"id": "c", "name": name, "arguments": of, "requestor": "assistant"} for name, of in calls]
+        half = len(made) // 2
+        messages = [{"role": "assistant", "content": "Hello"}, {"role": "user", "content": "Hi", "tool_calls": None}]
+        messages += [{"role": "assistant", "tool_calls": [one]} for one in made[:half]]
+        messages += [{"role": "assistant", "tool_calls": made[half:]}, {"role": "tool", "id": "c", "content": "{}"}]
+        simulations.append({"id": "s", "task_id": task, "trial": 1, "messages": messages})
+    return {"timestamp": "now", "info": {}, "tasks": [], "simulations": simulations}
+
+
+TAU2 = [
+    {
+        "id": "0",
+        "user_scenario": {"persona": None, "instructions": {"reason_for_call": "Change my <i>flight</i>"}},
+        "evaluation_criteria": {
+            "actions": [
+                {"action_id": "0_0", "name": "get_user", "arguments": {"user_id": "ann"}, "info": None},
+                {"action_id": "0_1", "name": "change", "arguments": {"flights": [{"no": "A1"}], "n": 2}},
+                {"action_id": "0_2", "name": "hand_over", "arguments": {"summary": "s"}, "compare_args": []},
+            ]
+        },
+    },
+    {"id": "1", "evaluation_criteria": {"actions": []}},
+]
+
+
+@cases(
+    "calls errors",
+    ([("get_user", {"user_id": "ann"}), ("change", {"flights": [{"no": "A1"}], "n": 2}), ("hand_over", {})], {}),
+    ([("change", {"flights": '[{"no":"A1"}]', "n": 2})], {"0_0": "wrong_function", "0_2": "wrong_function"}),
+    (
+        [("get_user", {"user_id": "bob"}), ("get_user", {"user_id": "ann"}), ("change", {"n": 3}), ("hand_over", {})],
+        {"0_1": "wrong_value"},
+    ),
+    (
+        [("get_user", {"user_id": "ann", "more": 1}), ("hand_over", {})],
+        {"0_0": "unexpected_parameter", "0_1": "wrong_function"},
+    ),
+)
+def test_recorded_trajectories_are_scored_call_by_call(tmp_path, calls, errors):
+    tasks = write(tmp_path / "tasks.json", json.dumps(TAU2, indent=1))
+    results = write(tmp_path / "results.json", json.dumps(recorded(("0", *calls), ("1",))))
+    flags = {"predictions": results, "output": tmp_path / "out"}
+    made = run("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
+    found = {row["dialogue_id"]: row["error"] for row in made.rows()}
+    assert found == {f"0#1/{name}": errors.get(name) for name in ("0_0", "0_1", "0_2")}
+    assert set(made.json("details.json")["categories"]["original"]) == {"get_user", "change", "hand_over"}
+    assert "<i>flight" not in made.text("report.html")
+
+
+@cases(
+    "results told",
+    (recorded(("7",)), "no task '7'"),
+    (recorded(("1",)), "expects a call"),
+    ({"runs": []}, "simulations"),
+    ({"simulations": [{"task_id": "0", "messages": [{"role": 7}]}]}, "simulations[0]"),
+)
+def test_trajectories_that_cannot_be_scored(tmp_path, results, told):
+    tasks = write(tmp_path / "tasks.json", json.dumps(TAU2))
+    flags = {"predictions": write(tmp_path / "results.json", json.dumps(results)), "output": tmp_path / "out"}
+    assert told in refused("evaluate", "--task", "tool_calls", "--reference", str(tasks), **flags)
+
+
+@pytest.mark.skipif(not os.environ.get("PARAPET_DATA"), reason="PARAPET_DATA is not set: real tasks")
+def test_real_trajectories_with_their_own_actions(tmp_path):
+    path = DATA.parent / "tau2/airline/tasks.json"
+    runs = []
+    for task in json.loads(path.read_text()):
+        actions = task["evaluation_criteria"]["actions"] or []
+        runs.append((task["id"], *((one["name"], one["arguments"]) for one in actions)))
+    results = write(tmp_path / "results.json", json.dumps(recorded(*runs)))
+    made = run(
+        "evaluate", "--task", "tool_calls", "--reference", str(path), predictions=results, output=tmp_path / "out"
+    )
+    assert made.json("metrics.json")["#ALL"]["accuracy"] == 1.0
+    assert len(made.rows()) == 142

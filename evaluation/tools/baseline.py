@@ -1,0 +1,63 @@
+"""Calls by key words: nothing is learned, and the tools' words are read. What an agent must beat, and a first number.
+
+    parapet evaluate --task tool_calls --model parapet.evaluation.tools.baseline:Keywords ...
+
+The tool is the one whose name and description share most words with the request; its parameters are filled as the slots
+of a service (``parapet.evaluation.dst.baseline``). So other wordings of a tool change what is called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from parapet.evaluation.dst.baseline import about, values_of, words_of
+from parapet.evaluation.tools.tasks import Tool, ToolTask
+from parapet.schemas.service import Service, Slot
+
+_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_COUNTS = {word: i for i, word in enumerate(_WORDS, 1)}
+
+
+class Keywords:
+    """The agent."""
+
+    def predict(self, batch: Sequence[ToolTask]) -> list[list[dict[str, Any]]]:
+        """A call for each task; none where no tool shares a word with the request."""
+        return [_calls(task) for task in batch]
+
+
+def _calls(task: ToolTask) -> list[dict[str, Any]]:
+    said = frozenset(words_of(task.request))
+    points = {tool.name: len(said & about(tool.name, tool.description)) for tool in task.function}
+    if not any(points.values()):
+        return []
+    tool = max(task.function, key=lambda one: points[one.name])
+    properties = {name: schema for name, schema in tool.parameters.get("properties", {}).items() if _is_plain(schema)}
+    values = values_of(_service(tool, properties), [task.request])
+    typed = {name: _typed(value, properties[name].get("type")) for name, value in values.items()}
+    return [{tool.name: {name: value for name, value in typed.items() if value is not None}}]
+
+
+def _is_plain(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") in ("string", "integer", "float", "number")
+
+
+def _service(tool: Tool, properties: dict[str, Any]) -> Service:
+    slots = []
+    for name, schema in properties.items():
+        values = [value for value in schema.get("enum") or () if isinstance(value, str)]
+        slots.append(Slot(name, str(schema.get("description", "")), bool(values), values))
+    return Service("Tools_1", tool.description, slots, [])
+
+
+def _typed(value: str, kind: str) -> Any:
+    """A value as its parameter takes it; None where it is no number."""
+    if kind == "string":
+        return value
+    number: float | None = _COUNTS.get(value.lower())
+    found = re.search(r"\d+(?:\.\d+)?", value.replace(",", ""))
+    if number is None and found:
+        number = float(found[0])
+    return number if number is None or kind != "integer" else int(number)

@@ -1,0 +1,261 @@
+"""Tasks of agents in the formats of other tools: bfcl-eval, inspect-ai, promptfoo and OpenAI's evals."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from parapet.evaluation.endpoint.prompting import prompt_of
+from parapet.evaluation.tools.agent import function_of
+from parapet.evaluation.tools.checking import Call, fault_of
+from parapet.evaluation.tools.tasks import Expected, Tool
+from parapet.schemas.tasks import ANSWERS
+
+FORMATS = {
+    "bfcl": "bfcl-eval: files for its data folder, by category",
+    "inspect": "inspect-ai: a dataset as JSON lines",
+    "promptfoo": "promptfoo: promptfooconfig.yaml with test cases, and their check",
+    "openai_evals": "OpenAI's evals: samples for JsonMatch as JSON lines, and their registry file",
+}
+
+_IDEALS = 64  # answers that are right, of a sample of OpenAI's evals
+_BFCL_TYPES = {"object": "dict", "number": "float", "null": "any"}
+Rows = Sequence[Expected]
+Files = dict[str, bytes]
+
+
+def export(rows: Rows, to: str, name: str) -> Files:
+    """The files of one set, by their path.
+
+    Args:
+      rows: the tasks.
+      to: one of ``FORMATS``.
+      name: of the set.
+    """
+    made: Files = {"bfcl": _bfcl, "inspect": _inspect, "promptfoo": _promptfoo, "openai_evals": _openai_evals}[to](
+        rows, name
+    )
+    return made
+
+
+def is_right(metadata: Mapping[str, Any], calls: Sequence[Call]) -> bool:
+    """Whether the calls that answer a sample of inspect-ai are right.
+
+    Args:
+      metadata: the sample's.
+      calls: ``{FUNCTION: ARGUMENTS}`` each.
+    """
+    return fault_of(metadata["tools"], calls, metadata["ground_truth"]) is None
+
+
+def right_calls(expected: Expected) -> list[dict[str, Any]]:
+    """The calls with the first value that is right of each parameter; those that may be left out are, as the first."""
+    return [{"name": name, "arguments": _first(right)} for call in expected.calls for name, right in call.items()]
+
+
+def _first(right: Mapping[str, list[Any]]) -> dict[str, Any]:
+    return {key: _plain(values[0]) for key, values in right.items() if values and values[0] != "" and "" not in values}
+
+
+def _plain(value: Any) -> Any:
+    """A right value as a call has it: in a dictionary each key has a list of right values, too."""
+    if isinstance(value, dict):
+        return _first(value) if all(isinstance(of, list) for of in value.values()) else value
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _lines(rows: Iterable[Any]) -> bytes:
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode()
+
+
+# bfcl-eval knows its categories by the name of the file and the ids in it.
+
+
+def bfcl_category(expected: Expected) -> str:
+    """Which of BFCL's categories a task is of, by its tools and calls."""
+    if not expected.calls:
+        return "irrelevance"
+    many = len(expected.task.function) > 1
+    if len(expected.calls) > 1:
+        return "parallel_multiple" if many else "parallel"
+    return "multiple" if many else "simple_python"
+
+
+def _bfcl(rows: Rows, name: str) -> Files:
+    counts: Counter[str] = Counter()
+    found: dict[str, list[Any]] = {}
+    ids = []
+    for expected in rows:
+        category = bfcl_category(expected)
+        task = {"id": f"{category}_{counts[category]}", "question": expected.task.question}
+        counts[category] += 1
+        functions = [{**msgspec.structs.asdict(tool), "parameters": _as_bfcl(tool)} for tool in expected.task.function]
+        found.setdefault(f"BFCL_v4_{category}.json", []).append({**task, "function": functions})
+        if expected.calls:
+            truth = {"id": task["id"], "ground_truth": expected.calls}
+            found.setdefault(f"{ANSWERS}/BFCL_v4_{category}.json", []).append(truth)
+        ids.append({"id": task["id"], "of": expected.task.id})
+    return {f"{name}/{path}": _lines(of) for path, of in {**found, "ids.jsonl": ids}.items()}
+
+
+def _as_bfcl(tool: Tool) -> dict[str, Any]:
+    parameters: dict[str, Any] = _with_types(tool.parameters or {"type": "dict", "properties": {}})
+    return parameters
+
+
+def _with_types(schema: Any) -> Any:
+    """A JSON Schema with BFCL's types; keys of ``properties`` are names, whatever they are."""
+    if isinstance(schema, list):
+        return [_with_types(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    new: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, dict):
+            new[key] = {name: _with_types(of) for name, of in value.items()}
+        elif key == "type":
+            first = next((one for one in value if one != "null"), "any") if isinstance(value, list) else value
+            new[key] = _BFCL_TYPES.get(first, first)
+        else:
+            new[key] = value if key in ("default", "enum", "const", "examples") else _with_types(value)
+    return new
+
+
+def _inspect(rows: Rows, name: str) -> Files:
+    samples = []
+    for expected in rows:
+        functions = [function_of(tool) for tool in expected.task.function]
+        calls = _under_legal_names(expected, functions)
+        metadata = {"category": expected.category, "tools": functions, "ground_truth": calls}
+        target = json.dumps(right_calls(msgspec.structs.replace(expected, calls=calls)), ensure_ascii=False)
+        messages = _messages(expected)
+        samples.append({"id": expected.task.id, "input": messages, "target": target, "metadata": metadata})
+    return {f"{name}.jsonl": _lines(samples)}
+
+
+def _messages(expected: Expected) -> list[dict[str, Any]]:
+    return [message for turn in expected.task.question for message in turn]
+
+
+def _under_legal_names(expected: Expected, functions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The right calls with the names that APIs take: without dots."""
+    legal = {tool.name: of["name"] for tool, of in zip(expected.task.function, functions, strict=True)}
+    return [{legal[name]: right for name, right in call.items()} for call in expected.calls]
+
+
+# promptfoo passes what the provider answers to the check: a list of calls, or a text where there are none.
+_CHECK = """\
+// Whether the calls of an answer are right: for promptfoo, made by Parapet. Compares as BFCL's AST checker does: texts
+// without case, blanks and punctuation; the order of calls does not count.
+const plain = (value) =>
+  typeof value === "string" ? value.replace(/[ ,./\\-_*^]/g, "").toLowerCase().replaceAll("'", '"') : value;
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+const same = (value, right) => {
+  if (Array.isArray(value) && Array.isArray(right)) {
+    return value.length === right.length && value.every((item, i) => same(item, right[i]));
+  }
+  if (isObject(value) && isObject(right)) return fits(value, right);
+  return plain(value) === plain(right);
+};
+const fits = (values, right) =>
+  Object.keys(values).every((key) => Array.isArray(right[key]) && right[key].some((one) => same(values[key], one))) &&
+  Object.keys(right).every((key) => key in values || right[key].includes(""));
+module.exports = (output, context) => {
+  let calls = output;
+  if (typeof output === "string") {
+    try {
+      calls = JSON.parse(output);
+    } catch {
+      calls = [];
+    }
+  }
+  const left = (Array.isArray(calls) ? calls : []).map((call) => {
+    const of = call.function ?? call;
+    const given = of.arguments ?? of.input ?? "{}";
+    return { name: of.name, values: typeof given === "string" ? JSON.parse(given || "{}") : given };
+  });
+  const expected = JSON.parse(context.vars.expected);
+  if (left.length !== expected.length) {
+    return { pass: false, score: 0, reason: `${left.length} calls in place of ${expected.length}` };
+  }
+  for (const one of expected) {
+    const [name, right] = Object.entries(one)[0];
+    const at = left.findIndex((call) => call.name === name && fits(call.values, right));
+    if (at < 0) return { pass: false, score: 0, reason: `no call is ${JSON.stringify(one)}` };
+    left.splice(at, 1);
+  }
+  return { pass: true, score: 1, reason: "all calls are right" };
+};
+"""
+
+
+def _promptfoo(rows: Rows, name: str) -> Files:
+    tests = []
+    for expected in rows:
+        functions = [function_of(tool) for tool in expected.task.function]
+        calls = _under_legal_names(expected, functions)
+        tests.append(
+            {
+                "description": expected.task.id,
+                "vars": {
+                    "messages": json.dumps(_messages(expected), ensure_ascii=False),
+                    "expected": json.dumps(calls, ensure_ascii=False),
+                },
+                "options": {"tools": [{"type": "function", "function": one} for one in functions]},
+                "metadata": {"category": expected.category, "set": name},
+                "assert": [{"type": "javascript", "value": "file://check_calls.cjs"}],
+            }
+        )
+    config = {
+        "description": f"Tool calls: {name}",
+        "prompts": ["{{messages | safe}}"],
+        "providers": ["openai:chat:gpt-4o-mini"],
+        "tests": tests,
+    }
+    text = json.dumps(config, indent=1, ensure_ascii=False)  # which is YAML, too: no text can be read as something else
+    return {f"{name}/promptfooconfig.yaml": f"{text}\n".encode(), f"{name}/check_calls.cjs": _CHECK.encode()}
+
+
+# OpenAI's evals know no function calling: the functions are in the prompt, and the calls one JSON object.
+
+
+def _openai_evals(rows: Rows, name: str) -> Files:
+    prompt, samples = prompt_of("tools"), []
+    for expected in rows:
+        functions = [function_of(tool) for tool in expected.task.function]
+        messages = prompt.messages(functions=functions, request=expected.task.request, style="json")
+        others = [message for message in _messages(expected) if message.get("role") != "user"]
+        samples.append({"input": [*others, *messages], "ideal": _ideals(expected)})
+    key = f"parapet-{name}"
+    registry = {
+        key: {"id": f"{key}.test.v0", "metrics": ["accuracy"]},
+        f"{key}.test.v0": {
+            "class": "evals.elsuite.basic.json_match:JsonMatch",
+            "args": {"samples_jsonl": f"parapet/{name}.jsonl"},
+        },
+    }
+    text = json.dumps(registry, indent=1)
+    return {f"data/parapet/{name}.jsonl": _lines(samples), f"evals/{key}.yaml": f"{text}\n".encode()}
+
+
+def _ideals(expected: Expected) -> list[str]:
+    """Answers that are right, as far as they are few: each right value of each parameter, and parameters left out."""
+    choices = [
+        [{"name": name, "arguments": arguments} for arguments in _arguments(right)]
+        for call in _under_legal_names(expected, [function_of(tool) for tool in expected.task.function])
+        for name, right in call.items()
+    ]
+    found = itertools.islice(itertools.product(*choices), _IDEALS)
+    return [json.dumps({"calls": list(calls)}, ensure_ascii=False) for calls in found]
+
+
+def _arguments(right: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    keys = list(right)
+    options = [[None if value == "" else (_plain(value),) for value in right[key]] for key in keys]
+    chosen = itertools.islice(itertools.product(*options), _IDEALS)
+    return [{key: value[0] for key, value in zip(keys, one, strict=True) if value is not None} for one in chosen]

@@ -1,0 +1,57 @@
+"""How much of a fall is the checker's: values that are wrong only since the request was reworded.
+
+Who says "the Big Apple" for "New York" is answered with "the Big Apple"; the right calls still have "New York". Part of
+what perturbed requests cost is of this kind (Rabinovich and Anaby-Tavor 2025, arXiv 2504.00914), and is told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from parapet.evaluation.tools.checking import Call, Fault, fault_of, plain
+from parapet.evaluation.tools.tasks import Expected
+from parapet.evaluation.tools.trajectories import action_fault
+
+
+def task_fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
+    """What is wrong with the calls of a task; None where they are right."""
+    if expected.action is not None:
+        return action_fault(expected.action, calls or [])
+    if calls is None:
+        return Fault("unreadable") if expected.calls else None  # BFCL: what cannot be read calls nothing
+    tools = [msgspec.structs.asdict(tool) for tool in expected.task.function]
+    return fault_of(tools, calls, expected.calls)
+
+
+def is_reworded(expected: Expected, calls: list[Call] | None, original: str | None) -> bool:
+    """Whether wrong calls would be right if new words of the request were right wherever it lost the right values.
+
+    Args:
+      expected: the task as the set has it.
+      calls: that are wrong.
+      original: the request of the same task in the reference; None where it is not there.
+    """
+    if not calls or original is None or original == expected.task.request:
+        return False
+    before, now = plain(original), plain(expected.task.request)
+    own = sorted({text for text in _texts(calls) if plain(text) and plain(text) in now and plain(text) not in before})
+
+    def with_own(right: list[Any]) -> list[Any]:
+        said = [plain(value) for value in right if isinstance(value, str) and value]
+        was_lost = any(value in before for value in said) and not any(value in now for value in said)
+        return [*right, *own] if was_lost else right
+
+    lenient = [
+        {name: {parameter: with_own(right) for parameter, right in of.items()} for name, of in call.items()}
+        for call in expected.calls
+    ]
+    return bool(own) and task_fault(Expected(expected.task, lenient), calls) is None
+
+
+def _texts(calls: list[Call]) -> Iterator[str]:
+    for call in calls:
+        for arguments in call.values():
+            yield from (value for value in arguments.values() if isinstance(value, str))
