@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parapet.pipelines.command import check_apart, counted, run_checked, say, starting
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
-from parapet.pipelines.perturb import TOOLKITS, class_of, command_of
+from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, class_of, command_of
 from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError
 
@@ -57,8 +57,10 @@ def toolkit_parser(name: str) -> StrictParser:
     add_output(made)
     if name == "distractors":
         text = "how many tools are added: one set for each number"
-        made.group("distractors")("--count", type=int, nargs="+", default=[5, 10, 20], metavar="N", help=text)
+        made.group("distractors")("--count", type=int, nargs="+", default=list(DISTRACTORS), metavar="N", help=text)
         add_seed(made, "the order of the tools")
+    if name == "corrupted":
+        add_seed(made, "the words")
     return made
 
 
@@ -72,37 +74,57 @@ def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
     from parapet.evaluation.task import publish
     from parapet.schemas.errors import run_header
     from parapet.schemas.layout import as_path
-    from parapet.schemas.tools import ANSWERS
-    from parapet.transforms.perturbation.toolkits import Catalogue, with_distractors, without_the_right_tool
+    from parapet.schemas.tasks import ANSWERS, answers_beside
 
     name, paths, args = prepared
     places = [as_path(path) for path in paths]
-    read = {place: (lines_of(place), lines_of(place.parent / ANSWERS / place.name)) for place in places}
-    catalogue = Catalogue(tool for tasks, _ in read.values() for task in tasks for tool in task["function"])
+    read = {place: (lines_of(place), lines_of(answers_beside(place))) for place in places}
+    made = _corrupted(read, str(args.seed)) if name == "corrupted" else _toolkits(name, read, args)
     files: dict[str, bytes] = {}
     counts: dict[str, int] = {}
-    for place, (tasks, truths) in read.items():
-        right = {truth["id"]: truth for truth in truths}
-        for count in args.count if name == "distractors" else (0,):
-            set_name = f"{name}-{count}" if count else name
-            if count:
-                more = partial(with_distractors, catalogue=catalogue, count=count, seed=str(args.seed))
-                made = [more(task, right.get(task["id"])) for task in tasks]
-            else:
-                found = (without_the_right_tool(task, right.get(task["id"]), catalogue) for task in tasks)
-                made = [task for task in found if task is not None]
-            answers = truths if count else [{"id": task["id"], "ground_truth": []} for task in made]
-            if made:
-                files[f"{set_name}/{place.name}"] = json_lines(made)
-            if made and answers:
-                files[f"{set_name}/{ANSWERS}/{place.name}"] = json_lines(answers)
-            counts[set_name] = counts.get(set_name, 0) + len(made)
+    for set_name, place, tasks, answers in made:
+        counts[set_name] = counts.get(set_name, 0) + len(tasks)
+        files |= {f"{set_name}/{place.name}": json_lines(tasks)} if tasks else {}
+        files |= {f"{set_name}/{ANSWERS}/{place.name}": json_lines(answers)} if tasks and answers else {}
     if not files:
         raise InputError("no task has a right call: there is nothing to take away", "--tasks")
-    options = {"seed": args.seed, "count": args.count} if name == "distractors" else {}
+    options = {key: vars(args)[key] for key in ("seed", "count") if key in args}
     publish(args.output, files, {**run_header(f"perturb_{name}", options), "counts": counts})
     for set_name, n in counts.items():
         say(f"{args.output}/{set_name}: {counted(n, 'task')}")
+
+
+_Rows = list[dict[str, Any]]
+_Read = dict[Any, tuple[_Rows, _Rows]]  # of each file the tasks, and their right calls
+
+
+def _toolkits(name: str, read: _Read, args: argparse.Namespace) -> Iterator[tuple[str, Path, _Rows, _Rows]]:
+    """Of each set and file the tasks with other tools beside the right one, or without it."""
+    from parapet.transforms.perturbation.toolkits import Catalogue, with_distractors, without_the_right_tool
+
+    catalogue = Catalogue(tool for tasks, _ in read.values() for task in tasks for tool in task["function"])
+    for place, (tasks, truths) in read.items():
+        right = {truth["id"]: truth for truth in truths}
+        if name == "missing_tool":
+            found = (without_the_right_tool(task, right.get(task["id"]), catalogue) for task in tasks)
+            left = [task for task in found if task is not None]
+            yield name, place, left, [{"id": task["id"], "ground_truth": []} for task in left]
+            continue
+        for count in args.count:
+            more = partial(with_distractors, catalogue=catalogue, count=count, seed=str(args.seed))
+            yield f"{name}-{count}", place, [more(task, right.get(task["id"])) for task in tasks], truths
+
+
+def _corrupted(read: _Read, seed: str) -> Iterator[tuple[str, Path, _Rows, _Rows]]:
+    """Of each corruption and file the tasks, and their right calls, with the corrupted names."""
+    from parapet.transforms.perturbation.toolkits import corrupted_tools
+    from parapet.transforms.variants.tasks import renamed_task
+
+    for place, (tasks, truths) in read.items():
+        right = {truth["id"]: truth for truth in truths}
+        for operation, variant in corrupted_tools(str(place), seed).items():
+            pairs = [renamed_task(task, right.get(task["id"]), variant) for task in tasks]
+            yield operation, place, [task for task, _ in pairs], [truth for _, truth in pairs if truth is not None]
 
 
 def _files_of(args: argparse.Namespace) -> list[str]:
@@ -147,7 +169,7 @@ def _act(plan: Plan) -> None:
     from parapet.evaluation.task import publish
     from parapet.schemas.errors import run_header
     from parapet.schemas.layout import as_path
-    from parapet.schemas.tools import ANSWERS
+    from parapet.schemas.tasks import ANSWERS, answers_beside
     from parapet.transforms.perturbation.corpus import perturbed_sets
     from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, messages_of, reworded_tasks
 
@@ -155,7 +177,7 @@ def _act(plan: Plan) -> None:
     counts: dict[str, int] = {"messages": 0}
     for path in plan.files:
         place = as_path(path)
-        tasks, truths = lines_of(place), lines_of(place.parent / ANSWERS / place.name)
+        tasks, truths = lines_of(place), lines_of(answers_beside(place))
         counts["messages"] += sum(1 for task in tasks for _ in messages_of(task))
         corpus = corpus_of_tasks(tasks, {one["id"]: one for one in truths})
         for name, perturbed in perturbed_sets(corpus, plan.perturbation).items():
@@ -173,9 +195,9 @@ def _act(plan: Plan) -> None:
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
     """The lines of a file of tasks, or of right calls, as they are; none of a file that is not there."""
-    from parapet.evaluation.sets import read_lines
+    from parapet.schemas.tasks import by_id
 
-    return [row for _, row in read_lines(str(path), dict)] if path.is_file() else []
+    return list(by_id(path.read_bytes(), path).values()) if path.is_file() else []
 
 
 def json_lines(rows: Sequence[object]) -> bytes:

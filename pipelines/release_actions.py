@@ -67,7 +67,7 @@ def check_build(args: argparse.Namespace) -> _Build:
     for problem in citation.problems(config.licence, config.sources, bool(licence_text)):
         raise InputError(problem, args.config, "licence")
     statistics = {given.name: _numbers(base / given.path) for given in config.statistics}
-    inputs = (config.corpora, config.audits, config.tables)
+    inputs = (config.corpora, config.tasks, config.audits, config.tables)
     for path in (str(given.path) for kind in inputs for given in kind):
         check_input(path if "://" in path else str(base / path), "--config")
     plan = make_plan(config, base)

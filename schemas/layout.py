@@ -522,7 +522,7 @@ def sample_root() -> Path:
     Example:
       >>> import parapet
       >>> sorted(path.name for path in parapet.sample_root().iterdir() if path.is_dir())
-      ['crowd', 'dev', 'test', 'train']
+      ['crowd', 'dev', 'test', 'tools', 'train']
     """
     return Path(str(resources.files("parapet.schemas") / "sample"))
 

@@ -73,6 +73,20 @@ class Corpus(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     hide_labels: list[str] = []
 
 
+class TasksInput(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Tasks of agents in BFCL's format, with the right calls beside them.
+
+    Attributes:
+      path: a file, a folder of files, or a folder of such folders (``v1``, ``v2``, ...): output of ``rewrite --tasks``.
+      name: of a single set; those of a folder of folders have their folders' names.
+      kind: what it is, in words.
+    """
+
+    path: str
+    kind: str
+    name: str = ""
+
+
 class Audit(msgspec.Struct, forbid_unknown_fields=True):
     """The audit of a crowd batch, ``responses.parquet``; published without workers and times.
 
@@ -151,7 +165,7 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     licence: str
     description: str
     authors: list[Author]
-    corpora: list[Corpus]
+    corpora: list[Corpus] = []
     title: str = ""
     date: datetime.date | None = None
     homepage: str = ""
@@ -164,6 +178,7 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     hub: str = ""
     signing: Signing | None = None
     sources: list[Source] = []
+    tasks: list[TasksInput] = []
     audits: list[Audit] = []
     tables: list[TableInput] = []
     statistics: list[Statistics] = []
@@ -203,7 +218,7 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     yield "parent", is_parent, f"{config.parent!r} {version}, and not 'none'"
     yield "description", config.description.strip(), "is empty"
     yield "authors", config.authors, "name at least one"
-    yield "corpora", config.corpora, "name at least one"
+    yield "corpora", config.corpora or config.tasks, "name at least one, or [[tasks]]"
     yield "shard_mb", config.shard_mb >= 1, "must be 1 or more"
     yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} is not OWNER/NAME"
     if signing := config.signing:
@@ -219,6 +234,9 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     names = [corpus.name for corpus in config.corpora]
     for i, name in enumerate(names):
         yield f"corpora[{i}].name", not name or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
+    names = [tasks.name for tasks in config.tasks]
+    for i, name in enumerate(names):
+        yield f"tasks[{i}].name", not name or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
     names = [table.name for table in config.tables]
     for i, table in enumerate(config.tables):
         is_split = SPLIT_NAME.fullmatch(table.split) and table.split != "all"
@@ -247,7 +265,15 @@ CHANGELOG = "CHANGELOG.md"
 REPORT = "report/index.html"
 DOCUMENTS = (CARD, CHANGELOG, CITATION, CROISSANT, LICENCE, REPORT)
 
-COUNTED = ("services", "intents", "slots", "dialogues", "turns")  # the keys of Manifest.counts, in their order
+COUNTED = (
+    "services",
+    "intents",
+    "slots",
+    "dialogues",
+    "turns",
+    "tasks",
+    "tools",
+)  # the keys of Manifest.counts, in their order
 
 
 class InputFile(msgspec.Struct):

@@ -89,6 +89,8 @@ def parser() -> Parser:
     add("suite", metavar="FILE|NAME", help=f"suite in TOML (docs/suite.md), or {', '.join(built_in())}")
     text = "change a value of the file: corpus.sgd=my_corpus, systems.ours.model=tracker.py:Tracker"
     add("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
+    text = "tasks of agents, in BFCL's format, in place of the suite's"
+    add("--tasks", metavar="FILE", reads=True, help=text)
     add = flags.group(RUNNING)
     add(
         "--only",
@@ -119,7 +121,7 @@ def check(args: argparse.Namespace) -> Config:
         raise InputError("a suite writes to a local folder", args.output, "--output")
     if args.jobs < 0:
         raise InputError("1 or more", "--jobs")
-    suite = read_suite(args.suite, args.set)
+    suite = read_suite(args.suite, args.set, args.tasks or "")
     output = Path(f"{suite.name}-suite" if args.output == _DEFAULT_OUTPUT else args.output).absolute()
     if output.is_file():
         raise InputError("is a file: give a folder", args.output, "--output")
@@ -264,6 +266,9 @@ def check_steps(
     suite: SuiteFile, graph: Graph, names: Sequence[str], output: Path, runner_flags: Sequence[str]
 ) -> None:
     """Raises InputError where a step has no such command or option, or an input that no step makes is not there."""
+    tasks = str(resolved(suite.corpus.tasks, output))
+    if tasks and not _is_there(str(suite.folder / tasks)):
+        raise suite.error("there is no such file", f"corpus.tasks = {suite.corpus.tasks}")
     if not _is_there(str(_corpus(suite, output))) and not suite.corpus.sgd.startswith("@"):
         raise suite.error("there is no such folder", f"corpus.sgd = {suite.corpus.sgd}")
     for name in names:

@@ -68,7 +68,9 @@ _ASKED = {
     "ood": ("llm_ood", ("domains", "prompt")),
     "generation": ("llm_utterances", ("prompt",)),
     "ranking": ("llm_babi", ("examples", "shots", "candidates", "top", "prompt")),
+    "tool_calls": ("llm_tools", ("style", "prompt")),
 }
+_WITH_MODEL = ("dst", "tool_calls")  # tasks that take a class of the user's
 _REDUCED = ("evaluate", "predict")  # go on without sets, variants or a classifier that are left out
 
 # (perturbation, options): the names of the sets that it makes, and whether each has a folder.
@@ -114,7 +116,7 @@ class _Builder:
         self.systems: dict[str, list[str]] = {}  # to the steps that score it
         self.left_out: list[LeftOut] = []
         self.rewritten, self.variant_names = False, list[str]()
-        self.sgd = suite.corpus.sgd
+        self.sgd, self.tasks = suite.corpus.sgd, suite.corpus.tasks
         self.aliases = {**suite.inputs, "corpus": self.sgd}
 
     # Tables of the file.
@@ -138,11 +140,12 @@ class _Builder:
         else:
             names = [f"v{i}" for i in range(1, 6)]
         self.aliases["variants"], self.variant_names = root, names
-        if source != "path" and not self._add(root[1:], root[1:], {"schemas": self.sgd, **entry}, place, needs):
+        schemas: Options = {"schemas": self.tasks or self.sgd}
+        if source != "path" and not self._add(root[1:], root[1:], {**schemas, **entry}, place, needs):
             return
-        options: Options = {"sgd": self.sgd, "variants": root}
+        options: Options = {**({"tasks": [self.tasks]} if self.tasks else {"sgd": self.sgd}), "variants": root}
         self.rewritten = self._add("rewrite", "rewrite", {**options, **rewriting}, place, needs)
-        if "statistics" not in map(_step_name, self.suite.steps):
+        if not self.tasks and "statistics" not in map(_step_name, self.suite.steps):
             self._add("statistics", "statistics", options, place, needs)
 
     def set(self, entry: Options, place: str) -> None:
@@ -159,10 +162,12 @@ class _Builder:
             return
         command, defaults = _COMMANDS.get(chosen, (("perturb", chosen), {}))
         corpus: Options = {"sgd": self.sgd, "split": list(self.suite.corpus.splits)}
+        if self.tasks:
+            command, defaults, corpus = ("perturb", chosen), {}, {"tasks": [self.tasks]}
         step, about = f"sets/{name}", f"Perturbation: {chosen}"
         if self._add(step, command, {**corpus, **defaults, **entry}, place, needs, about):
             try:
-                sets, in_folders = self.sets_of(chosen, entry)
+                sets, in_folders = self.sets_of(chosen, {**entry, **({"tasks": True} if self.tasks else {})})
             except InputError as error:
                 raise self.error(str(error), f"{place} ({name})") from None
             for folder in sets:
@@ -219,7 +224,11 @@ class _Builder:
         if any(key in entry for key in sources):
             shared = {key: entry[key] for key in (*_OF_ENDPOINT, "price") if "endpoint" in entry and key in entry}
             bare = [task for task in tasks if task in _ASKED and not any(key in tasks[task] for key in sources)]
-            tasks = {"dst": entry, **tasks, **{task: {**shared, **tasks[task]} for task in bare}}
+            tasks = {
+                "tool_calls" if self.tasks else "dst": entry,
+                **tasks,
+                **{task: {**shared, **tasks[task]} for task in bare},
+            }
         elif entry:
             raise self.error(unknown_key(next(iter(entry)), (*sources, "name", "needs", *TASKS)), place)
         if not tasks:
@@ -235,19 +244,21 @@ class _Builder:
 
     def _scored(self, name: str, task: str, options: Options, place: str, needs: str) -> Options | None:
         """The options of ``evaluate``; None where the system cannot be had."""
-        sources = ("model", "predictions", "train") if task == "dst" else ("predictions", "train")
+        sources = ("model", "predictions", "train") if task in _WITH_MODEL else ("predictions", "train")
         asked = self._of_endpoint(options, task, place) if "endpoint" in options and task in _ASKED else {}
         source = "" if asked else self._exactly_one(options, sources, place)
         corpus: Options = {}
         if task != "ranking":  # its files are named by the options: bAbI's are no corpus
             corpus = {"reference": self.sgd, "split": self.suite.corpus.scored}
+            if self.tasks:
+                corpus = {"reference": [self.tasks]}
             corpus |= {"variants": "@rewrite"} if self.rewritten else {}
             corpus |= {"sets": {scored.name: scored.root for scored in self.sets}} if self.sets else {}
         keys = (*corpus, *(key for key in ("reference", "split", "variants", "sets") if key not in corpus))
         corpus |= {key: options.pop(key) for key in keys if key in options}
         if task == "dst":
             options.setdefault("system", name)
-        if source == "predictions":
+        if source == "predictions" and not self.tasks:
             corpus = self._predicted(f"scores/{name}/{task}", str(options["predictions"]), corpus, place)
         if asked:
             predicted = f"predictions/{name}/{task}"
@@ -353,7 +364,7 @@ class _Builder:
         steps = [self._step_of(name, "release") for name in names if name.partition("/")[0] not in HEADS]
         after = tuple(dict.fromkeys(steps))
         options: Options = {"config": f"@{RELEASE_CONFIG}"}
-        reads = (self.sgd, [root for _, root in sets], self.suite.release, [f"@{name}" for name in after])
+        reads = (self.tasks or self.sgd, [root for _, root in sets], self.suite.release, [f"@{name}" for name in after])
         self._add("release", ("release", "build"), options, "release", after=after, files=files, reads=reads)
 
     # What all of them share.
@@ -561,32 +572,32 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
     Raises:
       InputError: ``[release]`` has no name or no version, or something that ``release.toml`` cannot have.
     """
-    given = dict(suite.release or {})
+    given, tasks = dict(suite.release or {}), suite.corpus.tasks
     for key in ("name", "version"):
         if not given.get(key):
             raise suite.error(f"give the release a {key}", f"release.{key}")
     files = {}
     if not given.get("licence"):
-        given["licence"] = "CC0-1.0" if suite.corpus.sgd == SAMPLE else NO_LICENCE
+        given["licence"] = "CC0-1.0" if (tasks or suite.corpus.sgd).startswith(SAMPLE) else NO_LICENCE
         if given["licence"] == NO_LICENCE:
             given["licence_file"] = LICENCE_FILE
             files[LICENCE_FILE] = _NO_LICENCE_TEXT
     given.setdefault("description", suite.description or f"Robustness sets of the suite {suite.title}.")
     given.setdefault("authors", [{"name": "Unnamed"}])
-    corpora = [{"path": suite.corpus.sgd, "name": "original", "kind": "original"}]
+    corpora = [{"path": tasks or suite.corpus.sgd, "name": "original", "kind": "original"}]
     for name, root in sets:
         if name == "variants":
             corpora.append({"path": root, "kind": "variants"})
         else:
             corpora.append({"path": root, "name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"})
-    own = {"corpora": corpora}
+    own = {"tasks" if tasks else "corpora": corpora}
     if "compose" in steps:
         own["audits"] = [{"path": "@compose"}]
     if "statistics" in steps:
         own["statistics"] = [{"path": "@statistics", "name": "table_1"}]
     if own_text := given.get("licence_file") if LICENCE_FILE not in files else None:
         given["licence_file"] = _from_release(suite, str(own_text), "licence_file")
-    for key in ("corpora", "audits", "statistics", "tables"):
+    for key in ("corpora", "tasks", "audits", "statistics", "tables"):
         entries = [*own.get(key, []), *given.get(key, [])]
         if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in entries):
             raise suite.error("expected tables with a path", f"release.{key}")

@@ -18,6 +18,7 @@ import msgspec
 
 from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
+from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS
 from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
 from parapet.schemas.layout import sample_root
 from parapet.transforms.reports.text import counted
@@ -27,7 +28,7 @@ Value = str | bool | int | float | list[Any] | dict[str, Any]
 Options = dict[str, Value]
 
 SAMPLE = "@sample"  # the bundled sample, wherever a path is expected
-TASKS = ("dst", "response", "generation", "intent", "ood", "ranking")
+TASKS = ("dst", "response", "generation", "intent", "ood", "ranking", "tool_calls")
 COMPARISON = "comparison"
 TABLES = ("table.csv", "table.parquet", "table.tex", "table.md")
 # The files of a suite beside the folders of its steps, which no step may have as its name.
@@ -227,7 +228,9 @@ def parser_of(step: Step) -> StrictParser:
         raise InputError(unknown_key(pipeline, known, "pipeline"))
     if pipeline == "perturb":
         name = " ".join(action)
-        return _parser_of_class(name, _perturbation(name))
+        if name in TOOLKITS:
+            return _parser_of_tasks(name)
+        return _parser_of_class(name, _perturbation(name), "tasks" in step.options)
     actions = dispatch.actions_of(pipeline)
     what = {"evaluate": "task", "train": "model", "predict": "model"}.get(pipeline, "action")
     if not actions and action:
@@ -245,10 +248,17 @@ def _parser(*command: str) -> StrictParser:
 
 
 @cache
-def _parser_of_class(name: str, _: Any) -> StrictParser:  # another class may be installed under the name
+def _parser_of_class(name: str, _: Any, of_tasks: bool) -> StrictParser:  # another class may have the name
     from parapet.pipelines.perturb import parser
 
-    return parser(name)
+    return _parser_of_tasks(name) if of_tasks else parser(name)
+
+
+@cache
+def _parser_of_tasks(name: str) -> StrictParser:
+    from parapet.pipelines.perturb_tasks import parser, toolkit_parser
+
+    return toolkit_parser(name) if name in TOOLKITS else parser(name)
 
 
 def _perturbation(name: str) -> Any:
@@ -266,8 +276,13 @@ def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
     from parapet.pipelines.perturb import options_of, type_of
     from parapet.transforms.perturbation.corpus import perturbation_of
 
+    if name in TOOLKITS:
+        counts = _items(options.get("count", list(DISTRACTORS))) if name == "distractors" else []
+        return [f"{name}-{count}" for count in counts] or [name], True
     chosen = _perturbation(name)
-    if name == "paraphrase":  # is made with its memory or translations, which may not be there yet
+    if (
+        name == "paraphrase" and "tasks" not in options
+    ):  # is made with its memory or translations, which may not be there yet
         sets, in_folders = sets_of("verbose", {key: options[key] for key in ("env",) if key in options})
         return [name + one.removeprefix("verbose") for one in sets], in_folders
     values = {}

@@ -143,10 +143,12 @@ class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
       sgd: a corpus in the SGD layout, or ``@sample``.
       splits: whose dialogues are perturbed.
+      tasks: in place of a corpus a file of agents' tasks, in BFCL's format; their tools are the schemas.
     """
 
     sgd: str = SAMPLE
     splits: tuple[str, ...] = ("test",)
+    tasks: str = ""
 
     @property
     def scored(self) -> str:
@@ -212,12 +214,17 @@ def built_in() -> list[str]:
     return sorted(path.stem for path in SUITES.glob("*.toml"))
 
 
-def read_suite(given: str, settings: Sequence[str] = ()) -> SuiteFile:
+# Of tasks for which nobody has collected answers.
+_TRANSLATED = {"pivots": ["pt"], "needs": "the extra translate, or variants: --set variants.path=FOLDER"}
+
+
+def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> SuiteFile:
     """Reads a suite.
 
     Args:
       given: a file, or the name of a built-in suite.
       settings: ``KEY=VALUE`` of ``--set``: ``corpus.sgd=my_corpus``, ``systems.ours.model=tracker.py:Tracker``.
+      tasks: in place of those of the suite. Their tools are translated there and back, where the suite has answers.
 
     Raises:
       InputError: there is none, it is not TOML, or it has a key or a value that it cannot have.
@@ -230,6 +237,10 @@ def read_suite(given: str, settings: Sequence[str] = ()) -> SuiteFile:
         raise InputError(f"not TOML: {error}", shown) from None
     except InputError as error:
         raise InputError(error.reason, shown) from None
+    if tasks:
+        raw["corpus"] = {**raw.get("corpus", {}), "tasks": os.path.abspath(tasks)}
+        if "responses" in raw.get("variants", {}):
+            raw["variants"] = {} if any(one.startswith("variants.") for one in settings) else dict(_TRANSLATED)
     for setting in settings:
         _set(raw, setting)
     try:

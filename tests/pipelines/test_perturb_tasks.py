@@ -1,10 +1,11 @@
 """``parapet perturb NAME --tasks``: what users say in agents' tasks, and the tools that are offered."""
 
 import json
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, refused, rows_of, run, write
+from kit import BUNDLED, cases, refused, rows_of, run, write
 
 from parapet.evaluation.tools.tasks import read_tasks
 from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, reworded_tasks, values_in
@@ -98,3 +99,40 @@ def test_distractors_and_missing_tools(tmp_path):
     write(tmp_path / "tasks/possible_answer/simple.json", none)
     alone = {"tasks": tmp_path / "tasks", "output": tmp_path / "no"}
     assert "nothing to take away" in run("perturb", "missing_tool", **alone, status=(1, 2)).errors
+
+
+def test_corrupted_tools_and_their_calls(tmp_path):
+    """Each name is another of the corpus or has its words in another order; the calls have it, too."""
+    path = BUNDLED / "tools/tasks.jsonl"
+    made = run("perturb", "corrupted", tasks=path, output=tmp_path / "out", seed="7")
+    assert [line.split(": ")[1] for line in made.output.splitlines()] == ["40 tasks"] * 3
+    originals = read_tasks(str(path))
+    for name in ("replace", "order", "both"):
+        tasks = read_tasks(str(tmp_path / f"out/{name}/tasks.jsonl"))  # which checks that the calls are of the tools
+        pairs = [
+            pair
+            for key, task in tasks.items()
+            for pair in zip(originals[key].task.function, task.task.function, strict=True)
+        ]
+        assert {name for old, new in pairs for name in [new.name] if old.name != new.name}
+        for old, new in pairs:
+            assert old.name.rpartition(".")[0] == new.name.rpartition(".")[0]
+            words = [re.findall(r"[a-z]+", text.lower()) for text in (old.description, new.description)]
+            if name == "order":
+                assert sorted(words[0]) == sorted(words[1])
+        for key, task in tasks.items():
+            assert task.task.question == originals[key].task.question
+            assert [[*of.values()] for call in task.calls for of in call.values()] == [
+                [*of.values()] for call in originals[key].calls for of in call.values()
+            ] or "receiver" in str(originals[key].calls)  # whose keys have other names
+    again = run("perturb", "corrupted", tasks=path, output=tmp_path / "again", seed="7")
+    assert {name: data for name, data in made.files.items() if name != "run.json"} == {
+        name: data for name, data in again.files.items() if name != "run.json"
+    }
+
+
+def test_tasks_without_tools_get_no_distractors(tmp_path):
+    rows = [{**TASK, "id": f"irrelevance_{i}", "function": [] if i else [BOOK]} for i in range(2)]
+    path = write(tmp_path / "tasks.jsonl", rows)
+    run("perturb", "distractors", tasks=path, count=1, output=tmp_path / "out")
+    assert rows_of(tmp_path / "out/distractors-1/tasks.jsonl")[1] == rows[1]

@@ -12,7 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
+from parapet.schemas import layout
+from parapet.schemas.tools import NAMES, TOOLS, ToolFile, ToolNames
 from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.splits.augment.plan import OPERATIONS, CorruptionConfig, Rates, corrupt
+from parapet.transforms.variants.tasks import TaskVariant, variant_of
 
 Definition = Mapping[str, Any]
 Task = Mapping[str, Any]
@@ -102,6 +108,8 @@ def with_distractors(task: Task, truth: Task | None, catalogue: Catalogue, count
       seed: of the order.
     """
     own = [tool["name"] for tool in task["function"]]
+    if not own:  # nothing to be similar to: BFCL has such tasks of irrelevance
+        return dict(task)
     names = catalogue.similar((right_names(truth) or own)[0], own)[:count]
     tools = [*task["function"], *(catalogue.tools[name] for name in names)]
     order = sorted(tools, key=lambda tool: (stable_hash(seed, "distractors", task["id"], tool["name"]), tool["name"]))
@@ -117,3 +125,20 @@ def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue)
     left = [tool for tool in task["function"] if tool["name"] not in right]
     names = catalogue.similar(right[0], own)[: len(right)]
     return {**task, "function": [*left, *(catalogue.tools[name] for name in names)]}
+
+
+def corrupted_tools(path: str, seed: str) -> dict[str, TaskVariant]:
+    """The tools of a file of tasks with corrupted names and descriptions: words replaced, reordered, or both.
+
+    Args:
+      path: of the tasks.
+      seed: of what is drawn.
+    """
+    schemas = layout.read_schema_file(path, layout.SINGLE)
+    by_operation, _ = corrupt([schemas], schemas, CorruptionConfig(list(OPERATIONS), Rates(), seed))
+    variants = {}
+    for operation, services in by_operation.items():
+        files = schemas.variant_files(list(services.values()))
+        names = msgspec.json.decode(files[NAMES], type=dict[str, ToolNames])
+        variants[operation] = variant_of(operation, ToolFile(files[TOOLS], path), names, files[NAMES], path)
+    return variants

@@ -28,7 +28,7 @@ from parapet.transforms.release.card import card, changelog, release_report
 from parapet.transforms.release.citation import citation_cff, licence_text
 from parapet.transforms.release.croissant import Columns, croissant
 from parapet.transforms.release.diff import changes_of, compare
-from parapet.transforms.release.plan import Counts, Found, Plan, Source, read_source, without_labels
+from parapet.transforms.release.plan import OF_TASKS, Counts, Found, Plan, Source, read_source, without_labels
 from parapet.transforms.reports.report import page
 from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.storage import disk
@@ -112,7 +112,7 @@ def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
     if source.hidden:
         data = without_labels(data, source.path)
     copy = None
-    if source.record in ("dialogue", "service"):
+    if source.record in ("dialogue", "service", *OF_TASKS):
         copy = _write(folder, source.copy, data)
     services = plan.services.get(source.corpus, {}).get(source.split, {})
     try:
@@ -232,7 +232,7 @@ def make_manifest(
 def _configuration(config: model.ReleaseConfig) -> dict[str, Any]:
     """Returns ``release.toml`` with only the last part of each path: the others are of a machine, or a person."""
     raw: dict[str, Any] = msgspec.to_builtins(config)
-    for key in ("corpora", "audits", "tables", "statistics"):
+    for key in ("corpora", "tasks", "audits", "tables", "statistics"):
         for table in raw.get(key, ()):
             table["path"] = Path(table["path"]).name
     return raw

@@ -40,6 +40,7 @@ TAGS = (
     "robustness",
     "paraphrases",
 )
+TOOL_TAGS = ("function-calling", "tool-use", "agents")
 TASKS = ("text-generation", "token-classification")
 _BOUNDS = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
 
@@ -132,7 +133,8 @@ def release_report(manifest: Manifest, columns: Columns | None = None) -> Report
         terms |= meanings
     kinds = {given.name: given.kind for given in manifest.inputs}
     corpora = {corpus for counts in manifest.counts.values() for corpus in counts}
-    dialogues = sum(sum(splits.values()) for splits in manifest.counts.get("dialogues", {}).values())
+    unit = "tasks" if "tasks" in manifest.counts and "dialogues" not in manifest.counts else "dialogues"
+    units = sum(sum(splits.values()) for splits in manifest.counts.get(unit, {}).values())
     return Report(
         command="release",
         title=title_of(manifest),
@@ -140,7 +142,7 @@ def release_report(manifest: Manifest, columns: Columns | None = None) -> Report
         lead=f"Version {manifest.version}, by {in_line(manifest.authors)}{f', {date}' if date else ''}. "
         f"{licence.name if licence else manifest.licence}.{home}",
         tiles=[
-            Tile("dialogues, in all corpora", number(dialogues)),
+            Tile(f"{unit}, in all corpora", number(units)),
             Tile("corpora besides the original", number(sum(kinds.get(of, of) != "original" for of in corpora))),
             Tile("rows, in all configurations", number(manifest.rows)),
             Tile("on disk, Parquet and JSON", size(manifest.size)),
@@ -194,7 +196,8 @@ def _content(manifest: Manifest, columns: Columns | None) -> Iterator[Section]:
         for split in in_order({split for what in things for split in manifest.counts[what].get(corpus, {})})
     ]
     if rows:
-        note = "`sgd/CORPUS/` has each as JSON, byte for byte as in the inputs."
+        folder = "bfcl" if "tasks" in things and "services" not in things else "sgd"
+        note = f"`{folder}/CORPUS/` has each as JSON, byte for byte as in the inputs."
         yield Table(title="Corpora", note=note, columns=["corpus", "split", *things], rows=rows, text_columns=2)
 
 
@@ -213,7 +216,9 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
         note = "Errors in the data, which is published as it is."
         yield _counts_table("Known problems", KINDS, manifest.known_problems, "errors", note)
     else:
-        yield Text(title="Known problems", paragraphs=["None: every dialogue fits its schemas."])
+        of_tasks = "tasks" in manifest.counts and "dialogues" not in manifest.counts
+        text = "None is known." if of_tasks else "None: every dialogue fits its schemas."
+        yield Text(title="Known problems", paragraphs=[text])
 
 
 def _sources_table(sources: Mapping[str, int]) -> Table:
@@ -371,7 +376,7 @@ def front_matter(manifest: Manifest) -> str:
         front |= {"license": "other", "license_name": one_line(manifest.licence), "license_link": "LICENSE"}
     front |= {
         "language": list(manifest.language),
-        "tags": list(TAGS),
+        "tags": [*TAGS, *(TOOL_TAGS if "tasks" in manifest.counts else ())],
         "task_categories": list(TASKS),
         "size_categories": [size_category(manifest.rows)],
         "configs": [

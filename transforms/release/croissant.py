@@ -43,6 +43,13 @@ MEANINGS = {
         "slots": "the slots that can be requested or given",
         "intents": "what can be done, and the slots that each of them needs, takes and gives",
     },
+    "task": {
+        "id": "unique in its set",
+        "file": "its file's name",
+        "question": "the messages, turn by turn, as JSON",
+        "function": "the tools: name, description and parameters of each, as JSON",
+        "ground_truth": "the right calls, with all right values of each parameter, as JSON; null where there are none",
+    },
     "paraphrase": {
         "response_id": "of the answer: its assignment and the field of the form",
         "element_id": "what it is a paraphrase of: a service, intent or slot, by its original name",

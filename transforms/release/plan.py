@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,15 +17,38 @@ import pyarrow.parquet as pq
 from parapet.schemas import dialogue_table, layout
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, problems_of
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
-from parapet.schemas.release import CONFIG_NAME, RESERVED, Column, Config, Corpus, ReleaseConfig, TableInput
+from parapet.schemas.release import (
+    CONFIG_NAME,
+    RESERVED,
+    Column,
+    Config,
+    Corpus,
+    ReleaseConfig,
+    TableInput,
+    TasksInput,
+)
 from parapet.schemas.rows import RESPONSES
 from parapet.schemas.service import Service
+from parapet.schemas.tasks import answers_beside, by_id, is_task
+from parapet.schemas.tools import NAMES, TOOLS
 from parapet.transforms.release.reading import table_of_lines
 
 SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"
 OF_PARAPHRASES = "paraphrases of crowdworkers"
 WHOLE = "full"  # the split of what has none; ``datasets`` keeps ``all`` for itself
+
+TASK, BESIDE = "task", "beside"
+OF_TASKS = (TASK, BESIDE)
+TASK_COLUMNS = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("question", pa.string(), nullable=False),
+        pa.field("function", pa.string(), nullable=False),
+        pa.field("ground_truth", pa.string()),
+    ]
+)
 
 # What could identify a worker, or the time of their work.
 PRIVATE = ("worker_hash", "accept_time", "submit_time")
@@ -37,7 +61,7 @@ class Source(msgspec.Struct, frozen=True):
     """A file to read.
 
     Attributes:
-      record: what it holds: ``dialogue``, ``service``, ``paraphrase`` or ``row``.
+      record: what it holds: ``dialogue``, ``service``, ``task``, ``paraphrase`` or ``row``; ``beside``: no rows.
       config: the configuration that its rows go to.
       corpus: the corpus it is of, or the name of its table.
       split: the split.
@@ -62,8 +86,8 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def copy(self) -> str:
-        """Where the file itself is kept, below the release; only corpora are."""
-        return f"sgd/{self.corpus}/{self.relative}"
+        """Where the file itself is kept, below the release; only corpora and tasks are."""
+        return f"{'bfcl' if self.record in OF_TASKS else 'sgd'}/{self.corpus}/{self.relative}"
 
 
 class Plan(msgspec.Struct):
@@ -103,6 +127,8 @@ def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
             if name in plan.services:
                 raise InputError(f"there are two corpora called {name!r}; set 'name', or leave one out", root, where)
             _add_corpus(plan, corpus, name, root)
+    for i, tasks in enumerate(config.tasks):
+        _add_tasks(plan, tasks, _below(base, tasks.path), f"tasks[{i}]")
     for i, audit in enumerate(config.audits):
         _add_audit(plan, _below(base, audit.path), f"audits[{i}]")
     for i, table in enumerate(config.tables):
@@ -163,6 +189,45 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
                 Source("dialogue", name, name, split.split, str(path), of_input, relative, hidden=hidden)
             )
             _add_config(plan, name, corpus.kind, "dialogue", ["dialogue_id"], dialogue_table.DIALOGUES)
+
+
+def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
+    if not layout.is_there(path):
+        raise InputError("there is no such file or folder", path, f"{where}.path")
+    sets = {tasks.name: path}
+    if path.is_dir() and not _files_of_tasks(path):
+        sets = {one.name: one for one in sorted(path.iterdir()) if one.is_dir() and _files_of_tasks(one)}
+        if tasks.name and sets:
+            raise InputError(f"{tasks.name!r} cannot be the name of several sets: leave 'name' out", path, where)
+    if not sets:
+        raise InputError("no tasks here: expected files of JSON lines", path, where)
+    for name, folder in sets.items():
+        if not CONFIG_NAME.fullmatch(name) or name in RESERVED:
+            raise InputError("give it a 'name'" if not name else f"{name!r} cannot name a configuration", folder, where)
+        if name in plan.configs:
+            raise InputError(f"there is a configuration {name!r} already: give this one another name", folder, where)
+        _add_config(plan, name, tasks.kind, TASK, ["id"], TASK_COLUMNS)
+        plan.inputs.append((name, tasks.kind))
+        files = _files_of_tasks(folder) if folder.is_dir() else [folder]
+        for file in files:
+            for place in [file, *(one for one in [answers_beside(file)] if layout.is_there(one))]:
+                record = TASK if place is file else BESIDE
+                relative = place.relative_to(file.parent).as_posix()
+                plan.sources.append(Source(record, name, name, layout.TEST, str(place), len(plan.inputs) - 1, relative))
+        if folder.is_dir() and layout.is_there(folder / NAMES):
+            names = str(folder / NAMES)
+            plan.sources.append(Source(BESIDE, name, name, layout.TEST, names, len(plan.inputs) - 1, NAMES))
+
+
+def _files_of_tasks(folder: Path) -> list[Path]:
+    ends = (".json", ".jsonl")
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix in ends
+        and path.name not in (NAMES, TOOLS, layout.MANIFEST)
+        and path.name != "dead_letters.jsonl"
+    )
 
 
 def _add_audit(plan: Plan, path: Path, where: str) -> None:
@@ -318,6 +383,10 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
         return _dialogues(source, data, services)
     if source.record == "service":
         return _services(source, data)
+    if source.record == TASK:
+        return _tasks(source, data)
+    if source.record == BESIDE:
+        return TASK_COLUMNS.empty_table(), Counter(), []
     return _table(source, data)
 
 
@@ -377,6 +446,29 @@ def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found
         raise InputError(NOT_FINITE, source.path, at)
     table = pa.Table.from_pylist(dialogue_table.service_rows(raw, source.corpus, data), dialogue_table.SERVICES)
     return table, count_services(source, raw), []
+
+
+def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
+    """A row for each task, with its messages, tools and right calls as JSON. Raises InputError with the line."""
+    beside = answers_beside(layout.as_path(source.path))
+    truths = by_id(beside.read_bytes(), beside) if beside.is_file() else {}
+    rows = []
+    for name, task in by_id(data, source.path).items():
+        if not is_task(task):
+            raise InputError(f"{name!r} is no task: it has no functions", source.path)
+        texts = {key: json.dumps(task.get(key, []), ensure_ascii=False) for key in ("question", "function")}
+        truth = json.dumps(truths[name]["ground_truth"], ensure_ascii=False) if name in truths else None
+        rows.append({"id": name, "file": source.relative, **texts, "ground_truth": truth})
+    table = pa.Table.from_pylist(rows, TASK_COLUMNS)
+    return table, count_tasks(source.corpus, source.split, table), []
+
+
+def count_tasks(name: str, split: str, table: pa.Table) -> Counts:
+    """Counts the tasks of a set, and their tools."""
+    counts: Counts = Counter()
+    counts["tasks", name, split] = len(table)
+    counts["tools", name, split] = sum(len(orjson.loads(text)) for text in table["function"].to_pylist())
+    return counts
 
 
 def count_services(source: Source, raw: Sequence[Mapping[str, Any]]) -> Counts:

@@ -431,6 +431,9 @@ def _read_shard(path: Path, task: _Task, config: Config, content: _Content) -> N
         if config.record == "paraphrase":
             counted = [name for name in ("disposition", "reason", "source") if name in parquet.schema_arrow.names]
             content.counts = plan.count_answers(parquet.read(counted).to_pylist())
+        elif config.record == plan.TASK:
+            _, name, file = task.file.path.split("/")  # data/NAME/SPLIT-00000-of-00001.parquet
+            content.counts = plan.count_tasks(name, file.partition("-")[0], parquet.read(["function"]))
 
 
 # Processes.
