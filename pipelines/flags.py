@@ -65,6 +65,15 @@ class Formatter(argparse.HelpFormatter):
         return "\n\n".join("\n".join(indent + line for line in lines) for lines in paragraphs)
 
 
+# What other tools call the flags that name inputs and outputs.
+_INPUTS = ("__sgd", "__schemas", "__reference", "__tasks", "__responses", "__config", "__systems")
+_MEANT = {
+    **dict.fromkeys(("__input", "__in", "__corpus", "__dataset", "__data", "__file"), _INPUTS),
+    **dict.fromkeys(("__out", "__output_dir", "__outdir", "__dest"), ("__output",)),
+    **dict.fromkeys(("__jobs", "__processes", "__threads"), ("__workers", "__jobs")),
+}
+
+
 class StrictParser(argparse.ArgumentParser):
     """argparse with strict flags in groups, and errors that name the nearest flag.
 
@@ -191,8 +200,9 @@ class StrictParser(argparse.ArgumentParser):
             for i, (flag, rest) in strange.items():
                 if (spelled := spelling(flag, known)) is None:
                     near = difflib.get_close_matches(canonical(flag), [*ours, *map(canonical, known)], n=1, cutoff=0.6)
-                    nearest = spelling(near[0], [*ours.values(), *known]) if near else ""
-                    self.error(f"unknown flag {flag}" + (f": did you mean {nearest}?" if near else ""))
+                    meant = [name for name in _MEANT.get(canonical(flag), ()) if name in ours]
+                    nearest = spelling((meant or near)[0], [*ours.values(), *known]) if meant or near else ""
+                    self.error(f"unknown flag {flag}" + (f": did you mean {nearest}?" if nearest else ""))
                 result[i] = spelled + rest
         return result
 

@@ -61,10 +61,11 @@ DECLARED = {
 }
 TOOLKITS = {  # that only tasks of agents have
     "distractors": "Adds similar tools of the other tasks: OUT/distractors-10/FILE.",
-    "corrupted": "Replaces and reorders words of names and descriptions: OUT/replace/FILE, OUT/order/, OUT/both/.",
+    "corrupted": "Replaces and reorders words of names and descriptions: OUT/corrupted-replace/, -order/, -both/.",
     "missing_tool": "Takes the right tools away: nothing is to be called. OUT/missing_tool/FILE.",
 }
 DISTRACTORS = (5, 10, 20)  # added to the tools of a task
+CORRUPTIONS = ("replace", "order", "both")
 TRANSLATING = "language_variations"  # the command that shares flags and memories with others that translate
 
 _SHARED = ("seed", "max_bad")  # options of a perturbation that have flags of their own

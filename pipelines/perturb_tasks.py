@@ -124,7 +124,12 @@ def _corrupted(read: _Read, seed: str) -> Iterator[tuple[str, Path, _Rows, _Rows
         right = {truth["id"]: truth for truth in truths}
         for operation, variant in corrupted_tools(str(place), seed).items():
             pairs = [renamed_task(task, right.get(task["id"]), variant) for task in tasks]
-            yield operation, place, [task for task, _ in pairs], [truth for _, truth in pairs if truth is not None]
+            yield (
+                f"corrupted-{operation}",
+                place,
+                [task for task, _ in pairs],
+                [truth for _, truth in pairs if truth is not None],
+            )
 
 
 def _files_of(args: argparse.Namespace) -> list[str]:

@@ -285,7 +285,8 @@ def check_push(args: argparse.Namespace) -> argparse.Namespace:
     if manifest.licence == NO_LICENCE and not args.private:
         raise InputError("has no licence: give it one and build it again, or push it with --private", root)
     endpoint = hubs.endpoint_of(args.endpoint)
-    args.release, args.hub = Release(root, manifest), hubs.Hub(repo, args.private, endpoint, hubs.find_token())
+    token = hubs.find_token(needed=not args.dry_run)
+    args.release, args.hub = Release(root, manifest), hubs.Hub(repo, args.private, endpoint, token)
     return args
 
 
@@ -316,7 +317,8 @@ def _push_lines(release: Release, hub: hubs.Hub, user: str, plan: hubs.Plan) -> 
     manifest = release.manifest
     sizes = {path: (release.root / path).stat().st_size for path in (*plan.new, *plan.changed, *plan.unchanged)}
     uploaded = sum(sizes[path] for path in (*plan.new, *plan.changed))
-    yield f"{manifest.name} {manifest.version} to {hub.url}, as {user}"
+    as_whom = f"as {user}" if user else "without a token: set HF_TOKEN to one that can write before you push"
+    yield f"{manifest.name} {manifest.version} to {hub.url}, {as_whom}"
     state = f"there, {'private' if plan.private else 'public'}" if plan.exists else "new, private"
     if not plan.exists and not plan.private:
         state = "new, public unless its organization has another default (--private makes it private)"

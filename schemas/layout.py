@@ -578,11 +578,31 @@ def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
 def _read_lenient(path: Path, split: str) -> SplitSchemas:
     data = read_whole(path, MAX_SCHEMA_FILE)
     if not are_tools(data):
-        return parse_services(parse_schema_items(data, path), path, split)
+        try:
+            schemas = parse_services(parse_schema_items(data, path), path, split)
+        except InputError as error:
+            raise (InputError(reason, path) if (reason := _foreign(data, path)) else error) from None
+        if not schemas.services and (reason := _foreign(data, path)):
+            raise InputError(reason, path)
+        return schemas
     tools = ToolFile(data, path)
     schemas = parse_services(tools.services(), path, split)
     schemas.tools = tools
     return schemas
+
+
+def _foreign(data: bytes, path: Path) -> str:
+    """What a file is that has neither services nor tools, and what to do; empty where it is not known."""
+    start = data[:4096].lstrip()
+    if b'"service_name"' in data:
+        return ""
+    if b'"messages"' in start or b'"role"' in start:
+        return "chat messages, and not schemas: a corpus has dialogues with frames, and the services that they are of"
+    if b'"dialogue_id"' in start:
+        return "dialogues, and not schemas: give their folder, with schema.json beside dialogues_001.json"
+    if path.suffix.lower() in (".csv", ".tsv") and start[:1] not in (b"[", b"{"):
+        return "a table, and not schemas: expected JSON, a list of services or tools"
+    return ""
 
 
 def parse_schema_items(data: bytes, path: object) -> Any:

@@ -15,7 +15,7 @@ from parapet.schemas import layout
 from parapet.transforms.perturbations.speech import spoken
 from parapet.transforms.simulators.restaurants import ontology
 
-ONE_PROCESS = ("evaluate", "train", "compare", "leaderboard", "suite")  # have no workers of their own
+ONE_PROCESS = ("evaluate", "train", "compare", "export", "leaderboard", "suite")  # have no workers of their own
 KEYWORDS = ["--model", "parapet.evaluation.dst.baseline:Keywords"]
 # All but a few short turns count as too long: this is about files.
 SPEECH = ["--longest", "14", "--wer", "0.4", "--snr", "25,-15"]

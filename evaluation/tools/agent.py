@@ -109,9 +109,7 @@ class ToolCaller(Asker):
         named = {function["name"]: tool.name for function, tool in zip(functions, task.function, strict=True)}
         parameters: dict[str, Any] = {"tools": [{"type": "function", "function": one} for one in functions]}
         if self.style == "json":
-            call = {"type": "object", "properties": {"name": {"type": "string", "enum": sorted(named)},
-                    "arguments": {"type": "object"}}, "required": ["name", "arguments"]}  # fmt: skip
-            parameters = in_json({"calls": {"type": "array", "items": call, "maxItems": _MOST_CALLS}}, "calls")
+            parameters = in_json({"calls": _calls_schema(functions)}, "calls")
         read = partial(_calls, named=named, style=self.style)
         texts = [{"role": str(one["role"]), "content": str(one.get("content", ""))} for one in own]
         return Question({"id": task.id}, [*texts, *messages], parameters, read, {"unreadable": True})
@@ -121,6 +119,18 @@ def function_of(tool: Tool) -> dict[str, Any]:
     """A tool as OpenAI's API takes it: a name without dots, BFCL's types in JSON Schema."""
     schema = _json_schema(tool.parameters or {"type": "object", "properties": {}})
     return {"name": _ILLEGAL.sub("_", tool.name)[:64], "description": tool.description, "parameters": schema}
+
+
+def _calls_schema(functions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A list of calls, each with arguments as its function's schema has them: weak models call nothing else by it."""
+    calls = []
+    for function in functions:
+        arguments = function["parameters"]
+        if "$ref" in json.dumps(arguments):  # which starts at the root, and that is another one here
+            arguments = {"type": "object"}
+        named = {"name": {"type": "string", "enum": [function["name"]]}, "arguments": arguments}
+        calls.append({"type": "object", "properties": named, "required": [*named], "additionalProperties": False})
+    return {"type": "array", "items": {"anyOf": calls} if calls else {}, "maxItems": _MOST_CALLS if calls else 0}
 
 
 def _json_schema(value: Any) -> Any:

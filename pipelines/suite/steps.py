@@ -18,7 +18,7 @@ import msgspec
 
 from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
-from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS
+from parapet.pipelines.perturb import CORRUPTIONS, DISTRACTORS, TOOLKITS
 from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
 from parapet.schemas.layout import sample_root
 from parapet.transforms.reports.text import counted
@@ -277,12 +277,11 @@ def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
     from parapet.transforms.perturbation.corpus import perturbation_of
 
     if name in TOOLKITS:
-        counts = _items(options.get("count", list(DISTRACTORS))) if name == "distractors" else []
-        return [f"{name}-{count}" for count in counts] or [name], True
+        kinds = {"distractors": _items(options.get("count", list(DISTRACTORS))), "corrupted": CORRUPTIONS}
+        return [f"{name}-{kind}" for kind in kinds.get(name, ())] or [name], True
     chosen = _perturbation(name)
-    if (
-        name == "paraphrase" and "tasks" not in options
-    ):  # is made with its memory or translations, which may not be there yet
+    # It is made with its memory or translations, which may not be there yet.
+    if name == "paraphrase" and "tasks" not in options:
         sets, in_folders = sets_of("verbose", {key: options[key] for key in ("env",) if key in options})
         return [name + one.removeprefix("verbose") for one in sets], in_folders
     values = {}

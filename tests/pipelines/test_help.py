@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from kit import cases, run
+from kit import cases, refused, run
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import is_rare, wrap_commands
@@ -136,3 +136,14 @@ def test_long_command_lines_are_broken_before_flags():
     ]
     assert wrap_commands("  # of both\n  a  # short\n  b") == ["  # of both\n  a  # short", "  b"]
     assert wrap_commands("  a \\\n    --b") == ["  a --b"]
+
+
+@cases(
+    "line meant",
+    ("perturb typos --input x", "--sgd"),
+    ("hits --input x", "--schemas"),
+    ("compose --data x", "--schemas"),
+    ("hits --out x", "--output"),
+)
+def test_flags_as_other_tools_call_them(line, meant):
+    assert f"did you mean {meant}?" in refused(*line.split())

@@ -108,7 +108,9 @@ def test_corrupted_tools_and_their_calls(tmp_path):
     assert [line.split(": ")[1] for line in made.output.splitlines()] == ["40 tasks"] * 3
     originals = read_tasks(str(path))
     for name in ("replace", "order", "both"):
-        tasks = read_tasks(str(tmp_path / f"out/{name}/tasks.jsonl"))  # which checks that the calls are of the tools
+        tasks = read_tasks(
+            str(tmp_path / f"out/corrupted-{name}/tasks.jsonl")
+        )  # which checks that the calls are of the tools
         pairs = [
             pair
             for key, task in tasks.items()

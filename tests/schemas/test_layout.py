@@ -63,6 +63,24 @@ def test_bad_files_are_told_with_file_place_and_reason(tmp_path, content, where,
     assert str(error).startswith(f"{path}: ")
 
 
+@kit.cases(
+    "name content told",
+    ("chat.jsonl", '{"messages": [{"role": "user", "content": "hi"}]}\n', "chat messages, and not schemas"),
+    ("chat.json", '[{"role": "user", "content": "hi"}]', "chat messages, and not schemas"),
+    ("names.csv", "a,b\n1,2\n", "a table, and not schemas"),
+    (
+        "dialogues_001.json",
+        '[{"dialogue_id": "1", "services": [], "turns": []}]',
+        "dialogues, and not schemas: give their",
+    ),
+    ("other.json", "[7]", "other.json: [0]"),
+)
+def test_files_of_other_kinds_are_known(tmp_path, name, content, told):
+    (tmp_path / name).write_text(content)
+    error = raised(InputError, layout.read_root, tmp_path / name)
+    assert told in str(error)
+
+
 def test_a_file_too_large_to_be_a_schema_is_not_read(tmp_path):
     path = tmp_path / "schema.json"
     with path.open("wb") as handle:

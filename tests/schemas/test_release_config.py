@@ -30,7 +30,7 @@ def read(folder, text):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('name = "my_set"\n', "", "release.toml: Object missing required field `name`"),
+        ('name = "my_set"\nversion = "1.0.0"\n', "", "release.toml: lacks name, version; docs/release.md shows"),
         ("my_set", "../up", "release.toml: name: must have letters"),
         ("my_set", "a/b", "release.toml: name: must have letters"),
         ("1.0.0", "1.0", "release.toml: version: '1.0' is not MAJOR.MINOR.PATCH"),
@@ -71,3 +71,9 @@ def test_who_signs_a_release(lines, tmp_path):
 
 def test_no_file(tmp_path):
     raised(InputError, read_config, tmp_path / "release.toml", match="there is no such file; docs/release")
+
+
+def test_a_license_is_a_licence(tmp_path):
+    read(tmp_path, GOOD.replace("licence", "license"))
+    both = GOOD.replace('licence = "CC0-1.0"', 'licence = "CC0-1.0"\nlicense = "MIT"')
+    raised(InputError, read, tmp_path, both, match="unknown field `license`")

@@ -95,8 +95,11 @@ def endpoint_of(address: str) -> str:
     return address
 
 
-def find_token() -> str:
+def find_token(needed: bool = True) -> str:
     """Returns the token as huggingface_hub finds it: in HF_TOKEN, or where ``hf auth login`` has put it.
+
+    Args:
+      needed: whether there must be one; else it may be empty.
 
     Raises:
       MissingExtra: huggingface_hub is not installed.
@@ -107,10 +110,10 @@ def find_token() -> str:
     except ImportError:
         raise MissingExtra(PACKAGE, EXTRA) from None
     token = get_token()
-    if not token:
+    if not token and needed:
         reason = "no token for the Hugging Face Hub: set HF_TOKEN to one that can write, or run: hf auth login"
         raise InputError(reason)
-    return token
+    return token or ""
 
 
 class Hub:
@@ -120,7 +123,7 @@ class Hub:
       repo: OWNER/NAME.
       private: whether it is created as a private one.
       endpoint: the Hub's address, see :func:`endpoint_of`.
-      token: is sent to the endpoint, and neither logged nor printed.
+      token: is sent to the endpoint, and neither logged nor printed. Without one, only what is public can be seen.
     """
 
     def __init__(self, repo: str, private: bool, endpoint: str, token: str) -> None:
@@ -132,12 +135,14 @@ class Hub:
             logging.getLogger(name).setLevel(logging.WARNING)
         disable_progress_bars()
         get_session().timeout = TIMEOUT
-        self.api: HfApi = HfApi(endpoint, token=token)
+        self.api: HfApi = HfApi(endpoint, token=token or False)
         self.repo, self.private, self.endpoint, self._token = repo, private, endpoint, token
         self.url = f"{endpoint}/datasets/{repo}"
 
     def user(self) -> str:
-        """Returns the account of the token. Raises HubError if it is not valid, or can only read."""
+        """Returns the account of the token, empty without one. Raises HubError if it is not valid, or can only read."""
+        if not self._token:
+            return ""
         with self._explaining():
             account = self.api.whoami()
             role = ((account.get("auth") or {}).get("accessToken") or {}).get("role")
@@ -271,7 +276,7 @@ class Hub:
 
     def _readable(self, text: object) -> str:
         """Returns one line without control characters and the token, which a server may send back; cuts a long one."""
-        line = " ".join(str(text).replace(self._token, "…").split())
+        line = " ".join((str(text).replace(self._token, "…") if self._token else str(text)).split())
         return printable(line if len(line) <= 300 else f"{line[:300]}…")
 
 

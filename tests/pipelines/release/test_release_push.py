@@ -228,6 +228,10 @@ def test_wrong_usage(flags, message, release, hub):
 def test_without_a_token_or_the_extra(release, hub, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
     assert "set HF_TOKEN to one that can write, or run: hf auth login" in push(release, status=2).errors
+    planned = push(release, "--dry_run").output
+    assert "without a token: set HF_TOKEN" in planned
+    assert "new" in planned
+    assert not hub.repos
     write(Path(constants.HF_TOKEN_PATH), TOKEN)
     push(release, "--dry_run")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
