@@ -37,10 +37,8 @@ def export(rows: Rows, to: str, name: str) -> Files:
       to: one of ``FORMATS``.
       name: of the set.
     """
-    made: Files = {"bfcl": _bfcl, "inspect": _inspect, "promptfoo": _promptfoo, "openai_evals": _openai_evals}[to](
-        rows, name
-    )
-    return made
+    makers = {"bfcl": _bfcl, "inspect": _inspect, "promptfoo": _promptfoo, "openai_evals": _openai_evals}
+    return makers[to](rows, name)
 
 
 def is_right(metadata: Mapping[str, Any], calls: Sequence[Call]) -> bool:

@@ -126,13 +126,26 @@ def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
     return [DialogueFile("", name, str(path), path.stat().st_size) for name, path in places.items()]
 
 
-def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, variant: TaskVariant) -> tuple[Any, Any]:
+def toolset_of(task: Mapping[str, Any]) -> Toolset:
+    """The tools of a task. Raises InputError where one is none."""
+    return Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
+
+
+def renamed_task(
+    task: Mapping[str, Any], answer: Mapping[str, Any] | None, variant: TaskVariant, toolset: Toolset | None = None
+) -> tuple[Any, Any]:
     """A task and its answer under the names of a variant.
+
+    Args:
+      task: the task.
+      answer: its right calls, if any.
+      variant: the variant.
+      toolset: of the task, where it is at hand.
 
     Raises:
       InputError: the variant lacks a tool, gives two of them one name, or the answer calls another function.
     """
-    toolset = Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
+    toolset = toolset or toolset_of(task)
     chosen = {tool.name: variant.texts(task["id"], tool) for tool in toolset.tools}
     if len({texts.name for texts in chosen.values()}) < len(chosen):
         raise InputError(f"name_collision: variant {variant.name} gives two tools of the task the same name")
@@ -187,15 +200,22 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
         result.counts.add("tasks")
         name = "" if isinstance(task, InputError) else task["id"]
         answer = answers.pop(name, ("", None))[1]
+        tools: Toolset | Exception
+        try:
+            if isinstance(task, InputError):
+                raise task
+            if name in seen or not is_task(task):
+                raise InputError("duplicate_id" if name in seen else "not_a_task: it defines no functions")
+            if has_answers and answer is None:
+                raise InputError(f"no_answer: {ANSWERS}/{file.name} has none for it")
+            tools = toolset_of(task)
+        except Exception as error:
+            tools = error
         for variant in variants:
             try:
-                if isinstance(task, InputError):
-                    raise task
-                if name in seen or not is_task(task):
-                    raise InputError("duplicate_id" if name in seen else "not_a_task: it defines no functions")
-                if has_answers and answer is None:
-                    raise InputError(f"no_answer: {ANSWERS}/{file.name} has none for it")
-                renamed = renamed_task(task, answer, variant)
+                if isinstance(tools, Exception):
+                    raise tools
+                renamed = renamed_task(task, answer, variant, tools)
             except Exception as error:
                 known = bad_record(error)
                 known.where = known.where if known.where.startswith("line") else f"{where}: {known.where}".rstrip(": ")
