@@ -15,6 +15,7 @@ import msgspec
 
 from parapet.schemas.arguments import Renaming
 from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
@@ -91,6 +92,7 @@ class TaskVariant(msgspec.Struct, frozen=True):
         raise InputError(f"unknown_tool: variant {self.name} has {'not ' if known else ''}{what}")
 
 
+@collection_paused()
 def read_variant(name: str, folder: Path) -> TaskVariant:
     """Reads a variant's ``tools.json`` and ``names.json``. Raises InputError where they do not belong together."""
     place = folder / NAMES
@@ -176,6 +178,7 @@ def _renaming(tool: Tool, texts: ToolTexts) -> Renaming:
     return tool.parameters.renaming(texts.names, descriptions)
 
 
+@collection_paused()
 def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str) -> FileResult:
     """Writes the tasks of a file, and their answers, under the names of each variant."""
     result = FileResult(file.relative)
