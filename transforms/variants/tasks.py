@@ -259,6 +259,8 @@ def build(
     import apache_beam as beam
 
     names = [variant.name for variant in variants]
+    mappings = {f"{variant.name}/{NAMES}": variant.mapping for variant in variants}
+    variants = [msgspec.structs.replace(variant, mapping=b"") for variant in variants]  # each stage has what it needs
     _ = (
         pipeline
         | "Files" >> beam.Create(files)
@@ -268,7 +270,7 @@ def build(
         | "Finish"
         >> FinishRun(
             info,
-            partial(_mappings, variants=variants),
+            partial(_mappings, mappings=mappings),
             tallies=partial(tallies, variants=names),
             invariants=[
                 Equal({CountKey("files"): len(files)}),
@@ -278,5 +280,5 @@ def build(
     )
 
 
-def _mappings(counts: Counts, shown: object, variants: Sequence[TaskVariant]) -> dict[str, bytes]:
-    return {f"{variant.name}/{NAMES}": variant.mapping for variant in variants}
+def _mappings(counts: Counts, shown: object, mappings: dict[str, bytes]) -> dict[str, bytes]:
+    return mappings
