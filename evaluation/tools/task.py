@@ -12,7 +12,7 @@ import numpy as np
 
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
-from parapet.evaluation.sets import ALL, ORIGINAL, with_mean
+from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
 from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
 from parapet.evaluation.tools.checking import KINDS, Call, Fault
 from parapet.evaluation.tools.rewording import is_reworded, task_fault
@@ -234,7 +234,7 @@ def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any],
     sets = {name: of for name, of in details["sets"].items() if name != ALL or len(details["sets"]) > 2}
     counts = {name: {**of["errors"], REWORDED: of[REWORDED]} for name, of in sets.items()}
     errors = {
-        name: {**{kind: f"{n:,}" if n else "–" for kind, n in of.items()}, "tasks": sets[name]["tasks"]}
+        group_label(name): {**{kind: f"{n:,}" if n else "–" for kind, n in of.items()}, "tasks": sets[name]["tasks"]}
         for name, of in counts.items()
     }
     labels: dict[str, str] = dict(KINDS.items()) | {REWORDED: "of these reworded values"}
