@@ -10,7 +10,7 @@ from parapet.pipelines.flags import OUTPUT, StrictParser, add_output
 from parapet.pipelines.sets import add_tasks, task_sets
 from parapet.schemas.errors import InputError
 
-_FORMATS = ("bfcl", "inspect", "promptfoo", "openai_evals")
+FORMATS = ("bfcl", "inspect", "promptfoo", "openai_evals")
 Plan = tuple[str, str, dict[str, list[str]]]
 
 
@@ -25,7 +25,7 @@ bfcl: files for bfcl-eval's data folder; inspect: a dataset of inspect-ai; promp
 openai_evals: samples and registry of OpenAI's evals. docs/tools.md shows how each is used.""",
     )
     add_tasks(flags)
-    flags.group(OUTPUT)("--to", required=True, choices=_FORMATS, help="format")
+    flags.group(OUTPUT)("--to", required=True, choices=FORMATS, help="format")
     add_output(flags)
     return flags
 

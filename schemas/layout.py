@@ -30,7 +30,7 @@ from parapet.schemas.json_text import parse_json as parse_json
 from parapet.schemas.json_text import parse_json_line as parse_json_line
 from parapet.schemas.limits import MAX_DEPTH, MAX_SCHEMA_FILE, MAX_SERVICES, read_whole
 from parapet.schemas.service import Service, parse_service
-from parapet.schemas.tools import TOOLS, ToolFile, are_tools
+from parapet.schemas.tools import NAMES, TOOLS, ToolFile, are_tools
 
 MANIFEST = "run.json"
 PREVIOUS = ".run.previous.json"  # the manifest of the run before, with the files of both, while a run publishes
@@ -504,6 +504,12 @@ def is_there(path: str | Path) -> bool:
         return path.exists()
     except Exception as error:  # every storage has its own
         raise InputError(f"cannot be read: {error}", path) from None
+
+
+def files_of_tasks(folder: Path) -> list[Path]:
+    """The files of agents' tasks in a folder, sorted, without what commands write beside them."""
+    others = (MANIFEST, NAMES, TOOLS, DEAD_LETTERS)
+    return sorted(path for path in folder.iterdir() if path.suffix in (".json", ".jsonl") and path.name not in others)
 
 
 def same_place(first: str | Path, second: str | Path) -> bool:

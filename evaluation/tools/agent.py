@@ -156,9 +156,9 @@ def _calls(reply: Reply, named: Mapping[str, str], style: str) -> Result | str:
     calls = object_in(reply.text).get("calls")
     if not isinstance(calls, list):
         raise Unreadable("no_calls")
-    found = []
+    made = []
     for call in calls:
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
             raise Unreadable("no_name")
-        found.append({named.get(call["name"], call["name"]): call.get("arguments")})
-    return found
+        made.append({named.get(call["name"], call["name"]): call.get("arguments")})
+    return made

@@ -65,8 +65,8 @@ def fault_of(functions: Sequence[Mapping[str, Any]], calls: Sequence[Call], expe
         return Fault("wrong_number_of_calls", expected=str(len(expected)))
     by_name = {function["name"]: function for function in functions}
     left = list(calls)
-    for one in expected:
-        (name, answers) = next(iter(one.items()))
+    for right in expected:
+        (name, answers) = next(iter(right.items()))
         faults = []
         for call in left:
             fault = _fault(by_name.get(name, {"name": name}), call, answers)

@@ -16,13 +16,6 @@ from parapet.evaluation.tools.checking import Call, fault_of
 from parapet.evaluation.tools.tasks import Expected, Tool
 from parapet.schemas.tasks import ANSWERS
 
-FORMATS = {
-    "bfcl": "bfcl-eval: files for its data folder, by category",
-    "inspect": "inspect-ai: a dataset as JSON lines",
-    "promptfoo": "promptfoo: promptfooconfig.yaml with test cases, and their check",
-    "openai_evals": "OpenAI's evals: samples for JsonMatch as JSON lines, and their registry file",
-}
-
 _IDEALS = 64  # answers that are right, of a sample of OpenAI's evals
 _BFCL_TYPES = {"object": "dict", "number": "float", "null": "any"}
 Rows = Sequence[Expected]
@@ -34,7 +27,7 @@ def export(rows: Rows, to: str, name: str) -> Files:
 
     Args:
       rows: the tasks.
-      to: one of ``FORMATS``.
+      to: one of the formats of ``parapet export``.
       name: of the set.
     """
     makers = {"bfcl": _bfcl, "inspect": _inspect, "promptfoo": _promptfoo, "openai_evals": _openai_evals}

@@ -13,12 +13,9 @@ from parapet.evaluation.sets import ORIGINAL, existing_file, read_lines
 from parapet.evaluation.tools.checking import Call
 from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import MANIFEST, as_path, check_published, is_there
+from parapet.schemas.layout import as_path, check_published, files_of_tasks, is_there
 from parapet.schemas.tasks import answers_beside
-from parapet.schemas.tools import NAMES, TOOLS
 
-_ENDINGS = (".json", ".jsonl")
-_OTHERS = (MANIFEST, NAMES, TOOLS)
 _BATCH = 64  # tasks that a user's class gets at a time
 
 
@@ -105,7 +102,7 @@ def _files(root: str, flag: str) -> list[str]:
     if not folder.is_dir():
         return [root]
     check_published(folder, flag)
-    paths = [str(path) for path in sorted(folder.iterdir()) if path.suffix in _ENDINGS and path.name not in _OTHERS]
+    paths = [str(path) for path in files_of_tasks(folder)]
     if not paths:
         raise InputError("has no tasks: expected files such as BFCL_v4_simple_python.json", root, flag)
     return paths

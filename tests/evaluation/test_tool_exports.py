@@ -8,8 +8,9 @@ import subprocess
 import pytest
 from kit import BUNDLED, json_of, refused, rows_of, run, write
 
-from parapet.evaluation.tools.exports import FORMATS, is_right, right_calls
+from parapet.evaluation.tools.exports import is_right, right_calls
 from parapet.evaluation.tools.tasks import read_tasks
+from parapet.pipelines.export import FORMATS
 
 TASKS = BUNDLED / "tools/tasks.jsonl"
 

@@ -30,7 +30,7 @@ from parapet.schemas.release import (
 from parapet.schemas.rows import RESPONSES
 from parapet.schemas.service import Service
 from parapet.schemas.tasks import answers_beside, by_id, is_task
-from parapet.schemas.tools import NAMES, TOOLS
+from parapet.schemas.tools import NAMES
 from parapet.transforms.release.reading import table_of_lines
 
 SCHEMAS = "schemas"
@@ -195,8 +195,8 @@ def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
     if not layout.is_there(path):
         raise InputError("there is no such file or folder", path, f"{where}.path")
     sets = {tasks.name: path}
-    if path.is_dir() and not _files_of_tasks(path):
-        sets = {one.name: one for one in sorted(path.iterdir()) if one.is_dir() and _files_of_tasks(one)}
+    if path.is_dir() and not layout.files_of_tasks(path):
+        sets = {one.name: one for one in sorted(path.iterdir()) if one.is_dir() and layout.files_of_tasks(one)}
         if tasks.name and sets:
             raise InputError(f"{tasks.name!r} cannot be the name of several sets: leave 'name' out", path, where)
     if not sets:
@@ -208,7 +208,7 @@ def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
             raise InputError(f"there is a configuration {name!r} already: give this one another name", folder, where)
         _add_config(plan, name, tasks.kind, TASK, ["id"], TASK_COLUMNS)
         plan.inputs.append((name, tasks.kind))
-        files = _files_of_tasks(folder) if folder.is_dir() else [folder]
+        files = layout.files_of_tasks(folder) if folder.is_dir() else [folder]
         for file in files:
             for place in [file, *(one for one in [answers_beside(file)] if layout.is_there(one))]:
                 record = TASK if place is file else BESIDE
@@ -217,17 +217,6 @@ def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
         if folder.is_dir() and layout.is_there(folder / NAMES):
             names = str(folder / NAMES)
             plan.sources.append(Source(BESIDE, name, name, layout.TEST, names, len(plan.inputs) - 1, NAMES))
-
-
-def _files_of_tasks(folder: Path) -> list[Path]:
-    ends = (".json", ".jsonl")
-    return sorted(
-        path
-        for path in folder.iterdir()
-        if path.suffix in ends
-        and path.name not in (NAMES, TOOLS, layout.MANIFEST)
-        and path.name != "dead_letters.jsonl"
-    )
 
 
 def _add_audit(plan: Plan, path: Path, where: str) -> None:
