@@ -2,7 +2,7 @@
 
     python -m benchmarks.table1_readings dstc8-schema-guided-dialogue
 
-The tables of docs/statistics.md ("Which reading is the paper's") are this script's output on all 45 services.
+docs/papers.md ("Table 1") has what follows from this script's output on all 45 services.
 """
 
 from __future__ import annotations

@@ -11,44 +11,44 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from parapet.pipelines.flags import StrictParser
 
-# The commands by purpose, each with its summary.
+# The commands by what a person wants, each with its summary.
 GROUPS = {
-    "run a whole evaluation": {
+    "most used": {
         "suite": "sets, systems and scores in one table, from one file",
+        "perturb": "typos, paraphrases, speech errors, unseen values, ...",
+        "collect": "have annotators or a language model paraphrase schemas",
+        "compose": "schema variants v1...v5 from their answers",
+        "evaluate": "score a system, and show the examples it gets wrong",
+    },
+    "run systems and compare them": {
+        "predict": "run a language model or a trained baseline on dialogues",
+        "train": "train a baseline model of the papers",
+        "compare": "put systems into one table, with significance tests",
     },
     "collect paraphrases": {
-        "hits": "pages and tasks on which crowd workers paraphrase",
-        "collect": "answers to them without MTurk: people, Prolific, models",
-        "mturk": "publish, collect and pay these tasks on MTurk",
-        "compose": "schema variants v1...v5 from crowd answers",
-        "compose_variations": "rewritten user turns from crowd answers",
-        "back_translate": "schema variants by translation there and back",
-        "statistics": "how far variants are from the original schemas",
+        "hits": "the forms on which annotators paraphrase, and their cost",
+        "mturk": "publish these forms on Mechanical Turk, collect and pay",
+        "compose_variations": "rewritten user turns from annotators' answers",
     },
-    "perturb dialogues": {
+    "make and use schema variants": {
+        "back_translate": "variants by translation there and back",
         "rewrite": "dialogues under each variant's names, as in SGD-X",
-        "language_variations": "user turns with typos, verbose, simple, paraphrased",
+        "statistics": "how far variants are from the original schemas",
+        "augment": "training sets from dialogues and schema variants",
+    },
+    "perturb dialogues with more options": {
+        "language_variations": "typos, verbose, simple, paraphrase; mixes, engines",
         "speech_errors": "user turns as ASR transcripts, at given error rates",
         "unseen_entities": "slot values that do not occur in training",
         "ood": "out-of-domain turns at given rates",
-        "perturb": "any perturbation that is installed, plug-ins too",
     },
-    "make training sets and splits": {
-        "augment": "training sets from dialogues and schema variants",
+    "get dialogues": {
         "few_shot": "small nested training sets for each domain",
         "unseen_services": "splits with unseen domains or services",
-    },
-    "simulate and convert dialogues": {
         "reminders": "dialogues about reminders, by a simulated user",
         "restaurants": "bAbI dialog tasks 1 to 5, simulated",
         "babi_task6": "bAbI dialog task 6 from DSTC2; also in SGD's format",
         "anonymise": "real chats without names, numbers and addresses",
-    },
-    "train and evaluate": {
-        "train": "train a baseline model of the papers",
-        "predict": "run such a model on dialogues",
-        "evaluate": "score predictions, and write a report",
-        "compare": "put systems into one table, with significance tests",
     },
     "publish": {
         "release": "build, verify, compare and push versioned datasets",
@@ -114,7 +114,7 @@ def hand_over(
 
 # Commands that are not a module of their own, and the module that runs them by name.
 _SHARED = {
-    **{name: "perturb" for name in GROUPS["perturb dialogues"] if name != "perturb"},
+    **dict.fromkeys(("rewrite", *GROUPS["perturb dialogues with more options"]), "perturb"),
     **dict.fromkeys(("few_shot", "unseen_services"), "splits"),
 }
 

@@ -40,7 +40,7 @@ EXAMPLE = """\
 
 NOTE = """\
 exit status: 0 if a submission was accepted, 1 if none was, 2 for wrong usage.
-A submission is a folder with submission.toml and predictions, as docs/leaderboard.md shows."""
+A submission is a folder with submission.toml and predictions, as docs/release.md shows."""
 
 NAME = "leaderboard"
 SCORES = "scores"  # below the output, by the hash of what was scored

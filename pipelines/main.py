@@ -12,17 +12,17 @@ from parapet.pipelines.dispatch import GROUPS, PIPELINES, hand_over
 USAGE = """\
 usage: parapet COMMAND [flags]
 
-Builds datasets that test how robust a dialogue system is, and scores systems on
-them. Without a corpus, a command uses the bundled sample.
+Builds datasets that show how robust a dialogue system or an agent is, and
+scores systems on them. Without a corpus, a command uses the bundled sample.
 """
 EXAMPLE = """
 example:
-  parapet suite sample --output sample
+  parapet suite sample --output sample          # every stage, on the sample
   parapet perturb typos --sgd my_corpus --output my_typos
-  parapet evaluate --task dst --help
+  parapet evaluate --task dst --model keywords --output my_scores
 
-'parapet help COMMAND' shows the flags of a command; in flags and names, - and _
-are alike.
+'parapet COMMAND --help' shows the common flags and an example, '--help-all' all
+flags. In flags and names, - and _ are alike.
 """
 
 

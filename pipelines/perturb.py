@@ -46,8 +46,8 @@ EXAMPLE_OF_ONE = "  parapet perturb {name} --sgd sgd --split test --output pertu
 
 USAGE = """usage: parapet perturb PERTURBATION [flags]
 
-Perturbs a corpus: OUT/SET/test/dialogues_001.json, a row for every change in
-OUT/SET/turns, statistics, a page.
+Perturbs a corpus, and writes OUT/SET/test/dialogues_001.json, a row for every
+change in OUT/SET/turns, statistics, and a page with examples.
 """
 
 # Where the commands of Parapet's own perturbations are declared: help imports nothing of what they do.
@@ -58,6 +58,15 @@ DECLARED = {
     "speech_errors": "parapet.transforms.perturbations.speech",
     "unseen_entities": "parapet.transforms.perturbations.entities",
     "ood": "parapet.transforms.perturbations.ood",
+}
+SUMMARIES = {  # of Parapet's own perturbations
+    "typos": "users mistype words, but no values",
+    "verbose": "users say the same in more words",
+    "simple": "users say the same in fewer words",
+    "paraphrase": "users say the same in other words",
+    "speech_errors": "users are misheard by a speech recogniser",
+    "unseen_entities": "users name values that training does not have",
+    "ood": "users also say things that are out of domain",
 }
 TOOLKITS = {  # that only tasks of agents have
     "distractors": "Adds similar tools of the other tasks: OUT/distractors-10/FILE.",
@@ -221,12 +230,11 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
 
 def usage() -> str:
     """The help: the perturbations that are installed. None of them is imported, so that help is quick."""
-    listed = "\n".join(
-        f"  {plugin.name:20}"
-        + ("built in" if plugin.built_in else f"plug-in of {plugin.distribution} {plugin.version}")
-        for plugin in plugins.installed(plugins.PERTURBATIONS)
-    )
-    listed += "\n\nof agents' tasks (--tasks), besides those of single turns:\n"
+    found = plugins.installed(plugins.PERTURBATIONS)
+    what = {plugin.name: f"plug-in of {plugin.distribution} {plugin.version}" for plugin in found}
+    what |= {plugin.name: SUMMARIES.get(plugin.name, "built in") for plugin in found if plugin.built_in}
+    listed = "\n".join(f"  {name:20}{what[name]}" for name in what)
+    listed += "\n\nonly for agents' tasks (--tasks):\n"
     listed += "\n".join(f"  {name:20}{what.partition(':')[0].rstrip('.')}" for name, what in TOOLKITS.items())
     return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"
 

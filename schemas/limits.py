@@ -2,7 +2,7 @@
 
 The limits are far above real data (a dialogue of SGD has 20 kB and 20 turns, a service 20 slots) and low enough for one
 machine. A record beyond a limit is left out like any other bad record; a file beyond one is an ``InputError``.
-``docs/limits.md`` has them in a table, with what was measured at each.
+``docs/formats.md`` has them in a table, with what was measured at each.
 """
 
 from __future__ import annotations

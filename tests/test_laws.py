@@ -212,7 +212,7 @@ def test_a_bad_input_is_refused_by_name_before_anything_is_written(name, positio
 
 @pytest.mark.parametrize(("name", "position", "flag"), INPUTS)
 def test_the_output_of_another_line_fits_or_is_refused_by_name(name, position, flag, place, tmp_path):
-    """docs/inputs_outputs.md. ``make test-all`` tries every output and what lies in it, ``make test`` two outputs."""
+    """``make test-all`` tries every output and its parts, ``make test`` two outputs (docs/formats.md)."""
     argv = argv_of(place, name)
     path = path_of(argv[position])
     others = [other for other in QUICK if other != name]

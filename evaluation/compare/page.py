@@ -73,6 +73,14 @@ TERMS = {
 }
 
 
+# What is said of a metric where it is first shown.
+_MEANINGS = {
+    "joint_goal_accuracy": "Joint goal accuracy: the share of frames (a service in a user turn) whose whole predicted "
+    "state is right.",
+    SENSITIVITY: "Schema sensitivity: how much it varies over the wordings v1 to v5; 0 means not at all.",
+}
+
+
 def sections(board: Board) -> list[Section]:
     """The sections of a page: everything that the leaderboard has."""
     found: list[Section] = [*main_tables(board), *_chart(board), *by_domain(board)]
@@ -122,6 +130,8 @@ def _note(whole: Grid) -> str:
         parts.append("its relative change from the original")
     several = len(whole.systems) > 1
     lines = [f"Below each number: {' and '.join(parts)}."] if parts else []
+    shown = {block.metric for block in whole.blocks} | {value.metric for value in values}
+    lines += [meaning for metric, meaning in _MEANINGS.items() if metric in shown]
     return " ".join([*lines, *(["The best number of a column is bold."] if several else [])])
 
 

@@ -415,7 +415,7 @@ to K candidates, the best first.""",
     "response": TaskFlags(
         """\
 Scores responses by Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against a
-corpus in the SGD format, or against goals and a knowledge base. docs/evaluate_response.md says what counts.""",
+corpus in the SGD format, or against goals and a knowledge base. docs/metrics.md says what counts.""",
         """\
   parapet evaluate --task response --reference my_corpus --split test --predictions responses.jsonl --output my_scores
   parapet evaluate --task response --reference my_corpus --predictions reference --output upper_bound

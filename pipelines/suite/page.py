@@ -61,16 +61,17 @@ def suite_report(
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
     first = scores.main_tables(board) if board is not None else []
     published = [beside_ours(table, suite.seeds, graph, output) for table in suite.tables]
+    wrong = _wrong_frames(graph, there, output)
     return report.Report(
         command="suite",
         title=suite.title,
         headline=suite.title,
-        lead=suite.description,
+        lead=" ".join([*filter(None, [suite.description]), *_worst(wrong)]),
         tiles=scores.tiles(board) if board is not None else [],
         sections=[
             *first,
             *_gates(suite, output),
-            *_failures(graph, there, output),
+            *_failures(wrong),
             *_asked(graph, there, output),
             *(scores.sections(board)[len(first) :] if board is not None else []),
             *(table for table in published if table.rows),
@@ -81,7 +82,11 @@ def suite_report(
         ],
         notes=_notes(graph, lost, board),
         terms=scores.terms(board) if board is not None else {},
-        links={**(_TABLES if board is not None else {}), **dict(_links(there, output))},
+        links={
+            **(_TABLES if board is not None else {}),
+            **dict(_links(there, output)),
+            **{place: f"what {system} gets wrong on {name}" for system, name, _, place in _worst_sets(wrong)},
+        },
     )
 
 
@@ -109,13 +114,43 @@ def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> li
     return [*notes, *(scores.notes(board) if board is not None else [])]
 
 
-def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[report.Table]:
+# System to the name of its scoring step, and for each set the numbers of robustness.json.
+_Wrong = Mapping[str, tuple[str, Mapping[str, Any]]]
+
+
+def _wrong_frames(graph: Graph, there: Mapping[str, Step], output: Path) -> _Wrong:
+    """How many frames of dialogue states each system gets wrong, by set."""
+    steps = {system: f"scores/{system}/dst" for system in graph.systems}
+    return {
+        system: (step, json.loads((output / step / "robustness.json").read_bytes())["sets"])
+        for system, step in steps.items()
+        if step in there
+    }
+
+
+def _worst_sets(systems: _Wrong) -> Iterator[tuple[str, str, int, str]]:
+    """Of each system the set that costs most: system, set, frames right on the original and wrong there, their page."""
+    for system, (step, sets) in systems.items():
+        lost = {
+            name: numbers["failures"]["right_on_original"]
+            for name, numbers in sets.items()
+            if name != ORIGINAL and numbers.get("failures", {}).get("right_on_original")
+        }
+        if lost:
+            name = max(lost, key=lambda name: lost[name])
+            yield system, name, lost[name], f"{quote(step)}/{page_place(name)}"
+
+
+def _worst(systems: _Wrong) -> list[str]:
+    """Where to look first, a sentence for each system."""
+    return [
+        f"{system} loses most on {name}: {counted(frames, 'frame')} right on the original and wrong there (`{place}`)."
+        for system, name, frames, place in _worst_sets(systems)
+    ][:4]
+
+
+def _failures(systems: _Wrong) -> Iterator[report.Table]:
     """How many frames of each set are wrong, by system, with links to the pages that show them; mixes are folded."""
-    systems: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    for system in graph.systems:
-        step = f"scores/{system}/dst"
-        if step in there:
-            systems[system] = step, json.loads((output / step / "robustness.json").read_bytes())["sets"]
     names = sorted({name for _, sets in systems.values() for name in sets}, key=set_order)
     mixed = mixes(names)
     for folded in (False, True):

@@ -12,7 +12,7 @@ original.
 - *Self-BLEU by description*, as the paper's footnote 3 defines it: for each description the mean sentence BLEU over
   ordered pairs of variants, then the mean over descriptions.
 
-docs/statistics.md has the readings that were tried. Elements belong together by position. Sums are exactly rounded, so
+docs/papers.md has the readings that were tried. Elements belong together by position. Sums are exactly rounded, so
 the order of services does not show. Nothing here imports Beam before it is used, so that wrong input is reported at
 once.
 """

@@ -152,7 +152,7 @@ class Decoder(nn.Module):
 
 
 class Net(nn.Module):
-    """All of it; see ``docs/train_damd.md``.
+    """All of it; see ``docs/models.md``.
 
     Args:
       sizes: of it.
