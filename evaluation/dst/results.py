@@ -242,6 +242,17 @@ TERMS = {
 }
 
 
+def worst_set(sets: Mapping[str, Any]) -> tuple[str, int] | None:
+    """The set that costs most, and how many frames are right on the original and wrong in it; None if none are.
+
+    Args:
+      sets: of ``robustness.json``.
+    """
+    lost = {name: of.get("failures", {}).get("right_on_original", 0) for name, of in sets.items() if name != ORIGINAL}
+    name = max(lost, key=lambda name: lost[name], default="")
+    return (name, lost[name]) if name and lost[name] else None
+
+
 def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Report:
     """The report.
 
@@ -251,13 +262,13 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     """
     sets, variants, options = numbers["sets"], numbers.get("variants"), numbers["options"]
     of_all = "#ALL_SERVICES"
-    tiles = [Tile("JGA, original", percent(sets[ORIGINAL]["metrics"][of_all].get(JGA)))]
+    tiles = [Tile("joint goal accuracy, original", percent(sets[ORIGINAL]["metrics"][of_all].get(JGA)))]
     sections: list[Section] = [_by_set(sets)]
     notes = []
     if variants:
         row, dialogues = variants["table"][of_all], variants["dialogues"]
         tiles += [
-            Tile(f"JGA, mean of {', '.join(variants['names'])}", percent(row["variants"])),
+            Tile(f"joint goal accuracy, mean of {', '.join(variants['names'])}", percent(row["variants"])),
             Tile("relative difference", percent(row["difference"], signed=True)),
             Tile("schema sensitivity", percent(row["schema_sensitivity"])),
         ]
@@ -300,11 +311,21 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     if examples:
         sections.append(examples_table(examples, EXAMPLES_TITLE))
     matching = "fuzzy matching of free slots" if options["fuzzy"] else "exact matching"
+    lead = (
+        "Joint goal accuracy (JGA) is the share of frames, one for each service in a user turn, whose whole state is "
+        f"right. Split {options['split']}, {counted(len(sets), 'set')}; {matching}, as in the official SGD scoring."
+    )
+    links = {}
+    if worst := worst_set(sets):
+        name, frames = worst
+        links = {page_place(name): f"wrong frames of {name}"}
+        lead += f" Most is lost on {name}: {counted(frames, 'frame')} right on the original and wrong there "
+        lead += f"(`{page_place(name)}`)."
     return Report(
         command="evaluate",
         title="Dialogue state tracking",
         headline=f"How {numbers['system']} tracks dialogue states",
-        lead=f"Split {options['split']}, {counted(len(sets), 'set')}; {matching}, as the official SGD scoring has it.",
+        lead=lead,
         tiles=tiles,
         sections=sections,
         notes=notes,
@@ -313,6 +334,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             "metrics.json": "the original's metrics by aggregate, as the official scoring has them",
             "robustness.json": "all numbers",
             **({"examples.json": "the frames that variants hurt most"} if variants else {}),
+            **links,
             "failures/": "the wrong frames of each set as pages and as JSON: utterances, history and states",
             "rows/": "a row for every frame",
         },

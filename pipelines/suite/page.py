@@ -13,6 +13,7 @@ from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.leaderboard import Board, read_board
 from parapet.evaluation.compare.results import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
+from parapet.evaluation.dst.results import worst_set
 from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
@@ -131,14 +132,9 @@ def _wrong_frames(graph: Graph, there: Mapping[str, Step], output: Path) -> _Wro
 def _worst_sets(systems: _Wrong) -> Iterator[tuple[str, str, int, str]]:
     """Of each system the set that costs most: system, set, frames right on the original and wrong there, their page."""
     for system, (step, sets) in systems.items():
-        lost = {
-            name: numbers["failures"]["right_on_original"]
-            for name, numbers in sets.items()
-            if name != ORIGINAL and numbers.get("failures", {}).get("right_on_original")
-        }
-        if lost:
-            name = max(lost, key=lambda name: lost[name])
-            yield system, name, lost[name], f"{quote(step)}/{page_place(name)}"
+        if worst := worst_set(sets):
+            name, frames = worst
+            yield system, name, frames, f"{quote(step)}/{page_place(name)}"
 
 
 def _worst(systems: _Wrong) -> list[str]:
