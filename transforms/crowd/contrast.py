@@ -79,7 +79,9 @@ def says_the_opposite(text: str, own: str, of_name: bool) -> bool:
 
 
 def _sides(text: str, own: str, of_name: bool) -> Iterator[tuple[bool, bool]]:
-    """For each pair of opposites of which the element has one side: whether the text has this side, and the other side."""
+    """For each pair of opposites of which the element has one side: whether the text has this side, and the other
+    side.
+    """
     for one, other in _opposites(of_name):
         if bool(one.search(own)) != bool(other.search(own)):
             here, there = bool(one.search(text)), bool(other.search(text))

@@ -215,7 +215,9 @@ class Unusable(Exception):
 
 
 def payload(text: str, worker_id: str = "") -> str:
-    """Format a record for a dead letter: without worker ids, truncated, with the length and hash of a truncated record."""
+    """Format a record for a dead letter: without worker ids, truncated, with the length and hash of a truncated
+    record.
+    """
     text = redact(text, worker_id).replace("\0", "")  # NUL bytes come from UTF-16 that was decoded as another encoding
     if len(text) <= MAX_PAYLOAD:
         return text

@@ -228,6 +228,7 @@ def _grams(text: str) -> Counter[str]:
 
 
 def total(vectors: Iterable[Vector]) -> Vector:
+    """Return the sum of vectors."""
     summed: dict[object, float] = defaultdict(float)
     for vector in vectors:
         for key, x in vector.items():

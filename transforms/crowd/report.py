@@ -32,6 +32,8 @@ FILES = {
 
 
 class Example(msgspec.Struct):
+    """An original text and its paraphrase in each variant."""
+
     original: str
     variants: list[str]
 

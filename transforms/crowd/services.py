@@ -82,6 +82,7 @@ class ElementAnswer(Entry, kw_only=True):
         return self.canonical if self.task == "names" else " ".join(self.words)
 
     def row(self) -> dict[str, Any]:
+        """Return the answer's row of ``responses.parquet``."""
         return {
             **super().row(),
             "element_id": self.element.id,

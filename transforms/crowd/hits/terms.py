@@ -41,7 +41,9 @@ HOUR, QUARTER = 3_600, 900  # seconds
 
 
 class Wording(msgspec.Struct, frozen=True):
-    """How a task appears in the worker's list; the same for all its HITs, since a service name would reveal too much."""
+    """How a task appears in the worker's list; the same for all its HITs, since a service name would reveal too
+    much.
+    """
 
     title: str
     description: str
@@ -160,7 +162,9 @@ class Terms(msgspec.Struct, frozen=True):
         return self.reading_seconds + each * fields
 
     def reward_for(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:
-        """Return the reward in dollars for a page: the fixed one, or computed from the wage and rounded up to the cent."""
+        """Return the reward in dollars for a page: the fixed one, or computed from the wage and rounded up to the
+        cent.
+        """
         if self.reward is not None:
             return self.reward.quantize(CENT)
         return up_to_cent(self.hourly_wage * self.seconds(task, fields, turns) / HOUR)
