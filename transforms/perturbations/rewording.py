@@ -131,6 +131,7 @@ class Anchor(msgspec.Struct, frozen=True, order=True):
 
     @property
     def range(self) -> Range:
+        """Return ``(start, end)``."""
         return self.start, self.end
 
 
