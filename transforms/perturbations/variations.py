@@ -410,7 +410,7 @@ def _paths(paths: Paths | Rewritten) -> list[str]:
 
 
 class Typos(LanguageVariation):
-    """Adds typos of people who type quickly, and abbreviations of people who chat.
+    """Typos of people who type quickly, and abbreviations of people who chat.
 
     Args:
       seed: of all random choices.
@@ -447,7 +447,7 @@ class Typos(LanguageVariation):
 
 
 class Verbose(LanguageVariation):
-    """Rewrites turns in more words: polite and indirect requests, whole sentences for fragments, reasons, detours."""
+    """The same turns in more words: polite and indirect requests, whole sentences for fragments, reasons, detours."""
 
     name = "verbose"
 
@@ -457,7 +457,7 @@ class Verbose(LanguageVariation):
 
 
 class Simple(LanguageVariation):
-    """Shortens user turns by dropping what is not needed."""
+    """Shorter user turns: what is not needed is dropped."""
 
     name = "simple"
     usual_least = 0.1  # a corpus of short turns has little to simplify
@@ -468,7 +468,7 @@ class Simple(LanguageVariation):
 
 
 class Paraphrase(LanguageVariation):
-    """Paraphrases user turns by rules and by back-translation, or uses versions rewritten by others.
+    """User turns in other words: by rules, and translated and back; or as others have rewritten them.
 
     If both rules and translation change a turn, the version that differs in more words is used, provided that it passes
     the ``gate``.
@@ -537,7 +537,7 @@ KINDS: Mapping[str, type[LanguageVariation]] = {kind.name: kind for kind in (Typ
 
 
 class LanguageVariations(LanguageVariation):
-    """Makes several kinds of variations: a set for each kind, and mixes with the original.
+    """User turns with typos, longer, simpler or in other words: a set for each kind, and mixes with the original.
 
     Args:
       parts: the kinds.

@@ -306,7 +306,7 @@ def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[list[SplitSc
 
 
 class ApplyVariants(Perturbation):
-    """Renames dialogues to the names of schema variants (SGD-X, Lee et al. 2022, section 3).
+    """Dialogues under the names of schema variants (SGD-X, Lee et al. 2022, section 3).
 
     Args:
       plan: the variants, matched with the corpus.

@@ -30,7 +30,7 @@ _REPLACED_AND_KEPT = (Metric("replaced", "replaced"), Metric("kept", "kept"))
 
 
 class UnseenEntities(Perturbation):
-    """Replaces slot values by values that do not occur in training; states, spans and calls agree with the turns.
+    """Dialogues whose slot values occur nowhere in training; states, spans and calls say the same as the turns.
 
     Args:
       seed: of everything that is drawn.

@@ -93,7 +93,7 @@ class State(NamedTuple):
 
 
 class SpeechErrors(Perturbation):
-    """Synthesises user turns, mixes them with noise and recognises them, so that each set has a given word error rate.
+    """User turns are spoken, mixed with noise and recognised, so that each set has a given word error rate.
 
     Args:
       seed: of noise, voices and draws.
