@@ -465,30 +465,30 @@ def check_perturbation(
     keeps_meaning: bool = True,
     **options: Any,
 ) -> list[str]:
-    """Applies a perturbation to a corpus and lists what is wrong with it. For the tests of a perturbation of your own.
+    """Apply a perturbation to a corpus and list what is wrong with it. For the tests of your own perturbations.
 
-    Of every dialogue and every set:
+    It checks for every dialogue and every set:
 
-    - the result is the same each time, in whatever order dialogues come, and the dialogue itself is not modified;
-    - it is of SGD's form, has the id that it had, and names services, intents and slots of the schema;
-    - turns, speakers and services are as before, unless the class sets ``keeps_turns = False``;
-    - rows follow ``row_schema``; by default there is one for each turn whose utterance has changed, and no other;
-    - where it keeps the meaning: states are as before, and spans have the text that they had.
+    - the result does not depend on repetition or on the order of dialogues, and the dialogue itself is not modified;
+    - the result is in SGD format, keeps its id, and only names services, intents and slots of the schema;
+    - turns, speakers and services are unchanged, unless the class sets ``keeps_turns = False``;
+    - rows fit ``row_schema``; by default there is exactly one for each turn with a changed utterance;
+    - with ``keeps_meaning``, states and the texts of spans are unchanged.
 
-    A run of ``parapet perturb`` leaves out dialogues of a plug-in that fail the first three, but for the repetition.
+    A run of ``parapet perturb`` leaves out a plug-in's dialogues that fail the first three checks, except repetition.
 
     Args:
-      perturbation: the name of one that is installed, a class, or an object of one.
-      corpus: the dialogues to try it on, or their place; None: the bundled sample.
-      keeps_meaning: whether it changes how things are said, and nothing of what is said.
-      options: of the perturbation.
+      perturbation: the name of an installed perturbation, a class, or an instance.
+      corpus: the corpus to try it on, or its path; None for the bundled sample.
+      keeps_meaning: whether the perturbation must not change the meaning.
+      options: the options of the perturbation.
 
     Returns:
-      A line for each problem: set, dialogue, place and what is wrong. None of them: all of the above holds.
+      A line for each problem: set, dialogue, place and description; empty if all checks pass.
 
     Raises:
-      InputError: there is no such perturbation or option, ``perturb`` returns something else than it should, or the
-        corpus cannot be perturbed so.
+      InputError: the perturbation or option does not exist, ``perturb`` returns a wrong type, or it cannot be applied
+        to the corpus.
 
     Example:
       >>> import parapet
