@@ -18,7 +18,9 @@ _GAP = re.compile(r"\{(\w+)\}")
 class Sentence(msgspec.Struct, frozen=True):
     """An utterance with the spans of its values.
 
-    Attributes: utterance: the text. spans: (slot, start, exclusive end) of each value, in order.
+    Attributes:
+      utterance: the text.
+      spans: (slot, start, exclusive end) of each value, in order.
     """
 
     utterance: str

@@ -316,10 +316,8 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
     ) -> tuple[dict[str, dict[str, Any]], dict[str, int], int]:
         """Count the sets of a group that have dialogues.
 
-        Returns:
-        The dialogues, user turns and services of each set; the number of dialogues in no set by reason; the number
-        of
-        dialogues that lost idle frames.
+        Returns the dialogues, user turns and services of each set; the number of dialogues in no set by reason; and the
+        number of dialogues that lost idle frames.
         """
         sets: dict[str, dict[str, Any]] = {name: {"dialogues": 0, "turns": 0, "services": set()} for name in SETS}
         left_out = dict.fromkeys(REASONS, 0)
