@@ -121,8 +121,9 @@ class ToolNames(msgspec.Struct, frozen=True):
 
 
 class ToolVariant(msgspec.Struct, frozen=True):
-    """New texts for a toolset, by element: ``tool/NAME`` or ``parameter/NAME/POINTER``. Missing elements are
-    unchanged.
+    """New texts for a toolset, by element: ``tool/NAME`` or ``parameter/NAME/POINTER``.
+
+    Missing elements are unchanged.
     """
 
     names: Mapping[str, str]

@@ -36,8 +36,9 @@ _NUMBERED = re.compile(rb"[0-9]{1,9} [^\r\n]")
 
 
 class ChatFile(msgspec.Struct, frozen=True):
-    """A file of chats: its kind, its number among the inputs, its path. Outputs contain its number instead of its
-    name.
+    """A file of chats: its kind, its number among the inputs, its path.
+
+    Outputs contain its number instead of its name.
     """
 
     kind: str

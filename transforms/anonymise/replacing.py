@@ -79,8 +79,9 @@ class Anonymiser:
         self._listed = Gazetteer(rules.entities)
 
     def of(self, chat: Chat) -> Replaced:
-        """Anonymise a chat. Texts are cleaned first: full-width digits become ASCII digits, invisible characters are
-        removed.
+        """Anonymise a chat.
+
+        Texts are cleaned first: full-width digits become ASCII digits, invisible characters are removed.
         """
         texts = [_plain(turn.speaker, clean(turn.text)) for turn in chat.turns]
         found = self._found(texts, [("PERSON", turn.called) for turn in chat.turns if turn.called])

@@ -71,8 +71,9 @@ class Config(msgspec.Struct, frozen=True):
     max_bad: Fraction
 
     def options(self) -> dict[str, object]:
-        """Return the options that affect the content, for ``run.json``. They contain no word of a chat and no file
-        name.
+        """Return the options that affect the content, for ``run.json``.
+
+        They contain no word of a chat and no file name.
         """
         return {
             "entities": len(self.rules.entities),

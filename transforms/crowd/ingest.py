@@ -573,8 +573,9 @@ def read_assignments(
 
 
 def _collected(item: Mapping[str, Any]) -> Collected | None:
-    """Parse the fields that ``parapet collect`` adds; None for a line of MTurk's API. Raises Unusable if they are
-    invalid.
+    """Parse the fields that ``parapet collect`` adds; None for a line of MTurk's API.
+
+    Raises Unusable if they are invalid.
     """
     if "Answers" not in item:
         return None

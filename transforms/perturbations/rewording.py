@@ -121,8 +121,9 @@ _MANY = 20  # maximum occurrences of a text that are searched
 
 
 class Anchor(msgspec.Struct, frozen=True, order=True):
-    """A text that must be kept: characters ``start`` to ``end`` (exclusive) of the utterance. Overlapping spans are
-    merged.
+    """A text that must be kept: characters ``start`` to ``end`` (exclusive) of the utterance.
+
+    Overlapping spans are merged.
     """
 
     start: int

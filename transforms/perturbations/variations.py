@@ -85,8 +85,9 @@ _LAST = 8  # bytes of a place that distinguish dialogues with the same id
 
 
 def place_in_order(seed: str, dialogue_id: str, turn: int, among: bytes) -> bytes:
-    """Return a turn's place in the order. The result of :func:`among_namesakes` only matters for dialogues with the
-    same id.
+    """Return a turn's place in the order.
+
+    The result of :func:`among_namesakes` only matters for dialogues with the same id.
     """
     return short_digest(key_of(seed, "env", dialogue_id, str(turn))) + among
 

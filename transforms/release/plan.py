@@ -440,8 +440,9 @@ def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found
 
 
 def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
-    """Return a row for each task, with its messages, tools and ground truth as JSON. Raises InputError with the
-    line.
+    """Return a row for each task, with its messages, tools and ground truth as JSON.
+
+    Raises InputError with the line.
     """
     beside = answers_beside(layout.as_path(source.path))
     truths = by_id(beside.read_bytes(), beside) if beside.is_file() else {}

@@ -444,8 +444,9 @@ def _cores() -> int:
 
 @contextmanager
 def _mapping(processes: int) -> Iterator[Callable[..., Iterable[_Content]]]:
-    """Yield a ``map`` with a number of processes. They are forked from a process without threads, and end with this
-    one.
+    """Yield a ``map`` with a number of processes.
+
+    They are forked from a process without threads, and end with this one.
     """
     if processes == 1:
         yield map

@@ -61,8 +61,9 @@ def _embedded(text: str, other: str) -> float:
 
 @functools.lru_cache(maxsize=10_000)
 def embedding(text: str) -> Any:
-    """Return the mean of the last layer, of length 1. Texts are embedded singly, because batches change the last
-    digits.
+    """Return the mean of the last layer, of length 1.
+
+    Texts are embedded singly, because batches change the last digits.
     """
     import torch
 

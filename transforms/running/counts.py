@@ -410,8 +410,9 @@ def reason_of(letter: DeadLetter) -> str:
 
 
 def places_of(dead: Iterable[DeadLetter]) -> list[str]:
-    """Return one line per record: file, dialogue, place and reason. A record missing from several variants has one
-    line.
+    """Return one line per record: file, dialogue, place and reason.
+
+    A record missing from several variants has one line.
     """
     lines: dict[tuple[str, str, str], str] = {}
     for letter in dead:

@@ -1,5 +1,6 @@
-"""Plug-ins: entry points of installed distributions, including our own. They are listed by name and imported when
-chosen.
+"""Plug-ins: entry points of installed distributions, including our own.
+
+They are listed by name and imported when chosen.
 
 A flag names a plug-in as ``NAME`` or ``NAME=ARGUMENT``, and passes it the argument as a string. Built-in ones are
 registered in ``setup.py`` and loaded in the same way; only errors and records do not call them plug-ins.

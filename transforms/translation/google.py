@@ -103,8 +103,9 @@ class Google:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Google:
-        """Create an engine from the flags ``google_...`` and ``parallel_calls``. Raises InputError without a
-        project.
+        """Create an engine from the flags ``google_...`` and ``parallel_calls``.
+
+        Raises InputError without a project.
         """
         calls = plugins.parallel_calls(options)
         arguments = {

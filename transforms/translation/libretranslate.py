@@ -70,8 +70,9 @@ class LibreTranslate:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> LibreTranslate:
-        """Create an engine from the flags ``libretranslate_url`` and ``parallel_calls``. Raises InputError without a
-        URL.
+        """Create an engine from the flags ``libretranslate_url`` and ``parallel_calls``.
+
+        Raises InputError without a URL.
         """
         calls = plugins.parallel_calls(options)
         if "libretranslate_url" not in options:

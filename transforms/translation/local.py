@@ -364,8 +364,9 @@ class Torch(Model):
         return [self._tokens(row[1:], most) for row in generated.tolist()]
 
     def _tokens(self, ids: list[int], most: int) -> list[str]:
-        """Return the tokens before the end token. Marian forces an end token at the maximum length, which does not
-        count.
+        """Return the tokens before the end token.
+
+        Marian forces an end token at the maximum length, which does not count.
         """
         end = self.model.config.eos_token_id
         length = ids.index(end) if end in ids else most
@@ -376,8 +377,9 @@ class Torch(Model):
 
 
 class Converted(Model):
-    """A model converted by CTranslate2. Its files do not give the maximum length; CTranslate2 fails on a text that is
-    too long.
+    """A model converted by CTranslate2.
+
+    Its files do not give the maximum length; CTranslate2 fails on a text that is too long.
     """
 
     def load(self, folder: Folder, threads: int) -> None:
@@ -464,8 +466,9 @@ class Tokens:
         return set(self.tokenizer.supported_language_codes)
 
     def encode(self, texts: Sequence[str], source: str, target: str) -> tuple[list[list[int]], str]:
-        """Return the ids by text and the first token of translations, if any. With several targets, each text names its
-        own.
+        """Return the ids by text and the first token of translations, if any.
+
+        With several targets, each text names its own.
         """
         known, prefix = self.languages(), ""
         if known:

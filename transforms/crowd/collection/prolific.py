@@ -329,8 +329,9 @@ class Study:
         return bulk, total
 
     def pay_bonuses(self, bulk: str, bonuses: Mapping[str, int]) -> None:
-        """Pay the bonuses that were set up. The request is sent only once, since Prolific would pay a repeated one
-        again.
+        """Pay the bonuses that were set up.
+
+        The request is sent only once, since Prolific would pay a repeated one again.
 
         Raises:
           InputError: it was refused, or its outcome is unknown.

@@ -31,8 +31,9 @@ def cents_of(text: str) -> int | None:
 
 
 def read_participants(path: str) -> set[str]:
-    """Read the participants whose answers are in a file of 'parapet collect serve'. Raises InputError with file and
-    row.
+    """Read the participants whose answers are in a file of 'parapet collect serve'.
+
+    Raises InputError with file and row.
     """
     participants = set()
     for number, line in enumerate(read_whole(Path(path), MAX_DIALOGUE_FILE).splitlines(), 1):

@@ -225,8 +225,9 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def read_manifest(folder: str) -> Iterator[tuple[str, PageRecord]]:
-    """Yield (``row N``, record) for the pages in a folder. Raises InputError if it is not the output of ``parapet
-    hits``.
+    """Yield (``row N``, record) for the pages in a folder.
+
+    Raises InputError if it is not the output of ``parapet hits``.
     """
     path = as_path(folder) / "manifest.jsonl"
     try:

@@ -169,8 +169,9 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | I
 
 
 def _is_refused(raw: bytes, dialogue: Dialogue) -> bool:
-    """Whether the step that writes the dialogue refuses it. Duplicate keys are only searched if there are unknown
-    keys.
+    """Whether the step that writes the dialogue refuses it.
+
+    Duplicate keys are only searched if there are unknown keys.
     """
     if len(raw) > MAX_DIALOGUE or over_limit(dialogue.dialogue_id, dialogue.turns):
         return True

@@ -416,8 +416,9 @@ class _Ear:
 
 
 class _Events:
-    """Events of the SDK for one sound, from its own threads. It has no reference to the recogniser, to avoid a
-    cycle.
+    """Events of the SDK for one sound, from its own threads.
+
+    It has no reference to the recogniser, to avoid a cycle.
     """
 
     def __init__(self) -> None:

@@ -113,8 +113,9 @@ def make(part: Part, chosen: plugins.Chosen, options: Mapping[str, Any]) -> Any:
 
 
 def version_of(package: str) -> str:
-    """Return a package's version, since versions may synthesise or recognise differently. Raises InputError if
-    missing.
+    """Return a package's version, since versions may synthesise or recognise differently.
+
+    Raises InputError if missing.
     """
     try:
         return version(package)

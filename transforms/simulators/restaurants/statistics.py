@@ -118,8 +118,9 @@ def _evenly(numbers: tuple[int, int]) -> dict[str, float]:
 
 
 def _offered(world: World, sizes: Sequence[tuple[str, int]]) -> dict[str, float]:
-    """Average over all splits. If a split lacks requests with some number of results, other numbers are more
-    frequent.
+    """Average over all splits.
+
+    If a split lacks requests with some number of results, other numbers are more frequent.
     """
     shares: dict[str, float] = {}
     dialogues = sum(size for _, size in sizes)

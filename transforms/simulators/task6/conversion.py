@@ -241,8 +241,9 @@ def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
 
 
 def dialogue_of(call: Call, of_call: Sequence[Round], slots: frozenset[str]) -> dict[str, Any]:
-    """Create the dialogue. The user begins, as in SGD, so the system's welcome, which is the same in all calls, is left
-    out.
+    """Create the dialogue.
+
+    The user begins, as in SGD, so the system's welcome, which is the same in all calls, is left out.
 
     Args:
       call: the call.

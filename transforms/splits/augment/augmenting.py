@@ -178,8 +178,9 @@ def version_id(source: str, label: str) -> str:
 def make_versions(
     dialogue: Any, plain: bool, file: str, augmentation: Augmentation
 ) -> tuple[Versions | None, dict[str, InputError]]:
-    """Rename a dialogue for every version. Returns the versions, and the error of each version that cannot be
-    created.
+    """Rename a dialogue for every version.
+
+    Returns the versions, and the error of each version that cannot be created.
     """
     texts: dict[str, bytes] = {}
     rows: list[dict[str, Any]] = []

@@ -527,8 +527,9 @@ def _version(name: str, raw: Raw, services: Iterable[Service]) -> _Version:
 
 
 def _schema(name: str, versions: Sequence[_Version]) -> bytes:
-    """Format the schema file of a set: first the original's services, then each variant's. Raises InputError for
-    duplicate names.
+    """Format the schema file of a set: first the original's services, then each variant's.
+
+    Raises InputError for duplicate names.
     """
     of: dict[str, str] = {}
     for version in versions:
@@ -581,8 +582,9 @@ def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]
 
 
 def parse_operations(text: str) -> list[Operation]:
-    """Parse a comma-separated list of corruptions into a fixed order. Raises InputError if one is unknown, or none is
-    named.
+    """Parse a comma-separated list of corruptions into a fixed order.
+
+    Raises InputError if one is unknown, or none is named.
     """
     requested = listed(text)
     if not requested or not set(requested) <= set(OPERATIONS):
