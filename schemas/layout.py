@@ -1,5 +1,6 @@
-"""The SGD layout, ``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``, and checks that a folder is
-complete.
+"""The SGD layout: ``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``.
+
+Also checks that a folder is complete.
 
 Every reader first checks that a folder written by Parapet is complete. A run moves its files into place and writes
 ``run.json`` last, with the name and size of each. A folder without it that has other traces of a run contains files of
@@ -111,8 +112,7 @@ def held_by(folder: str | Path) -> str:
 
 
 def find_output(path: str | Path) -> Output | None:
-    """Find the nearest folder upwards where a run of Parapet's has written, or begun, that has the input among its
-    files.
+    """Find the nearest folder upwards that a run of Parapet writes or has written, with the input among its files.
 
     Raises:
       InputError: the folder is an incomplete release.
@@ -149,9 +149,7 @@ class _Storage(Protocol):
         """Whether a file exists."""
 
     def begun(self, folder: str) -> str | None:
-        """Return the pipeline of a run that has published nothing yet, or an empty string if it is unknown; None
-        without one.
-        """
+        """Return the pipeline of an unpublished run, an empty string if it is unknown, or None without a run."""
 
     def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Yield (file, problem) for files that differ from the manifest."""
@@ -568,9 +566,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
 
 
 def compared(splits: list[SplitSchemas], leave_out_bad: bool = False) -> list[SplitSchemas]:
-    """Compare the schemas of a corpus, and treat services that splits define differently as bad; see
-    :func:`read_root`.
-    """
+    """Compare a corpus's schemas; services that splits define differently count as bad, see :func:`read_root`."""
     _leave_out_differing(splits)
     bad = [service for split in splits for service in split.bad]
     if bad and not (leave_out_bad and any(split.services for split in splits)):

@@ -1,5 +1,6 @@
-"""Limits on the size of input, and opening files: anything beyond a limit, or not a file, is refused with a one-line
-error.
+"""Limits on the size of input, and opening files.
+
+Input beyond a limit, or anything that is not a file, is refused with a one-line error.
 
 The limits are far above real data (a dialogue of SGD has 20 kB and 20 turns, a service 20 slots) and low enough for one
 machine. A record beyond a limit is left out like other bad records; a file beyond one is an ``InputError``.

@@ -1,5 +1,6 @@
-"""The configuration of a release, ``release.toml``; and its contents, ``MANIFEST.json``, which other programs read,
-too.
+"""The configuration of a release, ``release.toml``, and its contents, ``MANIFEST.json``.
+
+Other programs read ``MANIFEST.json``, too.
 """
 
 from __future__ import annotations

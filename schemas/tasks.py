@@ -1,5 +1,6 @@
-"""Files of agents' tasks in BFCL's format: JSON Lines, with the expected calls in a file of the same name beside
-them.
+"""Files of agents' tasks in BFCL's format.
+
+They are JSON Lines, with the expected calls in a file of the same name beside them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Split descriptions of tools and parameters into their meaning and the parts that must stay: formats, defaults,
-examples, units.
+"""Split texts of tools into their meaning and the parts to keep: formats, defaults, examples, units.
 
 A worker who paraphrases ``distance`` cannot know that it is in miles, or that its default is 0. Without these parts, a
 variant would be a different tool, whose expected calls nobody could guess. So annotators and translators only get the

@@ -272,9 +272,7 @@ def _is_ip(text: str) -> bool:
 
 
 def _is_iban(text: str) -> bool:
-    """Check an IBAN by ISO 13616: with country and check digits at the end, and letters as numbers, it is 1 modulo
-    97.
-    """
+    """Check an IBAN by ISO 13616: rearranged and with letters as numbers, it is 1 modulo 97."""
     code = text.replace(" ", "").upper()
     return code.isascii() and int("".join(str(int(character, 36)) for character in code[4:] + code[:4])) % 97 == 1
 

@@ -178,9 +178,7 @@ class _Placeholders:
         return same
 
     def _person(self, words: set[str]) -> str | None:
-        """Return the person of earlier mentions with these names ("Ann" is "Ann Lee", and vice versa), if
-        unambiguous.
-        """
+        """Return the earlier person with these names ("Ann" is "Ann Lee", and vice versa) if unambiguous."""
         called = {place for word in words if (place := self._of_word.get(word))}
         if len(called) != 1:
             return None

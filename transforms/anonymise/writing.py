@@ -235,8 +235,9 @@ def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Su
 
 
 def lines_of(utterances: Iterable[tuple[str, str]]) -> list[babi.Line]:
-    """Convert (speaker, text) to lines of a dialogue; of several consecutive user turns, only the last one is
-    answered.
+    """Convert (speaker, text) to lines of a dialogue.
+
+    Of several consecutive user turns, only the last one is answered.
     """
     lines: list[babi.Line] = []
     waiting = ""

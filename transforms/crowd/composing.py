@@ -241,9 +241,7 @@ def review_items(
 
 
 def unknown(outcome: Outcome, reason: str, assignments: Iterable[Assignment], decisions: Decisions) -> None:
-    """Add dead letters for assignments about a service or dialogue that does not exist, and for the decisions on
-    them.
-    """
+    """Add dead letters for assignments about unknown services or dialogues, and for the decisions on them."""
     void = f"unused_response: {reason.partition(': ')[2]}"
     for assignment in assignments:
         on_it = decisions.get(assignment.assignment_id, {})

@@ -1,5 +1,6 @@
-"""Detect answers that embeddings cannot reject: negations and opposites of their element, boilerplate of language
-models, and names of data types.
+"""Detect answers that embeddings cannot reject.
+
+These are negations and opposites of their element, boilerplate of language models, and names of data types.
 """
 
 from __future__ import annotations
@@ -79,9 +80,7 @@ def says_the_opposite(text: str, own: str, of_name: bool) -> bool:
 
 
 def _sides(text: str, own: str, of_name: bool) -> Iterator[tuple[bool, bool]]:
-    """For each pair of opposites of which the element has one side: whether the text has this side, and the other
-    side.
-    """
+    """Return, for each pair of opposites with one side in the element, which sides the text has."""
     for one, other in _opposites(of_name):
         if bool(one.search(own)) != bool(other.search(own)):
             here, there = bool(one.search(text)), bool(other.search(text))

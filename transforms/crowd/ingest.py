@@ -1,5 +1,6 @@
-"""Parse the files of crowd answers: batch results in CSV and JSON Lines of MTurk's API to assignments, sheets to
-decisions.
+"""Parse the files of crowd answers.
+
+Batch results in CSV and JSON Lines of MTurk's API become assignments, sheets become decisions.
 
 A bad row is skipped; the rows after it are still read.
 """
@@ -215,8 +216,9 @@ class Unusable(Exception):
 
 
 def payload(text: str, worker_id: str = "") -> str:
-    """Format a record for a dead letter: without worker ids, truncated, with the length and hash of a truncated
-    record.
+    """Format a record for a dead letter, without worker ids.
+
+    A truncated record has its length and hash.
     """
     text = redact(text, worker_id).replace("\0", "")  # NUL bytes come from UTF-16 that was decoded as another encoding
     if len(text) <= MAX_PAYLOAD:
@@ -233,8 +235,9 @@ def worker_hash(key: bytes, worker_id: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def parse_time(text: str) -> int | None:
-    """Parse ``Tue Oct 31 14:05:22 PDT 2017``, or an ISO time with an offset, to seconds since 1970; None if it is
-    neither.
+    """Parse ``Tue Oct 31 14:05:22 PDT 2017``, or an ISO time with an offset, to seconds since 1970.
+
+    Returns None if it is neither.
 
     Also None for times before 1970 or after April 2262 UTC, which some readers of Parquet tables cannot represent.
     """
@@ -553,8 +556,9 @@ def read_batch(
 def read_assignments(
     handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
-    """Parse JSON Lines of boto3's ``list_assignments_for_hit`` with the HIT's RequesterAnnotation, or of ``parapet
-    collect``.
+    """Parse JSON Lines of MTurk's API or of ``parapet collect``.
+
+    Lines of the API are from boto3's ``list_assignments_for_hit``, with the HIT's RequesterAnnotation.
 
     The arguments are those of :func:`read_batch`.
     """

@@ -80,8 +80,9 @@ FALSE_ALARMS: Mapping[tuple[str, Task], tuple[float, ...]] = {
 
 
 def stated() -> dict[str, Any]:
-    """Return the report's data about the check: the measure, and the thresholds and expected false alarm rates by task
-    and number of other answers.
+    """Return the report's data about the check.
+
+    They are the measure, and the thresholds and expected false alarm rates by task and number of other answers.
     """
     used = measure()
     return {

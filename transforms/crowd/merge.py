@@ -53,9 +53,7 @@ def answers_text(answers: Mapping[str, str]) -> str:
 
 
 def lost(assignment: Assignment, error: InputError, stage: str) -> list[DeadLetter]:
-    """Return the dead letters of an assignment that cannot be used: one for each answer, so that all answers are
-    counted.
-    """
+    """Return the dead letters of an unusable assignment, one for each answer, so that all are counted."""
     texts = {field: text.strip() for field, text in sorted(assignment.answers.items()) if text.strip()}
     return [
         DeadLetter(stage, response_id(assignment.assignment_id, field), error.reason, payload(text), assignment.source)

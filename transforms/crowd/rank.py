@@ -109,8 +109,9 @@ def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]
 
 
 def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
-    """Assign each element the first names that are free; an element without free names moves to the front for a
-    retry.
+    """Assign each element its first free names.
+
+    An element without free names moves to the front for a retry.
     """
     order = list(elements)
     moved: set[str] = set()
@@ -190,9 +191,7 @@ def _orders(texts: Sequence[str], distance: Mapping[str, float]) -> Iterator[lis
 
 
 def _fill(order: list[str], original: str, n: int) -> Iterator[list[str]]:
-    """Pad to ``n`` texts by repeating the furthest, or a nearer one if that collides, or the original as a last
-    resort.
-    """
+    """Pad to ``n`` texts by repeating the furthest, or a nearer one if that collides, or else the original."""
     missing = n - len(order)
     if not missing:
         yield order

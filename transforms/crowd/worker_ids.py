@@ -125,8 +125,9 @@ def key_file() -> Path:
 
 
 def load_worker_key() -> bytes:
-    """Load the key from ``PARAPET_WORKER_KEY``, or from the key file, which is created if it does not exist (mode
-    0600).
+    """Load the key from ``PARAPET_WORKER_KEY``, or from the key file.
+
+    The file is created (mode 0600) if it does not exist.
 
     Raises:
       InputError: the key is shorter than 16 characters, or the file cannot be written.

@@ -412,8 +412,9 @@ class Perturbation:
         return lines_of(self, statistics) if own else iter(())
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield notes to read before using the numbers: the page shows them first, and the command prints them as
-        warnings.
+        """Yield notes to read before the numbers.
+
+        The page shows them first, and the command prints them as warnings.
         """
         return iter(())
 
@@ -473,9 +474,7 @@ def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile
 
 
 def checked_analysis(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:
-    """Return the analysis of a corpus, and make the pipeline fail if it has too many dead letters, which are not
-    used.
-    """
+    """Return the analysis of a corpus; the pipeline fails if it has too many dead letters."""
     from parapet.transforms.running.runs import check_dead_letters
 
     analysis = analysis_of(perturbation, files)

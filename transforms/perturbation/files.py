@@ -174,8 +174,9 @@ def write_file(
 
 
 class _OfSet(NamedTuple):
-    """The output of a dialogue in one set, computed completely before anything is written, so that exceptions come
-    first.
+    """The output of a dialogue in one set.
+
+    It is computed completely before anything is written, so that exceptions come first.
     """
 
     name: str
@@ -336,9 +337,7 @@ def metadata_files(
     schemas: Sequence[tuple[str, bytes]],
     reported_names: Sequence[str],
 ) -> dict[str, bytes]:
-    """Return the files besides dialogues and rows, by path: schemas, ``statistics.json``, ``README.md``,
-    ``report.html``.
-    """
+    """Return the other files by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
     by_name = dict(zip(reported_names, reported, strict=True))
     statistics = perturbation.statistics(counts, by_name)
     examples: dict[str, list[Example]] = {

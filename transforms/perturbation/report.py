@@ -66,17 +66,13 @@ def _numbers(metric: Metric, counts: Counts, **parts: str) -> dict[str, Any]:
 
 
 class _Row(NamedTuple):
-    """A row: the keys of ``statistics.json`` for each ``*``, and all levels on the way to the numbers, outermost
-    first.
-    """
+    """A row: the keys of ``statistics.json`` for each ``*``, and all levels down to the numbers."""
 
     keys: tuple[str, ...]
     levels: tuple[Any, ...]
 
     def value(self, metric: Metric) -> Any:
-        """Return the number of a metric from the innermost level that has it, or the value itself for a metric without
-        a name.
-        """
+        """Return the number of a metric from the innermost level that has it; without a name, the value itself."""
         if not metric.name:
             return self.levels[-1]
         for level in reversed(self.levels):

@@ -1,5 +1,4 @@
-"""Convert agents' tasks to a corpus of dialogues, so that any perturbation of user turns can be applied to their
-requests.
+"""Convert agents' tasks to a corpus of dialogues, so that perturbations of user turns apply to their requests.
 
 Each user message is a dialogue of one turn. The values of the expected calls are marked as slot values, which
 perturbations do not change.

@@ -98,9 +98,7 @@ class Ranges:
         return len(self._starts)
 
     def overlap(self, start: int, end: int) -> bool:
-        """Whether a range has characters between ``start`` and ``end``; for an empty range, whether it is inside
-        one.
-        """
+        """Whether a range overlaps ``start`` to ``end``; for an empty range, whether it is inside."""
         before = bisect_left(self._starts, end)
         return before > 0 and self._ends[before - 1] > start
 

@@ -151,8 +151,9 @@ def values_of(user_turn: UserTurn) -> list[str]:
 
 
 def farthest(user_turn: UserTurn, candidates: Mapping[str, Made]) -> Made:
-    """Choose the candidate that differs in the most words (Levenshtein; ties go to the first), and note why others were
-    refused.
+    """Choose the candidate that differs in the most words, and note why others were refused.
+
+    The difference is the Levenshtein distance; ties go to the first candidate.
 
     Args:
       user_turn: the turn.

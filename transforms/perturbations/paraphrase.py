@@ -56,9 +56,7 @@ def plain_text(user_turn: UserTurn) -> str:
 
 
 def hidden_text(user_turn: UserTurn, pivot: str, answers: Answers) -> str:
-    """Return the text with placeholders to translate as well, if a value was lost in translation; else an empty
-    string.
-    """
+    """Return the text with placeholders to translate as well if a translation lost a value; else an empty string."""
     text = plain_text(user_turn)
     if not text:
         return ""

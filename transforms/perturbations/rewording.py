@@ -75,9 +75,7 @@ def _of_spans(user_turn: UserTurn, anchors: Sequence[Anchor], places: Sequence[R
 def edits_between(
     utterance: str, text: str, anchors: Sequence[Anchor], places: Sequence[Range], kind: str
 ) -> list[Operation]:
-    """Return the edits of whole words from ``utterance`` to ``text``; none of them is inside an anchor that keeps its
-    order.
-    """
+    """Return the word edits from ``utterance`` to ``text``, none of which is inside an anchor in its order."""
     kept = in_order(places)
     pairs = [(anchors[i].range, places[i]) for i in kept]
     operations: list[Operation] = []

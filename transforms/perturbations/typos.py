@@ -58,9 +58,7 @@ class Rates(msgspec.Struct, frozen=True):
 
 @cache
 def _orders(mix: tuple[tuple[str, float], ...]) -> Orders:
-    """Return (upper limit of draws, kinds in the order in which they are tried): the drawn kind, then the others in
-    turn.
-    """
+    """Return (upper limit of draws, kinds in the order of attempts): the drawn kind, then the others."""
     kinds = tuple(kind for kind, weight in mix if weight)
     total, below = sum(weight for _, weight in mix), 0.0
     orders = []

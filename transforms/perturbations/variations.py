@@ -229,8 +229,7 @@ class LanguageVariation(Perturbation):
         return analysis._replace(shared=shared, refused=refused[0] if refused else None)
 
     def _places_in(self, file: DialogueFile, answers: Answers | None = None) -> Iterator[Any]:
-        """Yield ((kind, split), places of the turns that the kind can vary) for a file, and (place, error) for
-        exceptions.
+        """Yield ((kind, split), places of turns that the kind can vary), and (place, error) for exceptions, of a file.
 
         Yields nothing for a file that cannot be read; the step that writes the sets reports it.
         """

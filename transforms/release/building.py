@@ -1,5 +1,6 @@
-"""Build of a release: shards and copies of the corpora, then the manifest, documents and checksums, then its final
-name.
+"""Build of a release.
+
+First the shards and copies of the corpora are written, then the manifest, documents and checksums; renaming comes last.
 """
 
 from __future__ import annotations
@@ -232,8 +233,9 @@ def make_manifest(
 
 
 def _configuration(config: model.ReleaseConfig) -> dict[str, Any]:
-    """Return ``release.toml`` with only the last part of each path, because the rest may identify a machine or a
-    person.
+    """Return ``release.toml`` with only the last part of each path.
+
+    The rest may identify a machine or a person.
     """
     raw: dict[str, Any] = msgspec.to_builtins(config)
     for key in ("corpora", "tasks", "audits", "tables", "statistics"):
@@ -364,8 +366,9 @@ def _write(folder: str, relative: str, data: bytes) -> model.File:
 
 
 def publish(staging: str, folder: str) -> None:
-    """Rename the release to its final name: in one step after syncing to disk; in a bucket file by file, checksums
-    last.
+    """Rename the release to its final name.
+
+    A folder is renamed in one step after syncing to disk; in a bucket, files are moved one by one, checksums last.
     """
     with storage.reporting(staging):
         FileSystems.delete([storage.join(staging, SUMMARY)])

@@ -202,9 +202,7 @@ def _content(manifest: Manifest, columns: Columns | None) -> Iterator[Section]:
 
 
 def _quality(manifest: Manifest) -> Iterator[Section]:
-    """Yield the sections about the dispositions of crowdworkers' answers, and about problems that are published
-    unchanged.
-    """
+    """Yield the sections about dispositions of crowdworkers' answers, and about unresolved problems."""
     if dispositions := _answers(manifest.dispositions):
         yield answers_table(dispositions, title="Answers of crowdworkers")
     if manifest.answer_sources:

@@ -1,5 +1,4 @@
-"""croissant.json: the Parquet files of a release for tools that read Croissant 1.1 (MLCommons); columns described in
-words.
+"""croissant.json: the Parquet files of a release for tools that read Croissant 1.1 (MLCommons), and their columns.
 
 A field is described as far as ``mlcroissant`` can read it: a plain column, a list of such values, a structure or a list
 of structures with members of these kinds. More deeply nested members are named in the description of their column.

@@ -277,9 +277,7 @@ class Hub:
         return HubError(f"the upload failed: {message}: run the same command again", self.repo)
 
     def _readable(self, text: object) -> str:
-        """Return one line without control characters and without the token, which a server may send back; cut long
-        ones.
-        """
+        """Return one short line without control characters and without the token, which a server may send back."""
         line = " ".join((str(text).replace(self._token, "…") if self._token else str(text)).split())
         return printable(line if len(line) <= 300 else f"{line[:300]}…")
 

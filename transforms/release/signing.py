@@ -32,8 +32,9 @@ _MOST = 2**20  # bytes of a bundle or a key; usual ones have a few thousand
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """The required signer of a release: the owner of a public key, or an identity; if both are empty, no signer is
-    required.
+    """The required signer of a release: the owner of a public key, or an identity.
+
+    If both are empty, no signer is required.
 
     Attributes:
       key: the PEM of a public key.

@@ -62,8 +62,9 @@ def _model() -> tuple[Any, Any]:
 
 
 def _unpacked() -> Path:
-    """Return the folder of the model in a format that loads in two seconds; converting the package's file takes a
-    minute, once.
+    """Return the folder of the model in a format that loads in two seconds.
+
+    Converting the package's file takes a minute, once.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig

@@ -1,5 +1,6 @@
-"""How similar two texts are in meaning: MiniLM's sentence embeddings with the extra ``meaning``, else character
-n-grams.
+"""How similar two texts are in meaning.
+
+The measure uses MiniLM's sentence embeddings with the extra ``meaning``, else character n-grams.
 
 Neither notices a negation, a changed person or a wrong preposition (see ``gate``); both notice a text about something
 else.

@@ -117,8 +117,9 @@ class Bars(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lines(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart of lines over a numeric axis; ``percent`` and ``digits`` are for the vertical axis, as in
-    :class:`Bars`.
+    """A chart of lines over a numeric axis.
+
+    ``percent`` and ``digits`` are for the vertical axis, as in :class:`Bars`.
     """
 
     title: str

@@ -46,8 +46,9 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def as_description(text: str, original: str) -> str:
-    """Adapt a cleaned text to the style of descriptions: a capital first, not all capitals, no full stop unless the
-    original has one.
+    """Adapt a cleaned text to the style of descriptions.
+
+    It begins with a capital, is not all capitals, and ends with a full stop only if the original does.
 
     Only the case of letters and a final full stop change, never a word.
     """
@@ -123,9 +124,7 @@ class Conventions(msgspec.Struct, frozen=True):
         return next((convention for convention in _OF_TOOLS if _FORM[convention].fullmatch(own)), usual)
 
     def within(self, service: Service) -> Conventions:
-        """Return the conventions of one toolset, which may differ from the others'; for other services, the
-        corpus's.
-        """
+        """Return the conventions of one toolset, which may have its own; for other services, the corpus's."""
         return conventions_of([service]) if self.by_name else self
 
 

@@ -77,9 +77,7 @@ class Counts(Counter[CountKey]):
         return sum(n for _, n in self._of(name, parts))
 
     def by(self, part: Part, name: str, **parts: str) -> dict[str, int]:
-        """Return the counts of a name by set, split or value, sorted, optionally only those with certain other
-        parts.
-        """
+        """Return the counts of a name by set, split or value, sorted; optionally with certain other parts only."""
         sums: dict[str, int] = {}
         for key, n in self._of(name, parts):
             sums[getattr(key, part)] = sums.get(getattr(key, part), 0) + n
@@ -91,9 +89,7 @@ class Counts(Counter[CountKey]):
                 yield key, n
 
     def as_json(self, names: Sequence[str] | None = None) -> dict[str, int]:
-        """Return the counts without a value by ``name/set/split`` for ``run.json``, optionally only those of
-        ``names``.
-        """
+        """Return the counts without a value by ``name/set/split`` for ``run.json``, optionally of ``names`` only."""
         keys = sorted(key for key, n in self.items() if n and not key.value and (names is None or key.name in names))
         return {str(key): self[key] for key in keys}
 
@@ -506,8 +502,9 @@ def _joined(tallies: Iterable[Tally]) -> str:
 
 
 def percent(share: Fraction, up: bool = False) -> str:
-    """Format a share as ``1%`` or ``0.4%``: with two significant digits, or one decimal place; optionally rounded
-    up.
+    """Format a share as ``1%`` or ``0.4%``, with two significant digits or one decimal place.
+
+    It is rounded up if requested.
     """
     of_hundred = share * 100
     digits = 0 if of_hundred.denominator == 1 else 1 if of_hundred >= 1 else 2 - math.ceil(math.log10(of_hundred))

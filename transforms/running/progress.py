@@ -70,8 +70,9 @@ def tracked(items: Iterable[Each], unit: str, stage: str = "") -> Iterator[Each]
 
 
 def expect_dialogues(files: Iterable[DialogueFile | str], stage: str = "") -> None:
-    """Add the dialogues of files to the total of a stage, unless a file is in a bucket, which takes too long to
-    read.
+    """Add the dialogues of files to the total of a stage.
+
+    Files in a bucket add nothing, because reading them takes too long.
     """
     if VARIABLE not in os.environ:
         return

@@ -241,8 +241,9 @@ def _parse(line: str, path: object, number: int, deviations: Deviations) -> tupl
 
 
 def dialogues_name(task: int, split: str, part: int = 1, parts: int = 1) -> str:
-    """Return a file name such as ``dialog-babi-task1-API-calls-trn.txt``, with ``-00002-of-00010`` if a set has several
-    files.
+    """Return a file name such as ``dialog-babi-task1-API-calls-trn.txt``.
+
+    If a set has several files, the name ends with ``-00002-of-00010``.
     """
     numbered = f"-{part:05}-of-{parts:05}" if parts > 1 else ""
     return f"dialog-babi-task{task}-{TASKS[task]}-{SPLITS[split]}{numbered}.txt"

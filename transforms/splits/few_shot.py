@@ -330,8 +330,9 @@ def chosen_of(
 
 
 def choose(train: Sequence[Candidate], test: Sequence[Candidate], rule: Rule) -> Chosen:
-    """Choose the dialogues of one domain: nested training sets in which every slot occurs, and a test with other
-    dialogues.
+    """Choose the dialogues of one domain.
+
+    The training sets are nested and contain every slot; the test has other dialogues.
 
     Args:
       train: the dialogues of the training split that touch the domain.

@@ -168,9 +168,7 @@ def _metadata_files(counts: Counts, _: object, result: Any, split: Split) -> dic
 
 
 class SplitDialogue(NamedTuple):
-    """A dialogue in a file: its position, its JSON object, whether that is plain JSON, its typed object, its
-    services.
-    """
+    """A dialogue in a file: its position, JSON object, whether that is plain JSON, typed object, services."""
 
     position: int
     raw: dict[str, Any]

@@ -157,8 +157,9 @@ class Local:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Local:
-        """Create an engine from the flags ``model`` (``[PAIR=]DIR``), ``beams``, ``sample``, ``temperature`` and
-        ``seed``.
+        """Create an engine from the flags.
+
+        These are ``model`` (``[PAIR=]DIR``), ``beams``, ``sample``, ``temperature`` and ``seed``.
 
         Raises:
           InputError: a direction of ``pivots`` has no model.
@@ -316,8 +317,9 @@ def _loading(path: str, flag: str = "") -> Iterator[None]:
 
 
 def _weights(name: str, path: str, flag: str = "") -> Any:
-    """Load a model of transformers for inference in single precision; in half precision, rounding would decide more
-    often.
+    """Load a model of transformers for inference in single precision.
+
+    In half precision, rounding would decide more often.
     """
     import transformers
 
@@ -434,9 +436,7 @@ FLORES_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 
 
 def flores(language: str) -> str:
-    """Return the FLORES-200 code of a language; a FLORES-200 code itself is returned unchanged, and ``""`` if
-    unknown.
-    """
+    """Return the FLORES-200 code of a language, which may be such a code itself; ``""`` if unknown."""
     return language if FLORES_CODE.fullmatch(language) else FLORES.get(language, "")
 
 

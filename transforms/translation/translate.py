@@ -49,9 +49,7 @@ class Translate(beam.PTransform):
         self.engine, self.paid = engine, paid
 
     def expand(self, groups: beam.PCollection) -> Any:
-        """Transform a PCollection of lists of Batch (see :func:`in_groups`) to Translation (main) and Untranslated
-        (DEAD).
-        """
+        """Transform lists of Batch (see :func:`in_groups`) to Translation (main) and Untranslated (DEAD)."""
         return (
             groups
             | "Spread" >> beam.Reshuffle()

@@ -55,8 +55,9 @@ class Method(msgspec.Struct, frozen=True):
     spacy_model: str = ""
 
     def metric(self, task: str) -> Metric:
-        """Return the distance for ``names`` or ``descriptions``: a function of original and paraphrase, 0 for equal
-        texts.
+        """Return the distance for ``names`` or ``descriptions``.
+
+        It is a function of original and paraphrase, 0 for equal texts.
         """
         return self.named(self.names if task == "names" else self.descriptions)
 

@@ -97,9 +97,7 @@ def _check_categorical(original: Service, variant: Service, names: Names) -> Non
 
 
 def marker_names(names: Names) -> list[str]:
-    """Return slots that are named ``intent`` or ``count`` only in the variant: names with a special meaning in
-    actions.
-    """
+    """Return the variant's slots with a special meaning in actions, ``intent`` or ``count``, if new."""
     return [old for old, new in names.slots.items() if new in MARKERS and old != new]
 
 
@@ -117,8 +115,9 @@ def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], 
 def compose_variant(
     raw: Mapping[str, Any], variant: int | str, names: Mapping[str, str], descriptions: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the service with new names and descriptions, and all references renamed; other keys and their order are
-    kept.
+    """Return the service with new names and descriptions, and all references renamed.
+
+    Other keys and their order are kept.
 
     Args:
       raw: the service as read from its file.
@@ -226,8 +225,9 @@ def read_mapping(data: bytes, path: object) -> Mapped:
 
 
 def mapping_bytes(mapped: Mapped) -> bytes:
-    """Format a ``mapping.json``: indented by two spaces, variants and services sorted, names in the order of the
-    schema.
+    """Format a ``mapping.json``, indented by two spaces.
+
+    Variants and services are sorted, and names are in the order of the schema.
     """
     ordered = {variant: dict(sorted(names.items())) for variant, names in sorted(mapped.items())}
     text = msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"

@@ -145,8 +145,9 @@ class Places:
             self.unknown_intents += 1
 
     def _take_copy(self, span: dict[str, Any], service: str) -> None:
-        """Collect a ``copy_from``, whose slot belongs to the frame's service or else to another service of the
-        dialogue.
+        """Collect a ``copy_from``.
+
+        Its slot belongs to the frame's service or else to another service of the dialogue.
         """
         slot = span["copy_from"]
         owners = [name for name in self.services if slot in self._known[name][0]]

@@ -1,5 +1,6 @@
-"""The measures of SGD-X (Lee et al. 2022, Table 1 and section "Dataset Statistics") for the distance of variants from
-their original.
+"""The measures of SGD-X (Lee et al. 2022) for the distance of variants from their original.
+
+See Table 1 and the section "Dataset Statistics".
 
 - *Names seen*: the share of the names in services missing from train that occur among train's original names. A name
   counts once for each service that has it; in this reading, SGD's 15 unseen test services give the published 65 % of
@@ -129,8 +130,9 @@ def read_inputs(
 
 
 def _splits_of(sgd: str | Path, read: Read) -> tuple[dict[str, list[Service]], list[Service] | None, str | None]:
-    """Return the services of each split, those of train, and the split if ``sgd`` is its folder, with train beside
-    it.
+    """Return the services of each split and of train.
+
+    If ``sgd`` is the folder of a split, also returns that split; train is then beside it.
     """
     splits = {split.split: split.services for split in read(sgd)}
     alone = layout.split_of_folder(sgd)

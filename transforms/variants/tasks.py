@@ -77,8 +77,9 @@ class TaskVariant(msgspec.Struct, frozen=True):
     mapping: bytes
 
     def texts(self, task: str, tool: Tool) -> ToolTexts:
-        """Return the texts of a tool from a task's own toolset, or else from the first toolset with the same tool and
-        parameters.
+        """Return the texts of a tool from a task's own toolset.
+
+        Otherwise they are from the first toolset with the same tool and parameters.
 
         Raises:
           InputError: no toolset has it.

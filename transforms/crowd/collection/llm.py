@@ -52,8 +52,9 @@ class Annotator(msgspec.Struct, frozen=True):
     seed: int
 
     def worker_id(self, model: str) -> str:
-        """Return ``llm:MODEL:3``, without commas, which would end the id in
-        :func:`parapet.transforms.crowd.ingest.worker_hash`.
+        """Return ``llm:MODEL:3``, without commas.
+
+        A comma would end the id in :func:`parapet.transforms.crowd.ingest.worker_hash`.
         """
         return f"llm:{_NOT_IN_IDS.sub('_', model)}:{self.number}"
 

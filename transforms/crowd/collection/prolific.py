@@ -1,5 +1,4 @@
-"""A study at Prolific: it is created, published, and its submissions are approved, rejected and paid bonuses, each
-once.
+"""A study at Prolific: create and publish it, approve and reject submissions, pay bonuses, each once.
 
 Every call with side effects is logged in the journal of the study's folder before it is sent. The outcome of an
 interrupted call is looked up at Prolific, except for bonus payments: these cannot be looked up, and Prolific pays again

@@ -89,8 +89,7 @@ def check_items(
     page: int,
     used: set[tuple[str, int]],
 ) -> list[Item]:
-    """Combine turns with the utterance of another turn, which has none of their values; from another service if
-    possible.
+    """Combine turns with another turn's utterance without their values, if possible of another service.
 
     Args:
       items: all utterances, from which turn and utterance are taken.

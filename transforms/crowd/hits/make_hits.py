@@ -178,8 +178,9 @@ def _metadata_files(
 
 
 def summary_files(hits: Iterable[Hits], settings: Settings) -> dict[str, bytes]:
-    """Return every file except the pages and the requester's tables, by path below the output folder; ``hits`` may be
-    unsorted.
+    """Return every file except the pages and the requester's tables, by path below the output folder.
+
+    ``hits`` may be unsorted.
     """
     ordered = sorted(hits, key=lambda each: each.position)
     pages = [page for each in ordered for page in each.pages]

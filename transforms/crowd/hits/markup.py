@@ -127,9 +127,7 @@ def speakable(text: str) -> str:
 
 
 def find_word(text: str, value: str, taken: Sequence[tuple[int, int]] = ()) -> int | None:
-    """Find the first position of ``value`` in ``text`` as whole words, outside the ``taken`` ranges; None if there is
-    none.
-    """
+    """Find the first ``value`` in ``text`` as whole words, outside the ``taken`` ranges; None if absent."""
     start = text.find(value) if value else -1
     while start >= 0:
         end = start + len(value)

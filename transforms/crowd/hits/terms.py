@@ -41,8 +41,9 @@ HOUR, QUARTER = 3_600, 900  # seconds
 
 
 class Wording(msgspec.Struct, frozen=True):
-    """How a task appears in the worker's list; the same for all its HITs, since a service name would reveal too
-    much.
+    """How a task appears in the worker's list.
+
+    It is the same for all its HITs, since a service name would reveal too much.
     """
 
     title: str
@@ -162,9 +163,7 @@ class Terms(msgspec.Struct, frozen=True):
         return self.reading_seconds + each * fields
 
     def reward_for(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:
-        """Return the reward in dollars for a page: the fixed one, or computed from the wage and rounded up to the
-        cent.
-        """
+        """Return the reward in dollars for a page: fixed, or computed from the wage and rounded up to the cent."""
         if self.reward is not None:
             return self.reward.quantize(CENT)
         return up_to_cent(self.hourly_wage * self.seconds(task, fields, turns) / HOUR)
@@ -203,7 +202,8 @@ def up_to_cent(amount: Decimal) -> Decimal:
 
 
 def plain(value: Decimal | int | None) -> str | int | None:
-    """Convert a number for JSON: decimals become strings without an exponent, so that no reader parses money as a
-    float.
+    """Convert a number for JSON.
+
+    Decimals become strings without an exponent, so that no reader parses money as a float.
     """
     return f"{value:f}" if isinstance(value, Decimal) else value

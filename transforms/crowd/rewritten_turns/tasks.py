@@ -120,9 +120,7 @@ def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
 
 
 def _others(dialogue: Dialogue, position: int, utterance: str) -> Iterator[str]:
-    """Yield values elsewhere in the dialogue, except those that the turn expresses in other words ("a couple" for
-    2).
-    """
+    """Yield values elsewhere in the dialogue, except values that the turn paraphrases ("a couple" for 2)."""
     folded = utterance.casefold()
     own = {value for frame in dialogue.turns[position].frames for value in _of_turn(frame)}
     found = {value for turn in dialogue.turns for frame in turn.frames for value in (*_of_turn(frame), *_known(frame))}

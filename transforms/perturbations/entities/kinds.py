@@ -213,8 +213,9 @@ def _phrases(words: Sequence[str]) -> list[list[str]]:
 
 
 def _heads(words: Sequence[str]) -> Iterator[str]:
-    """Yield the possible heads of words, the most likely first: the first head, and its neighbours if it is
-    uninformative.
+    """Yield the possible heads of words, the most probable first.
+
+    These are the first head, and its neighbours if it is uninformative.
     """
     for phrase in _phrases(words):
         for word in reversed(phrase):
@@ -282,9 +283,7 @@ def _mostly(shape: re.Pattern[str], values: Sequence[str]) -> bool:
 
 @functools.lru_cache(1 << 16)
 def kind_of_value(kind: str, value: str) -> str:
-    """Return the kind of a single value if a slot's values differ in kind: a destination may be an address or a
-    station.
-    """
+    """Return the kind of a single value if a slot's values differ in kind, such as addresses and stations."""
     if kind == "person" and _is_house(value):
         return "business"  # a medical practice
     if kind in ("city", "place", "business", "title"):
@@ -401,8 +400,7 @@ def said_time(minutes: int, like: str) -> str:
 
 
 def step_of(kind: str, values: Iterable[str]) -> int:
-    """Return the step of which nearly all values of a slot are multiples: in minutes for times, in cents for prices;
-    else 1.
+    """Return the step of nearly all values of a slot: minutes for times, cents for prices; else 1.
 
     People book tables at a quarter past and transfer round sums, so a value between steps would look odd. For few
     distinct values, the step is at most a quarter of an hour, or a whole unit.
@@ -421,8 +419,9 @@ def step_of(kind: str, values: Iterable[str]) -> int:
 
 
 def amount_of(text: str) -> str | None:
-    """Return the only number in a price, without thousands separators; None if there is none, several, or a longer
-    one.
+    """Return the only number in a price without thousands separators.
+
+    Returns None if there is none, several, or a longer one.
     """
     found = _AMOUNT.findall(text)
     amount: str = found[0].replace(",", "") if len(found) == 1 else ""

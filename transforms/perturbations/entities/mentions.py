@@ -376,8 +376,9 @@ def _without(utterance: str, regions: Sequence[tuple[int, int]]) -> str:
 
 
 def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple[int | None, int]:
-    """Extend a match by the characters around the value, such as ``$``; the start is None if a bare number lacks
-    them.
+    """Extend a match by the characters around the value, such as ``$``.
+
+    The start is None if a bare number lacks them.
     """
     before, behind = surface.before, surface.behind
     wide = start - len(before) >= 0 and utterance[start - len(before) : start] == before
@@ -478,8 +479,9 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
 
 
 def _unclear(mention: Mention, group: Group, closed: Iterable[str]) -> bool:
-    """Whether an unmarked mention may be an ordinary word: a single word that is common or in another case than the
-    values.
+    """Whether an unmarked mention may be an ordinary word.
+
+    It may if it is a single word that is common or in another case than the values.
     """
     words = WORD.findall(mention.text)
     if mention.text.casefold() in closed:

@@ -138,9 +138,7 @@ class UnseenEntities(Perturbation):
         return Detailed(result.dialogue, result.rows, counts=counts, shown=shown)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Check that every value is replaced or kept, no new value occurs in training, and enough dialogues have
-        changed.
-        """
+        """Check that every value is replaced or kept, new values are unseen, and enough dialogues have changed."""
         return (
             *super().invariants(),
             Balance("values", ("replaced", "kept")),

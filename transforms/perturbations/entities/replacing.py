@@ -162,9 +162,7 @@ def _inside_kept(mention: Mention, of_turn: Sequence[Mention]) -> bool:
 
 
 def _check_states(before: Dialogue, after: Dialogue, found: DialogueValues) -> None:
-    """Check that values of a state that had been mentioned are still mentioned, so that a tracker can still find
-    them.
-    """
+    """Check that mentioned values of a state are still mentioned, so that a tracker can find them."""
     of = found.by_surface()
     said_before, said_after = " ", " "
     done: set[tuple[str, str, tuple[str, ...]]] = set()

@@ -1,5 +1,6 @@
-"""Collect what must be known before values are replaced: training, the kinds of slots, and whether there are enough
-values.
+"""Collect the prerequisites of replacing values.
+
+These are the training data, the kinds of slots, and whether there are enough values.
 
 Each file is read by one worker, and the results are merged. Only a vocabulary grows with the corpus: the distinct
 values of each slot and, for training, 8 bytes for each distinct word and each pair of adjacent words.
@@ -281,9 +282,7 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: b
 
 
 def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
-    """Merge the data of all files to n-grams of training and kinds of slots, with the gazetteer's values if there are
-    any.
-    """
+    """Merge the data of all files to n-grams of training and kinds of slots, with the values of any gazetteer."""
     grams, texts = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     perturbed: Values = {}
     source: Values = {}

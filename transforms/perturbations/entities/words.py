@@ -91,8 +91,9 @@ class Training:
         return found
 
     def leaks_form(self, text: str) -> bool:
-        """Whether a reference or postcode occurs in training; unlike in ``leaks``, ``cb1`` and ``3ef`` each count as a
-        word.
+        """Whether a reference or postcode occurs in training.
+
+        Unlike in ``leaks``, ``cb1`` and ``3ef`` each count as a word.
         """
         known = self._known_forms.get(text)
         if known is not None:

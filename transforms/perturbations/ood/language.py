@@ -124,8 +124,9 @@ class Vocabulary:
         return len(content_words(key, stopwords())) < CONTENT and self.is_familiar(key)
 
     def is_familiar(self, key: str) -> bool:
-        """Whether all content words of a key occur in in-domain turns, so that it may be a reworded in-domain
-        utterance.
+        """Whether all content words of a key occur in in-domain turns.
+
+        Such an utterance may be a reworded in-domain utterance.
         """
         return all(word in self.ranks for word in content_words(key, stopwords()))
 

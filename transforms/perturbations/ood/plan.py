@@ -89,8 +89,9 @@ class Matching(Generic[P, U]):
         self.holders[group].setdefault(self.places[place], []).append(place)
 
     def _path(self, kind: P) -> list[tuple[U, P]] | None:
-        """Find an augmenting path: steps (group, kind of a place that leaves it), ending at a group with a free
-        utterance.
+        """Find an augmenting path to a group with a free utterance.
+
+        Its steps are (group, kind of a place that leaves it).
         """
         came: dict[U, tuple[U, P] | None] = dict.fromkeys(self.groups[kind])
         seen = {kind}
@@ -261,8 +262,9 @@ def parse_rates(given: str) -> tuple[str, ...]:
 
 
 def most_uses(turns: int) -> int:
-    """Return how often an utterance of ``own`` or ``chat`` may be injected into a split with this many in-domain user
-    turns.
+    """Return how often an utterance may be injected into a split, by its number of in-domain user turns.
+
+    The utterance is from ``own`` or ``chat``.
 
     It is once for each 25 turns, rounded, at least once and at most ten times.
     """
@@ -339,9 +341,7 @@ def _served(
 
 
 def _copies(config: Config, pool: Iterable[Utterance], turns: Mapping[str, int]) -> list[Utterance]:
-    """Return the utterances in drawn order, repeated as often as they may be used: first all once, then the reusable
-    ones.
-    """
+    """Return the utterances in drawn order: first all once, then the reusable ones as often as allowed."""
     drawn = sorted(pool, key=lambda one: (stable_hash(config.seed, "foreign", one.key), one))
     uses = [1] * len(drawn)
     if config.again:
@@ -353,8 +353,9 @@ def _copies(config: Config, pool: Iterable[Utterance], turns: Mapping[str, int])
 
 
 def _apart(places: Sequence[Place], utterances: Sequence[Utterance]) -> list[Utterance | None]:
-    """Swap utterances between places of the same kind so that none occurs twice in a dialogue; None if that is
-    impossible.
+    """Swap utterances between places of the same kind so that none occurs twice in a dialogue.
+
+    Returns None if that is impossible.
     """
     given: list[Utterance | None] = list(utterances)
     had: dict[tuple[str, int], Counter[str]] = {}

@@ -67,8 +67,9 @@ Given = ParamSpec("Given")
 
 
 def uncollected(generator: Callable[Given, Iterator[Any]]) -> Callable[Given, Iterator[Any]]:
-    """Wrap a generator to pause Python's cyclic garbage collection, which takes a quarter of the time and finds
-    nothing.
+    """Pause Python's cyclic garbage collection during a generator.
+
+    It takes a quarter of the time and finds nothing.
     """
 
     @wraps(generator)

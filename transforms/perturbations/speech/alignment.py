@@ -192,8 +192,9 @@ _HEAD = re.compile(r"(?<=\s)\S*\Z")
 
 
 def _between(utterance: str, words: Sequence[Word], done: int | None, following: int | None) -> str:
-    """Return the text between the words before ``done`` and the ``following`` one; None stands for a misrecognised
-    word.
+    """Return the text between the words before ``done`` and the ``following`` one.
+
+    None stands for a misrecognised word.
     """
     if done == following and done is not None:
         return _gap(utterance, words, done)
@@ -298,8 +299,7 @@ def set_name(target: float) -> str:
 
 
 def share(draw: int, level: int) -> float:
-    """Return the share of a turn's words that should be wrong: a quantile of the triangular distribution around a
-    level.
+    """Return a turn's share of wrong words: a quantile of the triangular distribution around a level.
 
     The distribution is symmetric and as wide as possible within 0 to 1: for levels up to a half, from 0 to twice the
     level. For each draw, the share increases with the level, from 0 to 1.

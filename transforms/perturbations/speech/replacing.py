@@ -127,9 +127,7 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound:
 
 
 def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
-    """Return a turn that keeps its utterance because it is not spoken (``not_spoken``) or an engine failed
-    (``failed``).
-    """
+    """Return a turn with its utterance: it is not spoken (``not_spoken``), or an engine failed (``failed``)."""
     spans: Spans = {place: Found(*span) for place, span in _original_spans(turn.turn).items()}
     row = {**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}
     return Replaced(row, spans)
@@ -335,8 +333,9 @@ def _quartiles(values: Iterable[tuple[float, int]]) -> list[float]:
 
 
 def interval(dialogues: Sequence[tuple[int, int]], name: str) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of the word error rate by percentile bootstrap over dialogues, since turns are
-    dependent.
+    """Return the 95 % interval of the word error rate by percentile bootstrap.
+
+    It resamples dialogues, since turns are dependent.
 
     Args:
       dialogues: (errors, words) of each dialogue.

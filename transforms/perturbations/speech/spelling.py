@@ -49,8 +49,9 @@ def respelled(reference: Sequence[str], hypothesis: Sequence[str], rules: Normal
 
 
 def _spans(words: Sequence[str], rules: Normalisation) -> dict[str, set[tuple[int, int]]]:
-    """Return letters, with and without expanding variants and contractions, to their places (first word, number of
-    words).
+    """Map letters to their places (first word, number of words).
+
+    Variants and contractions are included both expanded and not.
     """
     spans: dict[str, set[tuple[int, int]]] = {}
     for spelling in ([word.replace("'", "") for word in words], [_full(word, rules) for word in words]):

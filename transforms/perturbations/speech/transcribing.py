@@ -208,8 +208,9 @@ class Transcriber:
         return results, list(todo.items())
 
     def _speeches(self, utterances: Sequence[Utterance]) -> dict[Utterance, Samples | Failure]:
-        """Return the speech of a service, for several texts at a time; empty for a local engine, which speaks text by
-        text.
+        """Return a service's speech for several texts at a time.
+
+        It is empty for a local engine, which speaks text by text.
         """
         parallel = self.channel.synthesiser.parallel
         if parallel == 1:

@@ -198,15 +198,14 @@ class Rules:
         return self._guess(text, kind, asked)
 
     def _parses(self, text: str, at: int) -> list[dict[str, str]]:
-        """Return the values of consecutive phrases up to the end; only the first parse without a knowledge base to
-        choose by.
+        """Return the values of consecutive phrases up to the end.
+
+        Without a knowledge base to choose by, only the first parse is returned.
         """
         return list(islice(self._phrase_values(text, at), None if self.values else 1))
 
     def _phrase_values(self, text: str, at: int) -> Iterator[dict[str, str]]:
-        """Yield the values of consecutive phrases up to the end, each after a space; several if phrases are
-        ambiguous.
-        """
+        """Yield the values of consecutive phrases up to the end, each after a space; several if ambiguous."""
         if at == len(text):
             yield {}
             return
@@ -256,9 +255,7 @@ class Rules:
         return nearest
 
     def act_of(self, text: str) -> tuple[str, str]:
-        """Return the act of a text of the bot (the text itself if it has none), and the entity that it offers, if
-        any.
-        """
+        """Return the act of the bot's text (the text itself if it has none), and the entity offered, if any."""
         for option in self._options:
             if match := option.fullmatch(text):
                 return "option", match[1]

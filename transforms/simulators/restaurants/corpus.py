@@ -450,9 +450,7 @@ def schema(ontology: Ontology) -> list[dict[str, Any]]:
 
 
 def names_for(ontology: Ontology) -> tuple[str, str, str]:
-    """Return the names of the service and its intents: ``Restaurants_1``, ``FindRestaurant`` and
-    ``ReserveRestaurant``.
-    """
+    """Return the service and its intents: ``Restaurants_1``, ``FindRestaurant``, ``ReserveRestaurant``."""
     domain = "".join(c for c in ontology.domain if c.isascii() and c.isalnum()).capitalize()
     return f"{domain}s_1", f"Find{domain}", f"Reserve{domain}"
 
@@ -535,9 +533,7 @@ class _Turns:
         self._said, self._call = [], None
 
     def _results(self) -> list[dict[str, str]]:
-        """Return the results of the call: for a search all entities known so far, for a reservation the reserved
-        one.
-        """
+        """Return the results of the call: for a search all known entities, for a reservation the reserved one."""
         if self._call and self._call[0] == self.reserve:
             return [entity for entity in self._known if entity["name"] == self._call[1]["name"]]
         return self._known

@@ -1,5 +1,6 @@
-"""Learns an ontology from dialogues of tasks 1 to 5 and their knowledge base: patterns, fields, shares of the
-structure.
+"""Learns an ontology from dialogues of tasks 1 to 5 and their knowledge base.
+
+An ontology has patterns, fields, and shares of the structure.
 
 The sentences of published files belong to their authors, so Parapet's ontologies have others. From the user's own copy
 of the files this module extracts their patterns for the rule-based bot and for ``parapet restaurants``, which then
@@ -147,8 +148,9 @@ def _usable(act: str, text: str) -> bool:
 def _domain(
     relations: Relations, knowledge: Iterable[Fact], values: Mapping[str, Sequence[str]], seen: set[str]
 ) -> dict[str, Any]:
-    """Return an ontology's keys about its entities; names such as ``resto_rome_cheap_thai_2stars`` contain most of
-    them.
+    """Return an ontology's keys about its entities.
+
+    Most are part of names such as ``resto_rome_cheap_thai_2stars``.
     """
     entities: dict[str, dict[str, str]] = {}
     for fact in knowledge:
@@ -349,9 +351,7 @@ class _Reader:
         self.thanked = self.thanked or user.name == "thank"
 
     def _entities_of(self, text: str) -> Act:
-        """Return an act of the bot evident from its text: a call, an option, or the answer to a question; else an empty
-        act.
-        """
+        """Return an act of the bot evident from its text: a call, an option, an answer; else an empty act."""
         if text.startswith(CALL):
             return Act("call", text)
         pattern, values = self.of_bot.find(text)
@@ -570,17 +570,16 @@ class _Lattice:
         self.head = self.between[0]
 
     def _columns(self) -> list[list[int]]:
-        """Return the possible splits of each sequence of words between values; the last sequence belongs to the last
-        value.
+        """Return the possible splits of each sequence of words between values.
+
+        The last sequence belongs to the last value.
         """
         first = range(1, len(self.head) + 1) if self.slots else [len(self.head)]
         inner = [range(len(words) + 1) for words in self.between[1:-1]]
         return [list(first), *map(list, inner), *([[len(self.between[-1])]] if self.slots else [])]
 
     def _part(self, i: int, start: int, end: int) -> _Part:
-        """Return the head for i = 0, or phrase i, between a split of the words before its value and a split of those
-        after.
-        """
+        """Return the head for i = 0, or phrase i, between a split before its value and a split after it."""
         if i == 0:
             return self.act, self.head[:end], ()
         return self.slots[i - 1], self.between[i - 1][start:], self.between[i][:end]

@@ -300,8 +300,9 @@ def structure_for(fields: int, table: Any, path: object) -> Structure:
 
 
 def _published(fields: int) -> dict[str, Any]:
-    """Return the structure of section 3.1.1 of the paper; for tasks 2 and 5 of the published files, whose numbers are
-    lower.
+    """Return the structure of section 3.1.1 of the paper.
+
+    For tasks 2 and 5 it is that of the published files, whose numbers are lower.
 
     The figures of the files are counts of 1,000 dialogues a task. They are generalised from the paper's four fields to
     any number of fields.

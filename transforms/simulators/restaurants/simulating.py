@@ -521,8 +521,9 @@ def _line(
 
 
 def _correction(world: World, user: Utterance, split: str, rng: StratifiedRng) -> Edit:
-    """Insert a wrong value of the same half before a value, alone or with the preceding word, which is then
-    repeated.
+    """Insert a wrong value of the same half before a value.
+
+    It stands alone or with the preceding word, which is then repeated.
     """
     text = user.line.utterance
     slot, start, end = rng.choice(user.line.spans)

@@ -323,8 +323,7 @@ def turns_of(
 def optimised(
     script: Script, texts: Texts, candidates: frozenset[str], dev: Sequence[BabiDialogue]
 ) -> tuple[Script, float, float]:
-    """Return the script with the rules and their order that answer most turns of dev right; and its accuracy before and
-    after.
+    """Return the best rules in the best order for dev, and their accuracy before and after.
 
     Rules that answer are moved, one at a time, to their best position, as long as accuracy improves. Then each rule
     that updates the state is dropped if that improves accuracy. Because the system hears the right answers, the order

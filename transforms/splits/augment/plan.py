@@ -228,8 +228,9 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str, Any], list[Change]]:
-    """Corrupt a service: rename it to ``SERVICEreplace``, ``SERVICEorder`` or ``SERVICEboth``; keep the order of
-    elements.
+    """Corrupt a service, and rename it to ``SERVICEreplace``, ``SERVICEorder`` or ``SERVICEboth``.
+
+    The order of elements is kept.
 
     Args:
       raw: the service in its file, validated.
@@ -284,8 +285,9 @@ def _why_same(words: tuple[str, ...], corruption: Corruption) -> str:
 
 
 def counts_of(changes: Iterable[Change]) -> dict[str, dict[str, dict[str, int]]]:
-    """Count per operation, for ``names`` and ``descriptions``: the total, the changed ones, the reasons of unchanged
-    ones.
+    """Count changes by operation, for ``names`` and ``descriptions``.
+
+    The counts are the total, the changed ones, and the unchanged ones by reason.
     """
     counts: dict[str, dict[str, Counter[str]]] = {}
     for change in changes:
@@ -315,9 +317,7 @@ class CorruptionConfig(msgspec.Struct, frozen=True):
 
 
 class TrainingSet(msgspec.Struct, frozen=True):
-    """A training set: its folder, the names of its versions with the original first, the number of its Parquet
-    files.
-    """
+    """A training set: its folder, its versions with the original first, the number of its Parquet files."""
 
     name: str
     versions: list[str]
