@@ -112,7 +112,7 @@ def held_by(folder: str | Path) -> str:
 
 
 def find_output(path: str | Path) -> Output | None:
-    """Find the nearest folder upwards that a run of Parapet writes or has written, with the input among its files.
+    """Find the nearest output folder of a run, complete or not, that has the input among its files.
 
     Raises:
       InputError: the folder is an incomplete release.

@@ -49,7 +49,7 @@ class Entry(msgspec.Struct, kw_only=True):
     """An answer that is being settled.
 
     Attributes:
-      text: as typed.
+      text: the text as typed.
       canonical: the answer as it would be written to the output; ``words`` are its words, empty if nothing is left of
         it.
       verdict: the automatic one, or the reviewer's rejection.
@@ -265,7 +265,7 @@ def settle_fenced(
       assignments: the assignments about it, without duplicates.
       decisions: the decisions on their answers; may contain others.
       settle: settles some assignments; must have no side effects.
-      source: where the service or dialogue is defined, for its dead letter.
+      source: the file that defines the service or dialogue, for its dead letter.
 
     Raises:
       InputError: ``settle`` raised it because a vetting rule fails, which would fail on other answers, too.

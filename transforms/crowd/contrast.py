@@ -58,7 +58,7 @@ def denies_alone(words: tuple[str, ...], own: tuple[str, ...]) -> bool:
                 return True
     text, of_element = " ".join(words), " ".join(own)
     denies = _denies(text) and not _denies(of_element) and "none" not in own
-    # one direction is no negation: "without a return"
+    # "without a return" is a direction, not a negation
     return denies and not any(other for _, other in _sides(text, of_element, False))
 
 
@@ -80,7 +80,7 @@ def says_the_opposite(text: str, own: str, of_name: bool) -> bool:
 
 
 def _sides(text: str, own: str, of_name: bool) -> Iterator[tuple[bool, bool]]:
-    """Return, for each pair of opposites with one side in the element, which sides the text has."""
+    """Yield which sides the text has, for each pair of opposites with one side in the element."""
     for one, other in _opposites(of_name):
         if bool(one.search(own)) != bool(other.search(own)):
             here, there = bool(one.search(text)), bool(other.search(text))

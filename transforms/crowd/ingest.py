@@ -55,10 +55,10 @@ class Line(msgspec.Struct):
     """A physical line of a file.
 
     Attributes:
-      number: from 1.
+      number: the number of the line, from 1.
       text: None if its bytes cannot be decoded, or exceed the size limit of a line.
       raw: its bytes if there is no text; only the first bytes of a long line.
-      problem: why there is no text.
+      problem: the reason why the text is missing.
     """
 
     number: int
@@ -330,7 +330,7 @@ class Collected(msgspec.Struct, frozen=True):
 
     Attributes:
       answers: form field to text.
-      source: where the answers come from. ``keystrokes``, ``pastes`` and ``seconds`` say how each was typed.
+      source: the source of the answers. ``keystrokes``, ``pastes`` and ``seconds`` say how each was typed.
     """
 
     answers: dict[str, str] = msgspec.field(name="Answers")

@@ -36,7 +36,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
       event: ``batch`` opens the journal; ``begun``, ``done`` and ``failed`` belong to a call; ``noted`` keeps a fact.
       key: identifies the call across runs: ``hit:Banks_1:names:1:4f0c…``, ``approve:3XYZ``.
       operation: boto3's name for the call.
-      facts: what later runs need. Contains no worker ids: workers are identified by keyed hashes.
+      facts: the facts for later runs. Contains no worker ids: workers are identified by keyed hashes.
     """
 
     at: str
@@ -87,7 +87,7 @@ class Journal:
         """Raise InputError if calls may have been sent that the journal does not record.
 
         Args:
-          what: what is wrong with the journal, for the message.
+          what: the problem with the journal, for the message.
           always: whether the journal itself shows that calls were sent.
         """
         if always:

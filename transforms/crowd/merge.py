@@ -102,7 +102,7 @@ def _order(assignment: Assignment) -> tuple[str, str]:
 
 
 def _difference(versions: Sequence[Assignment]) -> str:
-    """Return where two exports contradict each other, or an empty string. A missing field is no contradiction."""
+    """Return where two exports contradict each other, or an empty string. A missing field does not count."""
     texts: dict[str, str] = {}
     for version in versions:
         if (version.service_name, version.task) != (versions[0].service_name, versions[0].task):
@@ -184,7 +184,7 @@ def unknown_decisions(
     """Group decisions by assignment id; a decision on a response that does not exist becomes a dead letter.
 
     Args:
-      decisions: by response id.
+      decisions: the decisions by response id.
       assignments: the assignments that are used.
       conflicting: the dead letters of the assignments that are not used.
     """

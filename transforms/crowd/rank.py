@@ -121,7 +121,7 @@ def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
         for element in order:
             names = next((names for names in _arrangements(element, n) if _free(element, names, taken)), None)
             if names is None and element.key not in moved and len(moved) < _RESTARTS:
-                # Elements before it may have alternatives where it has none.
+                # Earlier elements may have alternatives that this one lacks.
                 moved.add(element.key)
                 order.remove(element)
                 order.insert(0, element)

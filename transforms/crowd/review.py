@@ -56,9 +56,9 @@ class ReviewItem(msgspec.Struct):
     """An answer for a reviewer to judge.
 
     Attributes:
-      element_id: what it is about, in three parts: ``SERVICE/slot/NAME``; for rewrites ``SERVICES/turn/DIALOGUE:TURN``.
+      element_id: its element, in three parts: ``SERVICE/slot/NAME``; for rewrites ``SERVICES/turn/DIALOGUE:TURN``.
       task: ``names`` or ``descriptions``; for rewrites the kind of variation.
-      prompt: what the worker saw; for rewrites the turn before.
+      prompt: the text shown to the worker; for rewrites the previous turn.
       original: the text that was hidden from the worker; for rewrites the sentence.
       text: the answer as typed.
       canonical: the answer as it would be written to the output.

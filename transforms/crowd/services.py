@@ -224,7 +224,7 @@ def canonical_form(text: str, task: Task, convention: Convention, original: str)
     """Return a text as written to the output, and the words by which equal answers are recognised.
 
     Args:
-      text: as typed.
+      text: the text as typed.
       task: ``names`` or ``descriptions``.
       convention: the naming convention.
       original: the element's original text.

@@ -1,6 +1,6 @@
 """Vet answers automatically: bad answers are rejected, suspicious ones are held for a reviewer.
 
-The rules are calibrated on the 4,755 paraphrases that SGD-X published, of which they hold hardly any. Each answer gets
+The rules are calibrated on the 4,755 paraphrases that SGD-X published, and hold hardly any of these. Each answer gets
 at most one reason: the first that applies in the order below, rejections before reviews.
 """
 

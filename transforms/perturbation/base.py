@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from parapet.transforms.running.runs import Outputs
 
 
-# A part of the turns, such as those of a file: the number of turns, of which a share is selected, and the keys of those
+# A part of the turns, such as one file: the number of turns, a share of which is selected, and the keys of the turns
 # that can be selected.
 Keys = tuple[int, Sequence[bytes]]
 
@@ -185,9 +185,9 @@ class Perturbation:
     Attributes:
       name: the name of the perturbation.
       command: how it is run from the command line; if None, its flags are derived from its options.
-      row_schema: the Arrow schema of the rows that record what was changed.
+      row_schema: the Arrow schema of the rows that record changes.
       rows_folder: the folder for the rows, below that of a set.
-      metrics: what is counted, and how the page shows it. ``CHANGES`` are counted automatically.
+      metrics: the counts, and how the page shows them. ``CHANGES`` are counted automatically.
       tables: the tables of the page, from ``statistics.json``; if None, made from ``metrics``.
       title: the title of the card; if empty, the name.
       terms: words that the page explains, with their meanings.

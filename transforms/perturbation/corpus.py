@@ -465,7 +465,7 @@ def check_perturbation(
     keeps_meaning: bool = True,
     **options: Any,
 ) -> list[str]:
-    """Apply a perturbation to a corpus and list what is wrong with it. For the tests of your own perturbations.
+    """Apply a perturbation to a corpus and list its problems. For the tests of your own perturbations.
 
     It checks for every dialogue and every set:
 

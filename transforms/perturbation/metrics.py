@@ -12,7 +12,7 @@ class Metric(NamedTuple):
     Attributes:
       name: the name of the count; in :class:`Numbers`, the key of a number, with dots for nested keys.
       label: the heading of its column: ``turns changed``.
-      of: the name of the count of which it is a share; the share is shown beside it.
+      of: the name of the count that it is a share of; the share is shown beside it.
       meaning: an explanation, for the terms at the end of the page.
       by_value: whether it is counted by value, and shown in a separate table with a row for each value.
       values: names for values that are ids.

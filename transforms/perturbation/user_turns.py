@@ -98,12 +98,12 @@ class Ranges:
         return len(self._starts)
 
     def overlap(self, start: int, end: int) -> bool:
-        """Whether a range overlaps ``start`` to ``end``; for an empty range, whether it is inside."""
+        """Whether any range overlaps ``start`` to ``end``; if these are equal, whether they are inside a range."""
         before = bisect_left(self._starts, end)
         return before > 0 and self._ends[before - 1] > start
 
     def touch(self, start: int, end: int) -> bool:
-        """Whether a range overlaps characters ``start`` to ``end`` or is adjacent to them."""
+        """Whether any range overlaps characters ``start`` to ``end`` or is adjacent to them."""
         before = bisect_right(self._starts, end)
         return before > 0 and self._ends[before - 1] >= start
 

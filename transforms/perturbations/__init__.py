@@ -1,6 +1,4 @@
-"""Perturbations of user turns: paraphrases, typos, speech recognition errors, out-of-domain turns and unseen
-entities.
-"""
+"""Perturbations of user turns: paraphrases, typos, speech errors, out-of-domain turns and unseen entities."""
 
 from __future__ import annotations
 

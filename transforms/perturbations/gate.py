@@ -157,7 +157,8 @@ def farthest(user_turn: UserTurn, candidates: Mapping[str, Made]) -> Made:
 
     Args:
       user_turn: the turn.
-      candidates: by the name under which a refusal is counted. If all are refused, the reason of the last one is used.
+      candidates: the candidates by the name under which a refusal is counted. If
+        all are refused, the reason of the last one is used.
     """
     refused = [f"{name}: {made.reason.partition(':')[0]}" for name, made in candidates.items() if not made.operations]
     taken = [made for made in candidates.values() if made.operations]

@@ -173,7 +173,7 @@ def written(user_turn: UserTurn, kind: str, by_rules: Made, answers: Answers) ->
       user_turn: the turn.
       kind: the kind of variation.
       by_rules: the rules' version.
-      answers: by (``en``, :func:`language_of`, :func:`marked`).
+      answers: the answers by (``en``, :func:`language_of`, :func:`marked`).
     """
     text = marked(user_turn)
     if not text:

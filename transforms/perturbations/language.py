@@ -178,7 +178,7 @@ def embedded(question: str, verbs: Collection[str]) -> str | None:
     """Embed a question in another sentence: ``when it starts`` for ``when does it start``.
 
     Args:
-      question: in English, without its mark, beginning with *what*, *where* and the like.
+      question: the question in English, without its mark, beginning with *what*, *where* and the like.
       verbs: verbs that end a subject: ``when does | the show | start``.
     """
     if _WHO.fullmatch(question):
@@ -203,7 +203,7 @@ def embedded_choice(question: str, verbs: Collection[str]) -> str | None:
     """Embed a question without a question word, to follow *if*: ``it is far`` for ``is it far``.
 
     Args:
-      question: in English, without its mark.
+      question: the question in English, without its mark.
       verbs: see :func:`embedded`.
     """
     match = _WHETHER.fullmatch(question)

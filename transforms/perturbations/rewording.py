@@ -29,7 +29,7 @@ class Made(msgspec.Struct, frozen=True):
     """A proposed change to a turn.
 
     Attributes:
-      operations: in order and without overlaps; empty if no change was possible.
+      operations: the operations in order and without overlaps; empty if no change was possible.
       reason: why no change was possible: an id, and details after a colon.
       source: the source of the words.
       places: the new positions of its spans, if they cannot be computed from the operations.
@@ -172,9 +172,6 @@ def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[R
 
     Returns:
       The positions and an empty string; or some of them and the reason why others are missing.
-
-    Returns:
-      The places, and nothing; or some of them, and the reason why not all.
     """
     values = sorted(
         {utterance[anchor.start : anchor.end] for anchor in anchors}, key=lambda value: (-len(value), value)

@@ -84,7 +84,7 @@ class Reply(msgspec.Struct, frozen=True):
     Attributes:
       text: the model's text; empty if it only calls tools.
       tool_calls: (name, arguments as JSON text) of each call.
-      tokens: of the request and of the answer, as counted by the server; 0 if it does not.
+      tokens: the tokens of request and answer, as counted by the server; 0 if it does not count them.
       characters: length of the request, for estimates of further requests.
       kept: whether it came from the cache.
     """

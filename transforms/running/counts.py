@@ -112,7 +112,7 @@ class Counts(Counter[CountKey]):
         return counts
 
 
-# A check on the counts before anything is published; yields descriptions of what is wrong.
+# A check on the counts before anything is published; yields descriptions of violations.
 Invariant = Callable[[Counts], Iterable[str]]
 
 
@@ -236,7 +236,7 @@ class Least(msgspec.Struct, frozen=True):
 
     Attributes:
       count: the name of the count.
-      total: the name of the count of which it is a share.
+      total: the name of the count that it is a share of.
       share: the minimum, from 0 to 1.
       set: the set in which both are counted.
       what: the description of ``total`` in messages: ``user turns changed``.
@@ -340,7 +340,7 @@ def id_of(dialogue: Any, position: int) -> str:
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """The number of records of one kind, and of those that could not be used.
+    """The number of records of one kind, and of the bad ones among them.
 
     Attributes:
       what: the kind of record, in the singular: ``dialogue``.
@@ -443,7 +443,7 @@ def check_bad(
     Args:
       tallies: the tallies of all kinds of records.
       max_bad: maximum share of bad records of each kind.
-      done: what could not be done to a bad record, such as ``rewritten``.
+      done: the operation that failed for bad records, as a participle such as ``rewritten``.
       reasons: id to number of occurrences.
       places: lines with places and reasons.
       trace: the traceback of a plug-in's exception, for its author.
@@ -549,7 +549,7 @@ def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str
       tallies: the tallies of the run.
       reasons: id to number of its dead letters.
       place: the path of the dead letters.
-      what: what happened to the records.
+      what: the beginning of the line, such as ``left out``.
     """
     tallies = [tally for tally in tallies if tally.bad]
     if not reasons and not tallies:

@@ -48,7 +48,7 @@ class RunInfo(msgspec.Struct, frozen=True):
       output: the output folder.
       options: the options that affect the content, as JSON.
       max_bad: maximum share of bad records of each kind.
-      done: what could not be done to a bad record, for messages, such as ``used``.
+      done: the operation that failed for bad records, as a participle such as ``used``, for messages.
       header: further entries of ``run.json``, such as the plug-in in use.
     """
 

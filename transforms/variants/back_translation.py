@@ -408,7 +408,7 @@ def check_untranslated(
       legs: the known translations of each pivot.
       dead: the texts without a translation, with reasons.
       max_bad: maximum share of each pivot's texts without a translation.
-      done: what could not be done to them, for the message.
+      done: the operation that failed for them, as a participle, for the message.
     """
     tallies = [
         Tally("text", len(texts), sum(leg.there.get(text) not in leg.back for text in texts), pivot, is_record=True)

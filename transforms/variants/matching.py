@@ -97,7 +97,7 @@ def _check_categorical(original: Service, variant: Service, names: Names) -> Non
 
 
 def marker_names(names: Names) -> list[str]:
-    """Return the variant's slots with a special meaning in actions, ``intent`` or ``count``, if new."""
+    """Return slots that only the variant names ``intent`` or ``count``, which have a meaning in actions."""
     return [old for old, new in names.slots.items() if new in MARKERS and old != new]
 
 

@@ -486,7 +486,7 @@ def measures_table(
     """Make a table with a row for each variant.
 
     Args:
-      title: of the table.
+      title: the title of the table.
       variants: name to its numbers; missing ones are shown as a dash.
       average: the numbers of the last row.
       keys: the columns, keys of ``MEASURES``.

@@ -79,7 +79,7 @@ class TaskVariant(msgspec.Struct, frozen=True):
     def texts(self, task: str, tool: Tool) -> ToolTexts:
         """Return the texts of a tool from a task's own toolset.
 
-        Otherwise they are from the first toolset with the same tool and parameters.
+        Otherwise, return them from the first toolset with the same tool and parameters.
 
         Raises:
           InputError: no toolset has it.

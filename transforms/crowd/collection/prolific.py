@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True):
     """The settings with which a study is created.
 
     Attributes:
-      url: where participants are sent, with Prolific's placeholders.
+      url: the address that participants are sent to, with Prolific's placeholders.
       places: the number of participants.
       minutes: the estimated duration. ``reward``: cents or pence per submission.
     """

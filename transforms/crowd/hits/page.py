@@ -62,7 +62,7 @@ class PlainAct(msgspec.Struct, frozen=True):
     """A dialogue act in words that a worker understands.
 
     Attributes:
-      does: what the reply must do, such as ``Ask for``.
+      does: the task of the reply, such as ``Ask for``.
       about: the description of a slot or intent, or an empty string.
       value: the values to mention, or an empty string.
     """
@@ -90,7 +90,7 @@ class RatedItem(msgspec.Struct, frozen=True):
       stratum: ``faithful`` and ``unfaithful`` are the metric's verdicts on a valid turn, ``invalid`` is a turn that
         fails its validation, and ``check`` a turn with the utterance of another turn.
       faithful: the metric's verdict, whether the turn is valid or not. False for a check.
-      acts: what the utterance must say.
+      acts: the required content of the utterance.
       previous: the previous turn, or an empty string.
       utterance: the system's utterance.
     """
@@ -447,7 +447,7 @@ class PlanRow(msgspec.Struct, frozen=True):
     Attributes:
       hits: the number of HITs. ``fields`` is the number of their form fields, ``assignments`` of submissions.
       reward: dollars paid to workers. ``fees`` are paid to MTurk; ``cost`` is the sum.
-      estimated_minutes: for all assignments together.
+      estimated_minutes: the estimate for all assignments together.
       hourly_pay: dollars per hour at the estimated pace, rounded down.
       lowest_reward: dollars for an assignment of the smallest HIT; ``highest_reward`` for the largest.
     """
@@ -489,7 +489,7 @@ class Plan(msgspec.Struct, frozen=True):
         }
 
     def not_asked_by_reason(self) -> dict[str, list[str]]:
-        """Return reason to the sorted task ids of what is left out."""
+        """Return reason to the sorted ids of tasks that are left out."""
         by_reason: dict[str, list[str]] = {}
         for each in sorted(self.not_asked, key=lambda each: each.reason):
             by_reason.setdefault(each.reason, []).append(each.task_id)

@@ -66,7 +66,7 @@ def refuse_lost(folder: Path, what: str, always: bool = False) -> None:
 
     Args:
       folder: the folder of the batch.
-      what: what is wrong with the journal, for the message.
+      what: the problem with the journal, for the message.
       always: whether the journal itself shows that calls were sent.
     """
     traces = [name for name in TRACES if (folder / name).exists()]
@@ -132,7 +132,7 @@ class OutHit(msgspec.Struct, frozen=True):
       fields: its form fields.
       reward: dollars per assignment. ``fee`` is MTurk's fee per assignment, not rounded.
       assignments: the number of workers when it was published. ``wanted``: the current number, including top-ups.
-      expiration: when it expires.
+      expiration: the time when it expires.
       gone: whether MTurk reported that it no longer exists.
     """
 
@@ -330,7 +330,7 @@ class Call(msgspec.Struct, frozen=True):
       key: identifies the call across runs in the journal.
       operation: boto3's name for it.
       arguments: boto3's arguments; may contain a worker id.
-      facts: what the journal keeps; must not contain worker ids.
+      facts: the facts for the journal; must not contain worker ids.
     """
 
     key: str

@@ -319,7 +319,7 @@ def rehearsing_client(endpoint: str, lines: Iterable[dict[str, Any]], key: bytes
     It builds botocore's signed HTTP requests. Listings of assignments are answered from collected data.
 
     Args:
-      endpoint: where the calls would be sent.
+      endpoint: the address for the calls.
       lines: the collected assignments.
       key: the key for hashing the worker ids that are shown.
       show: called with each request as a line of JSON.

@@ -104,11 +104,11 @@ class Collected(msgspec.Struct):
 
 
 class Listing(NamedTuple):
-    """The current assignments of a HIT by id, or why there are none.
+    """The current assignments of a HIT by id, or the reason why they are missing.
 
     Attributes:
       gone: whether the HIT no longer exists at MTurk.
-      unreadable: what is wrong with MTurk's response.
+      unreadable: the problem with MTurk's response.
     """
 
     lines: dict[str, Line]

@@ -89,7 +89,7 @@ def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up:
 
     Args:
       folder: the output folder of ``parapet hits``.
-      endpoint: where they are to be published; the pages must post their forms to the same place.
+      endpoint: the address for publishing; the pages must post their forms to the same place.
       allow_extra_fee: whether HITs with ten workers or more are intended.
       top_up: whether the folder must be a top-up.
 

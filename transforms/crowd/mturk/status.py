@@ -39,7 +39,7 @@ class Row(msgspec.Struct, frozen=True):
       kind: ``reward``, ``bonus`` or ``rejected`` (which costs nothing).
       amount: dollars paid to the worker. ``fee``: dollars paid to MTurk, not rounded.
       by: ``us``, or ``elsewhere`` for the site, another program, or MTurk's auto-approval.
-      at: when the payment was observed, ISO 8601.
+      at: the time when the payment was observed, ISO 8601.
     """
 
     kind: str
@@ -119,8 +119,8 @@ class TaskStatus(msgspec.Struct, frozen=True):
       wanted: the number of assignments requested. ``submitted``: submitted, whatever their status.
       approved: the number of approved submissions, as ``rejected`` and ``waiting`` (for payment) are of the others.
       out: open places without a submission.
-      offer_ends: when the first HIT with open places expires; None if there is none.
-      auto_approval: when MTurk automatically pays the first waiting assignment; None if none is waiting.
+      offer_ends: the time when the first HIT with open places expires; None if there is none.
+      auto_approval: the time when MTurk automatically pays the first waiting assignment; None if none is waiting.
       paid: dollars so far, including fees and bonuses, in cents. For all together, it is the exact sum, rounded up
         once; the amounts of the tasks add up to it.
       committed: the maximum further cost in dollars, if every open or waiting place is taken and approved.
@@ -146,7 +146,7 @@ class Status(msgspec.Struct, frozen=True):
 
     Attributes:
       environment: ``production``, ``sandbox`` or an address.
-      collected_at: when ``collect`` last finished, ISO 8601; ``""`` if never.
+      collected_at: the time when ``collect`` last finished, ISO 8601; ``""`` if never.
       unclear: the number of calls with an unknown outcome, which the next run of their command looks up.
       workers: the number of workers with a submission.
     """
@@ -277,7 +277,7 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
 
     Args:
       status: the result of :func:`status_of`.
-      warnings: what to act on, most urgent first.
+      warnings: problems that need action, the most urgent first.
     """
     total = status.total
     places = {"production": "In production: real workers, real money", "sandbox": "In MTurk's sandbox"}

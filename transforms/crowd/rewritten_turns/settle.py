@@ -225,7 +225,7 @@ def _share(sums: Iterable[tuple[int, int] | None]) -> float | None:
 
 
 def of_other_sentences(numbers: Mapping[str, Any]) -> bool:
-    """Whether most answers with typos are too far from their sentences to belong to this corpus or split."""
+    """Whether most typo answers are so far from their sentences that they belong to another corpus or split."""
     typos = numbers["kinds"]["typos"]
     far = sum(typos["reasons"]["rejected"].get(reason, 0) for reason in ("lost_value", "too_many_typos"))
     return bool(2 * far > typos["answers"]["total"])

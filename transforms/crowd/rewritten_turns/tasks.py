@@ -64,7 +64,7 @@ class SourceTurn(msgspec.Struct, frozen=True, dict=True):
       services: the services of the turn, joined.
       before: the previous turn, as the page shows it; empty at the beginning of the dialogue.
       utterance: the sentence, as the page shows it.
-      units: what every rewriting must keep.
+      units: the texts that every rewriting must keep.
       others: values elsewhere in the dialogue that this turn neither contains nor means, in lower case.
     """
 

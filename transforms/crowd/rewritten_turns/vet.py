@@ -339,7 +339,7 @@ def canonical_text(text: str, original: str) -> str:
     Letters and their case are unchanged, since values must be kept and typos are intended.
 
     Args:
-      text: as typed.
+      text: the text as typed.
       original: the sentence to be rewritten, as the page shows it.
     """
     text = speakable(text)

@@ -27,7 +27,7 @@ class Limits(msgspec.Struct, frozen=True):
       connections: maximum number of open connections.
       request_seconds: maximum time from the first byte of a request to the last of its response.
       body_bytes: maximum size of a request's body.
-      requests_per_minute: for a person, or for an address of unknown clients.
+      requests_per_minute: the limit for a person, or for an address of unknown clients.
       failures_per_minute: wrong links and secrets per address.
     """
 

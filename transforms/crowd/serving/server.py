@@ -126,7 +126,7 @@ def opened(run: Run, port: int) -> Iterator[Site]:
     """Open the site with its store, invitations and export, for the caller to serve.
 
     Args:
-      run: what to serve.
+      run: the forms to serve, and their settings.
       port: the port that the server listens on.
     """
     store = PracticeStore(run.db) if run.practice else Store(run.db, run.platform)

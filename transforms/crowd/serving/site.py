@@ -49,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True):
     Attributes:
       origin: the public scheme, host and port.
       secret: the secret that unlocks the progress page.
-      completion_url: where people are sent at the end; may be empty.
+      completion_url: the address that people are sent to at the end; may be empty.
       tasks_per_person: maximum number of forms that a person may submit; None for no limit.
     """
 

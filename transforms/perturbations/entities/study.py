@@ -90,7 +90,7 @@ class Inputs(NamedTuple):
     """The inputs of the study, listed but not read yet.
 
     Attributes:
-      config: how values are replaced.
+      config: the options of replacing values.
       files: the dialogue files, and one with the values named in training's schemas.
       schemas: the schemas of the splits to perturb.
       source_schemas: the schemas of the splits that values are drawn from.
@@ -138,7 +138,7 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
       splits: the splits to perturb; if empty, all.
       training: the corpus whose split train models have seen; if it has no splits, all of it.
       root: its path for messages.
-      config: how values are replaced.
+      config: the options of replacing values.
 
     Raises:
       InputError: training has no split train, or the gazetteer is invalid.
@@ -233,7 +233,7 @@ def _refusing(studied: StudiedFile, position: int, refused: Refused) -> Iterator
     """Skip a dialogue that cannot be used; the step that writes the set reports it.
 
     Raises:
-      InputError: a dialogue that is not written raises an exception which is no fault of its data.
+      InputError: the dialogue is not written, and raises an exception that its data did not cause.
     """
     try:
         yield

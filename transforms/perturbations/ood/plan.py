@@ -33,10 +33,7 @@ class Matching(Generic[P, U]):
     1957), over groups of equal properties. A place that is served remains served.
 
     Attributes:
-      found: for each place the index of its utterance, or None.
-
-    Attributes:
-      found: for each place the index of its utterance, or None.
+      found: for each place, the index of its utterance, or None.
     """
 
     def __init__(self, places: Sequence[P], utterances: Sequence[U], fits: Callable[[P, U], bool]) -> None:
@@ -197,7 +194,7 @@ class Config(msgspec.Struct, frozen=True):
     """The options that determine the sets.
 
     Attributes:
-      rates: as given by the user, ascending.
+      rates: the rates in ascending order.
       place: ``append`` or ``between``.
       seed: the random seed.
       splits: the splits to write; empty for all.
@@ -264,9 +261,8 @@ def parse_rates(given: str) -> tuple[str, ...]:
 def most_uses(turns: int) -> int:
     """Return how often an utterance may be injected into a split, by its number of in-domain user turns.
 
-    The utterance is from ``own`` or ``chat``.
-
-    It is once for each 25 turns, rounded, at least once and at most ten times.
+    The utterance is from ``own`` or ``chat``. It may be used once per 25 turns, rounded, but at least once and at most
+    ten times.
     """
     return max(1, min((2 * turns + TURNS_A_USE) // (2 * TURNS_A_USE), MOST_USES))
 

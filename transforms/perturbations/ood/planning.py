@@ -144,10 +144,7 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | I
     Dialogues that a table of turns cannot contain are errors, too.
 
     Raises:
-      InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
-
-    Raises:
-      InputError: the file cannot be read, or is no list; possibly after some dialogues.
+      InputError: the file cannot be read, or is not a list; may come after some dialogues.
     """
     data = file_bytes(file).removeprefix(b"\xef\xbb\xbf")
     position = 0

@@ -61,7 +61,7 @@ def replaced_turn(
       turn: the original turn.
       outcomes: the outcomes of its utterance; empty if the turn is not spoken.
       snr_of: chooses a ratio, given the word errors at each.
-      form: how to write the transcript.
+      form: the form of the transcript.
       voice: the voice of the dialogue.
       noise: the name of the noise.
     """
@@ -127,7 +127,7 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound:
 
 
 def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
-    """Return a turn with its utterance: it is not spoken (``not_spoken``), or an engine failed (``failed``)."""
+    """Return a turn that keeps its utterance: it is ``not_spoken``, or an engine ``failed``."""
     spans: Spans = {place: Found(*span) for place, span in _original_spans(turn.turn).items()}
     row = {**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}
     return Replaced(row, spans)

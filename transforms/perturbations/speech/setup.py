@@ -39,7 +39,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
       voices: the voices of dialogues; if empty, the default voice of the speaker.
       normalisation: a file of normalisation rules; None for the built-in ones.
       longest: maximum length of an utterance that is spoken, in characters.
-      form: how to write the transcript.
+      form: the form of the transcript.
       calibration: ``calibration.json`` of another run; None to calibrate this run.
     """
 
@@ -70,7 +70,7 @@ class Setup(msgspec.Struct, frozen=True):
       config: the options.
       speakers: the voices and the spoken form.
       channel: text-to-speech engine, noise, ASR engine.
-      made_with: what determines the word error rate, as ``calibration.json`` records it.
+      made_with: everything that determines the word error rate, as recorded by ``calibration.json``.
       calibrated: the calibration of another run, or None.
       warnings: lines on how this run differs from the run that was calibrated.
     """

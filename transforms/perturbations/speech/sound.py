@@ -116,7 +116,7 @@ class Noise(msgspec.Struct, frozen=True):
       kind: ``white``, ``pink``, ``babble`` or ``recordings``.
       name: the kind, followed for the last two by a hash of their sources, and the reverberation.
       sources: the texts that the babble says, or the paths of recordings.
-      reverberation: of the speaker's room: seconds until a sound has decayed by 60 dB; 0 for none.
+      reverberation: the reverberation of the speaker's room: seconds until a sound has decayed by 60 dB; 0 for none.
     """
 
     kind: str

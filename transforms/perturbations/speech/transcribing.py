@@ -377,7 +377,7 @@ class Outcome(msgspec.Struct, frozen=True):
     Attributes:
       snr: the signal-to-noise ratio in dB.
       errors: the number of word errors.
-      result: the transcript, or why there is none.
+      result: the transcript, or the error.
     """
 
     snr: float
