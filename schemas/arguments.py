@@ -1,7 +1,8 @@
-"""The names that a JSON Schema gives to a tool's parameters, and the same schema and arguments under other names.
+"""The parameters of a tool's JSON Schema, and renaming them in the schema and in the arguments of calls.
 
-Several subschemas can describe one place of the arguments: those of ``allOf``, ``anyOf`` and ``$ref``, for instance. A
-parameter that they share has one name, so their places are merged into one shape before anything is renamed.
+Several subschemas can describe the same part of the arguments: those of ``allOf``, ``anyOf`` and ``$ref``, for
+instance. A parameter that they share has a single name, so their parts are merged into one shape before anything is
+renamed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 
-# The keywords of JSON Schema, up to draft 2020-12, that have subschemas.
+# The keywords of JSON Schema, up to draft 2020-12, that contain subschemas.
 _SAME_PLACE = ("if", "then", "else", "not", "allOf", "anyOf", "oneOf")
 _ITEMS = ("items", "prefixItems", "contains", "additionalItems", "unevaluatedItems")
 _OTHERS = ("additionalProperties", "unevaluatedProperties", "patternProperties")
@@ -31,7 +32,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
     Attributes:
       pointer: JSON Pointer of its subschema, such as ``/properties/address/properties/city``.
-      scope: pointer of the object that has it; names are unique within a scope.
+      scope: the pointer of its object; names are unique within a scope.
       schema: its subschema, or True or False.
     """
 
@@ -42,14 +43,14 @@ class Parameter(msgspec.Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """The description; empty where it has none."""
+        """Return the description, or an empty string."""
         return str(self.schema.get("description", "")) if isinstance(self.schema, dict) else ""
 
 
 class _Shape:
-    """One place of the arguments: the properties, items and other values that it can have.
+    """A part of the arguments: its possible properties, items and other values.
 
-    ``pointers`` are those of the subschemas that describe it.
+    ``pointers`` are the pointers of the subschemas that describe it.
     """
 
     def __init__(self, pointer: str) -> None:
@@ -60,27 +61,27 @@ class _Shape:
         self.merged: _Shape | None = None
 
     def found(self) -> _Shape:
-        """The shape that this one is merged into."""
+        """Return the shape that this one is merged into."""
         shape = self
         while shape.merged is not None:
             shape = shape.merged
         return shape
 
     def add(self, name: str, shape: _Shape) -> None:
-        """Adds a property, or another subschema of one."""
+        """Add a property, or another subschema for it."""
         if name in self.properties:
             self.properties[name].merge(shape)
         else:
             self.properties[name] = shape
 
     def merge(self, other: _Shape) -> None:
-        """Makes one shape of two, and of what they have in common."""
+        """Merge two shapes, and recursively the parts they have in common."""
         ours, theirs = self.found(), other.found()
         if ours is theirs:
             return
         theirs.merged = ours
         ours.pointers += theirs.pointers
-        # Merging what is below may merge this shape into another one.
+        # merging the parts may merge this shape into another one
         for name, shape in theirs.properties.items():
             ours.found().add(name, shape)
         for kind in ("items", "others"):
@@ -88,7 +89,7 @@ class _Shape:
                 ours.found().add_to(kind, shape)
 
     def add_to(self, kind: str, shape: _Shape) -> None:
-        """Adds a subschema of the items, or of values under other names."""
+        """Add a subschema for the items, or for values under other names."""
         if (known := getattr(self, kind)) is None:
             setattr(self, kind, shape)
         else:
@@ -106,7 +107,7 @@ class Parameters:
       root: see above.
 
     Raises:
-      InputError: it is not a JSON Schema; ``where`` is the JSON Pointer.
+      InputError: the root is not a JSON Schema; ``where`` is the JSON Pointer.
     """
 
     def __init__(self, root: Any) -> None:
@@ -115,7 +116,8 @@ class Parameters:
         self._found: list[tuple[str, str, str, Any]] = []
         self._references: list[tuple[str, str]] = []
         self._read(root, "")
-        for pointer, reference in self._references:  # grows while schemas are found that only references lead to
+        # grows while schemas are found that are only reachable by references
+        for pointer, reference in self._references:
             if reference not in self._shapes:
                 self._read(self._resolved(reference, pointer), reference)
             self._shapes[pointer].merge(self._shapes[reference])
@@ -157,26 +159,25 @@ class Parameters:
         return shape
 
     def first(self) -> list[Parameter]:
-        """The parameters without those that share the name, and the place, of an earlier one."""
+        """Return the parameters without duplicates of the same name in the same scope."""
         return list({(each.scope, each.name): each for each in reversed(self.all)}.values())[::-1]
 
     def renaming(self, names: Mapping[str, str], descriptions: Mapping[str, str] | None = None) -> Renaming:
-        """The parameters under other names and descriptions, both by pointer."""
+        """Rename parameters and replace descriptions, both by pointer."""
         return Renaming(self, names, descriptions or {})
 
     def shape(self, pointer: str) -> _Shape | None:
-        """What the subschema at a pointer describes; None where there is none."""
+        """Return what the subschema at a pointer describes, or None."""
         return self._shapes[pointer].found() if pointer in self._shapes else None
 
 
 class Renaming:
-    """Writes a tool's schema, and arguments of calls, under other names of its parameters.
+    """Applies new parameter names to a tool's schema and to the arguments of calls.
 
     Args:
-      parameters: of the tool.
-      names: the new name by the pointer of the parameter. Subschemas that share a parameter share its name: the first
-        one counts.
-      descriptions: the new description by pointer.
+      parameters: the parameters of the tool.
+      names: pointer of a parameter to its new name. If subschemas share a parameter, the first one's name is used.
+      descriptions: pointer to new description.
     """
 
     def __init__(self, parameters: Parameters, names: Mapping[str, str], descriptions: Mapping[str, str]) -> None:
@@ -190,11 +191,11 @@ class Renaming:
         }
 
     def names(self) -> dict[str, str]:
-        """The new name of every parameter, by its original pointer."""
+        """Return original pointer → new name of every parameter."""
         return dict(self._by_pointer)
 
     def pointer(self, pointer: str) -> str:
-        """A pointer of the original schema as it is in the renamed one."""
+        """Convert a pointer of the original schema to the renamed one."""
         renamed, tokens = "", _tokens(pointer)
         for i, token in enumerate(tokens):
             owner = "".join(f"/{_escaped(above)}" for above in tokens[: max(0, i - 1)])
@@ -204,19 +205,19 @@ class Renaming:
         return renamed
 
     def schema(self) -> Any:
-        """The schema under the new names. Values that name parameters, such as defaults, are renamed, too."""
+        """Return the renamed schema. Values that contain names of parameters, such as defaults, are renamed, too."""
         return self._schema(self._parameters.root, "")
 
     def arguments(self, arguments: Any) -> Any:
-        """The arguments of a call. Names that the schema lacks are kept.
+        """Rename the arguments of a call. Names that the schema does not have are kept.
 
-        The lists of accepted values that BFCL puts around each value are passed through.
+        BFCL's lists of accepted values around each value are supported.
         """
         shape = self._parameters.shape("")
         return arguments if shape is None else self._value(arguments, shape)
 
     def _schema(self, value: Any, pointer: str) -> Any:
-        """A subschema, or a part of the root that has some in it."""
+        """Rename a subschema, or a part of the root that contains subschemas."""
         if isinstance(value, list):
             return [self._schema(item, f"{pointer}/{i}") for i, item in enumerate(value)]
         if not isinstance(value, dict):
@@ -269,7 +270,7 @@ class Renaming:
 
 
 def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, str, str, Any]]:
-    """Yields (keyword, pointer, name, subschema)."""
+    """Yield (keyword, pointer, name, subschema)."""
     for key, value in schema.items():
         place = f"{pointer}/{_escaped(key)}"
         if key in _KEYED:
@@ -281,7 +282,7 @@ def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, 
 
 
 def _check(schema: Mapping[str, Any], pointer: str) -> None:
-    """Raises InputError for a keyword whose value is of the wrong type."""
+    """Raise InputError for a keyword whose value has the wrong type."""
     expected: dict[str, tuple[type, ...]] = {
         **dict.fromkeys(_KEYED, (dict,)),
         **dict.fromkeys((*_LISTS, "required", "enum"), (list,)),

@@ -20,11 +20,11 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 COLUMNS = ("response_id", "decision", "text", "reason", "reviewer")
 REQUIRED = ("response_id", "decision")
 
-# Characters in one cell. A name has a few dozen and a description a few hundred.
+# Maximum characters in a cell. Names have a few dozen and descriptions a few hundred.
 MAX_CELL = 2000
 
-# What a spreadsheet takes for a formula, full-width forms included. A cell that begins with apostrophes and then one of
-# these is guarded too: otherwise taking the guard off would not give back what was there.
+# What a spreadsheet takes for a formula, including full-width forms. Cells that begin with apostrophes and then one of
+# these are guarded, too; otherwise removing the guard would not restore them.
 _GUARDED = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 _TO_GUARD = re.compile("'*" + _GUARDED)
 _GUARD = re.compile("'+" + _GUARDED)
@@ -32,15 +32,15 @@ _GUARD = re.compile("'+" + _GUARDED)
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _DELIMITERS = ",;\t"
 
-BadRow = tuple[int, str, dict[str, str]]  # row as a spreadsheet numbers it (the header is row 1), reason, its cells
+BadRow = tuple[int, str, dict[str, str]]  # row number in a spreadsheet (the header is row 1), reason, its cells
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a reviewer decided about one answer.
+    """A reviewer's decision on an answer.
 
     Attributes:
       response_id: ``ASSIGNMENTID:FIELD``.
-      text: what is to be used instead of the answer; only a fix uses it.
+      text: the text to use instead of the answer; only used by a fix.
       source: ``FILE:row N``, for messages.
     """
 
@@ -53,51 +53,51 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def neutralise(cell: str) -> str:
-    """Puts an apostrophe before a cell that a spreadsheet would run as a formula. :func:`restore` undoes it."""
+    """Guard a cell that a spreadsheet would run as a formula with an apostrophe. :func:`restore` undoes it."""
     return "'" + cell if _TO_GUARD.match(cell) else cell
 
 
 def restore(cell: str) -> str:
-    """Takes the apostrophe of :func:`neutralise` off: ``restore(neutralise(x)) == x`` for every ``x``."""
+    """Remove the apostrophe of :func:`neutralise`: ``restore(neutralise(x)) == x`` for every ``x``."""
     return cell[1:] if _GUARD.match(cell) else cell
 
 
 def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[bytes]:
-    """A CSV in UTF-8, every cell quoted and neutralised, lines ended by ``\\n``: a row at a time."""
+    """Yield the rows of a CSV in UTF-8, with every cell quoted and neutralised, and lines ended by ``\\n``."""
     out = io.StringIO()
     writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
     for row in chain([columns], ([neutralise(cell) for cell in row] for row in rows)):
         writer.writerow(row)
-        yield out.getvalue().encode("utf-8", errors="replace")  # half a surrogate pair has no UTF-8
+        yield out.getvalue().encode("utf-8", errors="replace")  # lone surrogates cannot be encoded in UTF-8
         out.seek(0)
         out.truncate()
 
 
 def csv_bytes(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> bytes:
-    """The same as a whole."""
+    """Return a CSV like :func:`csv_lines`, as a whole."""
     return b"".join(csv_lines(columns, rows))
 
 
 def decisions_csv(rows: Iterable[Decision]) -> bytes:
-    """The decisions as a file that :func:`parse_decisions` reads back (sources apart)."""
+    """Format decisions as a file for :func:`parse_decisions`, without their sources."""
     return csv_bytes(COLUMNS, ([row.response_id, row.decision, row.text, row.reason, row.reviewer] for row in rows))
 
 
 def parse_decisions(data: bytes, path: object) -> tuple[list[Decision], list[BadRow]]:
-    """Reads a decisions CSV, or a review or adjudication sheet with its decision column filled in.
+    """Read a decisions CSV, or a review or adjudication sheet with its decision column filled in.
 
-    Columns may stand in any order and others may stand beside them; commas, semicolons and tabs are taken. Rows whose
-    decision is empty are undecided and left out. A decision repeated in the same words counts once.
+    Columns may be in any order, with others beside them; commas, semicolons and tabs are accepted. Rows without a
+    decision are undecided and skipped. A repeated identical decision counts once.
 
     Args:
-      data: the file, UTF-8 or UTF-16 with a byte order mark.
-      path: its name, for messages and sources.
+      data: the content, in UTF-8, or in UTF-16 with a byte order mark.
+      path: its path for messages and sources.
 
     Returns:
-      The good decisions in the order of the file, and the rows that cannot be used.
+      The valid decisions in the order of the file, and the rows that cannot be used.
 
     Raises:
-      InputError: the file is empty, of another encoding, or lacks the columns ``response_id`` and ``decision``.
+      InputError: the file is empty, has another encoding, or lacks the columns ``response_id`` and ``decision``.
     """
     lines = io.StringIO(_decoded(data, path), newline="").readlines()
     first = next((i for i, line in enumerate(lines) if line.strip()), None)
@@ -124,7 +124,7 @@ def _decoded(data: bytes, path: object) -> str:
 
 
 def _delimiter(header: str) -> str:
-    """The delimiter under which most of our columns are found; Excel writes ``;`` in half of Europe."""
+    """Return the delimiter that gives most of our columns; Excel writes ``;`` in half of Europe."""
 
     def found(delimiter: str) -> int:
         cells = {cell.strip(" \"'\r\n").casefold() for cell in header.split(delimiter)}
@@ -134,9 +134,9 @@ def _delimiter(header: str) -> str:
 
 
 def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str] | None, str]]:
-    """Yields (row, cells, ""), or (row, None, the line) where the quotes of a row are broken.
+    """Yield (row, cells, ""), or (row, None, line) if the quotes of a row are broken.
 
-    The plain csv reader would let a quote that is never closed swallow the rest of the file in silence.
+    The plain csv reader would silently read the rest of the file into a quote that is never closed.
     """
     row, start = skipped, 0
     while start < len(lines):
@@ -192,11 +192,11 @@ def _collect(
 
 
 def _problem(cells: Mapping[str, str], surplus: int) -> str:
-    """Why a row cannot be used, or ``""``."""
+    """Return why a row cannot be used, or ``""``."""
     if surplus > 0:
         return f"{surplus} cells more than the header has: a text with the delimiter in it needs quotes"
     for name in COLUMNS:
-        if len(cells[name]) > MAX_CELL + 1:  # the guard may stand before it
+        if len(cells[name]) > MAX_CELL + 1:  # the guard may precede it
             return f"{name} has {len(cells[name]):,} characters, at most {MAX_CELL:,} are taken"
     word, text = _word(cells), restore(cells["text"])
     if not word:
@@ -235,5 +235,5 @@ def _payload(header: list[str], cells: list[str]) -> dict[str, str]:
 
 
 def _cut(cell: str) -> str:
-    """Short enough for a dead letter: the file itself still has the whole."""
+    """Truncate a cell for a dead letter; the file itself still has it."""
     return cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}… ({len(cell):,} characters)"

@@ -1,6 +1,6 @@
-"""Dialogues of the SGD format (Rastogi et al. 2020, section 3.2): their annotation, its checks, and their files.
+"""Dialogues of the SGD format (Rastogi et al. 2020, section 3.2): their annotation, validation and files.
 
-Files are read one dialogue at a time, and written with the bytes of the published ones.
+Files are read one dialogue at a time, and written byte for byte like the published ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HALF = "not_unicode: half a surrogate pair"
 
 
 class Action(msgspec.Struct):
-    """A dialogue act with its slot (or ``""``), the values as said and their canonical forms."""
+    """A dialogue act with its slot (may be ``""``), its values as said, and their canonical forms."""
 
     act: str
     slot: str
@@ -36,12 +36,12 @@ class Action(msgspec.Struct):
 
 
 class SlotSpan(msgspec.Struct):
-    """Where a value stands in the utterance: characters ``start`` to ``exclusive_end``."""
+    """The position of a value in the utterance: characters ``start`` to ``exclusive_end``."""
 
     slot: str
     start: int | UnsetType = UNSET
     exclusive_end: int | UnsetType = UNSET
-    # Copied slots (SGD's other form of the annotation, and MultiWOZ 2.2).
+    # For copied slots (SGD's other form of annotation, and MultiWOZ 2.2).
     copy_from: str | UnsetType = UNSET
     value: str | list[str] | UnsetType = UNSET
 
@@ -55,14 +55,14 @@ class State(msgspec.Struct):
 
 
 class ServiceCall(msgspec.Struct):
-    """What the system asks of the service: an intent, and values for its slots."""
+    """A call to the service: an intent, and values for its slots."""
 
     method: str
     parameters: dict[str, str]
 
 
 class Frame(msgspec.Struct):
-    """One service's annotation of a turn: user frames carry the state, system frames the service call."""
+    """A service's annotation of a turn: user frames have the state, system frames the service call."""
 
     service: str
     slots: list[SlotSpan] = []
@@ -73,7 +73,7 @@ class Frame(msgspec.Struct):
 
 
 class Turn(msgspec.Struct):
-    """What one side says, with a frame for each service that it speaks of."""
+    """A turn of one speaker, with a frame for each service that it is about."""
 
     speaker: Literal["USER", "SYSTEM"]
     utterance: str
@@ -81,26 +81,25 @@ class Turn(msgspec.Struct):
 
 
 class Dialogue(msgspec.Struct):
-    """A dialogue; user and system take turns, the user begins."""
+    """A dialogue; user and system alternate, beginning with the user."""
 
     dialogue_id: str
     services: list[str]
     turns: list[Turn]
 
 
-# The slot of an action that names no slot, and the acts in which it does so: the value is an intent, or how many
-# results there are. In any other act it is a slot like others: Homes_2 of SGD has one that is called ``intent``.
+# These names in an action are not slots in certain acts: the value is an intent, or the number of results. In other
+# acts they may be slots: Homes_2 of SGD has a slot ``intent``.
 MARKERS = {"intent": ("INFORM_INTENT", "OFFER_INTENT"), "count": ("INFORM_COUNT",)}
 
 
 def is_marker(act: str, slot: str, slots: Container[str] | None = None) -> bool:
-    """Whether the ``slot`` of an action marks an intent, or a number of results, and so is none.
+    """Whether the ``slot`` of an action stands for an intent or a number of results, so that it is not a slot.
 
     Args:
-      act: the action's.
-      slot: the action's.
-      slots: those of the service, where they are at hand: the word marks nothing and names nothing in another act
-        where the service has no such slot.
+      act: the act of the action.
+      slot: the slot of the action.
+      slots: the slots of the service, if known; names that it does not have are not slots in any act.
     """
     return slot in MARKERS and (act in MARKERS[slot] or (slots is not None and slot not in slots))
 
@@ -120,15 +119,15 @@ _decode = msgspec.json.Decoder().decode
 
 
 def typed(raw: Any) -> Dialogue:
-    """A dialogue as its file has it, typed throughout.
+    """Validate a parsed dialogue and convert it to typed objects.
 
-    What is said, values and names of slots may have half a surrogate pair, as JSON can write it; keys and names of
-    services may not, for files and tables are named by them.
+    Utterances, values and names of slots may contain lone surrogates, as JSON allows; keys and names of services may
+    not, since files and tables are named after them.
 
     Raises:
-      InputError: it is none; ``where`` is the place inside.
+      InputError: it is not a dialogue; ``where`` is the place in it.
     """
-    if isinstance(raw, InputError):  # see read_each
+    if isinstance(raw, InputError):  # from read_each
         raise raw
     try:
         dialogue = msgspec.convert(raw, Dialogue)
@@ -147,14 +146,15 @@ def typed(raw: Any) -> Dialogue:
 
 
 def repeated_id(dialogue_id: str, position: int, first: dict[str, int]) -> str:
-    """Why a dialogue cannot be used whose id an earlier dialogue of its file has; ``""`` where none has it.
+    """Return why a dialogue cannot be used if an earlier one has the same id, else ``""``.
 
-    Predictions, rows and random draws are matched to dialogues by id, so two dialogues with one id would share them.
+    Predictions, rows and random draws are matched to dialogues by id, so two dialogues with the same id would share
+    them.
 
     Args:
       dialogue_id: its id.
       position: its position in the file, from 0.
-      first: the position of each id of the file so far; the id is added.
+      first: id to position of earlier dialogues in the file; the id is added.
     """
     earlier = first.setdefault(dialogue_id, position)
     if earlier == position:
@@ -163,7 +163,7 @@ def repeated_id(dialogue_id: str, position: int, first: dict[str, int]) -> str:
 
 
 def check_ids(dialogue_ids: Iterable[str], path: object) -> None:
-    """Raises InputError, with position and id, if two dialogues have the same id."""
+    """Raise InputError with position and id if two dialogues have the same id."""
     first: dict[str, int] = {}
     for position, dialogue_id in enumerate(dialogue_ids):
         if reason := repeated_id(dialogue_id, position, first):
@@ -171,7 +171,7 @@ def check_ids(dialogue_ids: Iterable[str], path: object) -> None:
 
 
 def over_limit(dialogue_id: object, turns: object) -> str:
-    """Why a dialogue is too large to be used; ``""`` where it is not."""
+    """Return why a dialogue is too large, or ``""``."""
     if isinstance(turns, list) and len(turns) > limits.MAX_TURNS:
         return f"too_large: the dialogue has {len(turns):,} turns, over the limit of {limits.MAX_TURNS:,}"
     if isinstance(dialogue_id, str) and len(dialogue_id) > limits.MAX_ID:
@@ -180,21 +180,21 @@ def over_limit(dialogue_id: object, turns: object) -> str:
 
 
 def read_dialogues(path: str | Path) -> list[Dialogue]:
-    """Reads one dialogue file. Raises InputError with file, position and reason."""
+    """Read a dialogue file. Raises InputError with file, position and reason."""
     return parse_dialogues(read_whole(as_path(path), limits.MAX_DIALOGUE_FILE), path)
 
 
 def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
-    """The dialogues of a file's bytes. Raises InputError with file, position and reason."""
+    """Parse the bytes of a dialogue file. Raises InputError with file, position and reason."""
     return decode_dialogues(_decoder, data, path)
 
 
 def decode_dialogues(decoder: msgspec.json.Decoder[list[AnyDialogue]], data: bytes, path: object) -> list[AnyDialogue]:
-    """The dialogues of a file's bytes, as a decoder types them.
+    """Parse the bytes of a dialogue file with a decoder.
 
     Raises:
-      InputError: the bytes are not JSON or not such dialogues; or a dialogue is beyond a limit, has the id of an
-        earlier one, or a key twice in an object. The error has file, position and reason.
+      InputError: the bytes are not JSON or not such dialogues; or a dialogue exceeds a limit, has the id of an earlier
+        one, or a duplicate key in an object. The error has file, position and reason.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
@@ -206,7 +206,7 @@ def decode_dialogues(decoder: msgspec.json.Decoder[list[AnyDialogue]], data: byt
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        parsed = parse_json(data, path)  # says line and column
+        parsed = parse_json(data, path)  # for line and column in the error
         if (half := surrogate_in(parsed)) is not None:
             raise InputError(_HALF, path, half) from None
         raise InputError(NOT_FINITE, path, not_finite_in(parsed) or "") from None
@@ -229,13 +229,13 @@ class _AnyName(set[str]):
 
 
 def problems_of(dialogue: Dialogue, services: Mapping[str, Service] | None) -> Iterator[tuple[str, str]]:
-    """Yields (position, reason) for every reference or span of ``dialogue`` that does not hold.
+    """Yield (position, reason) for every invalid reference or span in ``dialogue``.
 
     Args:
       dialogue: the dialogue.
-      services: the services of its split, by name; None where they are not known: only spans are checked.
+      services: the services of its split, by name; None if unknown, to check only spans.
     """
-    names: dict[str, tuple[set[str], set[str]] | None] = {}  # of slots and of intents, by service
+    names: dict[str, tuple[set[str], set[str]] | None] = {}  # service to the names of slots and of intents
     if services is None:
         names = {frame.service: (_AnyName(), _AnyName()) for turn in dialogue.turns for frame in turn.frames}
         services = {}
@@ -287,10 +287,10 @@ def _frame_problems(turn: Turn, frame: Frame, slots: set[str], intents: set[str]
                 yield f".service_results[{i}]", f"the service has no slot {name!r}"
 
 
-# What stands before the first dialogue of a file, between two, and after the last.
+# The text before the first dialogue of a file, between two, and after the last.
 OPENING, BETWEEN, CLOSING = b"[\n", b",\n", b"\n]\n"
 EMPTY = b"[]\n"
-NULL = b"null"  # orjson writes it for NaN, too, which Python's own module keeps
+NULL = b"null"  # orjson also writes it for NaN, which Python's json module keeps
 
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
@@ -300,11 +300,11 @@ class DialogueFile(msgspec.Struct, frozen=True):
     """A file of dialogues.
 
     Attributes:
-      split: the folder below the root in which it stands: ``train``, or nothing.
-      name: the file's.
-      path: its place.
+      split: the folder below the root: ``train``, or an empty string.
+      name: the file name.
+      path: its full path.
       size: in bytes.
-      content: its bytes, where they are at hand and there is no file at all.
+      content: its bytes, if it is in memory only.
     """
 
     split: str
@@ -315,16 +315,16 @@ class DialogueFile(msgspec.Struct, frozen=True):
 
     @property
     def relative(self) -> str:
-        """Its path below the root."""
+        """Return its path below the root."""
         return f"{self.split}/{self.name}" if self.split else self.name
 
 
 def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
-    """The dialogue files of the folders below ``root``, the largest first. Raises InputError where there are none."""
+    """List the dialogue files in folders below ``root``, largest first. Raises InputError if there are none."""
     paths = [(folder, path) for folder in folders for path in dialogue_files(root, folder)]
     if not paths:
         raise InputError("no dialogues here: expected files such as train/dialogues_001.json", root)
-    with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
+    with ThreadPoolExecutor(16) as pool:  # a bucket answers each request slowly
         sizes = pool.map(lambda found: found[1].stat().st_size, paths)
         files = [
             DialogueFile(folder, path.name, str(path), size) for (folder, path), size in zip(paths, sizes, strict=True)
@@ -333,13 +333,13 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
 
 
 def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
-    """The folders below ``root`` that hold dialogues, each with the schema that stands for it.
+    """Return the folders below ``root`` with dialogues, each with its schema.
 
     Raises:
-      InputError: dialogues without a schema.
+      InputError: there are dialogues without a schema.
     """
     if originals[0].split == SINGLE:
-        # MultiWOZ 2.2 has one schema for all splits; a split alone has its dialogues beside the schema.
+        # MultiWOZ 2.2 has one schema for all splits; a single split has its dialogues beside the schema.
         return {folder: originals[0] for folder in ("", *SPLITS) if dialogue_files(root, folder)}
     of = {split.split: split for split in originals}
     for split in SPLITS:
@@ -349,15 +349,15 @@ def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str,
 
 
 def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
-    """The items of a dialogue file, one at a time: besides the bytes only one is in memory.
+    """Yield the items of a dialogue file, with only one of them parsed at a time.
 
     Yields:
-      (item, whether it is plain JSON; Python's own module also takes NaN, infinity and half surrogates). An item that
-      is beyond a limit, has what cannot be kept as it stands, or has the id of an earlier item, is the ``InputError``
-      that says so.
+      (item, whether it is plain JSON; Python's json module also accepts NaN, infinity and lone surrogates). An item
+        that exceeds a limit, has values that cannot be preserved, or has the id of an earlier item, is replaced by an
+        ``InputError``.
 
     Raises:
-      InputError: not JSON or not a list; possibly after some items.
+      InputError: the file is not JSON or not a list; possibly raised after some items.
     """
     data = without_mark(data, path)
     items: Sequence[Any] | None
@@ -370,7 +370,7 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
         try:
             item, plain = read_item(bytes(raw))
         except ValueError:
-            # The whole file, so that the error has its line and column.
+            # parse the whole file, so that the error has line and column
             _parsed(data, path)
             raise InputError("not JSON", path) from None
         dialogue_id = item.get("dialogue_id") if isinstance(item, dict) else None
@@ -380,7 +380,7 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
 
 
 def read_item(raw: bytes) -> tuple[Any, bool]:
-    """One item, and whether it is plain. Raises ValueError for what is not JSON."""
+    """Parse an item, and return whether it is plain. Raises ValueError if it is not JSON."""
     if len(raw) > limits.MAX_DIALOGUE:
         reason = f"too_large: the dialogue has {len(raw):,} bytes, over the limit of {in_bytes(limits.MAX_DIALOGUE)}"
         return InputError(reason), False
@@ -405,25 +405,25 @@ def _parsed(data: bytes, path: object) -> list[Any]:
 
 
 def file_bytes(texts: Sequence[bytes]) -> bytes:
-    """A dialogue file, from its dialogues as :func:`dialogue_text` has them."""
+    """Join the results of :func:`dialogue_text` to a dialogue file."""
     return OPENING + BETWEEN.join(texts) + CLOSING if texts else EMPTY
 
 
 def dialogue_text(dialogue: Any, plain: bool = True) -> bytes:
-    """One dialogue as it stands in a file of them, ``json.dumps(..., indent=2, sort_keys=True)``: ASCII, indented.
+    """Format a dialogue as in a file, like ``json.dumps(..., indent=2, sort_keys=True)``: ASCII, indented.
 
     Args:
       dialogue: the dialogue.
-      plain: as :func:`read_each` has it.
+      plain: the flag from :func:`read_each`.
 
     Raises:
-      InputError: nested too deeply, or it has a value that JSON cannot hold.
+      InputError: it is nested too deeply, or has a value that JSON cannot represent.
     """
     if plain:
         try:
             data = orjson.dumps([dialogue], option=_OPTIONS)[2:-2]
-        except TypeError as error:  # whole numbers beyond 64 bits, or nested deeply
-            if "must be str" in str(error):  # Python's own module would write 1 as "1"
+        except TypeError as error:  # integers beyond 64 bits, or deep nesting
+            if "must be str" in str(error):  # Python's json module would write the key 1 as "1"
                 raise InputError(f"is not JSON: {error}") from None
             data = NULL
         if NULL not in data:
@@ -437,7 +437,7 @@ def dialogue_text(dialogue: Any, plain: bool = True) -> bytes:
 
 
 def as_ascii(data: bytes) -> bytes:
-    """JSON with every character outside ASCII, and DEL, escaped as Python's own module does."""
+    """Escape every character outside of ASCII, and DEL, as Python's json module does."""
     if data.isascii() and b"\x7f" not in data:
         return data
     return _NOT_ASCII.sub(_escape, data.decode()).encode("ascii")

@@ -1,12 +1,12 @@
-"""Dialogues and services as Arrow rows, and back; nothing is lost either way.
+"""Convert dialogues and services to Arrow rows and back without loss.
 
-JSON objects whose keys are data (slot values, parameters, results) are lists of key and value: Arrow's map columns
-cannot be read by ``datasets``. What the columns cannot hold (keys of other programs, another order of keys) stands in
-``source_json``, which is null where the columns say everything: so for all of SGD and SGD-X.
+JSON objects whose keys are data (slot values, parameters, results) become lists of key and value, because ``datasets``
+cannot read Arrow's map columns. Content that the columns cannot represent (keys of other programs, another order of
+keys) is kept in ``source_json``, which is null if the columns suffice, as for all of SGD and SGD-X.
 
-``layout`` says how the file of a row was laid out: ``published`` as SGD's are, ``no_newline`` the same without the
-newline at its end (what the SGD-X generator writes); files of these two come back byte for byte. Any ``other`` comes
-back with the same content.
+``layout`` is the format of the row's file: ``published`` like SGD's files; ``no_newline`` for the same without the
+final newline (as written by the SGD-X generator), which are both restored byte for byte; or ``other``, which is
+restored with the same content.
 """
 
 from __future__ import annotations
@@ -113,32 +113,32 @@ SERVICES = pa.schema(
 
 
 def dialogue_rows(dialogues: Sequence[Mapping[str, Any]], file: str, data: bytes) -> list[dict[str, Any]]:
-    """The rows of a file of dialogues, given its name, and its bytes for their layout."""
+    """Convert a dialogue file to rows, given its name, and its bytes to detect the layout."""
     rows = [dialogue_row(dialogue, file, i) for i, dialogue in enumerate(dialogues)]
     layout = layout_of(data, dialogue_bytes(dialogues))
     return [{**row, "layout": layout} for row in rows]
 
 
 def service_rows(services: Sequence[Mapping[str, Any]], variant: str, data: bytes) -> list[dict[str, Any]]:
-    """The rows of a schema file, given the corpus it is of, and its bytes for their layout."""
+    """Convert a schema file to rows, given its corpus, and its bytes to detect the layout."""
     layout = layout_of(data, schema_bytes(services))
     return [{**service_row(service, variant, i), "layout": layout} for i, service in enumerate(services)]
 
 
 def dialogue_file(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """A file of dialogues from its rows, in any order."""
+    """Convert rows in any order to a dialogue file."""
     ordered = sorted(rows, key=lambda row: int(row["position"]))
     return _laid_out(dialogue_bytes([dialogue_of(row) for row in ordered]), ordered)
 
 
 def schema_file(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """A schema file from its rows, in any order."""
+    """Convert rows in any order to a schema file."""
     ordered = sorted(rows, key=lambda row: int(row["position"]))
     return _laid_out(schema_bytes([service_of(row) for row in ordered]), ordered)
 
 
 def layout_of(data: bytes, published: bytes) -> str:
-    """How a file is laid out, given its bytes, and the bytes that it would have as SGD's files are."""
+    """Detect a file's layout from its bytes, and from the bytes in the published layout."""
     return "published" if data == published else "no_newline" if data + b"\n" == published else "other"
 
 
@@ -147,12 +147,12 @@ def _laid_out(data: bytes, rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def dialogue_row(dialogue: Mapping[str, Any], file: str, position: int) -> dict[str, Any]:
-    """A dialogue as a row of DIALOGUES.
+    """Convert a dialogue to a row of DIALOGUES.
 
     Args:
-      dialogue: as its file has it, checked (see ``parapet.schemas.dialogue``).
-      file: the file's name.
-      position: its place there, from 0.
+      dialogue: the validated dialogue in the format of its file (see ``parapet.schemas.dialogue``).
+      file: the name of the file.
+      position: its position in the file, from 0.
     """
     row = {
         "dialogue_id": dialogue["dialogue_id"],
@@ -176,7 +176,7 @@ def dialogue_row(dialogue: Mapping[str, Any], file: str, position: int) -> dict[
 
 
 def dialogue_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The dialogue of a row, as its file had it."""
+    """Convert a row to a dialogue in the format of its file."""
     if row["source_json"] is not None:
         return dict(json.loads(row["source_json"]))
     return {
@@ -194,12 +194,12 @@ def dialogue_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def service_row(service: Mapping[str, Any], variant: str, position: int) -> dict[str, Any]:
-    """A service as a row of SERVICES.
+    """Convert a service to a row of SERVICES.
 
     Args:
-      service: as its file has it, checked (see ``parapet.schemas.service``).
-      variant: the corpus it is of: ``original``, ``v1``.
-      position: its place in the file, from 0.
+      service: the validated service in the format of its file (see ``parapet.schemas.service``).
+      variant: its corpus: ``original``, ``v1``.
+      position: its position in the file, from 0.
     """
     row = {
         "variant": variant,
@@ -214,14 +214,14 @@ def service_row(service: Mapping[str, Any], variant: str, position: int) -> dict
         ],
         "source_json": None,
     }
-    # Compared as text: the order of keys is part of a published schema file's bytes.
+    # compared as text, since the order of keys matters for the bytes of a schema file
     if json.dumps(service_of(row)) != (text := json.dumps(service)):
         row["source_json"] = text
     return row
 
 
 def service_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The service of a row, keys in the order of the published files."""
+    """Convert a row to a service, with keys in the order of the published files."""
     if row["source_json"] is not None:
         return dict(json.loads(row["source_json"]))
     return {
@@ -287,19 +287,19 @@ def _sorted_json(found: Any) -> bytes:
     return orjson.dumps(found, option=orjson.OPT_SORT_KEYS)
 
 
-_BLOCK = 64 * 2**20  # bytes of lines that Arrow parses at once
+_BLOCK = 64 * 2**20  # bytes of lines that Arrow parses at a time
 _INT32 = range(-(2**31), 2**31)
 
 
 class FileLines(msgspec.Struct, frozen=True):
-    """A file of dialogues: typed, and as the lines of its rows."""
+    """The typed dialogues of a file, and its rows as lines of JSON."""
 
     dialogues: list[Dialogue]
     lines: list[bytes]
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """A dialogue that is not of the SGD format: its place in the file, its id, the place inside it and the reason."""
+    """A dialogue that is not in SGD format: its position in the file, its id, the place in it and the reason."""
 
     position: int
     dialogue_id: str
@@ -307,7 +307,7 @@ class Malformed(msgspec.Struct, frozen=True):
     reason: str
 
 
-# The rows of DIALOGUES; of actions and spans those that lack something, which is null in a row.
+# The rows of DIALOGUES. _Action and _Span represent missing fields as null.
 
 
 class _Action(msgspec.Struct):
@@ -370,9 +370,9 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pauses Python's search for cycles while dialogues are parsed and used, where it would take half of the time.
+    """Pause Python's cyclic garbage collection, which would take half of the time for parsing and using dialogues.
 
-    There are no cycles in dialogues. They should be gone when the block ends: the search goes through what is left.
+    Dialogues have no cycles. They should be released when the block ends, because the collector visits what is left.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -384,15 +384,15 @@ def collection_paused() -> Iterator[None]:
 
 
 def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
-    """Parses a file of dialogues.
+    """Parse a dialogue file to typed dialogues and lines.
 
     Args:
-      data: its bytes.
-      file: its name, for the rows.
-      path: its place, for messages.
+      data: the bytes of the file.
+      file: the file name for the rows.
+      path: the path for messages.
 
     Raises:
-      InputError: it holds no dialogues, or what Parquet cannot hold.
+      InputError: the file is not a list of dialogues, or Parquet cannot represent it.
     """
     try:
         return _parsed(data, file, path)
@@ -407,7 +407,7 @@ def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
 
 
 def _first_unfit(data: bytes, file: str) -> tuple[str, Exception] | None:
-    """The place of the first dialogue that Parquet cannot hold, and why."""
+    """Return the place of the first dialogue that Parquet cannot represent, and why."""
     for i, item in enumerate(parse_json(data, file)):
         where = f"[{i}] (dialogue {storable(str(item.get('dialogue_id')))})"
         if (half := surrogate_in(item)) is not None:
@@ -420,18 +420,18 @@ def _first_unfit(data: bytes, file: str) -> tuple[str, Exception] | None:
 
 
 def lines_of_any(data: bytes, file: str, path: object) -> tuple[FileLines, list[Malformed]]:
-    """Parses a file some of whose dialogues are not of the SGD format: the row of one has all of it in ``source_json``.
+    """Parse a file in which dialogues may not be in SGD format; their rows have everything in ``source_json``.
 
     Args:
-      data: its bytes.
-      file: its name, for the rows.
-      path: its place, for messages.
+      data: the bytes of the file.
+      file: the file name for the rows.
+      path: the path for messages.
 
     Returns:
-      The lines of all, typed dialogues of those that are of the format; the others.
+      The lines of all dialogues, with typed objects of those in SGD format; and the malformed ones.
 
     Raises:
-      InputError: it is no list of JSON objects that have a ``dialogue_id``, or holds what Parquet cannot.
+      InputError: the file is not a list of JSON objects with a ``dialogue_id``, or Parquet cannot represent it.
     """
     items = parse_json(data, path)
     if not isinstance(items, list):
@@ -461,7 +461,7 @@ def lines_of_any(data: bytes, file: str, path: object) -> tuple[FileLines, list[
 
 
 def lines_table(lines: Sequence[bytes]) -> pa.Table:
-    """Lines as a table of ``DIALOGUES``."""
+    """Parse lines to a table of ``DIALOGUES``."""
     blocks, size = [[]], 0  # type: list[list[bytes]], int
     for line in lines:
         if size + len(line) > _BLOCK and blocks[-1]:
@@ -484,7 +484,7 @@ def _parsed(data: bytes, file: str, path: object) -> FileLines:
     try:
         dialogues = _decode(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        # Read again by what says line and column, and takes half surrogates.
+        # The slower parser reports line and column, and accepts lone surrogates.
         items = parse_json(data, path)
         dialogues = msgspec.convert(items, list[Dialogue])
         return FileLines(dialogues, _long_way(items, range(len(items)), file, layout_of(data, dialogue_bytes(items))))
@@ -492,7 +492,7 @@ def _parsed(data: bytes, file: str, path: object) -> FileLines:
     layout = layout_of(data, published)
     items = []
     rest: list[int] = []
-    if layout == "other":  # or it has keys that are none of a dialogue's
+    if layout == "other":  # or it has unknown keys
         items = parse_json(data, path)
         layout = layout_of(data, dialogue_bytes(items))
         encoded = (orjson.dumps(item, option=orjson.OPT_SORT_KEYS) for item in items)
@@ -508,7 +508,7 @@ def _parsed(data: bytes, file: str, path: object) -> FileLines:
 
 
 def _long_way(items: Sequence[Mapping[str, Any]], places: Sequence[int], file: str, layout: str) -> list[bytes]:
-    """The lines of the dialogues at some places of a file, as Arrow reads their rows."""
+    """Convert dialogues at some positions of a file to lines through Arrow."""
     rows = [{**dialogue_row(items[i], file, i), "layout": layout} for i in places]
     for i, row in zip(places, rows, strict=True):
         if row["source_json"] is not None and (at := not_finite_in(items[i], f"[{i}]")) is not None:
@@ -518,7 +518,7 @@ def _long_way(items: Sequence[Mapping[str, Any]], places: Sequence[int], file: s
 
 
 def _line(dialogue: Dialogue, file: str, layout: str, position: int) -> bytes:
-    """The line of a dialogue; empty where the columns cannot hold all of it."""
+    """Convert a dialogue to a line; empty if the columns cannot represent it."""
     for turn in dialogue.turns:
         for frame in turn.frames:
             if frame.slots and not all(map(_fits, frame.slots)):

@@ -1,4 +1,4 @@
-"""Errors that users see as they are, the places in JSON that cause them, and the installation that messages name."""
+"""Errors shown to users, the places in JSON that cause them, and installation commands for messages."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def parapet_version() -> str:
-    """The version of the installed distribution."""
+    """Return the version of the installed distribution."""
     from importlib.metadata import version
 
     return version(DISTRIBUTION)
 
 
 def run_header(pipeline: str, options: Mapping[str, object]) -> dict[str, Any]:
-    """What every ``run.json`` says besides files and counts."""
+    """Return the entries of every ``run.json`` besides files and counts."""
     return {"pipeline": pipeline, "version": parapet_version(), "options": options}
 
 
 def install_line(extras: str = "") -> str:
-    """The command that installs Parapet with extras: from the checkout where it runs from one, else the package.
+    """Return the command that installs Parapet with extras, from the checkout if it runs from one.
 
     Args:
-      extras: comma-separated; "" for none.
+      extras: comma-separated names; may be empty.
     """
     wanted = f"[{extras}]" if extras else ""
     root = _PACKAGE.parent
@@ -43,7 +43,7 @@ def install_line(extras: str = "") -> str:
 
 @cache
 def code_sha256() -> str:
-    """SHA-256 over the names and bytes of Parapet's own files: code, pages, word lists and the sample."""
+    """Return the SHA-256 over the names and bytes of Parapet's own files: code, pages, word lists and the sample."""
     digest = hashlib.sha256()
     for path in _own_files():
         digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode())
@@ -52,17 +52,18 @@ def code_sha256() -> str:
 
 
 def _own_files() -> Iterator[Path]:
-    for folder in sorted(path for path in _PACKAGE.iterdir() if path.is_dir()):  # rglob would not follow their links
+    # rglob would not follow links to folders
+    for folder in sorted(path for path in _PACKAGE.iterdir() if path.is_dir()):
         for path in sorted(folder.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path
 
 
 class InputError(Exception):
-    """Input that cannot be used.
+    """Input cannot be used.
 
     Attributes:
-      reason: what is wrong and, where it helps, what to do about it.
+      reason: what is wrong and, if helpful, what to do about it.
       path: the file, folder, flag or argument at fault.
       where: the place inside it, such as ``row 7`` or ``[3].slots[0].name``.
     """
@@ -77,16 +78,16 @@ class InputError(Exception):
 
 
 class DamagedFile(InputError):
-    """A file that is not whole: what it still has must not be taken for all of it."""
+    """A file is incomplete, so its readable part must not be used."""
 
 
 class MissingExtra(InputError):
-    """A package that an extra brings is not there: the command cannot run as it was asked to (exit status 2).
+    """A package of an extra is missing, so the command cannot run as requested (exit status 2).
 
     Args:
       package: the package.
-      extra: the extra, or several, comma-separated.
-      flag: what asked for it.
+      extra: the name of the extra, or several, comma-separated.
+      flag: the flag that requires it.
       reason: what is wrong with the package.
     """
 
@@ -99,21 +100,21 @@ class MissingExtra(InputError):
 
 
 class UserCodeError(InputError):
-    """Code of the user's own raised an error: the reason ends with its traceback, over several lines."""
+    """The user's own code raised an exception: the reason ends with its traceback, over several lines."""
 
 
 class DiskError(Exception):
-    """What the file system cannot write, in a line. No input is to blame: nothing may be left out because of it."""
+    """The file system cannot write. The input is not the cause, so no record may be left out because of it."""
 
 
 class NoRoomError(DiskError):
-    """A full disk, or a quota that is used up."""
+    """The disk is full, or a quota is used up."""
 
 
 def surrogate_in(value: object, place: str = "") -> str | None:
-    """The place of the first string in parsed JSON that no Unicode text can be: ``[3].slots[0].name``; None in most.
+    """Return the place of the first string in parsed JSON that is not valid Unicode: ``[3].slots[0].name``; else None.
 
-    JSON can write half a surrogate pair, ``"\\ud800"``. Of a key that has one the place is the key itself, escaped.
+    JSON can contain lone surrogates, ``"\\ud800"``. For a key with one, the place is the escaped key itself.
     """
     return next((at for at, one in _parts(value, place) if isinstance(one, str) and not is_unicode(one)), None)
 
@@ -122,13 +123,13 @@ NOT_FINITE = "NaN or an infinite number, which JSON does not have"
 
 
 def not_finite_in(value: object, place: str = "") -> str | None:
-    """The place of the first number in parsed JSON that is not finite: ``[3].score``; None in most."""
+    """Return the place of the first number in parsed JSON that is not finite: ``[3].score``; else None."""
     return next((at for at, one in _parts(value, place) if isinstance(one, float) and not math.isfinite(one)), None)
 
 
 def _parts(value: object, place: str) -> Iterator[tuple[str, object]]:
-    """(place, value) of all that is in parsed JSON, of any depth, in its order; a key comes before its value."""
-    waiting = [(place, value)]  # the next is the last
+    """Yield (place, value) of everything in parsed JSON, at any depth, in order; a key comes before its value."""
+    waiting = [(place, value)]  # a stack: the next item is the last
     while waiting:
         place, item = waiting.pop()
         yield place, item
@@ -142,7 +143,7 @@ def _parts(value: object, place: str) -> Iterator[tuple[str, object]]:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8: one with half a surrogate pair cannot."""
+    """Whether a text can be encoded in UTF-8, which is impossible with lone surrogates."""
     if text.isascii():
         return True
     try:
@@ -153,12 +154,12 @@ def is_unicode(text: str) -> bool:
 
 
 def storable(text: str) -> str:
-    """A text as UTF-8 can have it: half a surrogate pair is written as ``\\udc00``."""
+    """Escape lone surrogates as ``\\udc00``, so that the text can be encoded in UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def storable_row(value: Any) -> Any:
-    """A row in which Arrow can hold every text: JSON can have half a surrogate pair, UTF-8 cannot."""
+    """Escape lone surrogates in all texts of a row, so that Arrow can represent them."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):
@@ -167,8 +168,8 @@ def storable_row(value: Any) -> Any:
 
 
 def reason_and_place(error: Exception) -> tuple[str, str]:
-    """What msgspec says of a value that does not fit: why, and where, as ``[3].slots[0].name``; "" is all of it."""
-    if isinstance(error, UnicodeEncodeError):  # of a key
+    """Split msgspec's message about an invalid value into reason and place (``[3].slots[0].name``, "" for the root)."""
+    if isinstance(error, UnicodeEncodeError):  # from a key
         return "half a surrogate pair", ""
     reason, _, place = str(error).partition(" - at ")
     return reason, place.strip("`").removeprefix("$").removeprefix(".")

@@ -29,14 +29,14 @@ RECORDS: dict[str, tuple[type, str]] = {
 
 
 def json_schema(name: str) -> bytes:
-    """The JSON Schema (2020-12) of one kind of record."""
+    """Return the JSON Schema (2020-12) of one kind of record."""
     record, title = RECORDS[name]
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
         **msgspec.json.schema(record),
     }
-    # Descriptions are docstrings, whose indentation Python drops from 3.13 on.
+    # Descriptions are docstrings, whose indentation Python removes since 3.13.
     schema = json.loads(json.dumps(schema), object_hook=_with_clean_description)
     return (json.dumps(schema, indent=2) + "\n").encode()
 
@@ -47,7 +47,7 @@ def _with_clean_description(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def write() -> None:
-    """Writes every schema file."""
+    """Write every schema file."""
     FOLDER.mkdir(exist_ok=True)
     for name in RECORDS:
         (FOLDER / f"{name}.schema.json").write_bytes(json_schema(name))

@@ -1,8 +1,8 @@
-"""JSON from elsewhere: parsed as it stands, or refused with the place of what could not be kept.
+"""Parse JSON from other programs without loss, or refuse it with the place of what cannot be preserved.
 
-Whole numbers of any size stay whole numbers. What Python's own module takes besides JSON (NaN, infinity, half surrogate
-pairs) is taken, for its files have that. A number beyond the range of 64-bit floats would become infinity, and of a key
-that stands twice only one value would be left: these are refused.
+Integers of any size are preserved. What Python's json module accepts beyond JSON (NaN, infinity, lone surrogates) is
+accepted, because its files contain that. Numbers beyond the range of 64-bit floats, which would become infinity, and
+duplicate keys, of which only one value would be left, are refused.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ import orjson
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DEPTH
 
-_WRITTEN = 254  # levels that orjson writes
-_MAX_DIGITS = 4_300  # of a whole number, as Python has it
+_WRITTEN = 254  # maximum levels that orjson writes
+_MAX_DIGITS = 4_300  # of an integer; Python's limit
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
-# Strings as a whole, so that the brackets and commas in them do not count; a quote by itself is never closed.
+# Strings are matched as a whole, so that brackets and commas in them do not count; a single quote is never closed.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)
 _decode = msgspec.json.Decoder().decode
-_brackets = threading.local()  # lists inside each other, around a value whose depth is checked
+_brackets = threading.local()  # nested lists around a value whose depth is checked
 
 
 class _Wrong:
-    """Stands in parsed JSON for a value that cannot be kept."""
+    """Stands for a value in parsed JSON that cannot be preserved."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
 
 def parse_json(data: bytes, path: object) -> Any:
-    """Parses UTF-8 JSON (a byte order mark is forgiven).
+    """Parse UTF-8 JSON, with or without a byte order mark.
 
     Raises:
-      InputError: it is none, with line and column; or it is nested more than ``MAX_DEPTH`` levels deep, with the place.
+      InputError: it is not JSON, with line and column; or it is nested more than ``MAX_DEPTH`` levels deep, with the
+        place.
     """
     data = without_mark(data, path)
     try:
@@ -55,7 +56,7 @@ def parse_json(data: bytes, path: object) -> Any:
 
 
 def parse_json_line(text: bytes | str) -> Any:
-    """Parses one JSON value, of one line of a file or one cell of it.
+    """Parse a JSON value in a line of a file or in a cell.
 
     Raises:
       ValueError: not JSON, or nested more than ``MAX_DEPTH`` levels deep.
@@ -64,7 +65,7 @@ def parse_json_line(text: bytes | str) -> Any:
         found = _decode(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    except msgspec.MsgspecError as error:  # a ValueError
+    except msgspec.MsgspecError as error:  # a subclass of ValueError
         raise ValueError(str(error).removeprefix("JSON is malformed: ")) from None
     if too_deep(found):
         raise ValueError(_TOO_DEEP)
@@ -72,14 +73,14 @@ def parse_json_line(text: bytes | str) -> Any:
 
 
 def parse_exactly(data: bytes, fractions: bool = True) -> Any:
-    """Parses JSON of which every key and number is kept as it stands, or the value is refused.
+    """Parse JSON, and refuse it unless every key and number is preserved.
 
     Args:
       data: the JSON.
-      fractions: whether a fraction that is none of 64-bit floats is refused; else it becomes the nearest.
+      fractions: whether to refuse a fraction that is not exact as a 64-bit float; otherwise it is rounded.
 
     Raises:
-      InputError: a value cannot be kept, with its place; the JSON is nested too deeply.
+      InputError: a value cannot be preserved, with its place; or the JSON is nested too deeply.
       ValueError: not JSON.
     """
 
@@ -92,14 +93,14 @@ def parse_exactly(data: bytes, fractions: bool = True) -> Any:
 
 
 def check_kept(data: bytes, value: Any) -> None:
-    """Checks that parsing has kept all of a JSON text: of a key that stands twice only one value is left.
+    """Check that parsing preserved all of a JSON text, in particular that no key was duplicated.
 
     Args:
       data: the JSON.
-      value: what was read of it.
+      value: the result of parsing it.
 
     Raises:
-      InputError: a value was not kept, with its place; or the JSON is nested too deeply.
+      InputError: a value was not preserved, with its place; or the JSON is nested too deeply.
     """
     written = written_if_flat(value)
     if not written or has_key_twice(data, written):
@@ -107,27 +108,27 @@ def check_kept(data: bytes, value: Any) -> None:
 
 
 def has_key_twice(data: bytes, written: bytes) -> bool:
-    """Whether some object in JSON may have a key twice, of which only one was read.
+    """Whether an object in JSON may have a duplicate key, of which only one was parsed.
 
     Args:
       data: the JSON.
-      written: what was read of it, written again: with as many colons, but for escaped ones.
+      written: the parsed value as JSON: it has as many colons, apart from escaped ones.
     """
     return data.count(b":") != written.count(b":") or (b"\\" in data and b"\\u003" in data)
 
 
 def without_mark(data: bytes, path: object) -> bytes:
-    """JSON without a byte order mark. Raises InputError for an empty file."""
+    """Remove a byte order mark. Raises InputError for an empty file."""
     if not data.strip():
         raise InputError("the file is empty", path)
     return data.removeprefix(b"\xef\xbb\xbf")
 
 
 def items_in(data: bytes) -> list[bytes] | None:
-    """The JSON of each item of a list, found without parsing the items: they may be of any depth.
+    """Split the JSON of a list into items without parsing them, so that they may have any depth.
 
     Returns:
-      The items, spaces around them included; None where ``data`` is no list, or its brackets do not close.
+      The items, including spaces around them; None if ``data`` is not a list, or its brackets are not closed.
     """
     items, depth, start = [], 0, 0
     for token in _TOKEN.finditer(data):
@@ -152,27 +153,27 @@ def items_in(data: bytes) -> list[bytes] | None:
 
 
 def too_deep(value: Any) -> str:
-    """The place of a list or object that lies more than ``MAX_DEPTH`` levels deep in ``value``; ``""``: none does."""
+    """Return the place of a list or object more than ``MAX_DEPTH`` levels deep in ``value``, or ``""``."""
     return "" if written_if_flat(value) else deep_place(value)
 
 
 def written_if_flat(value: Any) -> bytes:
-    """A value as JSON, among brackets; nothing where it is too deep, or has what orjson does not write."""
+    """Return a value as JSON within brackets; empty if it is too deep, or orjson cannot write it."""
     if not hasattr(_brackets, "outer"):
         _brackets.inner = _brackets.outer = [None]
         for _ in range(_WRITTEN - MAX_DEPTH - 1):
             _brackets.outer = [_brackets.outer]
     _brackets.inner[0] = value
     try:
-        return orjson.dumps(_brackets.outer)  # a tenth of the time of parsing
-    except TypeError:  # too deep, a half surrogate, or a whole number beyond 64 bits
+        return orjson.dumps(_brackets.outer)  # a tenth of the time for parsing
+    except TypeError:  # too deep, a lone surrogate, or an integer beyond 64 bits
         return b""
     finally:
         _brackets.inner[0] = None
 
 
 def compact_json(value: Any) -> str:
-    """A value as JSON, without spaces: also what orjson does not write, whole numbers of more than 64 bits among it."""
+    """Return a value as JSON without spaces, even if orjson cannot write it, as for integers beyond 64 bits."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -180,7 +181,7 @@ def compact_json(value: Any) -> str:
 
 
 def deep_place(value: Any) -> str:
-    """The same, for what is likely to be so."""
+    """Return the same as :func:`too_deep` by visiting all values, for values that are probably too deep."""
     waiting = [("", value, 0)]
     while waiting:
         place, item, depth = waiting.pop()
@@ -191,7 +192,7 @@ def deep_place(value: Any) -> str:
 
 
 def _values(value: Any) -> Iterator[tuple[str, Any]]:
-    """(place, value) of everything in parsed JSON, in no order; long places are cut off."""
+    """Yield (place, value) of everything in parsed JSON, in arbitrary order; long places are truncated."""
     waiting = [("", value)]
     while waiting:
         place, item = waiting.pop()
@@ -213,10 +214,10 @@ def _unless_empty(items: list[bytes]) -> list[bytes]:
 
 
 def parse_as_python(data: bytes) -> Any:
-    """Parses one JSON value that msgspec does not take: NaN, half surrogate pairs.
+    """Parse a JSON value that msgspec refuses: with NaN or lone surrogates.
 
     Raises:
-      InputError: nested too deeply, or a number that is out of range, with its place.
+      InputError: it is nested too deeply, or a number is out of range, with its place.
       ValueError: not JSON.
     """
 
@@ -228,12 +229,12 @@ def parse_as_python(data: bytes) -> Any:
 
 
 def _load(data: bytes, fraction: Callable[[str], float | str], exactly: bool) -> Any:
-    """Parses JSON by Python's own module, and refuses a value that cannot be kept, with its place.
+    """Parse JSON with Python's json module, and refuse values that cannot be preserved, with their place.
 
     Args:
       data: the JSON.
-      fraction: reads a number that is not whole, or says why it cannot be kept.
-      exactly: whether a key that stands twice, and what is nested too deeply, is refused, too.
+      fraction: parses a number that is not an integer, or returns why it cannot be preserved.
+      exactly: whether to refuse duplicate keys and deep nesting, too.
     """
     wrong: list[_Wrong] = []
 
@@ -266,7 +267,7 @@ def _load(data: bytes, fraction: Callable[[str], float | str], exactly: bool) ->
     if exactly and (place := too_deep(value)):
         raise InputError(_TOO_DEEP, "", place)
     if wrong:
-        # Of a value inside another that is dropped itself there is no place.
+        # a value inside a dropped value has no place
         places = ((place, part) for place, part in _values(value) if isinstance(part, _Wrong))
         place, first = next(places, ("", wrong[-1]))
         raise InputError(first.reason, "", place)
@@ -287,7 +288,7 @@ def _parse_as_python(data: bytes, path: object) -> Any:
 def _is_exact(text: str) -> bool:
     try:
         return Decimal(repr(float(text))) == Decimal(text)
-    except ArithmeticError:  # an exponent of many digits
+    except ArithmeticError:  # an exponent with many digits
         return False
 
 

@@ -1,10 +1,11 @@
-"""The SGD layout, ``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``, and whether a folder is whole.
+"""The SGD layout: ``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``.
 
-Every reader asks before it reads whether a folder that Parapet has written is whole.
+Also checks that a folder is complete.
 
-A run moves its files into place and writes ``run.json`` last, with the name and size of each. A folder without it that
-shows another trace of a run holds files of two runs, or some of one; ``dead_letters.jsonl`` is such a trace, which a
-copy without hidden files has, too. What shows no trace was written by somebody else, and is taken as it is.
+Every reader first checks that a folder written by Parapet is complete. A run moves its files into place and writes
+``run.json`` last, with the name and size of each. A folder without it that has other traces of a run contains files of
+two runs, or only some of one; ``dead_letters.jsonl`` is such a trace, which also exists in a copy without hidden files.
+A folder without traces was written by another program, and is accepted.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ from parapet.schemas.service import Service, parse_service
 from parapet.schemas.tools import NAMES, TOOLS, ToolFile, are_tools
 
 MANIFEST = "run.json"
-PREVIOUS = ".run.previous.json"  # the manifest of the run before, with the files of both, while a run publishes
-DEAD_LETTERS = "dead_letters.jsonl"  # of every command that writes variants or dialogues of a corpus
+PREVIOUS = ".run.previous.json"  # while a run publishes: the manifest of the previous run, with the files of both
+DEAD_LETTERS = "dead_letters.jsonl"  # written by every command that writes variants or dialogues of a corpus
 STAGING = ".incomplete"
-OWNER = ".owner."  # in staging; what follows is another for each run
+OWNER = ".owner."  # in the staging folder; followed by a name that differs for each run
 _RELEASE, _SUMS, _FORMAT = "MANIFEST.json", "SHA256SUMS", "parapet-release/"
 
-# What people open, fill in and correct. Everything else has the size with which it was written.
+# Files that people open, fill in and correct. All others must have their original size.
 _FOR_PEOPLE = (".csv", ".html", ".md", ".svg", ".tex", ".toml", ".xml")
-_OF_CORPUS = re.compile(r"schema\.json|dialogues_[0-9]+\.json")  # what readers look for by its name
-_DEEPEST = 6  # folders below an output in which there is a corpus
-_ANCESTORS = 6  # folders of a bucket that are looked at
+_OF_CORPUS = re.compile(r"schema\.json|dialogues_[0-9]+\.json")  # file names that readers look for
+_DEEPEST = 6  # maximum depth of a corpus below an output
+_ANCESTORS = 6  # maximum number of folders of a bucket to check
 _MANIFESTS = (MANIFEST, PREVIOUS, f"{STAGING}/{PREVIOUS}")
 _TRACES = (*_MANIFESTS, _RELEASE, _SUMS)
 _PARTS = re.compile(r"^(train|predict|evaluate)_")
 
-# Those that write dialogues under the schemas that they were given, or under schemas of their own.
+# Commands that write dialogues under the given schemas, or under schemas of their own.
 _CORPORA = (
     *("language_variations", "speech_errors", "unseen_entities", "ood", "few_shot", "unseen_services"),
     *("reminders", "restaurants", "babi_task6"),
@@ -58,13 +59,13 @@ _NO_VARIANTS = {*_CORPORA, *(f"perturb {name}" for name in _PERTURBATIONS)}
 
 
 class Output(msgspec.Struct, frozen=True):
-    """A folder with the trace of a run, and what is to be read of it.
+    """A folder with traces of a run, and the input within it.
 
     Attributes:
-      folder: of the run.
-      below: the path of the input below the folder; empty where it is the folder itself.
-      pipeline: the name of the run's.
-      manifest: the content of ``run.json``; None where the run was broken off.
+      folder: the folder of the run.
+      below: the path of the input below the folder; empty if it is the folder itself.
+      pipeline: the name of the run's pipeline.
+      manifest: the content of ``run.json``; None if the run was interrupted.
     """
 
     folder: str
@@ -74,14 +75,14 @@ class Output(msgspec.Struct, frozen=True):
 
 
 def check_published(path: str | Path, flag: str = "") -> Output | None:
-    """Raises InputError where the input lies in a folder of Parapet's that is not whole.
+    """Raise InputError if the input is in an incomplete folder of Parapet's.
 
     Args:
-      path: a file or folder, local or in a bucket; one that is not there is for its reader to report.
-      flag: the flag that names it, for messages.
+      path: a local file or folder, or one in a bucket; if it does not exist, its reader reports that.
+      flag: the flag that names it for messages.
 
     Returns:
-      The folder that it lies in; None where that is not one of Parapet's.
+      The output that contains it; None if it was not written by Parapet.
     """
     output = find_output(path)
     if output is not None:
@@ -90,7 +91,7 @@ def check_published(path: str | Path, flag: str = "") -> Output | None:
 
 
 def check_variants(folder: str | Path, flag: str) -> None:
-    """Raises InputError where a folder is not whole, or a command wrote it that writes dialogues, not variants."""
+    """Raise InputError if a folder is incomplete, or was written by a command that writes dialogues, not variants."""
     found = check_published(folder, flag)
     if found is not None and found.pipeline in _NO_VARIANTS:
         written = f"holds what '{command_of(found.pipeline)}' wrote"
@@ -98,7 +99,7 @@ def check_variants(folder: str | Path, flag: str) -> None:
 
 
 def held_by(folder: str | Path) -> str:
-    """What a folder without a schema holds, for messages: corpora below it, or the output of a command; or nothing."""
+    """Describe what a folder without a schema contains: corpora below it, or the output of a command; may be empty."""
 
     path = as_path(folder)
     if not path.is_dir():
@@ -111,10 +112,10 @@ def held_by(folder: str | Path) -> str:
 
 
 def find_output(path: str | Path) -> Output | None:
-    """The nearest folder upward that a run of Parapet's has written, or begun, and that has the input among its files.
+    """Find the nearest output folder of a run, complete or not, that has the input among its files.
 
     Raises:
-      InputError: a release that is not whole.
+      InputError: the folder is an incomplete release.
     """
     text = str(path)
     if "://" in text:
@@ -125,36 +126,36 @@ def find_output(path: str | Path) -> Output | None:
 
 
 def command_of(pipeline: str) -> str:
-    """The command of a pipeline: ``parapet train t5dst`` of ``train_t5dst``."""
+    """Return the command of a pipeline: ``parapet train t5dst`` for ``train_t5dst``."""
     return f"parapet {_PARTS.sub(lambda match: f'{match[1]} ', pipeline)}"
 
 
 def stays_within(folder: str, relative: str) -> bool:
-    """Whether the folder of a file below a local ``folder`` is below it indeed: no link on the way leads outside."""
+    """Whether a file below a local ``folder`` is really inside it: no link on the way leads outside."""
     root = os.path.realpath(folder)
     return os.path.commonpath([root, os.path.realpath(os.path.dirname(os.path.join(folder, relative)))]) == root
 
 
 class _Storage(Protocol):
-    """Where an output is."""
+    """The storage of an output."""
 
     def is_folder(self, place: str) -> bool:
-        """Whether the search begins here, or in the folder above."""
+        """Whether to begin the search here rather than in the parent folder."""
 
     def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
-        """Those of the files that are there."""
+        """Read the existing files among ``names``."""
 
     def has(self, folder: str, name: str) -> bool:
-        """Whether there is such a file."""
+        """Whether a file exists."""
 
     def begun(self, folder: str) -> str | None:
-        """The pipeline of a run that has published nothing yet; empty where that is not known."""
+        """Return the pipeline of an unpublished run, an empty string if it is unknown, or None without a run."""
 
     def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """(file, what is wrong with it) of files that are not as they are recorded."""
+        """Yield (file, problem) for files that differ from the manifest."""
 
     def corpus_files(self, folder: str, below: str) -> Iterator[str]:
-        """The files of corpora in the folder ``below``, without those of other outputs, as paths below ``folder``."""
+        """Yield the corpus files in the folder ``below``, without those of other outputs, as paths below ``folder``."""
 
 
 def _nearest(storage: _Storage, place: str) -> Output | None:
@@ -169,7 +170,7 @@ def _nearest(storage: _Storage, place: str) -> Output | None:
 
 
 def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
-    """The output that a folder is, where the input is the folder itself or among the files of the run."""
+    """Return the output of a folder if the input is the folder itself or among the files of the run."""
     found = storage.read(folder, _TRACES)
     if _RELEASE in found and _SUMS not in found:
         _check_release(found[_RELEASE], folder, below)
@@ -184,7 +185,7 @@ def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
     pipeline = None if below else storage.begun(folder)
     if pipeline is not None:
         return Output(folder, below, pipeline, None)
-    # The deepest input in an output is OUT/v1/test/schema.json. A file for people may be one of the user's.
+    # The deepest input in an output is OUT/v1/test/schema.json. A file for people may be the user's own.
     if not found and below.count("/") < 3 and not below.endswith(_FOR_PEOPLE) and storage.has(folder, DEAD_LETTERS):
         raise InputError(
             f"has {DEAD_LETTERS} and no {MANIFEST}: a command did not finish here, or this is a part of its output. "
@@ -206,7 +207,7 @@ def _has(files: Collection[str], below: str) -> bool:
 
 
 def _manifest(data: bytes | None) -> dict[str, Any]:
-    """The manifest of a run; empty for anything else."""
+    """Parse the manifest of a run; empty for anything else."""
     found = _json(data)
     is_ours = (
         isinstance(found, dict) and isinstance(found.get("pipeline"), str) and isinstance(found.get("files"), dict)
@@ -215,18 +216,18 @@ def _manifest(data: bytes | None) -> dict[str, Any]:
 
 
 def _json(data: bytes | None) -> Any:
-    """Parsed JSON; None where it is none."""
+    """Parse JSON; None if it is invalid."""
     if not data:
         return None
     with suppress(ValueError, RecursionError):
         return orjson.loads(data)
     with suppress(ValueError, RecursionError):
-        return json.loads(data)  # the name of a file may be no Unicode
+        return json.loads(data)  # a file name may not be valid Unicode
     return None
 
 
 def check_output(output: Output, flag: str = "") -> None:
-    """Raises InputError where an output is not whole, as far as it is read; ``flag`` names the input, for messages."""
+    """Raise InputError if the part of an output that is read is incomplete; ``flag`` names the input for messages."""
     folder, below, command = output.folder, output.below, command_of(output.pipeline)
     if output.manifest is None:
         run = f"a run of '{command}'" if output.pipeline else "a run of Parapet"
@@ -248,7 +249,7 @@ def check_output(output: Output, flag: str = "") -> None:
 
 
 def _is_read(name: str, below: str) -> bool:
-    """Whether a file of the run is read with the input ``below``: with a schema the dialogues beside it are."""
+    """Whether a file of the run is read with the input ``below``: a schema is read with the dialogues beside it."""
     if not below or name == below or name.startswith(f"{below}/"):
         return True
     folder, _, file = name.rpartition("/")
@@ -257,7 +258,7 @@ def _is_read(name: str, below: str) -> bool:
 
 
 def _recorded(facts: Any) -> tuple[Any, Any]:
-    """(bytes, sha256) of a file, as a manifest has them; None for what it does not say."""
+    """Return (bytes, sha256) of a file in a manifest, with None for missing values."""
     if isinstance(facts, str):
         return None, facts
     return (facts.get("bytes"), facts.get("sha256")) if isinstance(facts, dict) else (None, None)
@@ -272,7 +273,7 @@ class _Local:
         for name in names:
             path = os.path.join(folder, name)
             with suppress(OSError):
-                if stat.S_ISREG(os.stat(path).st_mode):  # a FIFO would wait for ever
+                if stat.S_ISREG(os.stat(path).st_mode):  # opening a FIFO would block forever
                     found[name] = Path(path).read_bytes()
         return found
 
@@ -288,13 +289,13 @@ class _Local:
         return None
 
     def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """The manifest was moved into place last: what is younger was changed since, or the folder is a copy."""
+        """Files newer than the manifest, which was moved into place last, were changed, or the folder is a copy."""
         try:
             written = os.stat(os.path.join(output.folder, MANIFEST)).st_ctime_ns
         except OSError:
             yield MANIFEST, "is no longer there as"
             return
-        changed = {"": 0}  # folder below the output to when it, or one above it, was changed last
+        changed = {"": 0}  # folder below the output to the latest change of it, or of a folder above it
         for name, facts in files.items():
             path, (size, digest) = os.path.join(output.folder, name), _recorded(facts)
             if any(part in ("", ".", "..") for part in name.split("/")):
@@ -328,13 +329,13 @@ class _Local:
                         yield relative
                     elif depth < _DEEPEST and not name.startswith(".") and entry.is_dir():
                         found = entry.stat()
-                        if (known := (found.st_dev, found.st_ino)) not in seen:  # a link may lead upward
+                        if (known := (found.st_dev, found.st_ino)) not in seen:  # links may form cycles
                             seen.add(known)
                             waiting.append((relative, depth + 1))
 
 
 def _changed(folder: str, relative: str, known: dict[str, int]) -> int:
-    """When a folder below an output, or one above it, was changed last: one that is moved keeps the times inside."""
+    """Return the latest change of a folder or those above it, since a moved folder keeps the times inside it."""
     if relative not in known:
         above = _changed(folder, os.path.dirname(relative), known)
         known[relative] = max(above, os.stat(os.path.join(folder, relative)).st_ctime_ns)
@@ -343,13 +344,13 @@ def _changed(folder: str, relative: str, known: dict[str, int]) -> int:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _sha256(path: str, state: tuple[int, ...]) -> str:
-    """Of a file in this state: a process reads it once."""
+    """Return the hash of a file in a given state, cached so that a process reads it once."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 class _Bucket:
-    """What is there is asked all at once: each question takes a while. Times say nothing: a copy has its own."""
+    """Requests all files at once, because requests are slow. Times are ignored, because copies have their own."""
 
     def __init__(self, place: str) -> None:
 
@@ -358,13 +359,13 @@ class _Bucket:
 
     @functools.cached_property
     def known(self) -> dict[str, bytes]:
-        """The traces in the folder and in those above it, by their paths in the bucket."""
+        """Return the traces in the folder and in those above it, by their paths in the bucket."""
         ancestors = [place := self.place]
         while place.count("/") > 3 and len(ancestors) < _ANCESTORS:  # gs://bucket/folder
             place = place.rpartition("/")[0]
             ancestors.append(place)
         traces = [f"{folder}/{name}" for folder in ancestors for name in _TRACES]
-        with suppress(Exception):  # every storage has its own
+        with suppress(Exception):  # exceptions differ between storages
             return {self._key(path): data for path, data in self.storage.cat(traces, on_error="omit").items()}
         return {}
 
@@ -379,12 +380,12 @@ class _Bucket:
         return {name: self.known[path] for name, path in paths.items() if path in self.known}
 
     def has(self, folder: str, name: str) -> bool:
-        with suppress(Exception):  # every storage has its own
+        with suppress(Exception):  # exceptions differ between storages
             return bool(self.storage.exists(f"{folder}/{name}"))
         return False
 
     def begun(self, folder: str) -> str | None:
-        return None  # what is there was there before
+        return None  # outputs in buckets have no staging folder
 
     def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         found = self._listed(output.folder, output.below)
@@ -404,11 +405,11 @@ class _Bucket:
                 yield name
 
     def _listed(self, folder: str, below: str) -> dict[str, int]:
-        """The files that may be read, with their sizes."""
+        """List the files that may be read, with their sizes."""
         place = os.path.dirname(below) if below.endswith(".json") else below
         try:
             found = self.storage.find(f"{folder}/{place}".rstrip("/"), detail=True)
-        except Exception as error:  # every storage has its own
+        except Exception as error:  # exceptions differ between storages
             raise InputError(f"cannot be listed: {error}", folder) from None
         start = len(self._key(folder)) + 1
         return {self._key(path)[start:]: info["size"] for path, info in found.items()}
@@ -418,10 +419,10 @@ _LOCAL = _Local()
 
 
 def _storage(place: str) -> _Storage | None:
-    """Where an input is; None where that cannot be read, which its reader reports."""
+    """Return the storage of an input; None if it cannot be accessed, which its reader reports."""
     if "://" not in place:
         return _LOCAL
-    with suppress(Exception):  # every storage has its own
+    with suppress(Exception):  # exceptions differ between storages
         return _Bucket(place.rstrip("/"))
     return None
 
@@ -430,12 +431,12 @@ SPLITS = ("train", "dev", "test")
 DIALOGUE_FILE = re.compile(r"dialogues_[0-9]+\.json")
 _NAME = re.compile(rb'"service_name"\s*+:\s*+"([^"\\]*+)"')
 _SCHEMA_FILES = ("schema.json", *(f"{split}/schema.json" for split in SPLITS))
-SINGLE = "schema"  # the split name under which a single schema file is read
-TRAIN, TEST = "train", "test"  # whose dialogues, where no flag says it: of training sets, and of all others
+SINGLE = "schema"  # the split name for a single schema file
+TRAIN, TEST = "train", "test"  # the default splits: for training sets, and for all others
 
 
 class BadService(msgspec.Struct):
-    """A service that breaks a rule of the format, with the error that says which, and where."""
+    """A service that breaks a rule of the format, with the error."""
 
     error: InputError
     raw: Any
@@ -445,10 +446,10 @@ class SplitSchemas(msgspec.Struct):
     """The schema file of one split.
 
     Attributes:
-      raw: the services as the file has them, unknown keys and key order included: variants are made from these.
-      services: the same, typed and checked.
-      bad: those that could not be taken; they are in neither of the others.
-      tools: the file where it has tools; its toolsets are the services.
+      raw: the services as read from the file, with unknown keys and the order of keys; variants are made from these.
+      services: the same services, typed and validated.
+      bad: the invalid services, which are in neither of the other lists.
+      tools: the tool file, if its toolsets are the services.
     """
 
     split: str
@@ -460,23 +461,23 @@ class SplitSchemas(msgspec.Struct):
 
     @property
     def relative_path(self) -> str:
-        """Where the file stands below a root."""
+        """Return the path of the file below a root."""
         if self.tools is not None:
             return TOOLS
         return "schema.json" if self.split == SINGLE else f"{self.split}/schema.json"
 
     def variant_files(self, services: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
-        """The files of a variant of this file, by path below a root, given the services of the variant."""
+        """Return the files of a variant, by path below a root, given the services of the variant."""
         if self.tools is not None:
             return self.tools.service_files(services)
         return {self.relative_path: schema_bytes(services)}
 
 
 def as_path(path: str | Path) -> Path:
-    """A local path, or one of a bucket (``gs://...``) that is read in the same way.
+    """Convert a string to a local path, or to one in a bucket (``gs://...``) with the same interface.
 
     Raises:
-      InputError: no such storage is known, or the extra that reads it is not installed.
+      InputError: the storage is unknown, or the extra for it is not installed.
     """
     if "://" not in str(path):
         return Path(path)
@@ -485,7 +486,7 @@ def as_path(path: str | Path) -> Path:
 
     try:
         get_filesystem_class(str(path).partition("://")[0])
-        # Listings are not kept: a folder may be written while it is read.
+        # no cache of listings, since a folder may be written while it is read
         return cast(Path, UPath(str(path), use_listings_cache=False))
     except ImportError as error:
         raise InputError(f"cannot be read ({error}): {install_line('gcp')}", path) from None
@@ -494,36 +495,36 @@ def as_path(path: str | Path) -> Path:
 
 
 def is_there(path: str | Path) -> bool:
-    """Whether there is such a file or folder, local or in a bucket.
+    """Whether a local path or one in a bucket exists.
 
     Raises:
-      InputError: the bucket does not answer that: no access, no credentials, no network.
+      InputError: the bucket cannot be accessed: no permission, no credentials, no network.
     """
     path = as_path(path)
     try:
         return path.exists()
-    except Exception as error:  # every storage has its own
+    except Exception as error:  # exceptions differ between storages
         raise InputError(f"cannot be read: {error}", path) from None
 
 
 def files_of_tasks(folder: Path) -> list[Path]:
-    """The files of agents' tasks in a folder, sorted, without what commands write beside them."""
+    """List the files of agents' tasks in a folder, sorted, without the files that commands write beside them."""
     others = (MANIFEST, NAMES, TOOLS, DEAD_LETTERS)
     return sorted(path for path in folder.iterdir() if path.suffix in (".json", ".jsonl") and path.name not in others)
 
 
 def same_place(first: str | Path, second: str | Path) -> bool:
-    """Whether two paths mean one file or folder, however they are written."""
+    """Whether two paths lead to the same file or folder."""
     return as_path(first).resolve() == as_path(second).resolve()
 
 
 def is_below(path: str | Path, folder: str | Path) -> bool:
-    """Whether a local path lies in a local folder, or is the folder, however they are written."""
+    """Whether a local path is in a local folder, or is the folder."""
     return "://" not in f"{path}{folder}" and Path(path).resolve().is_relative_to(Path(folder).resolve())
 
 
 def sample_root() -> Path:
-    """The folder of the sample that comes with Parapet: a corpus, and in ``crowd/`` the answers of its workers.
+    """Return the folder of Parapet's sample: a corpus, and its workers' answers in ``crowd/``.
 
     Example:
       >>> import parapet
@@ -534,21 +535,21 @@ def sample_root() -> Path:
 
 
 def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchemas]:
-    """Reads the schemas of a corpus, or a single schema file.
+    """Read the schemas of a corpus, or a single schema file.
 
     Args:
       root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json`` or ``tools.json``, or such a file.
-      leave_out_bad: gives services that break a rule in ``bad`` instead of raising, as long as one is good.
+      leave_out_bad: whether to list invalid services in ``bad`` instead of raising, as long as one is valid.
 
     Raises:
-      InputError: nothing there, not JSON, not a schema, one service defined in two ways by two splits, or a folder of
-        Parapet's that is not whole.
+      InputError: the path does not exist, is not JSON or not a schema, two splits define a service differently, or the
+        folder is an incomplete output of Parapet's.
     """
     root = as_path(root)
     if not is_there(root):
         raise InputError("there is no such file or folder", root)
     output = check_published(root)
-    # What stands there and is no file is refused by whoever opens it.
+    # other things than files are refused when they are opened
     found = [(root / split / "schema.json", split) for split in SPLITS]
     found = [(path, split) for path, split in found if path.exists()]
     for path, _ in found if output is None else ():
@@ -565,7 +566,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
 
 
 def compared(splits: list[SplitSchemas], leave_out_bad: bool = False) -> list[SplitSchemas]:
-    """The schemas of a corpus; services that splits define in different ways are bad. As :func:`read_root` has it."""
+    """Compare a corpus's schemas; services that splits define differently count as bad, see :func:`read_root`."""
     _leave_out_differing(splits)
     bad = [service for split in splits for service in split.bad]
     if bad and not (leave_out_bad and any(split.services for split in splits)):
@@ -574,7 +575,7 @@ def compared(splits: list[SplitSchemas], leave_out_bad: bool = False) -> list[Sp
 
 
 def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
-    """Reads and checks one ``schema.json``. Raises InputError with file, position and reason."""
+    """Read and validate a ``schema.json``. Raises InputError with file, position and reason."""
     schemas = _read_lenient(as_path(path), split)
     if schemas.bad:
         raise schemas.bad[0].error
@@ -598,7 +599,7 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
 
 
 def _foreign(data: bytes, path: Path) -> str:
-    """What a file is that has neither services nor tools, and what to do; empty where it is not known."""
+    """Describe a file that has neither services nor tools, and what to do; empty if unknown."""
     start = data[:4096].lstrip()
     if b'"service_name"' in data:
         return ""
@@ -612,15 +613,15 @@ def _foreign(data: bytes, path: Path) -> str:
 
 
 def parse_schema_items(data: bytes, path: object) -> Any:
-    """What a schema file has, each service as it stands; one that cannot be kept so is a ``BadService``.
+    """Parse a schema file to services that are preserved exactly, or else a ``BadService``.
 
     Raises:
-      InputError: not JSON.
+      InputError: the file is not JSON.
     """
     data = without_mark(data, path)
     items = items_in(data)
     if items is None:
-        return parse_json(data, path)  # says what is wrong
+        return parse_json(data, path)  # for the error message
     services: list[Any] = []
     for i, item in enumerate(items[: MAX_SERVICES + 1]):
         try:
@@ -635,15 +636,15 @@ def parse_schema_items(data: bytes, path: object) -> Any:
 
 
 def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
-    """Checks what a schema file has, as parsed. Services that break a rule are in ``bad``.
+    """Validate the parsed services of a schema file. Invalid services are in ``bad``.
 
     Args:
       items: the list of services.
-      path: of the file, for messages.
-      split: of the corpus.
+      path: the path of the file for messages.
+      split: the split of the corpus.
 
     Raises:
-      InputError: it is no list, or an empty one.
+      InputError: it is not a list, or an empty one.
     """
     if not isinstance(items, list):
         raise InputError(f"expected a list of services, found {type(items).__name__}", path)
@@ -652,7 +653,7 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
     if len(items) > MAX_SERVICES:
         raise InputError(f"has more than {MAX_SERVICES:,} services", path)
     schemas = SplitSchemas(split, str(path), [], [])
-    # Compared without case: on some file systems the pages of two such services would be one.
+    # compared without case, since some file systems would mix up the pages of two such services
     places: dict[str, list[int]] = {}
     for i, item in enumerate(items):
         if isinstance(item, dict):
@@ -662,7 +663,7 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
             schemas.bad.append(item)
             continue
         if place := too_deep(item):
-            # It cannot be written down either: the name has to do.
+            # such a service cannot be written to a dead letter, so only its name is kept
             error = InputError(f"nested more than {MAX_DEPTH} levels deep", path, f"[{i}]{place}")
             known = {"service_name": item.get("service_name")} if isinstance(item, dict) else None
             schemas.bad.append(BadService(error, known))
@@ -683,22 +684,22 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
 
 
 def split_of_folder(root: str | Path) -> str | None:
-    """Which split a folder with a schema is, or such a file, by the folder's name; None where that is another."""
+    """Return the split of a folder or schema file by the folder's name; None if it is not the name of a split."""
     path = as_path(root)
     folder = (path.parent if path.suffix == ".json" else path).resolve()
     return folder.name if folder.name in SPLITS and (folder / "schema.json").is_file() else None
 
 
 def counterpart(schemas: SplitSchemas, others: Sequence[SplitSchemas]) -> SplitSchemas | None:
-    """The schema file of another corpus or variant that stands for the same split.
+    """Return the schema file of another corpus or variant for the same split.
 
-    A single file is that of the split whose folder it is in; or, where the folder says nothing, the one that has most
-    of its services, under their own names or with something behind them. For a corpus with splits another's single file
-    stands for all of them, unless its folder says of which it is.
+    The split of a single file is determined by its folder's name; otherwise, the file with most of its services is
+    used, by their names or by names with a suffix. For a corpus with splits, a single file of the other corpus stands
+    for all splits, unless its folder names one.
 
     Args:
-      schemas: of one split, or a single file.
-      others: of the other corpus.
+      schemas: the schemas of one split, or a single file.
+      others: the schema files of the other corpus.
     """
     same = [other for other in others if other.split == schemas.split]
     if same or not others:
@@ -717,27 +718,27 @@ def counterpart(schemas: SplitSchemas, others: Sequence[SplitSchemas]) -> SplitS
 
 
 def services_by_name(splits: list[SplitSchemas]) -> dict[str, Service]:
-    """Every service once, by name, in the order of the splits and files."""
+    """Return all services by name, in the order of splits and files."""
     return {service.service_name: service for split in splits for service in split.services}
 
 
 def raw_by_name(splits: list[SplitSchemas]) -> dict[str, dict[str, Any]]:
-    """Every service as its file has it, by name, in the same order as :func:`services_by_name`."""
+    """Return all services as read from their files, by name, in the order of :func:`services_by_name`."""
     return {str(raw["service_name"]): raw for split in splits for raw in split.raw}
 
 
 def splits_of(splits: list[SplitSchemas]) -> dict[str, list[str]]:
-    """The names of the services of each schema file, by its relative path, in the order of the file."""
+    """Return relative path → names of services, in the order of the file, for each schema file."""
     return {split.relative_path: [service.service_name for service in split.services] for split in splits}
 
 
 def schema_bytes(services: Sequence[Any]) -> bytes:
-    """A schema file as the published ones are: two spaces, insertion order, ASCII, a newline at the end."""
+    """Format a schema file like the published ones: two spaces, insertion order, ASCII, a newline at the end."""
     return (json.dumps(services, indent=2) + "\n").encode("ascii")
 
 
 def dialogue_bytes(dialogues: Sequence[Any]) -> bytes:
-    """A dialogue file as the published ones are: two spaces, sorted keys, ASCII, a newline at the end."""
+    """Format a dialogue file like the published ones: two spaces, sorted keys, ASCII, a newline at the end."""
     data = orjson.dumps(dialogues, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     if data.isascii() and b"\x7f" not in data:
         return data
@@ -745,12 +746,12 @@ def dialogue_bytes(dialogues: Sequence[Any]) -> bytes:
 
 
 def is_root(path: Path) -> bool:
-    """Whether a folder is a corpus: has a schema file, of a split or by itself; or a variant of tools."""
+    """Whether a folder is a corpus, with a schema file of a split or a single one, or a variant of tools."""
     return any((path / below).is_file() for below in (*_SCHEMA_FILES, TOOLS))
 
 
 def variant_roots(folder: Path) -> dict[str, Path]:
-    """The variants below a folder, such as ``v1``, by name, in natural order (v2 before v10)."""
+    """Return the variants below a folder, such as ``v1``, by name, in natural order (v2 before v10)."""
     found = [path for path in folder.iterdir() if not path.name.startswith(".") and is_root(path)]
     return {path.name: path for path in sorted(found, key=lambda path: _natural(path.name))}
 
@@ -760,7 +761,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def dialogue_files(root: str | Path, split: str) -> list[Path]:
-    """The dialogue files of a split, sorted; those beside it where the root is a schema file."""
+    """List the dialogue files of a split, sorted; if the root is a schema file, those beside it."""
     root = as_path(root)
     root = root.parent if root.suffix == ".json" else root
     folder = root / split if split else root
@@ -768,16 +769,16 @@ def dialogue_files(root: str | Path, split: str) -> list[Path]:
 
 
 def _leave_out_differing(splits: list[SplitSchemas]) -> None:
-    """Services that two splits define in different ways are bad, wherever they stand: neither can be chosen.
+    """Treat services that two splits define differently as bad in all splits, since none can be preferred.
 
-    Names that differ only in case are one name here, as within a file.
+    Names that differ only in case are equal here, as within a file.
     """
     of_name: dict[str, list[tuple[SplitSchemas, dict[str, Any]]]] = {}
     for split in splits:
         for raw in split.raw:
             of_name.setdefault(str(raw["service_name"]).casefold(), []).append((split, raw))
     for found in of_name.values():
-        # As the files have them: a key of another program must be the same too, for one variant stands for all.
+        # compared as read: unknown keys must be equal, too, since one variant is used for all
         if any(raw != found[0][1] for _, raw in found):
             for split, raw in found:
                 others = ", ".join(other.path for other, _ in found if other is not split)

@@ -1,8 +1,10 @@
-"""How large input may be, and how files are opened: what is beyond a limit, or is no file, is refused in one line.
+"""Limits on the size of input, and opening files.
+
+Input beyond a limit, or anything that is not a file, is refused with a one-line error.
 
 The limits are far above real data (a dialogue of SGD has 20 kB and 20 turns, a service 20 slots) and low enough for one
-machine. A record beyond a limit is left out like any other bad record; a file beyond one is an ``InputError``.
-``docs/formats.md`` has them in a table, with what was measured at each.
+machine. A record beyond a limit is left out like other bad records; a file beyond one is an ``InputError``.
+``docs/formats.md`` lists them with measurements.
 """
 
 from __future__ import annotations
@@ -18,28 +20,28 @@ from parapet.schemas.errors import DamagedFile, InputError
 
 MIB = 2**20
 
-# JSON: lists and objects inside each other.
+# JSON: maximum nesting of lists and objects.
 MAX_DEPTH = 64
 
 # Files that are read as a whole, in bytes.
 MAX_SCHEMA_FILE = 64 * MIB
 MAX_DIALOGUE_FILE = 1024 * MIB
-MAX_FILE = 256 * MIB  # any other: tables, word lists, settings, reviewers' sheets
+MAX_FILE = 256 * MIB  # other files: tables, word lists, settings, reviewers' sheets
 
 # Schemas.
-MAX_SERVICES = 10_000  # of a file
-MAX_ELEMENTS = 1_000  # slots of a service, and as many intents
+MAX_SERVICES = 10_000  # per file
+MAX_ELEMENTS = 1_000  # slots, and also intents, per service
 
 # Dialogues.
-MAX_DIALOGUE = 16 * MIB  # bytes of its JSON
+MAX_DIALOGUE = 16 * MIB  # bytes of JSON
 MAX_TURNS = 10_000
-MAX_ID = 1_000  # characters of its id
+MAX_ID = 1_000  # characters
 
-# Lines and cells of files that are read line by line.
-MAX_LINE = 16 * MIB  # bytes; a cell, and a row of several lines, may have as many characters
-MAX_CONTENT = 64 * 1024 * MIB  # bytes that come out of a compressed file
+# Lines and cells of files that are read by line.
+MAX_LINE = 16 * MIB  # bytes; also the limit in characters of a cell, and of a row of several lines
+MAX_CONTENT = 64 * 1024 * MIB  # bytes after decompression
 
-# The first bytes of a compressed file or archive.
+# The first bytes of compressed files and archives.
 _MAGIC = (
     (b"\x1f\x8b", "gzip"),
     (b"BZh", "bzip2"),
@@ -50,16 +52,16 @@ _MAGIC = (
 
 
 def in_bytes(size: int) -> str:
-    """``64 MiB``; bytes where there are too few for that."""
+    """Format a size in MiB if it is a whole number of them, else in bytes."""
     return f"{size / MIB:,.10g} MiB" if size % MIB == 0 and size else f"{size:,} bytes"
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """Opens a local file for reading; never waits for a pipe.
+    """Open a local file for reading, without blocking on pipes.
 
     Raises:
       InputError: it is a pipe, a socket or a device.
-      OSError: it cannot be opened; a folder cannot.
+      OSError: it cannot be opened, or is a folder.
     """
     try:
         handle = open(path, "rb", opener=_opener)  # noqa: SIM115 (the caller's)
@@ -77,20 +79,20 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def open_path(path: str | Path) -> BinaryIO:
-    """The same of a path that may be one of a bucket."""
+    """Open a local file, or one in a bucket, for reading."""
     return cast(BinaryIO, cast(Path, path).open("rb")) if "://" in str(path) else open_file(path)
 
 
 def read_whole(path: str | Path, limit: int = MAX_FILE, where: str = "") -> bytes:
-    """A file of text or JSON as a whole, local or of a bucket.
+    """Read a whole file, local or in a bucket.
 
     Args:
-      path: of the file; one of a bucket as :func:`parapet.schemas.layout.as_path` has it.
-      limit: of its size, in bytes.
-      where: the flag that names it, for messages.
+      path: the file's path; for a bucket, as returned by :func:`parapet.schemas.layout.as_path`.
+      limit: maximum size in bytes.
+      where: the flag that names it for messages.
 
     Raises:
-      InputError: it is no file, cannot be read, is larger than the limit, changes while it is read, or is compressed.
+      InputError: it is not a file, cannot be read, exceeds the limit, changes while it is read, or is compressed.
     """
     try:
         data = _read_bucket(path, limit) if not isinstance(path, str) and "://" in str(path) else _read(path, limit)
@@ -103,10 +105,10 @@ def read_whole(path: str | Path, limit: int = MAX_FILE, where: str = "") -> byte
 
 
 def read_text(path: str | Path, limit: int = MAX_FILE, where: str = "") -> str:
-    """A file of UTF-8 as a whole; a byte order mark is no part of it, line ends stay as they are.
+    """Read a whole UTF-8 file, without its byte order mark, and with unchanged line ends.
 
     Raises:
-      InputError: as of :func:`read_whole`; or it is not UTF-8.
+      InputError: see :func:`read_whole`; or it is not UTF-8.
     """
     try:
         return read_whole(path, limit, where).decode("utf-8-sig")
@@ -115,22 +117,22 @@ def read_text(path: str | Path, limit: int = MAX_FILE, where: str = "") -> str:
 
 
 def check_plain(head: bytes, path: object, where: str = "") -> None:
-    """Raises InputError where a file is compressed, by its first bytes, and is not read as such."""
+    """Raise InputError if a file is compressed, by its first bytes."""
     if name := compression_of(head):
         raise InputError(f"is a {name} file: decompress it first", path, where)
 
 
 def compression_of(head: bytes) -> str:
-    """The format of a compressed file or archive, by its first bytes; ``""`` of any other."""
+    """Return the format of a compressed file or archive by its first bytes, or ``""``."""
     return next((name for magic, name in _MAGIC if head.startswith(magic)), "")
 
 
 def lines_of(handle: BinaryIO, limit: int = 0) -> Iterator[tuple[int, bytes | None]]:
-    """The lines of a file, each with its number from 1 and with its line end; None for one beyond the limit.
+    """Yield (line number from 1, line with its end) of a file; the line is None if it exceeds the limit.
 
     Args:
-      handle: the file, at the beginning of a line.
-      limit: bytes of a line; 0: ``MAX_LINE``.
+      handle: the file, positioned at the beginning of a line.
+      limit: maximum bytes per line; 0 for ``MAX_LINE``.
     """
     limit = limit or MAX_LINE
     number = 0
@@ -160,10 +162,11 @@ def _read_bucket(path: Any, limit: int) -> bytes:
 
 
 def check_size(size: int, limit: int, path: object) -> None:
-    """Raises InputError where a file is larger than it may be."""
+    """Raise InputError if a file exceeds the limit."""
     if size > limit:
         raise InputError(f"has {size:,} bytes, over the limit of {in_bytes(limit)}", path)
 
 
 def _opener(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # or a pipe that nobody writes to would wait for ever
+    # otherwise opening a pipe without a writer would block forever
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

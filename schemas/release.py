@@ -1,4 +1,7 @@
-"""``release.toml``: what goes into a release; and ``MANIFEST.json``: what it holds. Other programs read the latter."""
+"""The configuration of a release, ``release.toml``, and its contents, ``MANIFEST.json``.
+
+Other programs read ``MANIFEST.json``, too.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,19 @@ from parapet.schemas.layout import SPLITS, as_path, parse_json
 from parapet.schemas.limits import read_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
-# Configurations and splits are folders, Parquet file names and names of datasets' builders.
+# Names of configurations and splits are used for folders, Parquet files and datasets' builders.
 VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}")
 CONFIG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-# OWNER/NAME of a repository of the Hugging Face Hub (the rules of huggingface_hub's validate_repo_id).
+# OWNER/NAME of a repository on the Hugging Face Hub (the rules of huggingface_hub's validate_repo_id).
 HUB = re.compile(r"(?=.{3,96}\Z)(?!.*(?:--|\.\.|\.git\Z))\w(?:[\w.\-]*\w)?/\w(?:[\w.\-]*\w)?", re.ASCII)
 KEY = re.compile(r"sha256:[0-9a-f]{64}")
-NO_LICENCE = "LicenseRef-not-given"  # of a suite's release, until somebody gives it a licence
+NO_LICENCE = "LicenseRef-not-given"  # for a suite's release until it is given a licence
 RESERVED = ("schemas", "paraphrases", "all", "default")
 
 
 class Author(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Who made the release: a person, or a group with a name alone."""
+    """An author of the release: a person, or a group with only a name."""
 
     name: str
     affiliation: str = ""
@@ -38,13 +41,13 @@ class Author(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Source(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What the release is derived from; its licence may bind ours.
+    """A source from which the release is derived; its licence may apply to the release.
 
     Attributes:
-      title: as it is cited.
-      url: where it is.
+      title: the title for citations.
+      url: its address.
       licence: its SPDX identifier.
-      authors: as they are cited, in one line.
+      authors: the authors for citations, in one line.
       citation: the paper, in one line.
     """
 
@@ -60,10 +63,10 @@ class Corpus(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     Attributes:
       path: a corpus, or a folder of several (``v1``, ``v2``, ...), relative to the TOML.
-      name: of a single corpus; those of a folder have their folders' names.
-      kind: what it is: ``original``, ``variants``, ``back-translations``, ``speech errors``, ...
-      splits: those to take; all where none is named.
-      hide_labels: splits whose dialogues are published without their annotation: a test whose labels stay private.
+      name: the name of a single corpus; corpora in a folder are named after their folders.
+      kind: the kind: ``original``, ``variants``, ``back-translations``, ``speech errors``, ...
+      splits: the splits to include; if empty, all.
+      hide_labels: splits whose dialogues are published without annotation, for tests with private labels.
     """
 
     path: str
@@ -74,12 +77,13 @@ class Corpus(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class TasksInput(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Tasks of agents in BFCL's format, with the right calls beside them.
+    """Agents' tasks in BFCL's format, with their expected calls.
 
     Attributes:
-      path: a file, a folder of files, or a folder of such folders (``v1``, ``v2``, ...): output of ``rewrite --tasks``.
-      name: of a single set; those of a folder of folders have their folders' names.
-      kind: what it is, in words.
+      path: a file, a folder of files, or a folder of such folders (``v1``, ``v2``, ...), as written by ``rewrite
+        --tasks``.
+      name: the name of a single set; sets in a folder are named after their folders.
+      kind: the kind, in words.
     """
 
     path: str
@@ -91,21 +95,21 @@ class Audit(msgspec.Struct, forbid_unknown_fields=True):
     """The audit of a crowd batch, ``responses.parquet``; published without workers and times.
 
     Attributes:
-      path: the file, or ``compose``'s folder.
+      path: the file, or the output folder of ``compose``.
     """
 
     path: str
 
 
 class TableInput(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Parquet of any other pipeline: a translation memory, the turns of a speech set.
+    """A Parquet table of another pipeline: a translation memory, the turns of a speech set.
 
     Attributes:
       path: a file, or a folder of ``.parquet`` files.
-      name: of the configuration.
-      kind: what it is, in words.
-      key: the columns that tell its rows apart.
-      split: the split's name.
+      name: the name of the configuration.
+      kind: the kind, in words.
+      key: the columns that identify a row.
+      split: the name of the split.
     """
 
     path: str
@@ -116,18 +120,18 @@ class TableInput(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class Statistics(msgspec.Struct, forbid_unknown_fields=True):
-    """Numbers of a pipeline (``statistics.json``) that the release shall carry."""
+    """The statistics of a pipeline (``statistics.json``) to include in the release."""
 
     path: str
     name: str
 
 
 class Signing(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Who signs the release: the manifest says so, and then a signature that is taken away is missed.
+    """The signer of the release. The manifest names it, so that a removed signature is detected.
 
     Attributes:
       key: a public key, ``sha256:`` and the SHA-256 of its DER form.
-      identity: without a key of one's own: an e-mail address, or the URL of a workflow.
+      identity: an e-mail address, or the URL of a workflow, for signing without a key.
       issuer: the URL of the OpenID Connect provider that vouches for the identity.
     """
 
@@ -137,27 +141,27 @@ class Signing(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     @property
     def who(self) -> str:
-        """It in words."""
+        """Describe the signer."""
         return f"the key {self.key}" if self.key else f"{self.identity} ({self.issuer})"
 
 
 class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """The whole of ``release.toml``.
+    """The configuration in ``release.toml``.
 
     Attributes:
-      name: of the dataset, and of its folder.
+      name: the name of the dataset, and of its folder.
       version: MAJOR.MINOR.PATCH.
-      licence: SPDX identifier; any other name needs ``licence_file``.
-      description: a paragraph or more, Markdown.
+      licence: an SPDX identifier; any other name requires ``licence_file``.
+      description: one or more paragraphs in Markdown.
       authors: at least one.
-      date: of publication; SOURCE_DATE_EPOCH where it is not given.
-      parent: the version that this one follows; by default the newest, ``none`` for none.
+      date: the date of publication; by default from SOURCE_DATE_EPOCH.
+      parent: the preceding version; by default the newest, ``none`` for none.
       changes: what is new, for CHANGELOG.md.
-      licence_file: text of the licence, where it is not one that Parapet knows by name.
-      allow_problems: kinds of faults in the data that are published, counted, as they are.
-      shard_mb: JSON megabytes that go into one Parquet file.
-      signing: who will sign it with ``release sign``, or with Sigstore's client.
-      hub: OWNER/NAME, the dataset repository of the Hugging Face Hub that ``release push`` uploads to.
+      licence_file: the text of the licence, if Parapet does not know it by name.
+      allow_problems: kinds of faults in the data that are published and counted.
+      shard_mb: megabytes of JSON per Parquet file.
+      signing: the signer, with ``release sign`` or Sigstore's client.
+      hub: OWNER/NAME of the dataset repository on the Hugging Face Hub to which ``release push`` uploads.
     """
 
     name: str
@@ -185,7 +189,7 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
 
 
 def read_config(path: str | Path) -> ReleaseConfig:
-    """Reads and checks ``release.toml``. Raises InputError with the place and the reason."""
+    """Read and validate ``release.toml``. Raises InputError with place and reason."""
     place = as_path(path)
     if not place.is_file():
         raise InputError("there is no such file; docs/release.md shows one", path)
@@ -193,7 +197,7 @@ def read_config(path: str | Path) -> ReleaseConfig:
 
 
 def parse_config(text: str, path: str | Path) -> ReleaseConfig:
-    """Parses and checks the text of ``release.toml``. Raises InputError with the place and the reason."""
+    """Parse and validate the text of ``release.toml``. Raises InputError with place and reason."""
     try:
         raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -216,7 +220,7 @@ def parse_config(text: str, path: str | Path) -> ReleaseConfig:
 
 
 def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
-    """(key, whether what must hold of it holds, what is wrong with it otherwise)."""
+    """Yield (key, whether it is valid, the error message)."""
     version = "is not MAJOR.MINOR.PATCH, such as 1.0.0"
     is_parent = config.parent in ("", "none") or VERSION.fullmatch(config.parent)
     yield "name", NAME.fullmatch(config.name) and ".." not in config.name, "must have letters, digits, '_', '-' and '.'"
@@ -262,7 +266,7 @@ FORMAT = "parapet-release/1"
 
 MANIFEST = "MANIFEST.json"
 SUMS = "SHA256SUMS"
-SIGNATURE = f"{MANIFEST}.sigstore.json"  # of the manifest; neither it nor SHA256SUMS lists it
+SIGNATURE = f"{MANIFEST}.sigstore.json"  # signs the manifest; listed neither there nor in SHA256SUMS
 CARD = "README.md"
 CROISSANT = "croissant.json"
 CITATION = "CITATION.cff"
@@ -279,11 +283,11 @@ COUNTED = (
     "turns",
     "tasks",
     "tools",
-)  # the keys of Manifest.counts, in their order
+)  # the keys of Manifest.counts, in order
 
 
 class InputFile(msgspec.Struct):
-    """A file that went in; ``path`` is relative to its input."""
+    """An input file; ``path`` is relative to its input."""
 
     path: str
     bytes: int
@@ -291,12 +295,12 @@ class InputFile(msgspec.Struct):
 
 
 class Input(msgspec.Struct):
-    """One input of ``release.toml``.
+    """An input in ``release.toml``.
 
     Attributes:
-      name: of the corpus or table.
-      kind: what it is, in words.
-      files: sorted by path.
+      name: the name of the corpus or table.
+      kind: the kind, in words.
+      files: the files, sorted by path.
     """
 
     name: str
@@ -308,11 +312,12 @@ class File(msgspec.Struct, omit_defaults=True):
     """A file of the release.
 
     Attributes:
-      path: below the version's folder.
-      bytes: its size.
-      sha256: of its bytes.
-      rows: of a Parquet file.
-      logical_sha256: of a Parquet file: over its rows as sorted JSON, a line each; no version of a library changes it.
+      path: the path below the version's folder.
+      bytes: the size.
+      sha256: the hash of its bytes.
+      rows: the number of rows of a Parquet file.
+      logical_sha256: for a Parquet file, the hash of its rows as sorted JSON, one per line, which does not depend on
+        versions of libraries.
     """
 
     path: str
@@ -323,19 +328,19 @@ class File(msgspec.Struct, omit_defaults=True):
 
 
 class Column(msgspec.Struct):
-    """A column and its Arrow type, as text."""
+    """A column and its Arrow type as text."""
 
     name: str
     type: str
 
 
 class SplitInfo(msgspec.Struct):
-    """One split of a configuration.
+    """A split of a configuration.
 
     Attributes:
-      rows: of all its files.
-      files: their paths.
-      logical_sha256: over those of its files.
+      rows: the number of rows in all its files.
+      files: the paths of its files.
+      logical_sha256: the hash over those of its files.
     """
 
     rows: int
@@ -344,14 +349,14 @@ class SplitInfo(msgspec.Struct):
 
 
 class Config(msgspec.Struct):
-    """A configuration, as ``load_dataset(path, name)`` loads it.
+    """A configuration, as loaded by ``load_dataset(path, name)``.
 
     Attributes:
-      kind: what it is, in words: ``original``, ``variants``, ``schemas``.
-      record: what a row is: ``dialogue``, ``service``, ``paraphrase``, or ``row``.
-      key: the columns that tell its rows apart.
-      columns: in their order.
-      splits: by name.
+      kind: the kind, in words: ``original``, ``variants``, ``schemas``.
+      record: the kind of a row: ``dialogue``, ``service``, ``paraphrase``, or ``row``.
+      key: the columns that identify a row.
+      columns: the columns, in order.
+      splits: the splits by name.
     """
 
     kind: str
@@ -362,17 +367,17 @@ class Config(msgspec.Struct):
 
 
 class Parent(msgspec.Struct):
-    """The release that this one follows."""
+    """The preceding release."""
 
     version: str
     manifest_sha256: str
 
 
 class SplitChange(msgspec.Struct):
-    """How the rows of a split differ from the parent's.
+    """The differences between the rows of a split and the parent's.
 
     Attributes:
-      level: what that asks of the version: ``major``, ``minor``, ``patch``.
+      level: the part of the version to increase: ``major``, ``minor``, ``patch``.
     """
 
     config: str
@@ -386,11 +391,11 @@ class SplitChange(msgspec.Struct):
 
 
 class Changes(msgspec.Struct):
-    """The difference to the parent.
+    """The differences from the parent.
 
     Attributes:
-      level: the highest of the splits'; ``patch`` where no row differs.
-      splits: those that differ.
+      level: the highest level of the splits; ``patch`` if no row differs.
+      splits: the splits that differ.
     """
 
     level: str
@@ -398,19 +403,19 @@ class Changes(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """The whole of ``MANIFEST.json``.
+    """The content of ``MANIFEST.json``.
 
     Attributes:
-      counts: what -> corpus -> split -> n: services, intents, slots, dialogues, turns, utterances of users.
-      statistics: by name, as the pipelines wrote them.
-      dispositions: of the paraphrases: what became of the answers.
-      rejections: reason -> answers rejected for it.
-      answer_sources: where the answers come from -> answers; empty in releases of earlier versions.
-      is_blind: false where answers of workers who saw what they were to find are among the paraphrases.
-      known_problems: kind of fault -> n, published as they are.
+      counts: what -> corpus -> split -> number of services, intents, slots, dialogues, turns, user utterances.
+      statistics: the pipelines' statistics, by name.
+      dispositions: disposition of an answer -> number of answers.
+      rejections: reason -> number of rejected answers.
+      answer_sources: source of answers -> number of answers; empty in releases of earlier versions.
+      is_blind: false if the paraphrases contain answers of workers who saw the hidden texts.
+      known_problems: kind of fault -> number of faults that are published.
       code: ``parapet``'s version, and ``sha256`` over its source files.
-      created: the date of publication, or nothing.
-      signing: who signs the manifest, if anybody; the signature stands beside it, in ``MANIFEST.json.sigstore.json``.
+      created: the date of publication; may be empty.
+      signing: the signer of the manifest, if any; the signature is in ``MANIFEST.json.sigstore.json`` beside it.
     """
 
     format: str
@@ -445,32 +450,32 @@ class Manifest(msgspec.Struct):
 
     @property
     def rows(self) -> int:
-        """The rows of all configurations."""
+        """Return the number of rows in all configurations."""
         return sum(info.rows for config in self.configs.values() for info in config.splits.values())
 
     @property
     def size(self) -> int:
-        """The bytes of all files that are listed."""
+        """Return the number of bytes of all listed files."""
         return sum(file.bytes for file in self.files)
 
     @property
     def splits(self) -> list[str]:
-        """The splits of all configurations."""
+        """Return the splits of all configurations."""
         return in_order({split for config in self.configs.values() for split in config.splits})
 
 
 def in_order(splits: Iterable[str]) -> list[str]:
-    """Sorts splits: train, dev and test first, then the others by name."""
+    """Sort splits: train, dev and test first, then the others by name."""
     return sorted(splits, key=lambda split: (SPLITS.index(split) if split in SPLITS else len(SPLITS), split))
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:
-    """The file: two spaces, a newline at the end; lists and keys in the order of the record."""
+    """Format the manifest: two spaces, a newline at the end; lists and keys in the order of the record."""
     return orjson.dumps(msgspec.to_builtins(manifest), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def parse_manifest(data: bytes, path: object) -> Manifest:
-    """Reads the file. Raises InputError where it is not a manifest, or one of another format."""
+    """Parse a manifest. Raises InputError if it is not one, or has another format."""
     raw = parse_json(data, path)
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise InputError(f"not a manifest of the format {FORMAT}", path)

@@ -1,4 +1,4 @@
-"""The rows that commands write beside their sets: answers of the crowd, translations, and what became of each turn."""
+"""The rows that commands write beside their sets: crowd answers, translations, and the outcome of each turn."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import pyarrow.parquet as pq
 
 from parapet.schemas.service import Task
 
-# What a crowd task asks for: a schema's names or descriptions, rewritten utterances, or ratings of utterances.
+# The tasks of crowd workers: names or descriptions of a schema, rewritten utterances, or ratings of utterances.
 CrowdTask = Task | Literal["rewrites", "ratings", "validity"]
 
 Disposition = Literal["used", "surplus", "duplicate", "rejected", "review"]
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
 
-# Where answers come from: Mechanical Turk, Prolific, annotators of one's own, a language model.
+# The sources of answers: Mechanical Turk, Prolific, the user's own annotators, a language model.
 AnswerSource = Literal["mturk", "prolific", "in_house", "llm"]
 ANSWER_SOURCES: tuple[AnswerSource, ...] = get_args(AnswerSource)
 
 
 class Assignment(msgspec.Struct):
-    """One worker's submission of one task. The worker is known by a keyed hash only.
+    """A worker's submission of one task. The worker is only identified by a keyed hash.
 
     Attributes:
-      service_name: what the task is about: the first part of its id, of rewrites ``DIALOGUE_ID:TURN``,
-        of ratings the page.
-      answers: form field to text as given (line ends as ``\\n``); a field shown and left empty is ``""``.
-      asked: whether ``answers`` holds every field that the form showed. In a batch CSV without ``Input.fields`` an
-        empty cell may also mean that the form had no such field.
-      accept_time: seconds since 1970, UTC; None where missing or unreadable. So is ``submit_time``.
+      service_name: what the task is about: the first part of its id; for rewrites ``DIALOGUE_ID:TURN``, for ratings the
+        page.
+      answers: form field to the original text (line ends as ``\\n``); a field that was shown and left empty is ``""``.
+      asked: whether ``answers`` has every field of the form. In a batch CSV without ``Input.fields``, an empty cell may
+        also mean that the form did not have the field.
+      accept_time: seconds since 1970, UTC; None if missing or unreadable, as is ``submit_time``.
       work_seconds: from acceptance to submission.
       rejected: whether the requester has rejected the assignment.
-      source: ``file: row N``, for messages; never part of an output's content.
-      platform: where it comes from.
-      keystrokes: form field to how often a key changed its text, where the form counted. ``pastes`` and ``seconds``
-        (of the field having the focus) are counted by the same forms.
+      source: ``file: row N``, for messages; never part of an output.
+      platform: the source of the answers.
+      keystrokes: form field to the number of keystrokes that changed its text, if the form counted them. Such forms
+        also count ``pastes`` and ``seconds`` (with the focus in the field).
     """
 
     assignment_id: str
@@ -57,13 +57,14 @@ class Assignment(msgspec.Struct):
 
 
 class DeadLetter(msgspec.Struct):
-    """An input record that could not be used: where it came from, why, and what it was.
+    """An input record that could not be used: its origin, the reason, and its content.
 
     Attributes:
-      stage: where it fell out: ``schemas`` or ``dialogues``, ``ingest``, ``settle``, ``compose`` or ``decisions``.
-      key: what identifies it: an assignment id, a response id or ``file: row N``.
-      reason: a machine-readable id and, after a colon, what a person should know.
-      payload: the record, cut to a length that can be read.
+      stage: the step that refused it: ``schemas`` or ``dialogues``, ``ingest``, ``settle``, ``compose`` or
+        ``decisions``.
+      key: its identifier: an assignment id, a response id or ``file: row N``.
+      reason: a machine-readable id and, after a colon, an explanation.
+      payload: the record, truncated to a readable length.
     """
 
     stage: str
@@ -74,18 +75,18 @@ class DeadLetter(msgspec.Struct):
 
 
 class AuditRow(msgspec.Struct):
-    """One answer's fate: a row of ``responses.parquet``.
+    """The outcome of an answer: a row of ``responses.parquet``.
 
     Attributes:
-      field: ``name`` or ``description``: what was asked for. The form field is in ``response_id``.
-      text: as given.
-      canonical: as it is emitted, in the corpus's convention; ``""`` where nothing is left of it.
+      field: ``name`` or ``description``, as requested. The form field is in ``response_id``.
+      text: the original text.
+      canonical: the text written to the output, in the corpus's convention; may be ``""``.
       reason: machine-readable; ``""`` for a used answer.
       variant: 1-5, None unless used.
-      distance: to the original, by the run's metric; None where the answer was not ranked.
-      source: where the answer comes from.
-      keystrokes: how often a key changed the text. None where the form did not count; ``pastes`` and ``seconds``, for
-        which the field had the focus, too.
+      distance: the distance to the original, by the run's metric; None if the answer was not ranked.
+      source: the source of the answer.
+      keystrokes: number of keystrokes that changed the text; None if the form did not count them. ``pastes`` and
+        ``seconds`` (with the focus in the field) likewise.
     """
 
     response_id: str
@@ -107,9 +108,9 @@ class AuditRow(msgspec.Struct):
     seconds: float | None = None
 
 
-_TIME = pa.timestamp("ms", tz="UTC")  # Parquet has no seconds
+_TIME = pa.timestamp("ms", tz="UTC")  # Parquet has no unit of seconds
 
-# Who gave an answer and when, where it comes from and how it was typed.
+# Columns for the worker, times, source, and typing of an answer.
 _OF_ANSWERS = [
     pa.field("worker_hash", pa.string(), nullable=False),
     pa.field("accept_time", _TIME),
@@ -138,7 +139,7 @@ RESPONSES = pa.schema(
 
 
 def audit_table(rows: list[AuditRow]) -> pa.Table:
-    """The rows as Arrow, in the columns of ``responses.parquet``."""
+    """Convert rows to Arrow, in the columns of ``responses.parquet``."""
     return pa.table({field.name: _column(rows, field) for field in RESPONSES}, RESPONSES)
 
 
@@ -149,7 +150,7 @@ def _column(rows: list[AuditRow], field: pa.Field) -> pa.Array:
     return pa.array(values, field.type)
 
 
-# A row for every rating: ``responses.parquet`` of ``evaluate --task ratings`` and ``--task validity``.
+# A row for each rating: ``responses.parquet`` of ``evaluate --task ratings`` and ``--task validity``.
 RATINGS = pa.schema(
     [
         pa.field("response_id", pa.string(), nullable=False),
@@ -170,10 +171,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class RewrittenTurn(msgspec.Struct, frozen=True):
-    """A line of ``rewritten.jsonl``, as ``language_variations --rewritten`` takes it.
+    """A line of ``rewritten.jsonl``, the input of ``language_variations --rewritten``.
 
     Attributes:
-      turn: the position in the dialogue's turns, from 0.
+      turn: the position of the turn in the dialogue, from 0.
       source: the response id.
     """
 
@@ -198,7 +199,7 @@ _VALUES = pa.list_(
     )
 )
 
-# A row for every answer: ``responses.parquet`` of ``compose_variations``.
+# A row for each answer: ``responses.parquet`` of ``compose_variations``.
 REWRITINGS = pa.schema(
     [
         pa.field("response_id", pa.string(), nullable=False),
@@ -217,15 +218,15 @@ REWRITINGS = pa.schema(
 
 
 class Translation(msgspec.Struct, frozen=True, order=True):
-    """One text in another language: a row of ``memory.parquet``.
+    """A translated text: a row of ``memory.parquet``.
 
     Attributes:
-      provider: the engine: ``google``, ``libretranslate``, ``local``; ``human`` for a translator's.
-      model: what it says of its model.
-      source: language of the text, as BCP 47 has it: ``en``, ``zh``.
-      target: language of the translation.
-      text: as it was sent.
-      translation: as it came back.
+      provider: the engine: ``google``, ``libretranslate``, ``local``; ``human`` for a translator.
+      model: the engine's name for its model.
+      source: the language of the text in BCP 47: ``en``, ``zh``.
+      target: the language of the translation.
+      text: the text that was sent.
+      translation: the text that was returned.
     """
 
     provider: str
@@ -240,18 +241,18 @@ MEMORY = pa.schema([pa.field(name, pa.string(), nullable=False) for name in Tran
 
 
 class BackTranslation(msgspec.Struct, frozen=True):
-    """What became of one name or description under one pivot: a row of ``translations.parquet``.
+    """The outcome of back-translating a name or description: a row of ``translations.parquet``.
 
     Attributes:
-      element_id: ``SERVICE/slot/NAME`` and so on, original names.
+      element_id: ``SERVICE/slot/NAME`` and so on, with original names.
       field: ``name`` or ``description``.
-      pivot: the language it went through.
-      original: as the schema has it.
-      text: what was sent: of a name its words.
-      pivot_text: the translation; ``""`` where there is none.
-      back_text: the translation's translation; ``""`` where there is none.
-      emitted: as the variant has it.
-      reason: why that is the original; ``""`` where the back-translation is used.
+      pivot: the pivot language.
+      original: the text in the schema.
+      text: the text that was sent; for a name, its words.
+      pivot_text: the translation; may be ``""``.
+      back_text: the back-translation; may be ``""``.
+      emitted: the text in the variant.
+      reason: why the original is used; ``""`` if the back-translation is used.
     """
 
     element_id: str
@@ -272,24 +273,24 @@ SPAN = pa.struct(
     [
         pa.field("service", pa.string(), nullable=False),
         pa.field("slot", pa.string(), nullable=False),
-        pa.field("value", pa.string(), nullable=False),  # as the original utterance has it
+        pa.field("value", pa.string(), nullable=False),  # in the original utterance
         pa.field("start", pa.int64(), nullable=False),
         pa.field("exclusive_end", pa.int64(), nullable=False),
         pa.field("status", pa.string(), nullable=False),  # kept | lost
-        pa.field("heard_start", pa.int64()),  # in the new utterance; null where the value is lost
+        pa.field("heard_start", pa.int64()),  # in the new utterance; null if the value is lost
         pa.field("heard_exclusive_end", pa.int64()),
     ]
 )
 
-# Sorted by dialogue, as its file has them, and turn.
+# Sorted by dialogue, in the order of its file, and turn.
 ASR_TURNS = pa.schema(
     [
         pa.field("dialogue_id", pa.string(), nullable=False),
         pa.field("turn", pa.int32(), nullable=False),  # position in the dialogue, from 0
         pa.field("status", pa.string(), nullable=False),  # heard | not_spoken | failed
-        pa.field("reason", pa.string(), nullable=False),  # why it has no transcript; else empty
+        pa.field("reason", pa.string(), nullable=False),  # why it has no transcript; may be empty
         pa.field("original", pa.string(), nullable=False),  # the original utterance
-        pa.field("utterance", pa.string(), nullable=False),  # as the set has it
+        pa.field("utterance", pa.string(), nullable=False),  # in the set
         pa.field("spoken", pa.string(), nullable=False),  # the spoken form: the reference
         pa.field("hypothesis", pa.string(), nullable=False),  # the transcript
         pa.field(
@@ -303,23 +304,23 @@ ASR_TURNS = pa.schema(
         pa.field("voice", pa.string(), nullable=False),
         pa.field("noise", pa.string(), nullable=False),
         pa.field("snr", pa.float64()),  # dB; null without a transcript
-        pa.field("audio_sha256", pa.string(), nullable=False),  # of the samples that were recognised
+        pa.field("audio_sha256", pa.string(), nullable=False),  # of the recognised samples
         pa.field("seconds", pa.float64()),
         pa.field("slots", pa.list_(pa.field("item", SPAN, nullable=False)), nullable=False),
     ]
 )
 
 
-# Sorted by dialogue, as its file has them, and turn.
+# Sorted by dialogue, in the order of its file, and turn.
 OOD_TURNS = pa.schema(
     [
         pa.field("dialogue_id", pa.string(), nullable=False),
         pa.field("turn", pa.int32(), nullable=False),  # position in the new dialogue, from 0
-        pa.field("original_turn", pa.int32()),  # position in the original; null where the turn was injected
+        pa.field("original_turn", pa.int32()),  # position in the original; null if the turn was injected
         pa.field("label", pa.string(), nullable=False),  # in_domain | ood
-        pa.field("source", pa.string()),  # file and place of the foreign utterance; null where in_domain
+        pa.field("source", pa.string()),  # file and place of the foreign utterance; null for in_domain
         pa.field("utterance", pa.string(), nullable=False),
-        pa.field("fallback", pa.string()),  # what the system answers to it; null where in_domain
+        pa.field("fallback", pa.string()),  # the system's answer; null for in_domain
     ]
 )
 
@@ -338,29 +339,30 @@ SLOT = pa.struct(
     [
         pa.field("service", pa.string(), nullable=False),
         pa.field("slot", pa.string(), nullable=False),
-        pa.field("value", pa.string(), nullable=False),  # as the original utterance has it
+        pa.field("value", pa.string(), nullable=False),  # in the original utterance
         pa.field("start", pa.int32(), nullable=False),
         pa.field("exclusive_end", pa.int32(), nullable=False),
-        pa.field("new_value", pa.string(), nullable=False),  # as the set has it: another with --perturb_values only
+        pa.field("new_value", pa.string(), nullable=False),  # in the set; only differs with --perturb_values
         pa.field("new_start", pa.int32(), nullable=False),
         pa.field("new_exclusive_end", pa.int32(), nullable=False),
     ]
 )
 
-# Sorted by dialogue, as its file has them, and turn.
+# Sorted by dialogue, in the order of its file, and turn.
 PERTURBED_TURNS = pa.schema(
     [
         pa.field("dialogue_id", pa.string(), nullable=False),
         pa.field("turn", pa.int32(), nullable=False),  # position in the dialogue, from 0
         pa.field("status", pa.string(), nullable=False),  # varied | unchanged
-        pa.field("reason", pa.string(), nullable=False),  # why it is unchanged; empty where it was varied
-        pa.field("original", pa.string(), nullable=False),  # the utterance as it was
-        pa.field("utterance", pa.string(), nullable=False),  # as the set has it
-        # Whose words: rules, back_translation:PIVOT, or what a file of rewritten turns names; empty where unchanged.
+        pa.field("reason", pa.string(), nullable=False),  # why it is unchanged; empty if it was varied
+        pa.field("original", pa.string(), nullable=False),  # the original utterance
+        pa.field("utterance", pa.string(), nullable=False),  # in the set
+        # Source of the words: rules, back_translation:PIVOT, or as named in a file of rewritten turns; empty if
+        # unchanged.
         pa.field("source", pa.string(), nullable=False),
-        # In order, apart: what stands in the original before, between and behind them moves by what they add or take.
+        # In order and without overlaps; the original text around them is shifted by their changes in length.
         pa.field("operations", pa.list_(pa.field("item", OPERATION, nullable=False)), nullable=False),
-        pa.field("env", pa.int8(), nullable=False),  # the smallest Env set that has it varied, from 1; 0: none
+        pa.field("env", pa.int8(), nullable=False),  # number of the smallest Env set that varies it, from 1; 0 for none
         pa.field("slots", pa.list_(pa.field("item", SLOT, nullable=False)), nullable=False),
     ]
 )
@@ -368,7 +370,7 @@ PERTURBED_TURNS = pa.schema(
 
 _TEXTS = pa.list_(pa.field("item", pa.string(), nullable=False))
 
-# Sorted by dialogue, as its file has them; then service, slot, canonical form.
+# Sorted by dialogue, in the order of its file; then service, slot, canonical form.
 REPLACEMENTS = pa.schema(
     [
         pa.field("dialogue_id", pa.string(), nullable=False),
@@ -376,15 +378,15 @@ REPLACEMENTS = pa.schema(
         pa.field("slot", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),  # city, date, ...; see docs/perturbations.md
         pa.field("status", pa.string(), nullable=False),  # replaced | kept
-        pa.field("reason", pa.string(), nullable=False),  # why it was kept; empty where it was replaced
-        pa.field("value", _TEXTS, nullable=False),  # every way in which it is written besides the canonical form
-        pa.field("replacement", _TEXTS, nullable=False),  # what stands for these, each once
+        pa.field("reason", pa.string(), nullable=False),  # why it was kept; empty if it was replaced
+        pa.field("value", _TEXTS, nullable=False),  # all spellings besides the canonical form
+        pa.field("replacement", _TEXTS, nullable=False),  # the distinct replacements of these
         pa.field("canonical", pa.string(), nullable=False),
-        pa.field("canonical_replacement", pa.string(), nullable=False),  # empty where it was kept
-        pa.field("unseen", pa.bool_(), nullable=False),  # replaced by what training does not have
-        # Places replaced. What several slots share, unmarked, counts for the first.
+        pa.field("canonical_replacement", pa.string(), nullable=False),  # empty if it was kept
+        pa.field("unseen", pa.bool_(), nullable=False),  # whether the replacement does not occur in training
+        # Replaced places. An unmarked value of several slots counts for the first slot.
         pa.field("utterances", pa.int32(), nullable=False),
-        pa.field("spans", pa.int32(), nullable=False),  # those of them that a span marks
+        pa.field("spans", pa.int32(), nullable=False),  # those marked by a span
         pa.field("state", pa.int32(), nullable=False),
         pa.field("actions", pa.int32(), nullable=False),
         pa.field("service_call", pa.int32(), nullable=False),
@@ -394,7 +396,7 @@ REPLACEMENTS = pa.schema(
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """The file, compressed with Zstandard."""
+    """Write a table to Parquet, compressed with Zstandard."""
     sink = pa.BufferOutputStream()
     pq.write_table(table.combine_chunks(), sink, compression="zstd")
     return bytes(sink.getvalue())

@@ -1,6 +1,6 @@
 """Service schemas of the SGD format (Rastogi et al. 2020, section 3.1), and their elements, which are paraphrased.
 
-The ids of elements, form fields and tasks are contracts with other programs.
+Other programs rely on the ids of elements, form fields and tasks.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import msgspec
 from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
 from parapet.schemas.limits import MAX_ELEMENTS
 
-# A service name becomes part of file names, task ids and element ids.
+# Service names become part of file names, task ids and element ids.
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 
 
 class Slot(msgspec.Struct, omit_defaults=False):
-    """A slot. Free slots have no possible values; MultiWOZ 2.2 leaves the key out."""
+    """A slot. Non-categorical slots have no possible values; MultiWOZ 2.2 omits the key."""
 
     name: str
     description: str
@@ -40,7 +40,7 @@ class Intent(msgspec.Struct):
 
 
 class Service(msgspec.Struct):
-    """One service: its intents and slots, in the order of the file (positions are part of the contracts)."""
+    """A service: its intents and slots, in the order of the file, since other programs rely on their positions."""
 
     service_name: str
     description: str
@@ -53,8 +53,8 @@ class Toolset(Service, kw_only=True):
 
     Attributes:
       toolset: its name; a variant keeps the original's.
-      tool_keys: form field to the elements that share its texts: ``tool/NAME``, ``parameter/NAME/POINTER``. The id has
-        the first one.
+      tool_keys: form field to the elements that share its texts: ``tool/NAME``, ``parameter/NAME/POINTER``. The first
+        one is part of the id.
       tool_scopes: form field to the scopes in which the name must be unique.
     """
 
@@ -63,15 +63,15 @@ class Toolset(Service, kw_only=True):
     tool_scopes: dict[str, list[str]]
 
 
-# msgspec lays out a Struct when it first meets it; two threads that meet one at once crash the process (0.22).
+# msgspec prepares a Struct on first use; two threads that do so at the same time crash the process (0.22).
 _LAID_OUT = msgspec.json.Decoder(Service), msgspec.json.Decoder(Toolset)
 
 
 def parse_service(raw: Any, path: object = "", where: str = "") -> Service:
-    """Types one service object and checks it.
+    """Convert a service to typed objects and validate it.
 
     Raises:
-      InputError: with file, position and reason, at the first thing that does not hold.
+      InputError: with file, position and reason of the first problem.
     """
     if (half := surrogate_in(raw)) is not None:
         raise InputError("half a surrogate pair, which is no character: write it anew", path, _within(where, half))
@@ -90,7 +90,7 @@ def _within(where: str, place: str) -> str:
 
 
 def problems_of(service: Service) -> Iterator[tuple[str, str]]:
-    """Yields (position, reason) for every rule of the format that ``service`` breaks."""
+    """Yield (position, reason) for every rule of the format that ``service`` breaks."""
     if not SERVICE_NAME.fullmatch(service.service_name) or ".." in service.service_name:
         yield (
             "service_name",
@@ -121,7 +121,7 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
 
 
 def variant_service_name(service_name: str, variant: int | str) -> str:
-    """``Hotels_1`` in variant 3 is ``Hotels_13``, as SGD-X has it."""
+    """Return the name of a service in a variant: ``Hotels_13`` for ``Hotels_1`` in variant 3, as in SGD-X."""
     return f"{service_name}{variant}"
 
 
@@ -137,11 +137,11 @@ class Element(msgspec.Struct, frozen=True):
     """An intent, a slot or the service itself.
 
     Attributes:
-      id: ``SERVICE/intent/NAME``, ``SERVICE/slot/NAME`` or ``SERVICE/service``, original names; of a toolset
+      id: ``SERVICE/intent/NAME``, ``SERVICE/slot/NAME`` or ``SERVICE/service`` with original names; for a toolset
         ``TOOLSET/tool/NAME`` or ``TOOLSET/parameter/NAME/POINTER``.
       field: the form field, ``intent_0``, ``slot_3`` or ``service``: kind and position in the original schema.
       values: the possible values of a categorical slot, else empty.
-      scopes: two elements that share one of these have different names.
+      scopes: elements that share a scope must have different names.
     """
 
     id: str
@@ -153,18 +153,18 @@ class Element(msgspec.Struct, frozen=True):
     scopes: tuple[str, ...] = ("",)
 
     def text(self, task: Task) -> str:
-        """The original of what ``task`` asks for."""
+        """Return the original of the text that ``task`` asks for."""
         return self.name if task == "names" else self.description
 
     def prompt(self, task: Task) -> str:
-        """What ``task`` shows."""
+        """Return the text that ``task`` shows."""
         return self.description if task == "names" else self.name
 
 
 def elements_of(service: Service, task: Task) -> list[Element]:
-    """The elements that ``task`` asks about: intents, slots and, for descriptions, the service.
+    """Return the elements that ``task`` asks about: intents, slots and, for descriptions, the service.
 
-    A toolset has no text of its own.
+    Toolsets have no description.
     """
     name = service.service_name
 
@@ -185,10 +185,10 @@ def elements_of(service: Service, task: Task) -> list[Element]:
 
 
 def task_id(service_name: str, task: Task) -> str:
-    """``SERVICE:names`` or ``SERVICE:descriptions``."""
+    """Return ``SERVICE:names`` or ``SERVICE:descriptions``."""
     return f"{service_name}:{task}"
 
 
 def response_id(assignment_id: str, field: str) -> str:
-    """The key of the audit, the review sheet and the decisions: ``3XYZ:slot_3``."""
+    """Return the key of an answer in the audit, the review sheet and the decisions: ``3XYZ:slot_3``."""
     return f"{assignment_id}:{field}"

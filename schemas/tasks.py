@@ -1,4 +1,7 @@
-"""Files of agents' tasks, as BFCL has them: JSON lines, and the right calls in a file of the same name beside them."""
+"""Files of agents' tasks in BFCL's format.
+
+They are JSON Lines, with the expected calls in a file of the same name beside them.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ from typing import Any
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.json_text import parse_exactly
 
-ANSWERS = "possible_answer"  # the folder beside a file of tasks, with the right calls in a file of the same name
+ANSWERS = "possible_answer"  # the folder beside a file of tasks, with the expected calls in a file of the same name
 
 
 def answers_beside(path: Path) -> Path:
-    """Where the right calls of a file of tasks are."""
+    """Return the path of the expected calls for a file of tasks."""
     return path.parent / ANSWERS / path.name
 
 
 def is_task(item: Any) -> bool:
-    """Whether parsed JSON is a task of BFCL: it has an id and the definitions of its functions."""
+    """Whether parsed JSON is a BFCL task: it has an id and the definitions of its functions."""
     return isinstance(item, dict) and isinstance(item.get("id"), str) and isinstance(item.get("function"), list)
 
 
 def records(data: bytes) -> Iterator[tuple[str, Any]]:
-    """Yields (place, object with an id) of each line, or why it cannot be read."""
+    """Yield (place, object with an id, or the error) for each line."""
     for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if not line.strip():
             continue
@@ -43,7 +46,7 @@ def records(data: bytes) -> Iterator[tuple[str, Any]]:
 
 
 def by_id(data: bytes, path: object) -> dict[str, Any]:
-    """The objects of a file by their ids. Raises InputError with the line where one cannot be read, or stands twice."""
+    """Read the objects of a file by id. Raises InputError with the line if one is invalid or duplicated."""
     found: dict[str, Any] = {}
     for where, record in records(data):
         if isinstance(record, InputError):

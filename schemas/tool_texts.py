@@ -1,8 +1,8 @@
-"""What a description of a tool or parameter means, and what of it has to stay: formats, defaults, examples, units.
+"""Split texts of tools into their meaning and the parts to keep: formats, defaults, examples, units.
 
-Who describes ``distance`` in other words cannot know that it is in miles, nor that its default is 0. A variant without
-that is another tool, whose right calls nobody can guess. So annotators and translators get what a description means,
-and the rest follows it in every variant as it was.
+A worker who paraphrases ``distance`` cannot know that it is in miles, or that its default is 0. Without these parts, a
+variant would be a different tool, whose expected calls nobody could guess. So annotators and translators only get the
+meaning, and the other parts are added to it unchanged in every variant.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNIT = (
 _PER = rf"{_UNIT}(?:(?: per |/){_UNIT})*(?: (?:celsius|fahrenheit|squared|cubed))?"
 _IN_UNIT = re.compile(rf",?\s+(?:in|as) (?:a |an |the |decimal )?{_PER}(?![\w-])(?:\s+format)?", re.IGNORECASE)
 _AFTER_COMMA = re.compile(rf"^[^,]+,\s*{_PER}\s*$", re.IGNORECASE)
-# Up to the end of the sentence.
+# Extends to the end of the sentence.
 _REST = re.compile(
     r"[,;:]?\s+(?:in the (?:format|form of)|in (?:the )?['\"`]|formatted|expressed|e\.?g\.|i\.e\.|"
     r"for (?:example|instance)|such as|like (?=['\"`])|(?:which|that) (?:must|should|are|is)\b[^.]*\d|between \d|"
@@ -32,7 +32,7 @@ _REST = re.compile(
     re.IGNORECASE,
 )
 _BRACKETS = re.compile(r"\s*\(([^()]*)\)")
-# Of a sentence that stays, or brackets.
+# Occurs in sentences, or brackets, that must stay.
 _TELLING = re.compile(
     r"['\"`\d]|\b(?:defaults?|formats?|must|should|use|only|optional|required|allowed|valid|units?|examples?|e\.?g|i\.e|null|none|"
     rf"true|false|unspecified|omitted|{_UNIT})\b",
@@ -46,9 +46,9 @@ class Description(NamedTuple):
     """A description in parts.
 
     Attributes:
-      meaning: what can be said in other words.
-      clauses: of its sentence, which stay.
-      sentences: which stay.
+      meaning: the part that can be paraphrased.
+      clauses: the clauses of its sentence that must stay.
+      sentences: the sentences that must stay.
       ends: whether it ends with a full stop.
     """
 
@@ -58,7 +58,7 @@ class Description(NamedTuple):
     ends: bool = False
 
     def reworded(self, meaning: str) -> str:
-        """The description with another wording of its meaning."""
+        """Return the description with a new wording of its meaning."""
         text = meaning.strip().rstrip(".")
         text += f" ({'; '.join(self.clauses)})" if self.clauses else ""
         text += "." if self.sentences or self.ends else ""
@@ -67,7 +67,7 @@ class Description(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def parts_of(description: str) -> Description:
-    """A description in parts: all of it is its meaning where nothing has to stay, or nothing else would be left."""
+    """Split a description; all of it is its meaning if nothing must stay, or nothing else would be left."""
     first, *more = _sentences(description.strip())
     kept = tuple(sentence for sentence in more if _TELLING.search(sentence))
     first, *clauses = _without_clauses(first)
@@ -78,7 +78,7 @@ def parts_of(description: str) -> Description:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences; a full stop of an abbreviation ends none."""
+    """Split a text into sentences; a full stop in an abbreviation does not end one."""
     found: list[str] = []
     for part in _SENTENCE.split(text):
         if found and (_SHORT.search(found[-1]) or found[-1].count("(") > found[-1].count(")")):
@@ -89,7 +89,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _without_clauses(sentence: str) -> list[str]:
-    """The sentence without clauses that stay, and these."""
+    """Return the sentence without clauses that must stay, followed by these clauses."""
     stop = "." if sentence.endswith(".") else ""
     text, clauses = sentence.removesuffix("."), []
     for match in [match for match in _BRACKETS.finditer(text) if _TELLING.search(match[1])]:

@@ -1,7 +1,7 @@
-"""Tool definitions: of OpenAI (``type: function``, in both forms), Anthropic, MCP and BFCL, recognised by their shape.
+"""Tool definitions of OpenAI (``type: function``, in both forms), Anthropic, MCP and BFCL, recognised by their shape.
 
-A toolset is a service, a tool an intent, a parameter a slot. What is written has the dialect, and all other content, of
-what was read.
+A toolset is a service, a tool an intent, a parameter a slot. Files are written in their original dialect with all other
+content.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from parapet.schemas.tool_texts import parts_of
 
 TOOLS, NAMES = "tools.json", "names.json"  # of a variant
 
-LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # a name that the APIs take
+LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # names that the APIs accept
 
 _MARK = re.compile(rb'"(?:parameters|input_schema|inputSchema|function|tools)"\s*+:')
 _COULD_BE_INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]|[0-9]{300}")
@@ -37,23 +37,23 @@ class Tool:
     """A tool.
 
     Attributes:
-      raw: as the file has it.
+      raw: the tool as read from the file.
       name: the name.
-      description: the description; empty where it has none.
-      parameters: of its calls.
+      description: the description; may be empty.
+      parameters: the parameters of its calls.
 
     Args:
       raw: see above.
 
     Raises:
-      InputError: it has the shape of no dialect; ``where`` is the JSON Pointer.
+      InputError: it does not have the shape of any dialect; ``where`` is the JSON Pointer.
     """
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
         if not isinstance(raw, dict):
             raise InputError(f"is no tool: {_SHAPES}", "", "")
-        # OpenAI's Chat Completions API has the function inside, its Responses API has not.
+        # OpenAI's Chat Completions API nests the function, its Responses API does not.
         self._inside = "function" if raw.get("type") == "function" and "function" in raw else ""
         function = raw[self._inside] if self._inside else raw
         place = f"/{self._inside}" if self._inside else ""
@@ -77,7 +77,7 @@ class Tool:
             raise InputError(error.reason, "", f"{place}/{self._key}{error.where}") from None
 
     def renamed(self, name: str, description: str | None, renaming: Renaming) -> dict[str, Any]:
-        """The tool under a new name and description (None: as it is), and with renamed parameters."""
+        """Return the tool with a new name, a new description (None to keep it), and renamed parameters."""
         function = dict(self.raw[self._inside] if self._inside else self.raw)
         function["name"] = name
         if description is not None and "description" in function:
@@ -88,10 +88,10 @@ class Tool:
 
 
 class Toolset:
-    """The tools of a file, or of a task, in order.
+    """The tools of a file or task, in order.
 
     Raises:
-      InputError: one is no tool, or a name stands twice; ``where`` names the item.
+      InputError: a tool is invalid, or a name is duplicated; ``where`` is the item.
     """
 
     def __init__(self, name: str, items: Sequence[Any], place: Callable[[int, str], str]) -> None:
@@ -121,13 +121,16 @@ class ToolNames(msgspec.Struct, frozen=True):
 
 
 class ToolVariant(msgspec.Struct, frozen=True):
-    """Texts for a toolset, by element: ``tool/NAME`` or ``parameter/NAME/POINTER``. An element that lacks is kept."""
+    """New texts for a toolset, by element: ``tool/NAME`` or ``parameter/NAME/POINTER``.
+
+    Missing elements are unchanged.
+    """
 
     names: Mapping[str, str]
     descriptions: Mapping[str, str]
 
     def of(self, tool: Tool) -> tuple[str, str | None, Renaming]:
-        """(name, description, renaming of the parameters) of a tool, as :meth:`Tool.renamed` takes them."""
+        """Return (name, description, renaming of the parameters) of a tool for :meth:`Tool.renamed`."""
         own, prefix = f"tool/{tool.name}", f"parameter/{tool.name}"
         names = {each.pointer: self.names.get(prefix + each.pointer, each.name) for each in tool.parameters.first()}
         pointers = (each.pointer for each in tool.parameters.all if prefix + each.pointer in self.descriptions)
@@ -137,10 +140,10 @@ class ToolVariant(msgspec.Struct, frozen=True):
 
 
 def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
-    """A variant without the names that an API would refuse: their elements keep their own.
+    """Remove names from a variant that an API would refuse, so that their elements keep the original names.
 
-    These are names of more than 64 characters or with others than letters, digits, ``_``, ``-`` (and the dots of the
-    original), and of two that are the same in one scope the later one.
+    These are names of more than 64 characters, or with characters other than letters, digits, ``_``, ``-`` (and the
+    dots of the original); and the later of two equal names in a scope.
     """
     names = dict(variant.names)
     while True:
@@ -153,7 +156,7 @@ def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
                 scope = f"{tool.name}/{parameter.scope}"
                 elements.append((key, scope, parameter.name, by_pointer[parameter.pointer]))
         refused, taken = list[str](), set[tuple[str, str]]()
-        # Names that are kept are taken before new ones.
+        # original names have priority over new ones
         for key, scope, old, new in sorted(elements, key=lambda element: element[2] != element[3]):
             if new != old and (not is_legal(new, old) or (scope, new) in taken):
                 refused.append(key)
@@ -165,24 +168,25 @@ def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
 
 
 def is_legal(name: str, original: str) -> bool:
-    """Whether an API that takes the original name takes this one."""
+    """Whether an API that accepts the original name accepts the new one."""
     space, dot, _ = original.rpartition(".")
     return len(name) <= 64 and name.startswith(space + dot) and bool(LEGAL.fullmatch(name.removeprefix(space + dot)))
 
 
 class ToolFile:
-    """A file of tool definitions: a list, one object, ``{"tools": [...]}``, JSON lines, or tasks of BFCL.
+    """A file of tool definitions: a list, one object, ``{"tools": [...]}``, JSON Lines, or BFCL tasks.
 
     Attributes:
-      toolsets: by name: one with the name of the file; of tasks those that differ, each with the id of its first task.
-      of_tasks: the id of each task, to the name of its toolset.
+      toolsets: the toolsets by name: one named after the file, or for tasks the distinct ones, named after the first
+        task.
+      of_tasks: the id of each task to the name of its toolset.
 
     Args:
       data: the content.
-      path: for messages; without its ending, it is the name of the toolset.
+      path: the path for messages; its stem is the name of the toolset.
 
     Raises:
-      InputError: not JSON, or not tools; names the file, the item or line, and the JSON Pointer in it.
+      InputError: the file is not JSON, or has no tools; names the file, the item or line, and the JSON Pointer in it.
     """
 
     def __init__(self, data: bytes, path: object) -> None:
@@ -191,7 +195,7 @@ class ToolFile:
         self._content, self._is_lines = _parsed(data, path)
         self.toolsets: dict[str, Toolset] = {}
         self.of_tasks: dict[str, str] = {}
-        # Keys and positions that lead to a toolset's list, or its only tool, wherever it stands.
+        # Keys and positions that lead to each occurrence of a toolset's list, or of its only tool.
         self._paths: dict[str, list[tuple[Any, ...]]] = {}
         first: dict[str, str] = {}
         try:
@@ -216,7 +220,7 @@ class ToolFile:
         return ToolFile, (self._data, self.path)
 
     def _found(self) -> Iterator[tuple[tuple[Any, ...], str]]:
-        """Yields where each toolset is, and its name."""
+        """Yield (keys and positions, name) of each toolset."""
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(self.path).stem).strip("_-") or "tools"
         content, keys = self._content, tuple[str, ...]()
         if isinstance(content, list) and content and is_task(content[0]):
@@ -236,7 +240,7 @@ class ToolFile:
         yield keys, name
 
     def _place(self, keys: tuple[Any, ...], position: int, pointer: str) -> str:
-        """The item or line of a toolset's n-th tool, and the JSON Pointer in it."""
+        """Return the item or line of a toolset's n-th tool, and the JSON Pointer in it."""
         if keys and isinstance(keys[0], int):
             pointer = f"/function/{position}{pointer}" if position >= 0 else pointer
             position = keys[0]
@@ -244,10 +248,11 @@ class ToolFile:
         return f"{place}: {pointer}" if pointer else place
 
     def written(self, variants: Mapping[str, ToolVariant] | None = None) -> bytes:
-        """The file in its dialect, with other names and descriptions; None: as it was read.
+        """Write the file in its dialect with new names and descriptions; None to keep them.
 
         Args:
-          variants: of the toolsets, by name. Tasks of other toolsets are left out, and lines become a list.
+          variants: the variants of toolsets, by name. Tasks with other toolsets are left out, and JSON Lines become a
+            list.
         """
         left_out = set[tuple[Any, ...]]()
         content = self._content.copy() if self.of_tasks else self._content
@@ -258,7 +263,7 @@ class ToolFile:
                 continue
             tools = [tool.renamed(*variant.of(tool)) for tool in toolset.tools]
             for keys in self._paths[name]:
-                if self.of_tasks:  # thousands: the list is copied once
+                if self.of_tasks:  # there may be thousands, so the list is copied only once
                     content[keys[0]] = {**content[keys[0]], "function": tools}
                     continue
                 items = functools.reduce(lambda holder, key: holder[key], keys, content)
@@ -270,18 +275,18 @@ class ToolFile:
         return (json.dumps(content, indent=2, ensure_ascii=self._is_ascii) + "\n").encode()
 
     def services(self) -> list[dict[str, Any]]:
-        """The toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
+        """Return the toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
         return [_as_service(toolset) for toolset in self.toolsets.values()]
 
     def undescribed(self) -> int:
-        """The number of tools and parameters without a description, which keep their names."""
+        """Count the tools and parameters without a description, which keep their names."""
         tools = [tool for toolset in self.toolsets.values() for tool in toolset.tools]
         texts = [tool.description for tool in tools]
         texts += [each.description for tool in tools for each in tool.parameters.first()]
         return sum(not text.strip() for text in texts)
 
     def service_files(self, services: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
-        """:meth:`variant_files`, given the variants of :meth:`services`."""
+        """Return :meth:`variant_files`, given the variants of :meth:`services`."""
         variants = {}
         for service in services:
             texts: dict[str, dict[str, str]] = {"name": {}, "description": {}}
@@ -297,7 +302,7 @@ class ToolFile:
         return self.variant_files(variants)
 
     def variant_files(self, variants: Mapping[str, ToolVariant]) -> dict[str, bytes]:
-        """``tools.json`` and ``names.json`` of a variant."""
+        """Return ``tools.json`` and ``names.json`` of a variant."""
         legal = {name: legal_variant(self.toolsets[name], variant) for name, variant in variants.items()}
         names = {}
         for name, variant in legal.items():
@@ -309,7 +314,7 @@ class ToolFile:
 
 
 def _descriptions(toolset: Toolset) -> dict[str, str]:
-    """The description of each element."""
+    """Return the description of each element."""
     of_tools = {f"tool/{tool.name}": tool.description for tool in toolset.tools}
     return of_tools | {
         f"parameter/{tool.name}{each.pointer}": each.description
@@ -319,10 +324,10 @@ def _descriptions(toolset: Toolset) -> dict[str, str]:
 
 
 def _as_service(toolset: Toolset) -> dict[str, Any]:
-    """A toolset as a service. What has no description is left out: annotators would see nothing to name.
+    """Convert a toolset to a service without elements that have no description, since annotators could not name them.
 
-    Of descriptions it has what they mean: formats, defaults and units stay in each variant as they are. Parameters of
-    the same name and description, such as the user's id that each tool takes, are one slot.
+    Descriptions contain only their meaning; formats, defaults and units are kept in each variant. Parameters with the
+    same name and description, such as a user id that each tool takes, share a slot.
     """
     elements: dict[str, list[dict[str, Any]]] = {"intent": [], "slot": []}
     keys: dict[str, list[str]] = {}
@@ -366,7 +371,7 @@ def _as_service(toolset: Toolset) -> dict[str, Any]:
 
 
 def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:
-    """Parsed JSON with another value where the keys and positions lead; what was given stays as it is."""
+    """Return a copy of parsed JSON with another value at the place given by keys and positions."""
     if not keys:
         return value
     copy = content.copy()
@@ -375,7 +380,7 @@ def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:
 
 
 def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
-    """(the content, whether it is JSON lines)."""
+    """Return (content, whether it is JSON Lines)."""
     data = without_mark(data, path)
     lines = [(i, line) for i, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     try:
@@ -399,9 +404,9 @@ def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
 
 
 def _parse(data: bytes) -> Any:
-    """Parses JSON that can be written again as it is. Raises ValueError or InputError."""
+    """Parse JSON that can be written again without changes. Raises ValueError or InputError."""
     content = parse_exactly(data)
-    # Large files are looked through only where the text could mean such a thing.
+    # Large files are only searched if their text may contain such values.
     if b"\\u" in data and (place := surrogate_in(content)) is not None:
         raise InputError("half a surrogate pair, which is no character", "", place)
     if _COULD_BE_INFINITE.search(data) and (place := not_finite_in(content)) is not None:
@@ -410,12 +415,12 @@ def _parse(data: bytes) -> Any:
 
 
 def are_tools(data: bytes) -> bool:
-    """Whether a file of schemas has tools, and not services."""
+    """Whether a schema file contains tools rather than services."""
     return b'"service_name"' not in data and _MARK.search(data) is not None
 
 
 def read_names(path: str | Path) -> dict[str, ToolNames]:
-    """Reads the ``names.json`` of a variant, by toolset. Raises InputError with file, place and reason."""
+    """Read the ``names.json`` of a variant, by toolset. Raises InputError with file, place and reason."""
     try:
         return msgspec.json.decode(read_whole(path, MAX_FILE), type=dict[str, ToolNames])
     except msgspec.ValidationError as error:
@@ -426,5 +431,5 @@ def read_names(path: str | Path) -> dict[str, ToolNames]:
 
 
 def read_tools(path: str | Path) -> ToolFile:
-    """Reads a file of tools. Raises InputError as :class:`ToolFile` does."""
+    """Read a file of tools. Raises InputError as :class:`ToolFile` does."""
     return ToolFile(read_whole(path, MAX_SCHEMA_FILE), path)

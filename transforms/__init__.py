@@ -1,1 +1,1 @@
-"""What is done to records: pure functions, and the thin PTransforms that wire them."""
+"""Operations on records: pure functions, and thin PTransforms that connect them."""

@@ -1,1 +1,1 @@
-"""Real chats without who is in them: entities and numbers replaced, then looked over by other means."""
+"""Anonymisation of real chats: entities and numbers are replaced, then an independent check looks for missed ones."""

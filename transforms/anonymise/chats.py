@@ -1,4 +1,4 @@
-"""Reads chats one by one from JSON lines, CSV or the format of dialog bAbI; speakers are users or bots."""
+"""Readers of chats, one by one, from JSON lines, CSV or the format of dialog bAbI; speakers are users or bots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from parapet.transforms.storage.compressed import read_input
 JSON_LINES, CSV, BABI = "JSON lines", "CSV", "dialog bAbI"
 USER, BOT = "user", "bot"
 API_CALL = "api_call"
-MAX_LENGTH = 100_000  # characters of a turn; a longer one is no chat
+MAX_LENGTH = 100_000  # characters of a turn; a longer one is not part of a chat
 
 _BOTS = frozenset({"agent", "assistant", "bot", "operator", "representative", "support", "sys", "system"})
 _ROLES = _BOTS | {"user", "customer", "client", "guest", "caller", "human", "usr", "visitor", "you", "me", ""}
@@ -36,7 +36,10 @@ _NUMBERED = re.compile(rb"[0-9]{1,9} [^\r\n]")
 
 
 class ChatFile(msgspec.Struct, frozen=True):
-    """A file of chats: its kind, its number among the inputs, its path. Outputs have the number, not the name."""
+    """A file of chats: its kind, its number among the inputs, its path.
+
+    Outputs contain its number instead of its name.
+    """
 
     kind: str
     number: int
@@ -53,8 +56,8 @@ class ChatTurn(msgspec.Struct, frozen=True):
 
     Attributes:
       speaker: ``user`` or ``bot``.
-      text: as it was written.
-      called: the speaker as given, where it is no role: perhaps a person's name.
+      text: the text as written.
+      called: the original speaker if it is not a role, as it may be a person's name.
     """
 
     speaker: str
@@ -63,7 +66,7 @@ class ChatTurn(msgspec.Struct, frozen=True):
 
 
 class Chat(msgspec.Struct, frozen=True):
-    """A chat: its id in the file, its turns, and its number of facts, which are left out."""
+    """A chat: its id in the file, its turns, and the number of its facts, which are left out."""
 
     chat_id: str
     turns: tuple[ChatTurn, ...]
@@ -71,7 +74,7 @@ class Chat(msgspec.Struct, frozen=True):
 
 
 def list_chats(paths: Iterable[str]) -> list[ChatFile]:
-    """The files, numbered in order. Raises InputError where one is missing or of an unknown kind."""
+    """Number the files in order. Raises InputError if a file is missing or of an unknown kind."""
     return [ChatFile(_kind_of(as_path(path)), number, path) for number, path in enumerate(paths, 1)]
 
 
@@ -93,25 +96,25 @@ def _kind_of(path: Path) -> str:
     raise InputError(reason + "columns chat_id, speaker and text, or the format of dialog bAbI", path, "--chats")
 
 
-Row = tuple[str, "Chat | InputError"]  # its place, and the chat or why it cannot be read
+Row = tuple[str, "Chat | InputError"]  # its place, and the chat or the error
 
 
 def read_chats(file: ChatFile, bots: frozenset[str] = frozenset()) -> Iterator[Row]:
-    """The chats of a file.
+    """Yield the chats of a file.
 
     Args:
       file: the file.
-      bots: speakers that are bots, besides ``agent``, ``assistant``, ``bot`` and the like; in lower case.
+      bots: speakers that are bots, in addition to ``agent``, ``assistant``, ``bot`` and the like; in lower case.
 
     Raises:
-      InputError: the file cannot be read to its end; possibly after some chats.
+      InputError: the file cannot be read to its end; may come after some chats.
     """
     readers = {JSON_LINES: _json_lines, CSV: _csv, BABI: _babi}
     try:
         for where, chat in readers[file.kind](file, _BOTS | bots):
             yield where, _sound(chat)
     except OSError as error:
-        if error.strerror is None:  # of the network: the runner tries again
+        if error.strerror is None:  # network errors, which the runner retries
             raise
         raise InputError(f"cannot be read: {error.strerror}", file.name) from None
 
@@ -172,8 +175,8 @@ def _turn(speaker: str, text: str, bots: frozenset[str]) -> ChatTurn:
 
 
 def _csv(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
-    """A row per turn; the rows of a chat are consecutive."""
-    # A byte that is not UTF-8 becomes a lone surrogate, so that only its chat is left out.
+    """Yield the chats of a table with a row per turn; the rows of a chat are consecutive."""
+    # Invalid UTF-8 becomes lone surrogates, so that only its own chat is left out.
     text = (line.decode("utf-8", "surrogateescape") for line in _lines(file))
     rows = csv.reader(text, delimiter="\t" if file.path.lower().endswith(".tsv") else ",")
     csv.field_size_limit(max(csv.field_size_limit(), 4 * MAX_LENGTH))
@@ -211,7 +214,7 @@ def _of_rows(
 
 
 def _babi(file: ChatFile, _: frozenset[str]) -> Iterator[Row]:
-    # Errors of the reader have line numbers, and never text.
+    # Errors of this reader have line numbers, but never text.
     for dialogue in parse_dialogues(read_input(file.path, MAX_DIALOGUE_FILE), file.name):
         turns = []
         for line in dialogue.lines:

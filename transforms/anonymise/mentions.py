@@ -1,7 +1,7 @@
-"""Mentions of what identifies people: their kinds, how they are found, and how overlapping ones are resolved.
+"""Mentions that identify people: their kinds, how they are recognised, and how overlaps are resolved.
 
-They are found by form (addresses, numbers, dates), on a list, by a spaCy model, or by the words around them. All
-patterns by form start at the beginning of a word, so their time is linear in the length of any text.
+Mentions are recognised by form (addresses, numbers, dates), by a list, by a spaCy model, or by the words around them.
+All patterns by form start at the beginning of a word, so their time is linear in the length of any text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.transforms.reports.text import check_plain_text
 
-# Kinds of mentions and their meanings, by precedence: where two overlap, the earlier kind takes the characters.
+# Kinds of mentions and their meanings, by precedence: if two overlap, the earlier kind takes the characters.
 KINDS = {
     "EMAIL": "e-mail addresses, also spelled out: ann at mail dot com",
     "URL": "web addresses",
@@ -38,7 +38,7 @@ KINDS = {
     "LOCATION": "places",
     "ORGANIZATION": "companies, restaurants and so on",
 }
-# Placeholders as in the examples of Bordes et al. 2017, Table 7: a kind that is not here has its own name.
+# Placeholders as in the examples of Bordes et al. 2017, Table 7; other kinds use their own names.
 PAPER = {
     "ORGANIZATION": "org",
     "ENTITY": "org",
@@ -53,7 +53,7 @@ PLACEHOLDER = re.compile(
 
 
 def placeholder(kind: str, number: int, paper: bool) -> str:
-    """``<PERSON_1>``, or as in the paper ``<person>``."""
+    """Format a placeholder: ``<PERSON_1>``, or ``<person>`` as in the paper."""
     return f"<{PAPER.get(kind, kind.lower())}>" if paper else f"<{kind}_{number}>"
 
 
@@ -71,14 +71,14 @@ class Mention(msgspec.Struct, frozen=True, order=True):
 
 
 def settled(text: str, found: Iterable[Mention], protected: Iterable[tuple[int, int]] = ()) -> list[Mention]:
-    """Resolves overlaps; gives mentions in order. The rest of one that was cut is a mention still.
+    """Resolve overlaps and return mentions in order. The rest of a mention that was cut remains a mention.
 
-    Nothing that was found is dropped: of "Ann Lee 555 0143" as a person and "555 0143" as a phone, "Ann Lee" stays.
+    Nothing is dropped: if "Ann Lee 555 0143" is a person and "555 0143" a phone number, "Ann Lee" remains a person.
 
     Args:
-      text: that has them.
-      found: mentions, in any order. Of two that overlap, the earlier kind of ``KINDS`` has precedence, then the longer.
-      protected: spans that are part of no mention.
+      text: the text with the mentions.
+      found: mentions in any order. If two overlap, the earlier kind of ``KINDS`` has precedence, then the longer one.
+      protected: spans excluded from mentions.
     """
     taken = bytearray(len(text))
     for start, end in protected:
@@ -140,7 +140,7 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 
-# What the paper replaces besides: days without a date, and every number, also as a word. "One" mostly counts nothing.
+# The paper also replaces days without a date, and every number, also as a word. "One" is mostly not a number.
 _DAYS = re.compile(
     r"(?<![\w<])(?:(?:this|next|last) )?"
     r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|yesterday)(?: (?:morning|afternoon|"
@@ -210,16 +210,16 @@ _SIMPLE: Sequence[tuple[str, re.Pattern[str]]] = (
 
 
 def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
-    """Mentions by form; they may overlap.
+    """Yield mentions recognised by form; they may overlap.
 
     Args:
-      text: cleaned, see ``parapet.transforms.reports.text.clean``.
-      regions: of phone numbers without a country code: ``US``, ``GB``.
+      text: a text cleaned by ``parapet.transforms.reports.text.clean``.
+      regions: the regions of phone numbers without a country code, such as ``US``, ``GB``.
     """
     for kind, pattern in _SIMPLE:
         for found in pattern.finditer(text):
             end = found.end()
-            while kind == "URL" and text[end - 1] in ".,;:!?)'":  # of the sentence
+            while kind == "URL" and text[end - 1] in ".,;:!?)'":  # punctuation of the sentence
                 end -= 1
             yield Mention(found.start(), end, kind)
     yield from _checked("IP", _IP, text, _is_ip)
@@ -232,7 +232,7 @@ def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
 
 
 def all_numbers_in(text: str) -> Iterator[Mention]:
-    """Every number, and days: what the paper replaces besides, see Table 7."""
+    """Yield every number and day, which the paper replaces in addition, see Table 7."""
     for kind, pattern in (("DATE", _DAYS), ("NUMBER", _ANY_NUMBER)):
         for found in pattern.finditer(text):
             yield Mention(found.start(), found.end(), kind)
@@ -272,20 +272,20 @@ def _is_ip(text: str) -> bool:
 
 
 def _is_iban(text: str) -> bool:
-    """ISO 13616: with country and check digits at the end, and letters as numbers, it is 1 modulo 97."""
+    """Check an IBAN by ISO 13616: rearranged and with letters as numbers, it is 1 modulo 97."""
     code = text.replace(" ", "").upper()
     return code.isascii() and int("".join(str(int(character, 36)) for character in code[4:] + code[:4])) % 97 == 1
 
 
 def _is_card(text: str) -> bool:
-    """The Luhn check (ISO/IEC 7812)."""
+    """Check a card number by the Luhn algorithm (ISO/IEC 7812)."""
     digits = [int(digit) for digit in text if digit.isdigit()]
     doubled = [sum(divmod(2 * digit, 10)) if i % 2 else digit for i, digit in enumerate(reversed(digits))]
     return sum(doubled) % 10 == 0 and any(digits)
 
 
 def check_regions(regions: Sequence[str]) -> None:
-    """Raises InputError where one is not a region with phone numbers."""
+    """Raise InputError if a region is unknown to phonenumbers."""
     import phonenumbers
 
     for region in regions:
@@ -297,7 +297,7 @@ def check_regions(regions: Sequence[str]) -> None:
 
 _TOKEN = re.compile(r"\w+")
 _KIND = re.compile(r"[A-Z]{2,20}")
-# Labels of spaCy's English models (OntoNotes 5) and of those of other languages (WikiNER) to kinds.
+# Labels of spaCy's English models (OntoNotes 5) and of models for other languages (WikiNER) to kinds.
 _LABELS = {
     "PERSON": "PERSON",
     "PER": "PERSON",
@@ -334,7 +334,7 @@ def read_entities(path: str) -> list[Entry]:
 
 
 class Gazetteer:
-    """Finds listed texts, as whole words in any case. Its time does not depend on the length of the list.
+    """Finds listed texts as whole words in any case. Its time does not depend on the length of the list.
 
     Args:
       entries: (kind, text).
@@ -350,7 +350,7 @@ class Gazetteer:
             found.sort(key=lambda one: (-len(one[0]), one))
 
     def find(self, text: str) -> Iterator[Mention]:
-        """The longest mention at each place; mentions do not overlap."""
+        """Yield the longest mention at each place, without overlaps."""
         places = [(found.group().casefold(), *found.span()) for found in _TOKEN.finditer(text)]
         words = tuple(word for word, _, _ in places)
         at = 0
@@ -364,13 +364,13 @@ class Gazetteer:
 
 
 def check_model(name: str) -> None:
-    """Raises InputError where there is no such spaCy model, or it finds no entities."""
+    """Raise InputError if the spaCy model does not exist or does not recognise entities."""
     try:
         pipes = _model(name).pipe_names
     except OSError:
         reason = f"there is no trained model {name!r}: python -m spacy download {name}, or give the folder of one"
         raise InputError(reason, "--spacy_model") from None
-    except Exception as error:  # a model's own
+    except Exception as error:  # an error in the model's own code
         raise InputError(f"the model {name!r} cannot be loaded: {error}", "--spacy_model") from None
     if not {"ner", "entity_ruler"} & set(pipes):
         raise InputError(f"the model {name!r} finds no entities: it has no component ner", "--spacy_model")
@@ -378,14 +378,14 @@ def check_model(name: str) -> None:
 
 @cache
 def _model(name: str) -> Any:
-    """Cached: a model takes a second to load."""
+    """Load a model; cached, because loading takes a second."""
     import spacy
 
     return spacy.load(name)
 
 
 def recognised(texts: Sequence[str], model: str) -> list[list[Mention]]:
-    """The mentions that a model finds in each text."""
+    """Return the mentions that a model recognises in each text."""
     return [
         [
             Mention(entity.start_char, entity.end_char, _LABELS[entity.label_])
@@ -402,14 +402,14 @@ _CAPITAL = r"[A-ZÀ-ÖØ-Þ](?:[^\W\d_]|['’-](?=[^\W\d_])){0,40}"
 _CAPITALS = rf"(?P<name>{_CAPITAL}(?: {_CAPITAL}){{0,3}})(?!\w)"
 
 _TITLE = re.compile(rf"(?<!\w)(?:mr|mrs|ms|miss|mx|dr|prof|professor|sir|madam|lady|lord)\b\.? {_NAME}", re.I)
-# After these a name follows, in any case.
+# A name follows these, in any case.
 _STRONG = re.compile(
     r"(?<!\w)(?:(?:under |in |by )?(?:the |my |her |his |our |your |last |first |full |sur|middle ){0,4}name"
     r"(?:['’]?s| on (?:it|the (?:booking|reservation|account|card)))?(?: is| was| will be| would be| of)?[:,]?|"
     rf"named|known as|signed by) {_NAME}",
     re.I,
 )
-# After these a name follows only where it is capitalised.
+# A name follows these only if it is capitalised.
 _WEAK = re.compile(
     r"(?<!\w)(?i:this is|i am|i['’]?m|it['’]s|call me|ask for|speak(?:ing)? (?:to|with)|talk(?:ing)? (?:to|with)|hi|"
     r"hello|hey|dear|thanks|thank you|cheers|regards|sincerely|yours|best|love|under|wife|husband|son|daughter|brother|"
@@ -420,7 +420,7 @@ _IS = re.compile(rf"(?<!\w){_CAPITALS},? (?:here|speaking)\b")
 _PLACE = re.compile(rf"(?<!\w)(?i:in|near|around|to|from|at|outside|downtown|visiting|of|by) {_CAPITALS}")
 _NAME_WORD = re.compile(_WORD)
 
-# Words that are no part of a name: what people say after "I'm", "this is", "thanks".
+# Words that are not part of a name, common after "I'm", "this is", "thanks".
 _WORDS = """
 a able about address afraid african after again all allergic alright also always am american an and another any
 anyone anything april are around as asap asian at august available away awesome back bad be because been before
@@ -446,7 +446,7 @@ _NO_NAME = frozenset(_WORDS.split())
 
 
 def names_in(text: str) -> Iterator[Mention]:
-    """Mentions of people and places by the words before or after them; they may overlap."""
+    """Yield mentions of people and places, recognised by the words before or after them; they may overlap."""
     for pattern in (_TITLE, _STRONG):
         for found in pattern.finditer(text):
             yield from _name(text, *found.span("name"), "PERSON", sure=True)
@@ -458,7 +458,7 @@ def names_in(text: str) -> Iterator[Mention]:
 
 
 def _name(text: str, start: int, end: int, kind: str, sure: bool = False) -> Iterator[Mention]:
-    """The words of a name, up to the first that is not part of one; where ``sure``, any capitalised word is."""
+    """Yield the words of a name up to the first other word; if ``sure``, any capitalised word belongs to the name."""
     at = start
     for word in _NAME_WORD.finditer(text, start, end):
         capital = word[0][0].isupper()
@@ -470,5 +470,5 @@ def _name(text: str, start: int, end: int, kind: str, sure: bool = False) -> Ite
 
 
 def is_no_name(word: str) -> bool:
-    """Whether a word is never taken for a name; "I'd" is like "I"."""
+    """Whether a word never counts as a name; "I'd" is like "I"."""
     return re.split("['’]", word)[0].lower() in _NO_NAME

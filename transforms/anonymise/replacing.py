@@ -1,7 +1,7 @@
-"""Replaces the mentions of a chat, and takes a second look at the result.
+"""Replacing the mentions of a chat, and an independent check of the result.
 
-The same person, place or number has the same placeholder throughout the chat. The second look is independent of the
-replacing rules, so that what they do not know does not escape it, too.
+The same person, place or number has the same placeholder throughout the chat. The check does not share the rules of the
+replacement, so that it can notice mentions that these rules miss.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from parapet.transforms.reports.text import clean
 
 _TOKEN = re.compile(r"[^\W_]+")
 _NAMES = frozenset({"PERSON", "LOCATION", "ORGANIZATION", "ENTITY"})
-_COMMON = 5.4  # Zipf frequency of words that are seldom names: will, may
+_COMMON = 5.4  # Zipf frequency of words that are rarely names, such as will, may
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The rules of what is replaced.
+    """The rules of the replacement.
 
     Attributes:
-      entities: listed by the user.
-      model: the spaCy model; None where only rules find names.
-      regions: of phone numbers.
+      entities: the entities listed by the user.
+      model: the spaCy model; None to find names by rules alone.
+      regions: the regions of phone numbers.
       kept: kinds that are not replaced.
-      paper: whether all numbers and days are replaced, by placeholders as in Bordes et al. 2017, Table 7.
+      paper: whether to replace all numbers and days, with placeholders as in Bordes et al. 2017, Table 7.
     """
 
     entities: tuple[Entry, ...] = ()
@@ -57,11 +57,11 @@ class Replaced(msgspec.Struct, frozen=True):
     """An anonymised chat.
 
     Attributes:
-      texts: of its turns.
+      texts: the texts of its turns.
       mentions: kind to the number of replaced mentions.
       things: kind to the number of different people, places or numbers.
-      parts: words of what was replaced, in lower case: where one is left, something was missed.
-      names: those of them that are parts of people's names.
+      parts: words of replaced mentions, in lower case; any of them left in the text was missed.
+      names: the words among them that are parts of people's names.
     """
 
     texts: tuple[str, ...]
@@ -79,7 +79,10 @@ class Anonymiser:
         self._listed = Gazetteer(rules.entities)
 
     def of(self, chat: Chat) -> Replaced:
-        """Anonymises a chat. Texts are cleaned first: full-width digits become digits, invisible characters go."""
+        """Anonymise a chat.
+
+        Texts are cleaned first: full-width digits become ASCII digits, invisible characters are removed.
+        """
         texts = [_plain(turn.speaker, clean(turn.text)) for turn in chat.turns]
         found = self._found(texts, [("PERSON", turn.called) for turn in chat.turns if turn.called])
         placeholders = _Placeholders(self.rules.paper)
@@ -96,7 +99,7 @@ class Anonymiser:
         return Replaced(tuple(replaced), counts, placeholders.things, placeholders.parts(), placeholders.names())
 
     def _found(self, texts: Sequence[str], called: Sequence[Entry]) -> list[list[Mention]]:
-        """The mentions of each text: by form, list, model and context; then further mentions of the same names."""
+        """Find the mentions of each text by form, list, model and context, then further mentions of the same names."""
         chosen = [[*numbers_in(text, self.rules.regions), *self._listed.find(text), *names_in(text)] for text in texts]
         if self.rules.paper:
             for text, mentions in zip(texts, chosen, strict=True):
@@ -121,12 +124,12 @@ class Anonymiser:
 
 
 def _plain(speaker: str, text: str) -> str:
-    """The text; an API call of the operator without its arguments, as in the paper's data."""
+    """Return the text; for an API call of the operator only its name without arguments, as in the paper's data."""
     return API_CALL if speaker == BOT and text.split(" ")[0].lower() == API_CALL else text
 
 
 class _Again:
-    """Finds further mentions of the names of a chat: "Ann" where "Ann Lee" was found."""
+    """Finds further mentions of a chat's names, such as "Ann" after "Ann Lee"."""
 
     def __init__(self, known: Sequence[Entry]) -> None:
         entries = {(kind, value) for kind, value in known if kind in _NAMES}
@@ -144,13 +147,13 @@ class _Again:
         yield from self._whole.find(text)
         for mention in self._parts.find(text):
             word = text[mention.start : mention.end]
-            # In a chat with somebody called Will, "will" is mostly no name.
+            # In a chat with a person called Will, "will" is mostly not a name.
             if word[0].isupper() or word_frequency(word.lower()) < _COMMON:
                 yield mention
 
 
 class _Placeholders:
-    """Numbers the different people, places and numbers of each kind, in order."""
+    """Numbers the different people, places and numbers of each kind in order."""
 
     def __init__(self, paper: bool) -> None:
         self._paper = paper
@@ -161,7 +164,7 @@ class _Placeholders:
         self.things: Counter[str] = Counter()
 
     def of(self, kind: str, value: str) -> str:
-        """The placeholder of a value."""
+        """Return the placeholder of a value."""
         key = _key(kind, value)
         words = set(key.split()) if kind == "PERSON" else set()
         same = self._of.get((kind, key)) or self._person(words)
@@ -175,7 +178,7 @@ class _Placeholders:
         return same
 
     def _person(self, words: set[str]) -> str | None:
-        """The person of earlier mentions: "Ann" is "Ann Lee", and vice versa."""
+        """Return the earlier person with these names ("Ann" is "Ann Lee", and vice versa) if unambiguous."""
         called = {place for word in words if (place := self._of_word.get(word))}
         if len(called) != 1:
             return None
@@ -183,24 +186,24 @@ class _Placeholders:
         return place if words <= self._words[place] or self._words[place] <= words else None
 
     def parts(self) -> frozenset[str]:
-        """The words of all values, in lower case."""
+        """Return the words of all values in lower case."""
         return frozenset(token.casefold() for _, value in self._values for token in _TOKEN.findall(value))
 
     def names(self) -> frozenset[str]:
-        """The words of people's names, in lower case."""
+        """Return the words of people's names in lower case."""
         values = (value for kind, value in self._values if kind == "PERSON")
         return frozenset(token.casefold() for value in values for token in _TOKEN.findall(value))
 
 
 def _key(kind: str, value: str) -> str:
-    """A key that the values of the same person, place or number share."""
+    """Return a key shared by all values for the same person, place or number."""
     if kind == "PHONE" and sum(map(str.isdigit, value)) >= 7:
-        return "".join(filter(str.isdigit, value))[-9:]  # with a country code or without
+        return "".join(filter(str.isdigit, value))[-9:]  # ignores the country code
     return " ".join(_TOKEN.findall(value.casefold()))
 
 
 def normalised(text: str) -> str:
-    """The text in lower case, as in dialog bAbI, with placeholders unchanged."""
+    """Lower-case a text, as in dialog bAbI, but not its placeholders."""
     parts, at = [], 0
     for found in PLACEHOLDER.finditer(text):
         parts += [text[at : found.start()].lower(), found[0]]
@@ -208,8 +211,7 @@ def normalised(text: str) -> str:
     return "".join([*parts, text[at:].lower()])
 
 
-# Common given names, which the replacing rules do not know. Names that are also words (will, mark, grace, rose) or
-# months are not among them: they would be everywhere.
+# Common given names, which the rules of the replacement do not use. Names that are also words (will, mark, grace,
 _GIVEN_NAMES_TEXT = """
 aaron abdul abigail adam adrian ahmed aisha alan albert alejandro alex alexander alexandra alexis alfred ali
 alice alison allison amanda amelia amy ana andre andrea andreas andrew angela anita ann anna anne annie anthony
@@ -255,13 +257,13 @@ _DIGITS = re.compile(r"\d(?:[^\w<>]{0,2}\d){4,}")
 _AT = re.compile(r"(?<!\S)(?=\S{2})[^\s@]*@\S*")
 _LINK = re.compile(r"https?:|www\.|\w\.(?:com|org|net|info|co)\b", re.IGNORECASE)
 _LETTERS = re.compile(r"[^\W\d_]+")
-_ENDS = re.compile(r"(?:[.!?:;\n\"“(*-]|^)\s*$")  # after which a sentence starts
+_ENDS = re.compile(r"(?:[.!?:;\n\"“(*-]|^)\s*$")  # the end of text before which a sentence starts
 _SELDOM = 4.0  # Zipf frequency: once in a hundred thousand words
 _COMMON_WORD = 4.5
 
 
 class Suspect(msgspec.Struct, frozen=True, order=True):
-    """Text that may identify somebody: turn from 0, kind, first character and length; never the text itself."""
+    """Text that may identify a person: turn from 0, kind, first character and length; never the text itself."""
 
     turn: int
     kind: str
@@ -270,15 +272,15 @@ class Suspect(msgspec.Struct, frozen=True, order=True):
 
 
 def suspects_in(turn: int, text: str, parts: Container[str], names: Container[str]) -> Iterator[Suspect]:
-    """What may have been missed in a turn.
+    """Yield possibly missed mentions in a turn.
 
     Args:
-      turn: its number.
+      turn: the number of the turn.
       text: the anonymised text.
-      parts: words of what was replaced in the chat, in lower case.
-      names: words of names that were replaced anywhere, in lower case.
+      parts: words of the mentions replaced in the chat, in lower case.
+      names: words of the names replaced in any chat, in lower case.
     """
-    # A placeholder has nothing to suspect, but still separates the words beside it.
+    # A placeholder is not suspect, but must still separate the words beside it.
     text = PLACEHOLDER.sub("<>", text)
     for found in _DIGITS.finditer(_MONEY.sub("$", text)):
         yield _suspect(turn, DIGITS, found[0])

@@ -1,7 +1,7 @@
-"""Files of chats, anonymised: each is read and written chat by chat; statistics, a report, and a set to learn from.
+"""Anonymised files of chats, each read and written chat by chat; statistics, a report, and a data set for training.
 
-The set is made as Concierge is in Bordes et al. 2017 (section 3.3, Table 1): splits by dialogue, what the operator says
-in any of them as candidates, and the figures of Table 1. It is held in memory.
+The set is built like Concierge in Bordes et al. 2017 (section 3.3, Table 1): splits by dialogue, all utterances of
+operators as candidates, and the figures of Table 1. It is held in memory.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from parapet.transforms.running.seeding import stable_digest
 from parapet.transforms.simulators import babi_format as babi
 from parapet.transforms.storage.files import HashingWriter, staged, write_staged
 
-SET = "set"  # the output of dialogues of the set
-SUSPECTS = "suspects"  # the folder of what a second look suspects
+SET = "set"  # the Beam output with the dialogues of the set
+SUSPECTS = "suspects"  # the folder of possibly missed mentions
 
 _TOTALS = ("files", "broken_files", "chats", "written", "left_out", "turns", "facts_left_out", "chats_with_suspects")
 
@@ -51,13 +51,13 @@ class Config(msgspec.Struct, frozen=True):
     Attributes:
       output: the output folder.
       files: the chats.
-      rules: what is replaced.
-      bots: speakers that are bots, besides the usual ones, in lower case.
-      normalise: whether bots' texts become lower case.
-      keep_ids: whether chats keep their ids; else they are numbered.
-      splits: of a set to learn from, which is written, too; None for none.
+      rules: the rules of the replacement.
+      bots: speakers that are bots, in addition to the usual ones, in lower case.
+      normalise: whether to convert bots' texts to lower case.
+      keep_ids: whether chats keep their ids; otherwise they are numbered.
+      splits: the splits of a data set to write in addition; None for no data set.
       strict: whether a suspect fails the run.
-      max_bad: share of the chats that may be left out.
+      max_bad: the maximum share of chats left out.
     """
 
     output: str
@@ -71,7 +71,10 @@ class Config(msgspec.Struct, frozen=True):
     max_bad: Fraction
 
     def options(self) -> dict[str, object]:
-        """Those that shape the content, for ``run.json``. None contains a word of a chat, or the name of a file."""
+        """Return the options that affect the content, for ``run.json``.
+
+        They contain no word of a chat and no file name.
+        """
         return {
             "entities": len(self.rules.entities),
             "spacy_model": self.rules.model and self.rules.model.rstrip("/").rpartition("/")[2],
@@ -92,7 +95,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def no_suspects(counts: Counts) -> Iterator[str]:
-    """Raises InputError where something is suspected to have been missed."""
+    """Raise InputError if a mention may have been missed."""
     if n := counts.sum("suspects"):
         kinds = ", ".join(f"{n:,} {kind}" for kind, n in counts.by("value", "suspects").items())
         raise InputError(
@@ -103,16 +106,17 @@ def no_suspects(counts: Counts) -> Iterator[str]:
 
 
 def tallies(counts: Counts) -> list[Tally]:
-    """The records that count against ``--max_bad``."""
-    files = msgspec.structs.replace(of_files(counts), part="--chats")  # files have numbers here, and no names
+    """Return the records that count against ``--max_bad``."""
+    # files are identified by numbers here, not by names
+    files = msgspec.structs.replace(of_files(counts), part="--chats")
     return [files, Tally("chat", counts.sum("chats"), counts.sum("left_out"), "--chats", is_record=True)]
 
 
 def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
-    """The words of names in one file, so that a second look knows them in other chats, too.
+    """Yield the words of names in one file, so that the check of other chats also knows them.
 
-    They are in memory only, and in no output. Nothing comes of a file that cannot be read: :func:`write_file` reports
-    it.
+    They are kept in memory only and never written. A file that cannot be read yields nothing; :func:`write_file`
+    reports it.
     """
     anonymiser = Anonymiser(config.rules)
     seen: set[str] = set()
@@ -123,7 +127,7 @@ def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
                 try:
                     new = anonymiser.of(chat).names - seen
                 except Exception as error:
-                    bad_record(error, is_private=True)  # whoever writes the chats meets it, too
+                    bad_record(error, is_private=True)  # write_file meets and reports it, too
                     continue
                 seen |= new
                 yield from sorted(new)
@@ -132,7 +136,7 @@ def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
 
 
 def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResult:
-    """Writes one file of chats into staging; of a file that cannot be read to its end nothing.
+    """Write one file of chats into staging; nothing if it cannot be read to its end.
 
     Args:
       file: the chats.
@@ -191,7 +195,7 @@ def _write_chats(
 def _lines_of_files(
     chat: Chat, chat_id: str, replaced: Replaced, suspects: Sequence[Suspect], config: Config
 ) -> tuple[bytes, bytes, bytes]:
-    """A chat as JSON, as dialog bAbI has it, and its suspects."""
+    """Format a chat as JSON and as dialog bAbI, and its suspects."""
     utterances = [
         (turn.speaker, normalised(text) if turn.speaker == BOT and config.normalise else text)
         for turn, text in zip(chat.turns, replaced.texts, strict=True)
@@ -206,14 +210,14 @@ def _lines_of_files(
 
 
 def _of_set(chat: Chat, replaced: Replaced) -> tuple[babi.Line, ...]:
-    """The lines of a chat in the set; none where the operator answers nothing."""
+    """Return the lines of a chat in the set; empty if the operator never answers."""
     texts = zip(chat.turns, replaced.texts, strict=True)
     lines = tuple(lines_of([(turn.speaker, normalised(text)) for turn, text in texts]))
     return lines if any(isinstance(line, babi.Exchange) for line in lines) else ()
 
 
 def _dead_letter(file: ChatFile, where: str, reason: str, trace: str = "") -> DeadLetter:
-    """The dead letter of a chat, or of a file; it has no word of a chat."""
+    """Create the dead letter of a chat or a file, without any word of a chat."""
     return DeadLetter("", "", file.name, "", storable(where), storable(reason), trace)
 
 
@@ -231,7 +235,10 @@ def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Su
 
 
 def lines_of(utterances: Iterable[tuple[str, str]]) -> list[babi.Line]:
-    """(speaker, text) as lines of a dialogue: of several turns of the user in a row only the last one is answered."""
+    """Convert (speaker, text) to lines of a dialogue.
+
+    Of several consecutive user turns, only the last one is answered.
+    """
     lines: list[babi.Line] = []
     waiting = ""
     for speaker, text in utterances:
@@ -247,7 +254,7 @@ def lines_of(utterances: Iterable[tuple[str, str]]) -> list[babi.Line]:
 
 
 def statistics(counts: Counts) -> dict[str, Any]:
-    """``statistics.json``."""
+    """Return the content of ``statistics.json``."""
     mentions, things, suspects = (counts.by("value", name) for name in ("mentions", "things", "suspects"))
     return {
         **{name: counts.sum(name) for name in _TOTALS},
@@ -257,7 +264,7 @@ def statistics(counts: Counts) -> dict[str, Any]:
 
 
 def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Config) -> dict[str, bytes]:
-    """The files besides chats. None has a word of a chat."""
+    """Return the files other than chats. They contain no word of a chat."""
     numbers = statistics(counts)
     if config.splits:
         numbers["set"] = {**set_statistics(counts), "without_answer": counts.sum("without_answer")}
@@ -265,11 +272,11 @@ def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Confi
 
 
 def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
-    """The card and the page.
+    """Create the report for the card and the page.
 
     Args:
-      numbers: ``statistics.json``.
-      options: of the run.
+      numbers: the content of ``statistics.json``.
+      options: the options of the run.
     """
     replaced = sum(of_kind["mentions"] for of_kind in numbers["replaced"].values())
     return Report(
@@ -339,8 +346,8 @@ class SplitConfig(msgspec.Struct, frozen=True):
     """How chats are split.
 
     Attributes:
-      sizes: of train, dev and test: numbers of chats, or shares.
-      seed: of which chat is where.
+      sizes: the sizes of train, dev and test, as numbers of chats or as shares.
+      seed: the seed that assigns chats to splits.
     """
 
     sizes: tuple[float, ...]
@@ -352,12 +359,12 @@ class SplitConfig(msgspec.Struct, frozen=True):
         return sum(self.sizes) < 2
 
 
-# A chat of the set: the number of its file and its own in it, and its lines.
+# A chat of the set: the number of its file, its number in the file, and its lines.
 SetDialogue = tuple[int, int, tuple[babi.Line, ...]]
 
 
 def parse_splits(text: str, seed: str) -> SplitConfig:
-    """The sizes of a flag, ``0.8,0.1,0.1`` or ``3249,403,402``. Raises InputError."""
+    """Parse the sizes in a flag, ``0.8,0.1,0.1`` or ``3249,403,402``. Raises InputError."""
     try:
         sizes = tuple(float(part) for part in text.split(","))
     except ValueError:
@@ -371,10 +378,10 @@ def parse_splits(text: str, seed: str) -> SplitConfig:
 
 
 def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
-    """The split of each dialogue, 0 to 2: those with the same text are in the same one.
+    """Return the split of each dialogue, 0 to 2; dialogues with the same text are in the same split.
 
     Raises:
-      InputError: there are fewer dialogues than the splits are to have, or one of these would have none.
+      InputError: the sizes do not add up to the number of dialogues, or a split would be empty.
     """
     total = len(dialogues)
     if not config.shares and sum(config.sizes) != total:
@@ -394,12 +401,12 @@ def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
 
 
 def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig) -> FileResult:
-    """Writes splits and candidates into staging, and counts what Table 1 has.
+    """Write splits and candidates into staging, and count the figures of Table 1.
 
     Args:
-      dialogues: in any order.
+      dialogues: the dialogues in any order.
       output: the output folder.
-      config: how they are split.
+      config: the sizes of the splits.
 
     Raises:
       InputError: see :func:`split_of`.
@@ -438,7 +445,7 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
 
 
 def set_statistics(counts: Counts) -> dict[str, Any]:
-    """What ``statistics.json`` has of the set: the figures of Table 1."""
+    """Return the set's part of ``statistics.json``: the figures of Table 1."""
     dialogues = {name: counts.sum("set_dialogues", split=name) for name in SPLIT_NAMES}
     total = max(1, sum(dialogues.values()))
     user, bot = counts.sum("set_user") / total, counts.sum("set_bot") / total
@@ -453,7 +460,7 @@ def set_statistics(counts: Counts) -> dict[str, Any]:
 
 
 def table_of(numbers: Mapping[str, Any]) -> Table:
-    """The figures beside those of the paper."""
+    """Return a table of the figures beside those of the paper."""
     dialogues = numbers["dialogues"]
     rows = [
         ["utterances per chat", f"{numbers['utterances']:.1f}", "8"],

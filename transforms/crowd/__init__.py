@@ -1,1 +1,1 @@
-"""The crowd: pages to ask it, Mechanical Turk, and the way from its answers to schema variants."""
+"""Crowdsourcing: task pages, Mechanical Turk, and the conversion of workers' answers to schema variants."""

@@ -1,8 +1,9 @@
-"""Answers are read, merged, settled, and written with an audit: what schema tasks and rewriting tasks have in common.
+"""Read, merge, settle and audit crowd answers: the part that schema tasks and rewriting tasks share.
 
-All answers are in memory: a million of them take about 1.5 GB. Each kind of task is a :class:`CrowdTask`. Settling
-gives every answer a disposition: answers with the same words are one, and reviewers' decisions outrank the automatic
-verdicts. Assignments with which settling raises are dead letters, and the rest is settled without them.
+All answers are kept in memory; a million answers take about 1.5 GB. Each kind of task is a :class:`CrowdTask`. Settling
+gives every answer a disposition: answers with the same words count as one, and reviewers' decisions override the
+automatic verdicts. Assignments that make settling raise an exception become dead letters, and the others are settled
+without them.
 """
 
 from __future__ import annotations
@@ -40,18 +41,19 @@ from parapet.transforms.running.fence import Fault, bad_record
 if TYPE_CHECKING:
     import apache_beam as beam
 
-_TRIED_SINGLY = 200  # assignments among which those are sought with which all of them cannot be settled
+_TRIED_SINGLY = 200  # with more assignments, all become dead letters instead of only the faulty ones
 _RANK = {"": 0, "review": 1, "reject": 2}
 
 
 class Entry(msgspec.Struct, kw_only=True):
-    """One answer on its way to its disposition.
+    """An answer that is being settled.
 
     Attributes:
-      text: as typed.
-      canonical: as it would be emitted; ``words`` are its words, none where nothing is left of it.
+      text: the text as typed.
+      canonical: the answer as it would be written to the output; ``words`` are its words, empty if nothing is left of
+        it.
       verdict: the automatic one, or the reviewer's rejection.
-      disposition: so far; ``surplus`` is a good answer that is not drawn yet.
+      disposition: the current disposition; ``surplus`` is a good answer that has not been drawn yet.
     """
 
     response_id: str
@@ -63,23 +65,23 @@ class Entry(msgspec.Struct, kw_only=True):
     verdict: Verdict = PASS
     disposition: Disposition = "surplus"
     reason: str = ""
-    doubt: float = 0.0  # the smaller, the less it means what it should
+    doubt: float = 0.0  # answers with a lower value are less likely to mean what they should
 
     @property
     def accepted(self) -> bool:
-        """Whether a reviewer accepted or fixed it."""
+        """Whether a reviewer accepted or fixed the answer."""
         return self.decision is not None and self.decision.decision != "reject"
 
     def spelling(self) -> tuple[Any, ...]:
-        """Sorts the better spelled of two answers with the same words first."""
+        """Return a sort key that puts the better spelled of two answers with the same words first."""
         return spelling_rank(self.canonical, self.words, self.text) if self.words else ()
 
     def shown(self) -> tuple[str, str, str, str]:
-        """What a reviewer sees: the element's id, the task, what the worker saw, and the original."""
+        """Return what a reviewer sees: the element's id, the task, what the worker saw, and the original."""
         raise NotImplementedError
 
     def row(self) -> dict[str, Any]:
-        """The answer's row in ``responses.parquet``."""
+        """Return the answer's row of ``responses.parquet``."""
         return {
             "response_id": self.response_id,
             "text": self.text,
@@ -94,9 +96,9 @@ EntryT = TypeVar("EntryT", bound=Entry)
 
 
 def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
-    """Who gave the answer of a form field, when, where it comes from and how it was typed: of all tables of answers."""
+    """Return the columns common to all tables of answers: worker, times, source, and how the field was typed."""
 
-    def milliseconds(seconds: int | None) -> int | None:  # Parquet has no seconds
+    def milliseconds(seconds: int | None) -> int | None:  # Parquet has no unit of seconds
         return None if seconds is None else seconds * 1000
 
     return {
@@ -112,17 +114,17 @@ def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What became of the answers about one service or dialogue.
+    """The settled answers about one service or dialogue.
 
     Attributes:
-      name: of the service or dialogue.
-      known: whether there is such a service or dialogue.
+      name: the name of the service or the id of the dialogue.
+      known: whether this service or dialogue exists.
       audit: a row for each answer; ``table`` has them in the columns of ``responses.parquet``.
-      short: what lacks good answers.
-      dead: what cannot be used; ``dead_answers`` are the ids of the answers among it.
-      answers: the number by kind and disposition; ``reasons`` by kind, disposition and reason. Schema tasks have one
-        kind only, ``""``.
-      decisions: those that took effect, by word.
+      short: the elements or turns that need more good answers.
+      dead: the dead letters; ``dead_answers`` are the ids of the answers among them.
+      answers: the number by kind and disposition; ``reasons`` by kind, disposition and reason. Schema tasks have only
+        the kind ``""``.
+      decisions: the number of decisions that took effect, by decision (accept, fix, reject).
     """
 
     name: str
@@ -142,7 +144,7 @@ OutcomeT = TypeVar("OutcomeT", bound=Outcome)
 
 
 def note_answers(outcome: Outcome, entries: Sequence[Entry]) -> None:
-    """Adds the rows of settled answers, which are in order, and their numbers."""
+    """Add the rows of settled answers to an outcome, in their order, and count them."""
     outcome.audit = [entry.row() for entry in entries]
     for row in outcome.audit:
         kind = row.get("kind", "")
@@ -155,13 +157,13 @@ def note_answers(outcome: Outcome, entries: Sequence[Entry]) -> None:
 def decided(
     make: Callable[[str], EntryT], text: str, decision: Decision | None, problem: Callable[[EntryT], str]
 ) -> tuple[EntryT, list[DeadLetter]]:
-    """An answer as its reviewer wants it; a decision that cannot be carried out is a dead letter.
+    """Apply a reviewer's decision to an answer; a decision that cannot be carried out becomes a dead letter.
 
     Args:
-      make: makes the answer of a text.
-      text: as typed.
-      decision: on it.
-      problem: why not even a reviewer can accept an answer; empty where one can.
+      make: creates the entry for a text.
+      text: the answer as typed.
+      decision: the reviewer's decision on the answer.
+      problem: returns why not even a reviewer can accept an answer, or an empty string.
     """
     entry = make(decision.text if decision is not None and decision.decision == "fix" else text)
     if decision is None:
@@ -175,7 +177,7 @@ def decided(
 
 
 def settle_same(answers: Iterable[tuple[str, EntryT]]) -> list[list[EntryT]]:
-    """Groups (words, answer) by words, and settles each group: its first answer represents it."""
+    """Group (words, answer) pairs by words and settle each group; the first answer of a group represents it."""
     clusters: dict[str, list[EntryT]] = defaultdict(list)
     for words, entry in answers:
         clusters[words or f"\0{entry.response_id}"].append(entry)
@@ -185,10 +187,10 @@ def settle_same(answers: Iterable[tuple[str, EntryT]]) -> list[list[EntryT]]:
 
 
 def _settle_cluster(same: list[EntryT]) -> None:
-    """Gives each of the answers with the same words its disposition; the one that represents them comes first.
+    """Assign a disposition to each answer in a group with the same words, and put the representative first.
 
-    A reviewer judges words, so a rejection holds for all who gave them, unless one of them was accepted. What is
-    held is held together; where one passes, the others are its duplicates.
+    A reviewer judges words, so a rejection applies to all workers who gave them, unless one of their answers was
+    accepted. Answers that need a review are held together. If one answer passes, the others are its duplicates.
     """
     reviewer = next((a.verdict for a in same if a.verdict.reason.startswith("reviewer")), None)
     if reviewer is not None and not any(a.accepted for a in same):
@@ -211,18 +213,18 @@ def _settle_cluster(same: list[EntryT]) -> None:
 
 
 def good_answers(clusters: Iterable[Sequence[EntryT]]) -> list[EntryT]:
-    """One answer for each group of the same words that passed."""
+    """Return one answer for each group of equal answers that passed."""
     return [same[0] for same in clusters if same[0].disposition == "surplus"]
 
 
 def review_items(
     groups: Iterable[Sequence[Sequence[EntryT]]], flags: Callable[[EntryT], Iterable[str]]
 ) -> list[ReviewItem]:
-    """What is held for review, in order.
+    """List the groups of answers that are held for review, in review order.
 
     Args:
-      groups: for each element and task, its answers in groups of the same words.
-      flags: every reason that applies to an answer.
+      groups: for each element and task, its answers grouped by equal words.
+      flags: returns every reason that applies to an answer.
     """
     items = []
     for clusters in groups:
@@ -239,7 +241,7 @@ def review_items(
 
 
 def unknown(outcome: Outcome, reason: str, assignments: Iterable[Assignment], decisions: Decisions) -> None:
-    """Adds the dead letters of assignments about something that does not exist, and of the decisions on them."""
+    """Add dead letters for assignments about unknown services or dialogues, and for the decisions on them."""
     void = f"unused_response: {reason.partition(': ')[2]}"
     for assignment in assignments:
         on_it = decisions.get(assignment.assignment_id, {})
@@ -256,17 +258,17 @@ def settle_fenced(
     settle: Callable[[Sequence[Assignment], Decisions], OutcomeT],
     source: str,
 ) -> OutcomeT:
-    """Settles the answers about one service or dialogue, without those assignments with which that raises.
+    """Settle the answers about one service or dialogue, leaving out assignments that make settling fail.
 
     Args:
-      blank: the outcome where it raises without any, too.
-      assignments: about it, each once.
-      decisions: on their answers, and others.
-      settle: settles some assignments; must change nothing.
-      source: where the service or dialogue is, for its dead letter.
+      blank: the outcome to use if settling fails without any assignments, too.
+      assignments: the assignments about it, without duplicates.
+      decisions: the decisions on their answers; may contain others.
+      settle: settles some assignments; must have no side effects.
+      source: the file that defines the service or dialogue, for its dead letter.
 
     Raises:
-      InputError: settling raises one: of a vetting rule that fails, which would fail on other answers, too.
+      InputError: ``settle`` raised it because a vetting rule fails, which would fail on other answers, too.
     """
 
     def settled(chosen: Sequence[Assignment]) -> OutcomeT:
@@ -280,7 +282,7 @@ def settle_fenced(
         except Exception as error:
             errors = _culprits(_fault(error), assignments, settled)
             outcome = settled([one for one in assignments if one.assignment_id not in errors])
-    except Exception as error:  # whatever was answered
+    except Exception as error:  # settling fails with any subset of the answers
         bad = _fault(error)
         errors = {assignment.assignment_id: bad for assignment in assignments}
         outcome = blank
@@ -295,7 +297,7 @@ def settle_fenced(
 
 
 def _fault(error: Exception) -> InputError:
-    """The dead letter's error of a fault; anything else goes on as it was raised."""
+    """Convert an exception to the error of a dead letter; re-raise it if it is not a fault of the data."""
     bad = bad_record(error, is_private=True)
     if not isinstance(bad, Fault):
         raise error
@@ -326,10 +328,11 @@ class Answers(msgspec.Struct):
     """The answers and decisions of a composition.
 
     Attributes:
-      assignments: with all copies of each.
-      decisions: of all reviewers.
-      dead: what could not be read.
-      agreement: of two reviewers, where there were two; ``adjudicate`` is the sheet of what a third has to settle.
+      assignments: all assignments, including copies.
+      decisions: the decisions of all reviewers.
+      dead: the records that could not be read.
+      agreement: the agreement of two reviewers, if there were two; ``adjudicate`` is the sheet with the answers that a
+        third reviewer has to settle.
     """
 
     assignments: list[Assignment] = []
@@ -340,12 +343,12 @@ class Answers(msgspec.Struct):
 
 
 class Composed(msgspec.Struct, Generic[OutcomeT]):
-    """Everything settled.
+    """All settled answers of a composition.
 
     Attributes:
-      outcomes: of the services or dialogues that there are, in order.
-      dead: every record that could not be used, in the order of ``dead_letters.jsonl``.
-      assignments: how many there were; ``answers`` to their fields that are not blank.
+      outcomes: one for each existing service or dialogue, in order.
+      dead: a dead letter for every record that could not be used, in the order of ``dead_letters.jsonl``.
+      assignments: the number of assignments; ``answers`` is the number of their non-blank fields.
     """
 
     outcomes: list[OutcomeT]
@@ -356,12 +359,12 @@ class Composed(msgspec.Struct, Generic[OutcomeT]):
     adjudicate: bytes
 
     def audit(self, schema: pa.Schema) -> pa.Table:
-        """What became of every answer, in the order of ``responses.parquet``."""
+        """Return the final disposition of every answer, in the order of ``responses.parquet``."""
         ordered = sorted(self.outcomes, key=lambda outcome: outcome.name)
         return pa.concat_tables([schema.empty_table(), *(outcome.table for outcome in ordered)])
 
     def decisions(self) -> dict[str, int]:
-        """How many decisions took effect, by word."""
+        """Count the decisions that took effect, by decision."""
         total: Counter[str] = Counter({"accept": 0, "fix": 0, "reject": 0})
         for outcome in self.outcomes:
             total.update(outcome.decisions)
@@ -369,7 +372,7 @@ class Composed(msgspec.Struct, Generic[OutcomeT]):
 
 
 class Results(NamedTuple):
-    """What a task makes of a composition: ``statistics.json``, the report, and further files by path."""
+    """The output of a task: ``statistics.json``, the report, and further files by path."""
 
     statistics: dict[str, Any]
     report: Report
@@ -378,13 +381,13 @@ class Results(NamedTuple):
 
 
 class CrowdTask(Generic[OutcomeT]):
-    """A kind of crowd task whose answers are composed.
+    """A kind of crowd task whose answers can be composed.
 
     Attributes:
-      pipeline: the command.
-      audit_schema: of ``responses.parquet``.
-      explanations: reason id to a sentence for reviewers and requesters.
-      method: the options that shape the result; ``header`` is what ``run.json`` says besides.
+      pipeline: the name of the command.
+      audit_schema: the schema of ``responses.parquet``.
+      explanations: reason id to a sentence that explains it to reviewers and requesters.
+      method: the options that affect the result; ``header`` has further entries of ``run.json``.
       output: the output folder.
     """
 
@@ -396,28 +399,28 @@ class CrowdTask(Generic[OutcomeT]):
     output: str
 
     def settle(self, assignments: Sequence[Assignment], decisions: Decisions) -> Iterator[OutcomeT]:
-        """Settles the answers service by service, or dialogue by dialogue."""
+        """Settle the answers, one service or dialogue at a time."""
         raise NotImplementedError
 
     def dead(self) -> list[DeadLetter]:
-        """Dead letters that are not about answers; asked for after settling."""
+        """Return the dead letters that are not about answers; called after settling."""
         raise NotImplementedError
 
     def results(self, composed: Composed[OutcomeT]) -> Results:
-        """What is written besides the audit, the review and the dead letters."""
+        """Return the output other than the audit, the review sheet and the dead letters."""
         raise NotImplementedError
 
 
 def read_answers(sources: Sources, key: bytes) -> Answers:
-    """Reads all files of a composition.
+    """Read all input files of a composition.
 
     Args:
-      sources: the files.
-      key: for the workers' hashes.
+      sources: the input files.
+      key: the key for hashing worker ids.
 
     Raises:
-      InputError: a reviewer's sheet that is none. A response file that is none is a dead letter.
-      DamagedFile: a compressed file that is cut off or damaged.
+      InputError: a file is not a reviewer's sheet. A file that is not a response file becomes a dead letter instead.
+      DamagedFile: a compressed file is truncated or damaged.
     """
     answers = Answers()
     for path in distinct(sources.responses):
@@ -441,10 +444,10 @@ def read_answers(sources: Sources, key: bytes) -> Answers:
 
 
 def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT]:
-    """Merges the answers and settles them.
+    """Merge and settle the answers.
 
     Raises:
-      RuntimeError: an answer was lost, or ended twice.
+      RuntimeError: an answer was lost or settled twice.
     """
     merged = merge(answers.assignments, answers.decisions)
     outcomes: list[OutcomeT] = []
@@ -469,16 +472,16 @@ def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT
 def _check_nothing_is_lost(
     read: Iterable[Assignment], merged: Merged, ended: Counter[str], settled: Collection[str]
 ) -> None:
-    """Checks that each assignment was merged or is a dead letter, and that each answer ends in one place.
+    """Check that each assignment was merged or is a dead letter, and that each answer has exactly one disposition.
 
     Args:
-      read: as the exports have them.
-      merged: each once.
+      read: the assignments as read from the exports.
+      merged: the assignments without duplicates.
       ended: the ids of answers in the audit and among dead letters.
-      settled: the ids of these, and of their assignments.
+      settled: the ids of these answers and of their assignments.
 
     Raises:
-      RuntimeError: one was lost, or is there twice.
+      RuntimeError: an answer or assignment is missing or duplicated.
     """
     kept = {assignment.assignment_id for assignment in merged.assignments}
     if {one.assignment_id for one in read} - kept - {letter.key.partition(":")[0] for letter in merged.dead}:
@@ -492,7 +495,7 @@ def _check_nothing_is_lost(
 
 
 def dispositions(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, int]:
-    """The number of answers of some kinds, in all and by disposition."""
+    """Count the answers of some kinds, in total and by disposition."""
     total: Counter[tuple[str, str]] = Counter()
     for outcome in outcomes:
         total.update(outcome.answers)
@@ -501,7 +504,7 @@ def dispositions(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> d
 
 
 def reasons(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, dict[str, int]]:
-    """The number of answers of some kinds by disposition and reason."""
+    """Count the answers of some kinds by disposition and reason."""
     by_disposition: dict[str, Counter[str]] = {
         name: Counter() for name in ("rejected", "review", "surplus", "duplicate")
     }
@@ -513,7 +516,7 @@ def reasons(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[s
 
 
 def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, Any]:
-    """Writes everything into staging, which ``files.prepare`` has made. Returns the manifest."""
+    """Write all output into the staging folder that ``files.prepare`` created, and return the manifest."""
     from parapet.schemas.errors import run_header
     from parapet.transforms.storage import files
 
@@ -542,7 +545,7 @@ def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, 
 
 
 def write_audit(table: pa.Table, handle: Any) -> None:
-    """Writes ``responses.parquet``."""
+    """Write ``responses.parquet``."""
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(handle, table.schema, compression="zstd") as writer:
@@ -551,10 +554,10 @@ def write_audit(table: pa.Table, handle: Any) -> None:
 
 
 def build(pipeline: beam.Pipeline, sources: Sources, task: CrowdTask[OutcomeT]) -> None:
-    """Composes in one step of a pipeline: all answers fit into memory.
+    """Compose the answers in one pipeline step, since all of them fit into memory.
 
     Raises:
-      InputError: a sheet is not a decisions file. That must fail before anything runs.
+      InputError: a sheet is not a decisions file. This is checked before the pipeline runs.
     """
     import apache_beam as beam
 

@@ -1,5 +1,6 @@
-"""Answers that deny what their element says, or say the opposite, which no embedding sees; and those that have what
-language models write around an answer, or name a data type.
+"""Detect answers that embeddings cannot reject.
+
+These are negations and opposites of their element, boilerplate of language models, and names of data types.
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ _PREFIX = re.compile(r"(?:un|non|in|im|dis)(?=[a-z]{4})")
 
 
 def is_boilerplate(text: str) -> bool:
-    """Whether a text has what language models put around an answer: openers, Markdown, lists, excuses."""
+    """Whether a text has what language models add to an answer: openers, Markdown, lists, excuses."""
     return _BOILERPLATE.search(text) is not None
 
 
 def is_type(words: tuple[str, ...]) -> bool:
-    """Whether a text only says of which data type something is."""
+    """Whether a text only names a data type."""
     return not _words_of("types").isdisjoint(words) and _words_of("types", "besides").issuperset(words)
 
 
 def denies_alone(words: tuple[str, ...], own: tuple[str, ...]) -> bool:
-    """Whether an answer denies what its element does not deny.
+    """Whether an answer negates something that its element does not negate.
 
     Args:
-      words: of the answer.
+      words: the words of the answer.
       own: the words of the element's name and of all its description.
     """
     for some, others in ((words, own), (own, words)):
@@ -57,7 +58,8 @@ def denies_alone(words: tuple[str, ...], own: tuple[str, ...]) -> bool:
                 return True
     text, of_element = " ".join(words), " ".join(own)
     denies = _denies(text) and not _denies(of_element) and "none" not in own
-    return denies and not any(other for _, other in _sides(text, of_element, False))  # one way: "without a return"
+    # "without a return" is a direction, not a negation
+    return denies and not any(other for _, other in _sides(text, of_element, False))
 
 
 def _denies(text: str) -> bool:
@@ -65,11 +67,11 @@ def _denies(text: str) -> bool:
 
 
 def says_the_opposite(text: str, own: str, of_name: bool) -> bool:
-    """Whether an answer has words of one side of a pair of opposites only, and its element of the other side only.
+    """Whether an answer has words of only one side of a pair of opposites, and its element only of the other side.
 
     Args:
-      text: the answer, in words with single spaces.
-      own: name and description of the element, likewise.
+      text: the words of the answer, separated by single spaces.
+      own: the name and description of the element, in the same form.
       of_name: whether the answer is a name.
     """
     return _denies(text) == _denies(own) and any(
@@ -78,7 +80,7 @@ def says_the_opposite(text: str, own: str, of_name: bool) -> bool:
 
 
 def _sides(text: str, own: str, of_name: bool) -> Iterator[tuple[bool, bool]]:
-    """Of each pair of which an element has one side: whether an answer has this side, and the other."""
+    """Yield which sides the text has, for each pair of opposites with one side in the element."""
     for one, other in _opposites(of_name):
         if bool(one.search(own)) != bool(other.search(own)):
             here, there = bool(one.search(text)), bool(other.search(text))

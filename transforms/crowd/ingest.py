@@ -1,6 +1,9 @@
-"""The files that people give: batch results CSV and JSON lines of MTurk's API to assignments, sheets to decisions.
+"""Parse the files of crowd answers.
 
-A bad row costs itself, never the rows after it."""
+Batch results in CSV and JSON Lines of MTurk's API become assignments, sheets become decisions.
+
+A bad row is skipped; the rows after it are still read.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,10 @@ from parapet.transforms.crowd.worker_ids import redact, withheld
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.storage.compressed import check_input, open_input
 
-# More lines than this in one record mean a quote that was never closed.
+# A record with more lines than this has a quote that was never closed.
 MAX_LINES_OF_A_RECORD = 500
 
-_SHOWN = 2_000  # bytes of a long line
+_SHOWN = 2_000  # bytes of a long line that a dead letter keeps
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -49,13 +52,13 @@ _BOMS = (
 
 
 class Line(msgspec.Struct):
-    """A physical line.
+    """A physical line of a file.
 
     Attributes:
-      number: from 1.
-      text: None where its bytes are not of the file's encoding, or more than one line may have.
-      raw: its bytes, where there is no text; of a long line the first.
-      problem: why there is no text.
+      number: the number of the line, from 1.
+      text: None if its bytes cannot be decoded, or exceed the size limit of a line.
+      raw: its bytes if there is no text; only the first bytes of a long line.
+      problem: the reason why the text is missing.
     """
 
     number: int
@@ -65,12 +68,12 @@ class Line(msgspec.Struct):
 
     @property
     def shown(self) -> str:
-        """The line for a dead letter, readable in any case."""
+        """The line as text for a dead letter, even if it cannot be decoded."""
         return self.text if self.text is not None else self.raw.decode("latin-1")
 
 
 class Record(msgspec.Struct):
-    """A CSV record: the line it begins on, and its cells, or why it is broken and what it was."""
+    """A CSV record: its first line number, and its cells, or the problem and the raw text of a broken record."""
 
     number: int
     cells: list[str] = []
@@ -79,9 +82,9 @@ class Record(msgspec.Struct):
 
 
 def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
-    """The lines of a file. A byte order mark decides; else ``encoding`` holds, line by line.
+    """Read the lines of a file. A byte order mark overrides ``encoding``.
 
-    A line that does not decode comes with ``text=None``: the lines around it are still good.
+    A line that cannot be decoded has ``text=None``, so the lines around it can still be used.
     """
     head = handle.read(4)
     mark = 0
@@ -89,8 +92,8 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
         if head.startswith(bom):
             encoding, mark = name, len(bom) if name == "utf-8" else 0
             break
-    encoding = codecs.lookup(encoding).name  # one spelling: "UTF-16" and "utf_16" are "utf-16"
-    if encoding.startswith(("utf-16", "utf-32")):  # line ends have several bytes: decoded as a whole
+    encoding = codecs.lookup(encoding).name  # normalise the name: "UTF-16" and "utf_16" are "utf-16"
+    if encoding.startswith(("utf-16", "utf-32")):  # line ends have several bytes, so the file is decoded as a whole
         data = head + handle.read(limits.MAX_FILE)
         if len(data) > limits.MAX_FILE:
             size = in_bytes(limits.MAX_FILE)
@@ -100,7 +103,7 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
             yield Line(number, line) if "\ufffd" not in line else Line(number, None, line.encode("utf-8"))
         return
     head += handle.readline(limits.MAX_LINE)
-    # Lines of old Macs end with a carriage return: the first line is all of their file.
+    # Lines of old Macs end with a carriage return, so the whole file is read as the first line.
     is_long = len(head) >= limits.MAX_LINE
     first = [head] if is_long else head[mark:].splitlines(keepends=True)
     others = iter(lambda: handle.readline(limits.MAX_LINE + 1), b"")
@@ -118,12 +121,12 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
 
 
 def read_records(lines: Iterator[Line]) -> Iterator[Record]:
-    """CSV records of lines; the first record sets the width that the others must have.
+    """Parse lines to CSV records; the first record sets the number of columns of the others.
 
-    A record whose quotes do not close, or whose cells do not fit the header, is broken; reading goes on at the line
-    after its first one, so that one stray quote does not swallow the rest of the file.
+    A record with an unclosed quote or a wrong number of cells is broken. Reading continues at the line after its first
+    line, so that one stray quote does not swallow the rest of the file.
     """
-    waiting: deque[Line] = deque()  # lines pushed back for another try
+    waiting: deque[Line] = deque()  # lines that are parsed again after a broken record
     width = None
     while (first := waiting.popleft() if waiting else next(lines, None)) is not None:
         if first.text is None:
@@ -168,30 +171,30 @@ def _cells(record: list[Line], quotes: int, width: int | None) -> tuple[list[str
     return rows[0], ""
 
 
-# An answer over this many characters is no answer to a question about a few words.
+# A longer answer cannot be an answer to a question about a few words.
 MAX_ANSWER = 20_000
-MAX_COUNT = 1_000_000  # keystrokes, pastes or seconds of one answer
-# So much of a record is kept in its dead letter; the file and row lead to the whole.
+MAX_COUNT = 1_000_000  # maximum number of keystrokes, pastes or seconds of one answer
+# Characters of a record that its dead letter keeps; the file and row lead to the full record.
 MAX_PAYLOAD = 2_000
 
-# What forms post besides answers.
+# Form fields that are not answers.
 PLUMBING = frozenset(
     {"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token"}
 )
 
 _BATCH_TIME = re.compile(r"\w{3} (\w{3} \d{1,2} \d\d:\d\d:\d\d) ([A-Z]{3,4}) (\d{4})")
-_YEAR_2262 = 9_223_372_036  # seconds: the last that 64 bits of nanoseconds can count, as pandas may
+_YEAR_2262 = 9_223_372_036  # seconds; pandas may store times as 64-bit nanoseconds, which end here
 _ZONES = {"PDT": "-0700", "PST": "-0800", "UTC": "+0000", "GMT": "+0000"}
 
 
 class TaskKind(msgspec.Struct, frozen=True):
-    """A kind of tasks, whose answers a run takes.
+    """The kind of tasks whose answers a run accepts.
 
     Attributes:
-      tasks: their names.
-      task_id: the form of their ids, in groups ``service`` (what the task is about) and ``task``.
-      shape: the same in words, for messages.
-      field: the form of their form fields.
+      tasks: the names of the tasks.
+      task_id: the pattern of task ids, with groups ``service`` (what the task is about) and ``task``.
+      shape: the pattern in words, for messages.
+      field: the pattern of the names of form fields.
     """
 
     tasks: tuple[CrowdTask, ...]
@@ -209,12 +212,15 @@ SCHEMA_TASKS = TaskKind(
 
 
 class Unusable(Exception):
-    """A record that must become a dead letter; its message is the reason."""
+    """A record that must become a dead letter; the message is the reason."""
 
 
 def payload(text: str, worker_id: str = "") -> str:
-    """A record for the dead letters: no worker ids, cut to a readable length, what was cut said and hashed."""
-    text = redact(text, worker_id).replace("\0", "")  # of UTF-16 that was taken for another encoding
+    """Format a record for a dead letter, without worker ids.
+
+    A truncated record has its length and hash.
+    """
+    text = redact(text, worker_id).replace("\0", "")  # NUL bytes come from UTF-16 that was decoded as another encoding
     if len(text) <= MAX_PAYLOAD:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -222,21 +228,23 @@ def payload(text: str, worker_id: str = "") -> str:
 
 
 def worker_hash(key: bytes, worker_id: str) -> str:
-    """A keyed hash (HMAC-SHA256, 16 hex digits) of a worker id; ids that a tool has doubled (``W,W``) are one."""
+    """Hash a worker id (HMAC-SHA256, 16 hex digits); an id that a tool has doubled (``W,W``) counts once."""
     worker_id = worker_id.split(",")[0].strip()
     return hmac.new(key, worker_id.encode(), hashlib.sha256).hexdigest()[:16] if worker_id else ""
 
 
 @lru_cache(maxsize=1 << 14)
 def parse_time(text: str) -> int | None:
-    """Seconds since 1970 of ``Tue Oct 31 14:05:22 PDT 2017`` or of an ISO time with an offset; None for others.
+    """Parse ``Tue Oct 31 14:05:22 PDT 2017``, or an ISO time with an offset, to seconds since 1970.
 
-    None, too, where that is before 1970 or after April 2262 in UTC: not every reader of a table has such times.
+    Returns None if it is neither.
+
+    Also None for times before 1970 or after April 2262 UTC, which some readers of Parquet tables cannot represent.
     """
     text = text.strip()
     try:
         if match := _BATCH_TIME.fullmatch(text):
-            zone = _ZONES.get(match[2], "")  # strptime's %Z refuses PDT; without one it refuses, too
+            zone = _ZONES.get(match[2], "")  # strptime's %Z does not know PDT; without a zone it fails, too
             when = datetime.strptime(f"{match[1]} {match[3]} {zone}", "%b %d %H:%M:%S %Y %z")
         else:
             when = datetime.fromisoformat(text)
@@ -247,7 +255,7 @@ def parse_time(text: str) -> int | None:
 
 
 def work_seconds(accept: int | None, submit: int | None, stated: str = "") -> int | None:
-    """The time between the two; the stated number where one of them is missing."""
+    """Return the seconds between two times, or the stated number if one of the times is missing."""
     if accept is not None and submit is not None:
         return submit - accept
     return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 10 else None
@@ -256,7 +264,7 @@ def work_seconds(accept: int | None, submit: int | None, stated: str = "") -> in
 def find_task(
     task_id: str, service: str, task: str, annotation: str, kind: TaskKind = SCHEMA_TASKS
 ) -> tuple[str, CrowdTask]:
-    """The service and task that a record answers. Raises Unusable where nothing names them, or two things differ."""
+    """Return the service and task that a record answers. Raises Unusable if none is named or two differ."""
     named = []
     for text in (task_id, annotation):
         if match := kind.task_id.fullmatch(text.strip()):
@@ -282,9 +290,9 @@ def find_task(
 
 
 def split_answers(given: Mapping[str, str], field: re.Pattern[str] = FIELD) -> tuple[dict[str, str], dict[str, str]]:
-    """Parts form fields into answers (``intent_0``, ``slot_3``, ``service``) and others that hold something.
+    """Separate form fields into answers (``intent_0``, ``slot_3``, ``service``) and other non-blank fields.
 
-    Raises Unusable for a ``taskAnswers`` that is not the JSON list of one object that crowd-form pages give.
+    Raises Unusable if ``taskAnswers`` is not the JSON list of one object that crowd-form pages submit.
     """
     if "taskAnswers" in given:
         given = {**{k: v for k, v in given.items() if k != "taskAnswers"}, **_task_answers(given["taskAnswers"])}
@@ -318,11 +326,11 @@ def _task_answers(text: str) -> dict[str, str]:
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """What a line of ``parapet collect`` has besides what the API says of an assignment.
+    """The fields that a line of ``parapet collect`` adds to those of an assignment in MTurk's API.
 
     Attributes:
       answers: form field to text.
-      source: where they come from. ``keystrokes``, ``pastes`` and ``seconds`` say how each was typed.
+      source: the source of the answers. ``keystrokes``, ``pastes`` and ``seconds`` say how each was typed.
     """
 
     answers: dict[str, str] = msgspec.field(name="Answers")
@@ -340,19 +348,18 @@ def take(
     kind: TaskKind = SCHEMA_TASKS,
     collected: Collected | None = None,
 ) -> Iterator[Assignment | DeadLetter]:
-    """The assignment of one worker's submission, and dead letters for what in it is no answer.
+    """Parse one worker's submission to an assignment, and to dead letters for fields that are not answers.
 
     Args:
-      row: of a batch CSV, by column; or what the API says of an assignment, with the answers as XML.
-      asked: the fields that the form showed, where the CSV says so; ``None`` for the API, which gives those and no
-        others.
+      row: the row of a batch CSV by column; or an assignment of the API, with the answers as XML.
+      asked: the fields that the form showed, if the CSV lists them; None for the API, which returns exactly those.
       source: ``file: row N``.
-      key: for the worker's hash.
-      kind: of the tasks whose answers are taken.
-      collected: the answers of a line of ``parapet collect``, in place of the XML.
+      key: the key for hashing worker ids.
+      kind: the kind of tasks whose answers are accepted.
+      collected: the answers of a line of ``parapet collect``, instead of the XML.
 
     Raises:
-      Unusable: nothing of it can be used.
+      Unusable: the whole row cannot be used.
     """
     task_id, service, name = (row.get(f"Input.{column}", "") for column in ("task_id", "service_name", "task"))
     task = find_task(task_id, service, name, row.get("RequesterAnnotation", ""), kind)
@@ -375,7 +382,7 @@ def take(
 
     answers, others = split_answers(given, kind.field)
     if asked:
-        # The columns are those of the whole batch; what this form did not show and nobody filled is no answer.
+        # The CSV has the columns of the whole batch; blank fields that this form did not show are not answers.
         answers = {name: text for name, text in answers.items() if text or name in asked}
     for name in [name for name, text in answers.items() if len(text) > MAX_ANSWER]:
         yield dead(name, f"too_large: over {MAX_ANSWER:,} characters", answers.pop(name))
@@ -400,7 +407,7 @@ def take(
 
 
 def _typing(collected: Collected, answers: Collection[str]) -> dict[str, Any]:
-    """What is known of how the answers were typed; a number that no form counts is left out."""
+    """Return the recorded typing data of the answers; numbers out of range are left out."""
     columns: dict[str, dict[str, Any]] = {"keystrokes": {}, "pastes": {}, "seconds": {}}
     for name, values in columns.items():
         stated = getattr(collected, name)
@@ -416,19 +423,19 @@ _MEANING = {
 }
 API_MEMBERS = (*REQUIRED, "RequesterAnnotation", "Answer", "AcceptTime", "SubmitTime", "AssignmentStatus")
 
-# The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.
+# The declaration may say ASCII although the text is not, and parsers refuse a str with an encoding declaration.
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """What is read.
+    """The input files of a composition.
 
     Attributes:
       responses: batch CSVs and JSON lines.
       decisions: reviewers' sheets.
-      reviewers: two sheets to be merged, or none.
-      encoding: of response files without a byte order mark.
-      kind: of the tasks whose answers are taken.
+      reviewers: two sheets to be merged, or an empty list.
+      encoding: the encoding of response files without a byte order mark.
+      kind: the kind of tasks whose answers are accepted.
     """
 
     responses: list[str]
@@ -438,15 +445,15 @@ class Sources(msgspec.Struct, frozen=True):
     kind: TaskKind = SCHEMA_TASKS
 
     def files(self) -> list[tuple[str, str]]:
-        """(name of the flag, path) of each file."""
+        """Return (name of the flag, path) of each file."""
         names = ("responses", "decisions", "reviewers")
         return [(name, path) for name in names for path in getattr(self, name)]
 
     def check(self, flag: str) -> None:
-        """Raises InputError for a file that is missing, an unknown encoding, and reviewers whose sheets are one.
+        """Raise InputError if a file is missing, the encoding is unknown, or both reviewers' sheets are the same file.
 
         Args:
-          flag: what stands before the names of flags: ``--``, or nothing for arguments.
+          flag: the prefix of flags in messages: ``--``, or an empty string for arguments.
         """
         if self.reviewers and same_place(*self.reviewers):
             raise InputError("give two different sheets: this is one and the same", f"{flag}reviewers")
@@ -456,16 +463,16 @@ class Sources(msgspec.Struct, frozen=True):
 
 
 def distinct(paths: Iterable[str]) -> list[str]:
-    """Each file once, however its path is written."""
+    """Remove duplicate files, even if their paths are written differently."""
     return sorted({str(as_path(path).resolve()): path for path in sorted(paths, reverse=True)}.values())
 
 
 def check_file(path: str, place: str) -> None:
-    """Raises InputError where there is no such file, or none that can be read.
+    """Raise InputError if a file does not exist or cannot be read.
 
     Args:
-      path: of the file.
-      place: the flag or argument that names it.
+      path: the file.
+      place: the flag or argument that names the file.
     """
     if not is_there(path):
         raise InputError("there is no such file", f"{place} {path}")
@@ -476,9 +483,9 @@ def check_file(path: str, place: str) -> None:
 
 
 def check_encoding(encoding: str, place: str) -> None:
-    """Raises InputError for what is no text encoding; ``place`` is the flag or argument that names it."""
+    """Raise InputError if ``encoding`` is not a text encoding; ``place`` is the flag or argument that names it."""
     try:
-        "".encode(encoding)  # unlike codecs.lookup, refuses base64 and its like
+        "".encode(encoding)  # unlike codecs.lookup, this refuses binary codecs such as base64
     except LookupError:
         raise InputError(f"Python knows no text encoding {encoding!r}", place) from None
 
@@ -486,14 +493,16 @@ def check_encoding(encoding: str, place: str) -> None:
 def read_responses(
     path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
-    """The assignments of one file, CSV or JSON lines by what it begins with; a file of neither is one dead letter.
+    """Read the assignments of a CSV or JSON Lines file, detected by its first character.
+
+    A file of neither format becomes one dead letter.
 
     Raises:
-      DamagedFile: a compressed file that is cut off or damaged.
+      DamagedFile: a compressed file is truncated or damaged.
     """
     try:
         with open_input(path) as handle:
-            # Byte order marks and the zeros of UTF-16 aside, JSON begins with a bracket.
+            # Apart from byte order marks and the zeros of UTF-16, JSON begins with a bracket.
             begins = handle.peek(256)[:256].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")[:1]
             read = read_assignments if begins in (b"{", b"[") else read_batch
             yield from read(handle, path, key, encoding, kind)
@@ -504,7 +513,7 @@ def read_responses(
 
 
 def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
-    """The decisions of one sheet, and its bad rows. Raises InputError for a file that is no sheet."""
+    """Read the decisions and bad rows of a sheet. Raises InputError if the file is not a decisions sheet."""
     with open_input(path) as handle:
         decisions, bad = parse_decisions(handle.read(), path)
     return decisions, [
@@ -517,14 +526,14 @@ def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
 def read_batch(
     handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
-    """Every row of a batch results CSV as an assignment, or as a dead letter that says why not.
+    """Parse each row of a batch results CSV to an assignment or a dead letter.
 
     Args:
-      handle: the file, bytes.
-      path: its name, for messages.
-      key: for the workers' hashes.
-      encoding: of files without a byte order mark.
-      kind: of the tasks whose answers are taken.
+      handle: the file, opened in binary mode.
+      path: the file's name for messages.
+      key: the key for hashing worker ids.
+      encoding: used if the file has no byte order mark.
+      kind: the kind of tasks whose answers are accepted.
 
     Raises:
       InputError: the file has no usable header.
@@ -547,9 +556,11 @@ def read_batch(
 def read_assignments(
     handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
-    """Every line of boto3's ``list_assignments_for_hit`` with its HIT's RequesterAnnotation, or of ``parapet collect``.
+    """Parse JSON Lines of MTurk's API or of ``parapet collect``.
 
-    As :func:`read_batch`.
+    Lines of the API are from boto3's ``list_assignments_for_hit``, with the HIT's RequesterAnnotation.
+
+    The arguments are those of :func:`read_batch`.
     """
     for line in read_lines(handle, encoding):
         if line.text is not None and not line.text.strip():
@@ -566,7 +577,10 @@ def read_assignments(
 
 
 def _collected(item: Mapping[str, Any]) -> Collected | None:
-    """What ``parapet collect`` adds; None for a line of MTurk's API. Raises Unusable where it is not of its form."""
+    """Parse the fields that ``parapet collect`` adds; None for a line of MTurk's API.
+
+    Raises Unusable if they are invalid.
+    """
     if "Answers" not in item:
         return None
     try:
@@ -577,7 +591,7 @@ def _collected(item: Mapping[str, Any]) -> Collected | None:
 
 
 def _unusable(error: Exception, record: Mapping[str, Any], shown: str, source: str) -> DeadLetter:
-    """The dead letter of a record that cannot be taken."""
+    """Return the dead letter of a record that cannot be used."""
     if not isinstance(error, Unusable):
         return DeadLetter("ingest", source, bad_record(error, is_private=True).reason, "", source)
     own, assignment_id = str(record.get("WorkerId", "")), _text(record, "AssignmentId").strip() or source
@@ -586,7 +600,7 @@ def _unusable(error: Exception, record: Mapping[str, Any], shown: str, source: s
 
 
 def _header(records: Iterator[Record], path: str) -> list[str]:
-    """The columns, by the first record. Raises InputError where it is no header of batch results."""
+    """Read the columns from the first record. Raises InputError if it is not a header of batch results."""
     first = next(records, None)
     if first is None:
         raise InputError("the file is empty", path)
@@ -607,7 +621,7 @@ def _header(records: Iterator[Record], path: str) -> list[str]:
 
 
 def _hint(header: str) -> str:
-    """What may be the matter with a header that is none."""
+    """Suggest what may be wrong with a header that cannot be used."""
     if header.startswith("PK"):
         return "; this is a workbook: save it as CSV"
     if "\0" in header:
@@ -630,7 +644,7 @@ def _object(line: Line) -> dict[str, Any]:
 
 
 def parse_answer_xml(xml: str) -> dict[str, str]:
-    """Form field to text of a QuestionFormAnswers document. Raises Unusable; entities and DTDs are refused."""
+    """Parse a QuestionFormAnswers document to form field → text. Raises Unusable, also for entities and DTDs."""
     if not xml.strip():
         raise Unusable("no_answer: the Answer is empty")
     try:

@@ -1,8 +1,8 @@
-"""Journals of calls that cost money: JSON lines, appended and fsynced, from which every later run knows what was done.
+"""Journals of calls that cost money: JSON Lines, appended and fsynced, which tell later runs what has been done.
 
-A call that changes something elsewhere is written down before it is made (``begun``) and after (``done``, ``failed``).
-What is begun and not done when a run starts may or may not have happened, even where it was refused in the end (an
-earlier attempt may have succeeded and its answer been lost): it is looked up, never guessed.
+A call with side effects is logged before it is sent (``begun``) and after (``done``, ``failed``). A call that was begun
+but is not done when a run starts may have taken effect, even if MTurk refused it in the end: an earlier attempt may
+have succeeded while its response was lost. The run looks up the outcome instead of guessing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from parapet.transforms.storage import disk
 
 FILE = "journal.jsonl"
 
-# Raised whenever an older program would misread what a newer one writes.
+# Increased whenever an older program would misread a newer journal.
 FORMAT = 1
 
 Event = Literal["batch", "begun", "done", "failed", "noted"]
@@ -32,11 +32,11 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of the journal.
 
     Attributes:
-      at: when, ISO 8601, UTC.
+      at: the time, ISO 8601, UTC.
       event: ``batch`` opens the journal; ``begun``, ``done`` and ``failed`` belong to a call; ``noted`` keeps a fact.
-      key: what the call does, the same on every run: ``hit:Banks_1:names:1:4f0c…``, ``approve:3XYZ``.
-      operation: boto3's name of the call.
-      facts: what later runs need. No worker ids: workers are known by keyed hashes.
+      key: identifies the call across runs: ``hit:Banks_1:names:1:4f0c…``, ``approve:3XYZ``.
+      operation: boto3's name for the call.
+      facts: the facts for later runs. Contains no worker ids: workers are identified by keyed hashes.
     """
 
     at: str
@@ -47,24 +47,24 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Journal:
-    """The open journal of a folder. One process at a time.
+    """The open journal of a folder, for one process at a time.
 
     Args:
-      folder: that the journal is of.
-      writable: False only reads: nothing is made, mended or locked, and writing is an error.
-      recover: begins a journal that is lost again; what there is of it is kept as ``journal.jsonl.lost``.
+      folder: the folder of the journal.
+      writable: if False, the journal is only read: nothing is created, repaired or locked, and writing is an error.
+      recover: starts a new journal if the old one is lost; its remains are kept as ``journal.jsonl.lost``.
 
     Attributes:
-      done: key to facts of what is done, those of ``begun`` and ``done`` together, and when (``at``). ``noted`` facts
-        are here too.
-      open: key to facts of what was begun and is not done; those that MTurk refused have its ``message``.
+      done: key to facts of completed calls: those of ``begun`` and ``done`` together, and the time (``at``). Also
+        contains ``noted`` facts.
+      open: key to facts of calls that were begun and are not done; those that MTurk refused have its ``message``.
 
     Raises:
-      InputError: another process works on the folder, a line cannot be read, or the journal is lost.
+      InputError: another process uses the folder, a line cannot be read, or the journal is lost.
     """
 
-    program = "parapet"  # whose journal it is
-    what = "folder"  # what it calls the folder
+    program = "parapet"  # the program that writes the journal, for messages
+    what = "folder"  # the word for the folder in messages
 
     def __init__(self, folder: Path, writable: bool = True, recover: bool = False) -> None:
         self.path = folder / FILE
@@ -84,11 +84,11 @@ class Journal:
             raise
 
     def refuse_lost(self, what: str, always: bool = False) -> None:
-        """Raises InputError where calls may have been made that the journal does not have.
+        """Raise InputError if calls may have been sent that the journal does not record.
 
         Args:
-          what: what is the matter with the journal.
-          always: whether the journal itself shows that there were some.
+          what: the problem with the journal, for the message.
+          always: whether the journal itself shows that calls were sent.
         """
         if always:
             raise InputError(f"the journal {what}: bring it back from a backup", self.path)
@@ -97,7 +97,7 @@ class Journal:
         try:
             disk.make_folder(self.path.parent)
             handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-            disk.sync(self.path.parent)  # without its name in the folder, the lines of a journal are lost
+            disk.sync(self.path.parent)  # unless the folder's entry is synced, too, a crash can lose the whole journal
         except OSError as error:
             raise InputError(f"cannot write the journal: {error.strerror}", self.path) from None
         try:
@@ -109,7 +109,7 @@ class Journal:
         return handle
 
     def _begin_again(self) -> None:
-        """Puts what there is aside: a second lost journal replaces the first, which it holds."""
+        """Move the remains of the journal aside. A second lost journal is appended to the first."""
         assert self._handle is not None
         data = self.path.read_bytes()
         if data:
@@ -134,7 +134,7 @@ class Journal:
         if not self.batch:
             self.refuse_lost("lacks its first line" if data else "is empty")
         if torn and self._handle is not None:
-            # A killed run's last line: what it was about to say is not known, so its call counts as open (or unmade).
+            # The last line of a killed run: its content is unknown, so its call stays open (or was never begun).
             logging.info("%s: the last line is torn, the run before was cut off; it is dropped", self.path)
             os.truncate(self.path, len(whole) + 1 if whole else 0)
 
@@ -150,7 +150,7 @@ class Journal:
         elif entry.event == "begun":
             self.open[entry.key] = {"operation": entry.operation, **entry.facts}
         elif entry.event == "done":
-            # Popped first: what is done again comes last.
+            # Removed first so that a repeated key moves to the end.
             before = {**self.done.pop(entry.key, {}), **self.open.pop(entry.key, {})}
             self.done[entry.key] = {**before, **entry.facts, "at": entry.at}
         elif entry.event == "noted":
@@ -159,7 +159,7 @@ class Journal:
             self.open[entry.key] = {**self.open.get(entry.key, {}), **entry.facts}
 
     def write(self, entries: Iterable[tuple[Event, str, str, Mapping[str, Any]]]) -> None:
-        """Appends (event, key, operation, facts), all with one fsync; returns when they are on the disk."""
+        """Append (event, key, operation, facts) with one fsync; returns when they are on disk."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         lines = [Entry(at, event, key, operation, dict(facts)) for event, key, operation, facts in entries]
         if not lines:
@@ -178,13 +178,13 @@ class Journal:
             self._take(entry)
 
     def with_prefix(self, prefix: str) -> dict[str, dict[str, Any]]:
-        """What is done under keys that begin with ``prefix:``, without the prefix, in the journal's order."""
+        """Return what is done under keys that begin with ``prefix:``, without the prefix, in journal order."""
         return {
             key.removeprefix(f"{prefix}:"): facts for key, facts in self.done.items() if key.startswith(f"{prefix}:")
         }
 
     def close(self) -> None:
-        """Lets other processes in."""
+        """Unlock the journal for other processes."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

@@ -1,6 +1,6 @@
-"""What a text looks like: gibberish, markup, rude, which language, how common its words are, how well it is spelled.
+"""Properties of a text's surface: gibberish, markup, profanity, language, word frequency and spelling.
 
-The data are packaged (wordfreq, better-profanity's list, py3langid's model): nothing is fetched.
+The data come with installed packages (wordfreq, better-profanity's list, py3langid's model); nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib import resources
 
 from parapet.transforms.reports.text import name_words
 
-# No part of it runs over what the part before it may end with: the time grows with the text, not with its square.
+# No part can match what the part before it may end with, so the time is linear in the length of the text.
 _MARKUP = re.compile(
     r"</?[a-z!][^<>]*>"  # a tag
     r"|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});"  # an entity
@@ -26,19 +26,19 @@ _VOWEL = re.compile(r"[aeiouy]")
 
 @lru_cache(maxsize=1 << 16)
 def word_frequency(word: str) -> float:
-    """Zipf frequency of an English word, 0 (not known) to about 8 ("the")."""
+    """Return the Zipf frequency of an English word, from 0 (unknown) to about 8 ("the")."""
     import wordfreq
 
     return float(wordfreq.zipf_frequency(word, "en"))
 
 
 def unknown_words(words: tuple[str, ...]) -> list[str]:
-    """The words that English texts do not have; numbers and single letters do not count."""
+    """Return the words that do not occur in English texts, except numbers and single letters."""
     return [word for word in words if len(word) > 1 and not word.isdigit() and word_frequency(word) == 0.0]
 
 
 def rude_words(words: tuple[str, ...]) -> list[str]:
-    """The words, or runs of up to three words, that are in the profanity list."""
+    """Return the words, and runs of up to three words, that are in the profanity list."""
     rude, beginnings = _profanity()
     begins = [i for i, word in enumerate(words) if word in beginnings]
     runs = (" ".join(words[i : i + n]) for n in (1, 2, 3) for i in begins if i + n <= len(words))
@@ -47,8 +47,8 @@ def rude_words(words: tuple[str, ...]) -> list[str]:
 
 @cache
 def _profanity() -> tuple[frozenset[str], frozenset[str]]:
-    """What is rude, and the first words of all that is."""
-    # The list itself: the package's matcher takes 6 ms a text, and finds "ass" spelled in digits in names.
+    """Load the profanity list, and the first words of its entries."""
+    # Only the list is used: the package's matcher takes 6 ms per text, and reads digits in names as letters of "ass".
     lines = (resources.files("better_profanity") / "profanity_wordlist.txt").read_text(encoding="utf-8").splitlines()
     rude = frozenset(line.strip().lower() for line in lines if line.strip())
     return rude, frozenset(phrase.partition(" ")[0] for phrase in rude)
@@ -56,17 +56,17 @@ def _profanity() -> tuple[frozenset[str], frozenset[str]]:
 
 @lru_cache(maxsize=1 << 15)
 def language(text: str) -> str:
-    """The most likely language (ISO 639-1). Unreliable under six words."""
+    """Detect the most likely language (ISO 639-1). Unreliable below six words."""
     import py3langid
 
     return str(py3langid.classify(text)[0])
 
 
 def spelling_rank(canonical: str, words: tuple[str, ...], typed: str) -> tuple[int, ...]:
-    """Sorts the better-spelled of two answers with the same words first; smaller is better.
+    """Return a sort key that puts the better spelled of two answers with the same words first; smaller is better.
 
-    Compares unknown words, all capitals, a missing capital at the beginning, unbalanced brackets or quotes, further
-    capitals, punctuation at the end, and whether the text was changed at all from what was typed.
+    It compares unknown words, all capitals, a missing initial capital, unbalanced brackets or quotes, other capitals,
+    final punctuation, and whether the text differs from what was typed.
     """
     alphabetic = [c for c in canonical if c.isalpha()]
     shouted = len(alphabetic) > 4 and all(c.isupper() for c in alphabetic)
@@ -84,16 +84,16 @@ def spelling_rank(canonical: str, words: tuple[str, ...], typed: str) -> tuple[i
 
 
 def is_gibberish(text: str) -> bool:
-    """Whether half of the words or more are keyboard runs, repeated letters or letters without a vowel."""
-    # Descriptions too may be written as names are: the consonants of "EventSchedule" are those of two words.
+    """Whether at least half of the words are keyboard runs, repeated letters or letters without a vowel."""
+    # Descriptions may contain names, too: "EventSchedule" must be split in two before its consonants are counted.
     parts = name_words(text)
     bad = [word for word in parts if _is_run(word)]
-    # One odd word among several may be an abbreviation; when half of them are, nothing was meant.
+    # One odd word among several may be an abbreviation; with half of the words odd, the text is meaningless.
     return bool(bad) and len(bad) * 2 >= len(parts)
 
 
 def is_single_character(text: str) -> bool:
-    """Whether all letters and digits of a cleaned text are one and the same: "x", "A.", "_x_", "\u00e9", "xx"."""
+    """Whether all letters and digits of a cleaned text are the same character: "x", "A.", "_x_", "\u00e9", "xx"."""
     found = ""
     for c in text.casefold():
         if c.isalnum():
@@ -110,7 +110,7 @@ def _is_run(word: str) -> bool:
     if _REPEATED.search(word) or len(set(word)) == 1:
         return True
     if any(word in row + row[::-1] or (len(word) >= 5 and word[:5] in row) for row in _ROWS):
-        return word_frequency(word) < 3.0  # "were", "trew" and "power" are in no row, "pout" and "tree" might
+        return word_frequency(word) < 3.0  # common words such as "pout" and "tree" are also runs
     known = word_frequency(word)
     if known == 0.0 and len(word) >= 6 and (not _VOWEL.search(word) or _longest_consonants(word) >= 5):
         return True
@@ -122,5 +122,5 @@ def _longest_consonants(word: str) -> int:
 
 
 def has_markup(text: str) -> bool:
-    """Whether it contains HTML, a web or e-mail address or a spreadsheet formula."""
+    """Whether the text contains HTML, a web or e-mail address, or a spreadsheet formula."""
     return _MARKUP.search(text) is not None

@@ -1,10 +1,11 @@
-"""Whether an answer means its own element, and not another one of the service, or nothing of the kind.
+"""Check whether an answer means its own element, rather than another one of the service or something unrelated.
 
-An answer is compared with its element (name, description, what other workers said) and with all others of its kind in
-the service. Its *margin* is what it is nearer to its own than to the nearest other; a *floor* finds what is about
-another subject altogether. Both depend on how many others have answered. Texts are compared by TF-IDF of character
-n-grams, or by MiniLM with the extra ``meaning``.
-``benchmarks.meaning`` fits the thresholds on published variants, and says how often they are wrong.
+An answer is compared with its element (name, description, other workers' answers) and with all other elements of the
+same kind in the service. Its *margin* is how much nearer it is to its own element than to the nearest other one; a
+*floor* on the similarity detects answers about an unrelated subject. Both depend on the number of other answers. Texts
+are compared by TF-IDF of character n-grams, or by MiniLM if the extra ``meaning`` is installed.
+
+``benchmarks.meaning`` fits the thresholds on published variants and measures their error rates.
 """
 
 from __future__ import annotations
@@ -25,22 +26,23 @@ Vector = Mapping[object, float]  # of length 1; empty for a text without words
 Vectors = Callable[[str], Vector]
 
 _GRAMS = (2, 3, 4)
-_OTHERS = 2.0  # what other workers said counts as much as name and description together
-_OF_NEAREST: Mapping[Task, float] = {"names": 1.0, "descriptions": 0.8}  # what the margin subtracts of the other's
+_OTHERS = 2.0  # weight of other workers' answers: as much as name and description together
+# factor of the other element's nearness in the margin
+_OF_NEAREST: Mapping[Task, float] = {"names": 1.0, "descriptions": 0.8}
 
 
 class Thresholds(NamedTuple):
-    """What is held: a margin below ``margin``, or a similarity to the element below ``floor``."""
+    """Thresholds: answers with a smaller margin, or a similarity to the element below ``floor``, are held."""
 
     margin: float
     floor: float
 
 
-# The numbers of other workers' answers for which thresholds are fitted; any other counts as the next lower one.
+# The numbers of other answers for which thresholds were fitted; other numbers are rounded down to one of these.
 OTHERS = (0, 1, 2, 4)
 
 # By measure and task, for each of OTHERS. Fitted by benchmarks.meaning on the published variants of two thirds of SGD's
-# services, for 5 % (descriptions: 4.5 %) of false alarms by the margin and 0.5 % by the floor.
+# services, for a false alarm rate of 5 % (descriptions: 4.5 %) by the margin and 0.5 % by the floor.
 THRESHOLDS: Mapping[tuple[str, Task], tuple[Thresholds, ...]] = {
     ("n-grams", "names"): (
         Thresholds(-0.514, 0.0),
@@ -68,7 +70,7 @@ THRESHOLDS: Mapping[tuple[str, Task], tuple[Thresholds, ...]] = {
     ),
 }
 
-# The share of right answers that are held, on the services that the thresholds were not fitted on.
+# The share of correct answers that are held, on the services that were not used for fitting.
 FALSE_ALARMS: Mapping[tuple[str, Task], tuple[float, ...]] = {
     ("n-grams", "names"): (0.061, 0.053, 0.051, 0.042),
     ("n-grams", "descriptions"): (0.055, 0.048, 0.061, 0.065),
@@ -78,8 +80,9 @@ FALSE_ALARMS: Mapping[tuple[str, Task], tuple[float, ...]] = {
 
 
 def stated() -> dict[str, Any]:
-    """What a report says of the check: the measure, and for each task and number of other answers its thresholds and
-    the false alarms to expect.
+    """Return the report's data about the check.
+
+    They are the measure, and the thresholds and expected false alarm rates by task and number of other answers.
     """
     used = measure()
     return {
@@ -95,13 +98,14 @@ def stated() -> dict[str, Any]:
 
 
 class Doubt(NamedTuple):
-    """How far an answer is from its own element.
+    """The similarity of an answer to its own element, compared with others.
 
     Attributes:
-      margin: what it is nearer to its own element than to ``nearest``; None where the service has no other of the kind.
-      nearest: the other element that it is nearest to.
-      similarity: to its own element, from 0 to 1.
-      others: how many other answers to its own element there are.
+      margin: how much nearer it is to its own element than to ``nearest``; None if the service has no other element of
+        this kind.
+      nearest: the nearest other element.
+      similarity: the similarity to its own element, from 0 to 1.
+      others: the number of other answers for its own element.
     """
 
     margin: float | None
@@ -110,10 +114,10 @@ class Doubt(NamedTuple):
     others: int
 
     def reason(self, thresholds: Sequence[Thresholds]) -> str:
-        """The id of the reason to hold it, or nothing; with the other element after a colon.
+        """Return the id of the reason to hold the answer, with the other element after a colon; empty if it passes.
 
         Args:
-          thresholds: for each of ``OTHERS``.
+          thresholds: one for each of ``OTHERS``.
         """
         limits = thresholds[bisect_right(OTHERS, self.others) - 1]
         if self.margin is not None and self.nearest is not None and self.margin < limits.margin:
@@ -122,7 +126,7 @@ class Doubt(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """An answer: its words, their vector, and how near it is to each element, by its field."""
+    """An answer: its words, their vector, and its nearness to each element, by the element's field."""
 
     words: str
     vector: Vector
@@ -130,22 +134,22 @@ class Compared(NamedTuple):
 
 
 def measure() -> str:
-    """Which measure is at hand: a key of ``THRESHOLDS``."""
+    """Return the available measure: a key of ``THRESHOLDS``."""
     return "MiniLM" if meaning.has_model() else "n-grams"
 
 
 def plain(text: str, task: Task) -> str:
-    """A name or description as it is compared: its words with single spaces."""
+    """Normalise a name or description for comparison: its words, separated by single spaces."""
     return " ".join(name_words(text) if task == "names" else cached_words(text))
 
 
 class Meaning:
-    """Compares the answers about the elements of one kind in one service.
+    """Compares answers with the elements of one kind in one service.
 
     Args:
       task: ``names`` or ``descriptions``.
-      elements: all of the kind.
-      answers: of each, by its field, the answers of all workers; an answer counts once, whoever gave it.
+      elements: all elements of the kind.
+      answers: the answers of all workers to each element, by its field; equal answers count once.
       measure: a key of ``THRESHOLDS``.
     """
 
@@ -163,13 +167,13 @@ class Meaning:
         self.counted = {field: frozenset(of) for field, of in said.items()}
 
     def compared(self, text: str) -> Compared:
-        """An answer beside each element, given those of the other workers."""
+        """Compare an answer with each element and with the other workers' answers."""
         found = plain(text, self.task)
         vector = self.vector(found)
         return Compared(found, vector, {one.field: self._score(one, vector, found) for one in self.elements})
 
     def doubt(self, element: Element, answer: str | Compared) -> Doubt:
-        """How far an answer is from its element."""
+        """Return how far an answer is from its element."""
         found, vector, near = self.compared(answer) if isinstance(answer, str) else answer
         others = [one for one in self.elements if one.field != element.field]
         nearest = max(others, key=lambda one: near[one.field], default=None)
@@ -190,7 +194,7 @@ class Meaning:
 
 
 def embedded(text: str) -> Vector:
-    """MiniLM's embedding, to five digits: the last bits differ by processor."""
+    """Return MiniLM's embedding, rounded to five digits because the last bits differ between processors."""
     return _embedded(text) if text else {}
 
 
@@ -200,10 +204,10 @@ def _embedded(text: str) -> Vector:
 
 
 class NGrams:
-    """TF-IDF vectors of character n-grams inside of words, of length 1.
+    """TF-IDF vectors of character n-grams within words, normalised to length 1.
 
     Args:
-      texts: those of a service: what all of them have weighs little.
+      texts: all texts of a service; n-grams that occur in all of them get a low weight.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -212,7 +216,7 @@ class NGrams:
         self.unseen = math.log(1 + len(texts)) + 1
 
     def __call__(self, text: str) -> Vector:
-        """The vector of a text."""
+        """Return the vector of a text."""
         raw = {gram: n * self.weights.get(gram, self.unseen) for gram, n in _grams(text).items()}
         length = math.sqrt(math.fsum(x * x for x in raw.values()))
         return {gram: x / length for gram, x in raw.items()}
@@ -225,7 +229,7 @@ def _grams(text: str) -> Counter[str]:
 
 
 def total(vectors: Iterable[Vector]) -> Vector:
-    """The sum of vectors."""
+    """Return the sum of vectors."""
     summed: dict[object, float] = defaultdict(float)
     for vector in vectors:
         for key, x in vector.items():
@@ -234,7 +238,7 @@ def total(vectors: Iterable[Vector]) -> Vector:
 
 
 def dot(one: Vector, other: Vector) -> float:
-    """The product of two vectors: the cosine, where both have length 1."""
+    """Return the dot product: the cosine, if both vectors have length 1."""
     if len(one) > len(other):
         one, other = other, one
     return sum(x * other[key] for key, x in one.items() if key in other)

@@ -1,4 +1,4 @@
-"""Merges what several exports have of an assignment, and two reviewers' decisions; joins decisions with responses."""
+"""Merge several exports of the same assignment and two reviewers' decisions, and join decisions with responses."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Merged(msgspec.Struct):
     """Assignments and the decisions on them, ready to be settled.
 
     Attributes:
-      assignments: each once, in the order of their ids; all of them answer something.
+      assignments: without duplicates, in the order of their ids; each has an answer.
       decisions: assignment id to form field to decision.
-      dead: what cannot be used.
+      dead: the dead letters of records that cannot be used.
     """
 
     assignments: list[Assignment]
@@ -33,11 +33,11 @@ class Merged(msgspec.Struct):
 
 
 def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
-    """Each assignment once, each decision with its response.
+    """Merge copies of assignments and join each decision with its response.
 
     Args:
-      read: assignments as the exports have them, with all copies of each.
-      decisions: of all reviewers.
+      read: the assignments as read from the exports, including copies.
+      decisions: the decisions of all reviewers.
     """
     assignments, conflicts = merge_assignments(read)
     settled, contradictions = settle_decisions(decisions)
@@ -48,12 +48,12 @@ def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
 
 
 def answers_text(answers: Mapping[str, str]) -> str:
-    """Answers for the payload of a dead letter."""
+    """Format answers for the payload of a dead letter."""
     return payload(", ".join(f"{field}={text}" for field, text in sorted(answers.items()) if text))
 
 
 def lost(assignment: Assignment, error: InputError, stage: str) -> list[DeadLetter]:
-    """The dead letters of an assignment that cannot be used: one for each answer, so that none of them is lost."""
+    """Return the dead letters of an unusable assignment, one for each answer, so that all are counted."""
     texts = {field: text.strip() for field, text in sorted(assignment.answers.items()) if text.strip()}
     return [
         DeadLetter(stage, response_id(assignment.assignment_id, field), error.reason, payload(text), assignment.source)
@@ -62,15 +62,16 @@ def lost(assignment: Assignment, error: InputError, stage: str) -> list[DeadLett
 
 
 def answer_ids(assignment: Assignment) -> list[str]:
-    """The ids of the answers that are not blank; blank cells may be fields that the form did not have."""
+    """Return the ids of the non-blank answers; blank cells may be fields that the form did not have."""
     return [response_id(assignment.assignment_id, field) for field, text in assignment.answers.items() if text.strip()]
 
 
 def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignment], list[DeadLetter]]:
-    """Each assignment once, by id. Exports that contradict each other go to the dead letters, all of them.
+    """Merge the copies of each assignment. Exports that contradict each other all become dead letters.
 
-    The same assignment may be in several exports (CSV and API, before and after approval): reading it again changes
-    nothing. Two different ones with one id cannot be distinguished by their response ids, so neither is used.
+    The same assignment may be in several exports (CSV and API, before and after approval); reading it again changes
+    nothing. Different assignments with the same id cannot be distinguished by their response ids, so none of them is
+    used.
     """
     by_id: dict[str, list[Assignment]] = defaultdict(list)
     for assignment in assignments:
@@ -91,7 +92,7 @@ def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignmen
 
 
 def no_answer(assignment: Assignment) -> DeadLetter:
-    """The dead letter of an assignment that answers nothing, so that its worker can still be paid."""
+    """Return the dead letter of an assignment without answers, so that its worker can still be paid."""
     reason = "no_answer: the form was submitted without an answer to anything that it asked"
     return DeadLetter("settle", assignment.assignment_id, reason, "", assignment.source)
 
@@ -101,7 +102,7 @@ def _order(assignment: Assignment) -> tuple[str, str]:
 
 
 def _difference(versions: Sequence[Assignment]) -> str:
-    """What two exports contradict each other in, or nothing. A field that one of them lacks contradicts nothing."""
+    """Return where two exports contradict each other, or an empty string. A missing field does not count."""
     texts: dict[str, str] = {}
     for version in versions:
         if (version.service_name, version.task) != (versions[0].service_name, versions[0].task):
@@ -129,7 +130,7 @@ def _conflict(version: Assignment, difference: str, versions: Sequence[Assignmen
 def _merge(versions: Sequence[Assignment]) -> Assignment:
     if len(versions) == 1:
         return versions[0]
-    # A version that knows what the form asked has the right blanks.
+    # Prefer versions that list the fields of the form: only their blanks are certain to be unanswered fields.
     knowing = [version for version in versions if version.asked] or versions
     return Assignment(
         versions[0].assignment_id,
@@ -156,13 +157,13 @@ def _first(values: Iterable[int | None]) -> int | None:
 
 
 def settle_decisions(decisions: Iterable[Decision]) -> tuple[dict[str, Decision], list[DeadLetter]]:
-    """One decision for each response. Contradicting ones are all dead letters."""
+    """Merge the decisions on each response. Contradicting decisions all become dead letters."""
     by_id: dict[str, list[Decision]] = defaultdict(list)
     for decision in decisions:
         by_id[decision.response_id].append(decision)
     settled, dead = {}, []
     for response, several in sorted(by_id.items()):
-        # By content, not by source: the names of the sheets do not show in the result.
+        # Sorted by content, not by source, so that the sheets' names do not affect the result.
         several.sort(key=lambda decision: (decision.reason, decision.reviewer, decision.source))
         if len({_content(decision) for decision in several}) == 1:
             settled[response] = several[0]
@@ -173,19 +174,19 @@ def settle_decisions(decisions: Iterable[Decision]) -> tuple[dict[str, Decision]
 
 
 def _content(decision: Decision) -> tuple[str, str]:
-    # The text counts for a fix only; a reviewer who changes his mind may leave one behind.
+    # The text only counts for a fix; a reviewer may leave one behind after a change of mind.
     return decision.decision, decision.text if decision.decision == "fix" else ""
 
 
 def unknown_decisions(
     decisions: dict[str, Decision], assignments: Sequence[Assignment], conflicting: Iterable[DeadLetter] = ()
 ) -> tuple[Decisions, list[DeadLetter]]:
-    """Groups decisions by assignment id; one on a response that does not exist is a dead letter.
+    """Group decisions by assignment id; a decision on a response that does not exist becomes a dead letter.
 
     Args:
-      decisions: by response id.
-      assignments: those that are used.
-      conflicting: the dead letters of those that are not.
+      decisions: the decisions by response id.
+      assignments: the assignments that are used.
+      conflicting: the dead letters of the assignments that are not used.
     """
     answers = {assignment.assignment_id: assignment.answers for assignment in assignments}
     left_out = {letter.key.partition(":")[0]: letter.reason for letter in conflicting}
@@ -204,7 +205,7 @@ def unknown_decisions(
 
 
 def unusable_decision(decision: Decision, reason: str) -> DeadLetter:
-    """The dead letter of a decision that does not take effect."""
+    """Return the dead letter of a decision that has no effect."""
     shown = payload(f"decision={decision.decision}, text={decision.text}, reason={decision.reason}")
     return DeadLetter("decisions", decision.response_id, reason, shown, decision.source)
 
@@ -216,15 +217,15 @@ ADJUDICATE_COLUMNS = (
 
 
 class Agreement(msgspec.Struct):
-    """How far two reviewers agree.
+    """The agreement of two reviewers.
 
     Attributes:
-      items: answers that both judged.
-      disagreements: how many of them need adjudication; two fixes with different texts are one.
-      cohen_kappa: over the words accept, reject and fix on the answers that both judged, -1 to 1; the text of a fix
-        is not part of it. None where it is undefined.
-      krippendorff_alpha: the same words, nominal, at most 1. None where it is undefined.
-      undefined: why the two are None, else ``""``.
+      items: the number of answers that both judged.
+      disagreements: how many of them need adjudication, including two fixes with different texts.
+      cohen_kappa: kappa of accept, reject and fix on the answers that both judged, -1 to 1; the text of a fix is
+        ignored. None if undefined.
+      krippendorff_alpha: nominal alpha of the same decisions, at most 1. None if undefined.
+      undefined: why the two are None, else an empty string.
     """
 
     items: int
@@ -235,7 +236,7 @@ class Agreement(msgspec.Struct):
 
 
 class Disagreement(msgspec.Struct):
-    """One answer on which the two differ."""
+    """An answer on which the two reviewers differ."""
 
     response_id: str
     first: Decision
@@ -243,12 +244,12 @@ class Disagreement(msgspec.Struct):
 
 
 class MergedSheets(msgspec.Struct):
-    """Two reviewers' sheets in one; every list is in the order of the response ids.
+    """Two merged reviewers' sheets; every list is in the order of the response ids.
 
     Attributes:
-      agreed: same decision from both; for a fix, the same text.
-      single: judged by one of them only; taken unchanged.
-      adjudicate: judged differently; nothing is decided about these.
+      agreed: answers with the same decision from both and, for a fix, the same text.
+      single: answers that only one of them judged; taken unchanged.
+      adjudicate: answers that they judged differently; not decided yet.
     """
 
     agreed: list[Decision]
@@ -258,12 +259,12 @@ class MergedSheets(msgspec.Struct):
 
     @property
     def decisions(self) -> list[Decision]:
-        """What can be applied: agreed and single."""
+        """Return the decisions that can be applied: agreed and single."""
         return sorted(self.agreed + self.single, key=lambda decision: decision.response_id)
 
 
 def merge_reviewers(first: Iterable[Decision], second: Iterable[Decision]) -> MergedSheets:
-    """Merges the decisions of two reviewers. Where one of them decided an answer twice, the first decision counts."""
+    """Merge the decisions of two reviewers. If a reviewer decided an answer twice, the first decision counts."""
     a, b = _by_id(first), _by_id(second)
     both = sorted(a.keys() & b.keys())
     agreed = [_joined(a[key], b[key]) for key in both if _same(a[key], b[key])]
@@ -275,7 +276,7 @@ def merge_reviewers(first: Iterable[Decision], second: Iterable[Decision]) -> Me
 
 
 def adjudicate_csv(disagreements: Iterable[Disagreement]) -> bytes:
-    """The sheet of a third reviewer: both decisions beside empty columns. Filled in, it is a decisions file."""
+    """Return the sheet for a third reviewer: both decisions beside empty columns. Filled in, it is a decisions file."""
     return csv_bytes(ADJUDICATE_COLUMNS, (_sheet_row(disagreement) for disagreement in disagreements))
 
 
@@ -293,7 +294,7 @@ def _same(one: Decision, two: Decision) -> bool:
 
 
 def _joined(one: Decision, two: Decision) -> Decision:
-    """The decision of both, with what either of them gave as reason."""
+    """Join two equal decisions, with the reasons of both."""
 
     def both(field: str, between: str) -> str:
         return between.join(dict.fromkeys(value for d in (one, two) if (value := getattr(d, field))))
@@ -311,7 +312,7 @@ def _agreement(items: list[tuple[str, str, str]]) -> Agreement:
     if len(labels) == 1:
         # Agreement cannot be distinguished from chance here; some tools print 1, others divide by zero.
         return Agreement(len(items), 0, undefined=f"both said {labels.pop()!r} throughout, so chance agrees as often")
-    # nltk takes a third of a second to import, and most runs have one reviewer.
+    # Imported here because nltk takes a third of a second to import, and most runs have only one reviewer.
     from nltk.metrics.agreement import AnnotationTask
 
     task = AnnotationTask(

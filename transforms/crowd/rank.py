@@ -1,8 +1,8 @@
-"""Which five good answers of an element are taken, and who goes into which variant: v1 is nearest, v5 furthest.
+"""Choose five good answers for each element and assign them to variants: v1 is nearest to the original, v5 furthest.
 
-SGD-X, Lee et al. 2022, section 2.3: five are drawn at random and ranked by their distance to the original. Inside one
-variant of a service the names must be unique, so where two elements would get the same name, equal distances change
-places, and then another answer is drawn.
+SGD-X, Lee et al. 2022, section 2.3: five answers are drawn at random and ranked by their distance to the original.
+Names must be unique within a variant of a service. If two elements would get the same name, answers at equal distances
+swap places first; if that does not help, another answer is drawn.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ import msgspec
 from parapet.transforms.running.seeding import stable_digest
 from parapet.transforms.variants.distance import Metric
 
-# Beyond this many subsets, the most distant five are approached one by one instead.
+# With more subsets than this, the most distant five are chosen greedily.
 _EXACT = 3_000
 
-# Of so many texts the most distant five are chosen: each is compared with each.
+# The most distant five are chosen among at most this many texts, since each is compared with each other one.
 _MOST_COMPARED = 500
 
-# Times that a service's elements are served again in another order.
+# How often a service's elements are reordered before the search.
 _RESTARTS = 12
 
-# Ways to arrange one element's answers that are tried before it gives up: all of them, for any real element.
+# Arrangements of one element's answers that are tried: enough to try all for any real element.
 _TRIES = 1_000
 
-# Combinations of arrangements that are tried for elements that get in each other's way.
+# Combinations of arrangements that are tried for elements with conflicting names.
 _COMBINATIONS = 20_000
 
 
 def draw(texts: Sequence[str], seed: int, element_id: str, field: str) -> list[str]:
-    """All texts in random order, not moved by other answers: the first five are taken, the others wait."""
+    """Shuffle the texts so that further answers do not change their relative order; the first five are used."""
     return sorted(texts, key=lambda text: stable_digest(str(seed), element_id, field, text))
 
 
 def most_diverse(texts: Sequence[str], n: int, metric: Metric) -> list[str]:
-    """The texts with the ``n`` most mutually distant ones first: the largest sum of distances between them.
+    """Sort the ``n`` texts with the largest sum of pairwise distances first.
 
-    Exact while there are few subsets; else the pair furthest apart, joined by whatever adds the most. Ties go to the
-    earlier texts of the sequence, so that the draw's order decides. Of more than 500 texts the first 500 are compared.
+    The result is exact for few subsets; otherwise the most distant pair is extended greedily. Ties are resolved by the
+    order of ``texts``, so the draw decides. Only the first 500 texts are compared.
     """
     if len(texts) <= n:
         return list(texts)
@@ -59,14 +59,14 @@ def most_diverse(texts: Sequence[str], n: int, metric: Metric) -> list[str]:
 
 
 class Candidates(msgspec.Struct):
-    """The answers that one element may use for its names.
+    """The answers that an element may use as its names.
 
     Attributes:
       key: the element's id.
-      texts: in the order of the draw.
-      distances: to the original, one a text.
-      original: where set, an element with too few texts repeats one of them, or at last its original.
-      scopes: elements that share one of these must have different names.
+      texts: the answers in the order of the draw.
+      distances: the distance of each text to the original.
+      original: if not empty, an element with too few texts repeats one of them, or the original as a last resort.
+      scopes: elements that share a scope must have different names.
     """
 
     key: str
@@ -76,27 +76,27 @@ class Candidates(msgspec.Struct):
     scopes: tuple[str, ...] = ("",)
 
     def places(self, name: str) -> set[tuple[str, str]]:
-        """What the element takes where it has a name."""
+        """Return the (scope, name) pairs that the element occupies if it gets this name."""
         return {(scope, name) for scope in self.scopes}
 
 
-Taken = list[set[tuple[str, str]]]  # of each variant, the names of each scope
+Taken = list[set[tuple[str, str]]]  # for each variant, the (scope, name) pairs in use
 
 
 def ranked(texts: Sequence[str], distances: Sequence[float]) -> list[str]:
-    """The texts from the nearest to the farthest; ties by text."""
+    """Sort the texts by increasing distance; ties by text."""
     return [text for _, text in sorted(zip(distances, texts, strict=True))]
 
 
 def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
-    """Gives each element ``n`` names from near to far, so that no variant has a name twice.
+    """Assign ``n`` names to each element by increasing distance, so that names are unique within each variant.
 
     Args:
-      elements: all the elements of one service whose names must differ from each other.
-      n: how many variants.
+      elements: all elements of a service whose names must differ from each other.
+      n: the number of variants.
 
     Returns:
-      Element key to its names, one per variant. An element for which there are no ``n`` free names is left out.
+      Element key to its names, one per variant. Elements without ``n`` free names are left out.
     """
     assigned = _one_by_one(elements, n)
     if len(assigned) == len(elements):
@@ -109,7 +109,10 @@ def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]
 
 
 def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
-    """Gives each element the first names that are still free; one that finds none is served first at another try."""
+    """Assign each element its first free names.
+
+    An element without free names moves to the front for a retry.
+    """
     order = list(elements)
     moved: set[str] = set()
     while True:
@@ -118,7 +121,7 @@ def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
         for element in order:
             names = next((names for names in _arrangements(element, n) if _free(element, names, taken)), None)
             if names is None and element.key not in moved and len(moved) < _RESTARTS:
-                # Those before it may have a choice where it has none.
+                # Earlier elements may have alternatives that this one lacks.
                 moved.add(element.key)
                 order.remove(element)
                 order.insert(0, element)
@@ -132,7 +135,7 @@ def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
 
 
 def _sharing_texts(elements: Sequence[Candidates]) -> list[list[Candidates]]:
-    """The elements in groups; what one group does with its texts is nothing to the others."""
+    """Group elements that share texts; groups can be assigned names independently."""
     groups: list[tuple[set[str], list[Candidates]]] = []
     for element in elements:
         texts, group = {*element.texts, element.original}, [element]
@@ -144,7 +147,7 @@ def _sharing_texts(elements: Sequence[Candidates]) -> list[list[Candidates]]:
 
 
 def _search(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
-    """Names for all of the elements, every combination tried (up to a limit); empty where there is none."""
+    """Search for names for all elements by backtracking, up to a limit; empty if there is no solution."""
     taken: Taken = [set() for _ in range(n)]
     chosen: list[list[str]] = []
     untried = [_arrangements(elements[0], n)]
@@ -171,7 +174,7 @@ def _free(element: Candidates, names: list[str], taken: Taken) -> bool:
 
 
 def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:
-    """Every way to use ``n`` of the texts from near to far: the drawn ones first, ties in the order of text first."""
+    """Yield all arrangements of ``n`` texts by increasing distance: drawn ones first, ties by text first."""
     distance = dict(zip(element.texts, element.distances, strict=True))
     most = min(n, len(element.texts))
     for size in range(most, -1, -1) if element.original else (n,):
@@ -181,14 +184,14 @@ def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:
 
 
 def _orders(texts: Sequence[str], distance: Mapping[str, float]) -> Iterator[list[str]]:
-    """The texts from near to far, in every order of those that tie."""
+    """Yield the texts by increasing distance, with every order of texts at the same distance."""
     ties = groupby(sorted(texts, key=lambda text: (distance[text], text)), key=distance.__getitem__)
     for groups in product(*[list(permutations(tied)) for _, tied in ties]):
         yield [text for group in groups for text in group]
 
 
 def _fill(order: list[str], original: str, n: int) -> Iterator[list[str]]:
-    """Too few texts made ``n``: the furthest repeated, a nearer one where that collides, the original at last."""
+    """Pad to ``n`` texts by repeating the furthest, or a nearer one if that collides, or else the original."""
     missing = n - len(order)
     if not missing:
         yield order

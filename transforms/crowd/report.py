@@ -1,4 +1,4 @@
-"""The report of ``compose``, and what ``compose_variations`` and ``release`` report of crowd answers as well."""
+"""The report of ``compose``, and the parts that ``compose_variations`` and ``release`` share."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def compose_report(
     """The report of ``parapet compose``.
 
     Args:
-      statistics: the content of its statistics.json.
-      explanations: for each reason id, what it means, in a sentence.
+      statistics: the content of statistics.json.
+      explanations: reason id to a sentence that explains it.
       examples: service name to some of its texts in all variants.
     """
     answers, services, variants = statistics["answers"], statistics["services"], statistics["variants"]
@@ -93,12 +93,12 @@ def compose_report(
 def answers_table(
     answers: Mapping[str, int], used: str = DISPOSITIONS["used"], title: str = "What became of the answers"
 ) -> Table:
-    """How many answers have which disposition.
+    """Return the table of answers by disposition.
 
     Args:
-      answers: each of ``DISPOSITIONS`` to a number, and ``total``.
-      used: what it means that one is used.
-      title: of the table.
+      answers: the number of answers for each of ``DISPOSITIONS``, and ``total``.
+      used: the meaning of the disposition ``used``.
+      title: the title of the table.
     """
     total = answers["total"]
     rows = [
@@ -124,12 +124,12 @@ def reasons_tables(
     explanations: Mapping[str, str],
     title: str = "Why answers were not used",
 ) -> list[Table]:
-    """How many answers were not used for which reason; no table where there were none.
+    """Return the table of reasons why answers were not used; an empty list if there are none.
 
     Args:
-      reasons: disposition to reason to a number.
-      explanations: reason to a sentence.
-      title: of the table.
+      reasons: disposition to reason to number of answers.
+      explanations: reason to a sentence that explains it.
+      title: the title of the table.
     """
     rows = [
         [words(reason), disposition, explanations.get(reason, ""), number(n)]
@@ -141,7 +141,7 @@ def reasons_tables(
 
 
 def _meaning_table(stated: Mapping[str, Any]) -> Table:
-    """How meaning is compared, and how often right answers are held by that."""
+    """Return the table of the thresholds on meaning, and their expected false alarm rates."""
     rows = [
         [
             task,
@@ -163,12 +163,12 @@ def _meaning_table(stated: Mapping[str, Any]) -> Table:
 
 
 def words(identifier: str) -> str:
-    """An identifier as words: ``Too long`` for ``too_long``."""
+    """Format an identifier as words: ``Too long`` for ``too_long``."""
     return identifier.replace("_", " ").capitalize()
 
 
 def reviewers_text(statistics: Mapping[str, Any]) -> list[Text]:
-    """What reviewers decided, and how far they agree; nothing where there were none."""
+    """Return the section on reviewers' decisions and agreement; an empty list without reviewers."""
     decisions, agreement, paragraphs = statistics["decisions"], statistics["agreement"], []
     if any(decisions.values()):
         paragraphs.append(f"Decisions applied: {', '.join(f'{key} {n:,}' for key, n in decisions.items())}.")
@@ -182,18 +182,18 @@ def reviewers_text(statistics: Mapping[str, Any]) -> list[Text]:
 
 
 def method_table(method: Mapping[str, str]) -> Table:
-    """The options of the run."""
+    """Return the table of the run's options."""
     rows = [[words(key), value] for key, value in method.items()]
     return Table(title="Method", columns=["step", "as configured"], rows=rows, text_columns=2)
 
 
 def dead_letters_note(dead: int) -> list[str]:
-    """A note where input could not be read."""
+    """Return a note on the number of dead letters, if any."""
     return [f"{counted(dead, 'record')} could not be read: see `dead_letters.jsonl`."] if dead else []
 
 
 def review_notes(statistics: Mapping[str, Any]) -> Iterable[str]:
-    """What reviewers have to do."""
+    """Yield notes on what reviewers have to do."""
     review, agreement = statistics["answers"]["review"], statistics["agreement"]
     if review:
         yield (
@@ -242,7 +242,7 @@ def _lead(services: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _services_table(services: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Incomplete services come first: they are what one opens the page for."""
+    """Return the table of services, incomplete ones first, since users look for them."""
 
     def order(name: str) -> tuple[bool, bool, list[tuple[int, str]]]:
         return services[name]["composed"], not services[name]["partial"], _natural(name)
@@ -270,5 +270,5 @@ def _has(n: int) -> str:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorts v2 before v10."""
+    """Return a sort key that puts v2 before v10."""
     return [(int(part) if i % 2 else -1, part) for i, part in enumerate(re.split(r"([0-9]+)", name))]

@@ -1,4 +1,4 @@
-"""The review of answers that the automatic checks held back: the sheet, and the page that reads better than it."""
+"""The review sheet, and the review page, for answers that the automatic checks held."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from parapet.transforms.reports.report import render
 
 SHEET_COLUMNS = (*COLUMNS, "element_id", "task", "flags", "prompt", "original", "answer", "neighbours")
 
-# Characters of any one text, and other answers per item, that are shown; responses.parquet has the whole.
+# Maximum number of characters of a text, and of other answers per item; responses.parquet has all of them.
 MAX_SHOWN = 2000
 MAX_NEIGHBOURS = 30
 
-# Pages that are made: more answers than these have nobody decides on before the next run.
+# More answers than fit on these pages are unlikely to be decided before the next run.
 MAX_PAGES = 100
 
-# Nothing to see in these, and some of them turn the text around them: they are shown by their number.
+# Categories of characters that are invisible, or change the direction of the text: shown by their code point.
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 
 _OF_SENTENCE = {"prompt": "The system had said", "original": "The user's sentence, which workers saw"}
@@ -53,20 +53,20 @@ _TASK_WORDS: dict[str, dict[str, str]] = {
 
 
 class ReviewItem(msgspec.Struct):
-    """One answer for a person to judge.
+    """An answer for a reviewer to judge.
 
     Attributes:
-      element_id: what it is about, in three parts: ``SERVICE/slot/NAME``; of rewrites ``SERVICES/turn/DIALOGUE:TURN``.
-      task: ``names`` or ``descriptions``; of rewrites the kind of variation.
-      prompt: what the worker saw; of rewrites the turn before.
-      original: the text that was hidden from the worker; of rewrites the sentence.
+      element_id: its element, in three parts: ``SERVICE/slot/NAME``; for rewrites ``SERVICES/turn/DIALOGUE:TURN``.
+      task: ``names`` or ``descriptions``; for rewrites the kind of variation.
+      prompt: the text shown to the worker; for rewrites the previous turn.
+      original: the text that was hidden from the worker; for rewrites the sentence.
       text: the answer as typed.
-      canonical: the answer as it would be emitted.
-      reasons: ids of the checks that held it back.
-      same_answers: how many workers gave the same words, this one included.
-      neighbours: (canonical, disposition) of the other answers for the element: those that are shown.
-      more_neighbours: how many others there are.
-      doubt: of the most doubtful answer for the element that is held, and its own; the smaller, the more doubtful.
+      canonical: the answer as it would be written to the output.
+      reasons: ids of the checks that held the answer.
+      same_answers: the number of workers who gave the same words, including this one.
+      neighbours: (canonical, disposition) of the other answers for the element that are shown.
+      more_neighbours: the number of other answers that are not shown.
+      doubt: the doubt of the most doubtful held answer for the element, and of this answer; lower is more doubtful.
     """
 
     response_id: str
@@ -84,31 +84,30 @@ class ReviewItem(msgspec.Struct):
 
     @property
     def answer(self) -> str:
-        """What an accepted answer becomes; the text as typed where that is empty."""
+        """Return the text that is used if the answer is accepted; the text as typed if the canonical form is empty."""
         return self.canonical or self.text
 
 
 def review_order(item: ReviewItem) -> tuple[float, str, str, float, str]:
-    """Sorts items by doubt, those of an element together: the order of sheet and pages."""
+    """Return the sort key of sheet and pages: by doubt, with the items of an element together."""
     most, own = item.doubt
     return most, item.element_id, item.task, own, item.response_id
 
 
 class Neighbours:
-    """The answers for an element, from which each of its items shows the others: sorted once for all of them.
+    """The answers for an element, from which each of its items shows the others; sorted once for all items.
 
     Args:
-      answers: (canonical, disposition) of each distinct answer. Rejected ones are not shown: they would only fill the
-        list.
+      answers: (canonical, disposition) of each distinct answer. Rejected ones are left out to keep the list short.
     """
 
     def __init__(self, answers: Iterable[tuple[str, str]]) -> None:
         self._counts = Counter(answer for answer in answers if answer[1] != "rejected")
-        # One more than is shown, because an item's own answer is left out.
+        # One more than is shown, because an item leaves out its own answer.
         self._first = heapq.nsmallest(MAX_NEIGHBOURS + 1, self._counts, key=_used_first)
 
     def of(self, canonical: str, disposition: str) -> tuple[list[tuple[str, str]], int]:
-        """The neighbours that are shown beside an answer, and how many more there are."""
+        """Return the neighbours that are shown beside an answer, and how many more there are."""
         own = (canonical, disposition)
         alone = self._counts[own] == 1
         shown = [other for other in self._first if not alone or other != own][:MAX_NEIGHBOURS]
@@ -121,14 +120,14 @@ def _used_first(answer: tuple[str, str]) -> tuple[bool, str, str]:
 
 
 def review_sheet(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> Iterator[bytes]:
-    """The review sheet: a decisions file with its decisions still empty, and what one needs to take them.
+    """Yield the review sheet: a decisions file with empty decisions and the context for making them.
 
     Args:
-      items: the answers held back, in the order of :func:`review_order`.
-      explanations: a sentence in plain language for each reason id.
+      items: the held answers, in the order of :func:`review_order`.
+      explanations: reason id to a sentence in plain language.
 
     Yields:
-      A line at a time, in UTF-8.
+      Lines in UTF-8.
     """
     return csv_lines(SHEET_COLUMNS, (_sheet_row(item, explanations) for item in items))
 
@@ -140,14 +139,14 @@ def review_pages(
     command: str = "compose",
     most: int = MAX_PAGES,
 ) -> Iterator[tuple[str, bytes]]:
-    """Yields (file name, page): ``review.html``, ``review.2.html``, …; a page that says so where nothing is held.
+    """Yield (file name, page): ``review.html``, ``review.2.html``, …; without items, one page that says so.
 
     Args:
-      items: the answers held back, in the order of :func:`review_order`. They are iterated over twice.
-      explanations: a sentence in plain language for each reason id.
-      per_page: items on a page at most; the items of an element stay together where they can.
-      command: the pipeline that takes the decisions.
-      most: pages at most. Those that come first are on them, and all in the sheet.
+      items: the held answers, in the order of :func:`review_order`. They are iterated over twice.
+      explanations: reason id to a sentence in plain language.
+      per_page: maximum number of items on a page; the items of an element stay together if possible.
+      command: the pipeline that reads the decisions.
+      most: maximum number of pages. Further items are only in the sheet.
     """
     sizes = _sizes(items, per_page)
     total, sizes = sum(sizes), sizes[:most]
@@ -166,9 +165,9 @@ def review_pages(
         before += size
 
 
-@lru_cache(maxsize=1 << 10)  # the answers for an element are beside each of its items
+@lru_cache(maxsize=1 << 10)  # the same answers are neighbours of many items
 def visible(text: str) -> str:
-    """The text for the eye: cut at MAX_SHOWN characters, invisible ones shown by number (``⟨U+202E⟩``)."""
+    """Make a text safe to display: cut at MAX_SHOWN characters, with invisible ones as code points (``⟨U+202E⟩``)."""
     if text.isascii() and text.isprintable() and len(text) <= MAX_SHOWN:
         return text
     shown = "".join(_shown(c) for c in text[:MAX_SHOWN].replace("\r\n", "\n"))
@@ -190,7 +189,7 @@ def _sheet_row(item: ReviewItem, explanations: Mapping[str, str]) -> list[str]:
 
 
 def _sizes(items: Iterable[ReviewItem], per_page: int) -> list[int]:
-    """The numbers of items of each page, cut between elements; one with more items than a page holds is cut itself."""
+    """Return the number of items of each page; pages break between elements unless one does not fit on a page."""
     if per_page < 1:
         raise ValueError(f"per_page must be at least 1, not {per_page}")
     sizes = [0]
@@ -224,7 +223,7 @@ def _page(
         place=place,
         data=data,
         max_cell=MAX_CELL,
-        # Only these two run, whatever the texts hold.
+        # Only our script and style run, whatever the texts contain.
         policy=(
             f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
             "base-uri 'none'; form-action 'none'"
@@ -236,7 +235,7 @@ def _page(
 
 
 def _groups(items: Sequence[ReviewItem], explanations: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The cards of each element and task, which share prompt and original."""
+    """Return the cards of each element and task, which share prompt and original."""
 
     def shared(pair: tuple[int, ReviewItem]) -> tuple[str, str, str, str]:
         item = pair[1]
@@ -268,7 +267,7 @@ def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> dict
         "index": index,
         "response_id": visible(item.response_id),
         "answer": visible(item.answer),
-        "typed": visible(item.text) if item.text != item.answer else "",  # where it is not what is emitted
+        "typed": visible(item.text) if item.text != item.answer else "",  # only shown if it differs from the output
         "flags": _flags(item, explanations),
         "same_answers": item.same_answers,
         "neighbours": [{"text": visible(text), "disposition": visible(said)} for text, said in item.neighbours],
@@ -277,13 +276,13 @@ def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> dict
 
 
 def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, str]:
-    """Reason id to what a person should know of it."""
+    """Return reason id to its explanation, for display."""
     reasons = dict.fromkeys(item.reasons)
     return {visible(r): visible(_explained(r, explanations)) for r in reasons}
 
 
 def _id_of(reason: str) -> str:
-    """A reason without what it is about: ``other_element`` of ``other_element: fare``."""
+    """Return a reason without its details: ``other_element`` for ``other_element: fare``."""
     return reason.partition(":")[0]
 
 
@@ -293,14 +292,14 @@ def _explained(reason: str, explanations: Mapping[str, str]) -> str:
 
 
 def _digest(items: Sequence[ReviewItem]) -> str:
-    """Names the page's place in the browser's storage: decisions never turn up beside other answers."""
+    """Return the key of the page in the browser's storage, so that decisions never appear beside other answers."""
     key = json.dumps([[item.response_id, item.answer] for item in items])
     return hashlib.sha256(key.encode("ascii")).hexdigest()[:16]
 
 
 @cache
 def _asset(name: str) -> Markup:
-    """A style or script of the page. Line ends are normalised, as browsers do before they hash."""
+    """Read a style or script of the page. Line ends are normalised, as browsers do before hashing."""
     text = resources.files("parapet.crowd_templates").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
     return Markup(text)  # noqa: S704  # our own file
 

@@ -1,6 +1,7 @@
-"""Schema tasks: the answers about a service become its variants v1 to v5 (SGD-X, Lee et al. 2022, section 2.3).
+"""Turn the answers about a service into its variants v1 to v5 (SGD-X, Lee et al. 2022, section 2.3).
 
-Normalise, vet, apply the reviewers' decisions, deduplicate, draw five, rank, compose."""
+The steps are: normalise, vet, apply the reviewers' decisions, deduplicate, draw five, rank, compose.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ from parapet.transforms.variants.matching import compose_variant
 
 
 class ElementAnswer(Entry, kw_only=True):
-    """An answer about an element of a schema; ``variant`` is the one that uses it."""
+    """An answer about a schema element; ``variant`` is the number of the variant that uses it."""
 
     element: Element
     task: Task
@@ -69,19 +70,19 @@ class ElementAnswer(Entry, kw_only=True):
     distance: float | None = None
 
     def vetted(self) -> vet.Answer:
-        """What the rules look at."""
+        """Return the input of the vetting rules."""
         return vet.Answer(clean(self.text), self.words, self.task, self.element.name, self.element.description)
 
     def shown(self) -> tuple[str, str, str, str]:
-        """The element, the task, its prompt, and the text that was hidden from the worker."""
+        """Return the element, the task, its prompt, and the text that was hidden from the worker."""
         return self.element.id, self.task, self.element.prompt(self.task), self.element.text(self.task)
 
     def same(self) -> str:
-        """What is the same of answers that are duplicates."""
+        """Return the key that duplicate answers share."""
         return self.canonical if self.task == "names" else " ".join(self.words)
 
     def row(self) -> dict[str, Any]:
-        """A row of ``responses.parquet``."""
+        """Return the answer's row of ``responses.parquet``."""
         return {
             **super().row(),
             "element_id": self.element.id,
@@ -100,16 +101,16 @@ def read_answers(
     outcome: ServiceOutcome,
     allow_not_blind: bool = False,
 ) -> list[ElementAnswer]:
-    """Every answer with the verdict on it, before answers are compared with each other.
+    """Read and vet each answer on its own, before answers are compared with each other.
 
     Args:
-      assignments: of one service, each once, in order.
-      elements: of the service, by task.
-      decisions: on the answers.
-      conventions: of the corpus's names.
-      rules: besides those that are built in.
-      outcome: gets the dead letters of fields that the task does not have, and of decisions without effect.
-      allow_not_blind: whether answers of workers who saw the sibling task are taken as others are.
+      assignments: the assignments of one service, without duplicates, in order.
+      elements: the elements of the service, by task.
+      decisions: the decisions on the answers.
+      conventions: the naming conventions of the corpus.
+      rules: further rules besides the built-in ones.
+      outcome: receives the dead letters of fields that the task does not have, and of decisions without effect.
+      allow_not_blind: whether to accept answers of workers who saw the sibling task.
     """
     by_field: dict[str, dict[str, Element]] = {
         task: {element.field: element for element in of_task} for task, of_task in elements.items()
@@ -148,14 +149,14 @@ def read_answers(
 
 
 def judge_meaning(answers: Sequence[ElementAnswer], elements: Mapping[Task, Sequence[Element]]) -> None:
-    """Holds the answers that mean another element of the service, or nothing of the kind; none that is decided on.
+    """Hold answers that mean another element of the service or something unrelated, unless a reviewer decided on them.
 
-    What two people have written in the same words, each for himself, is not held: they do not err alike. Models do:
-    what they write confirms nothing.
+    An answer that two people wrote independently in the same words is not held: they are unlikely to make the same
+    mistake. This does not apply to models, whose answers agree even if they are wrong.
 
     Args:
-      answers: of one service, vetted one by one.
-      elements: of the service, by task.
+      answers: the answers about one service, vetted one by one.
+      elements: the elements of the service, by task.
     """
     measure = meaning.measure()
     of_kind: dict[tuple[Task, str], list[ElementAnswer]] = defaultdict(list)
@@ -183,7 +184,7 @@ def judge_meaning(answers: Sequence[ElementAnswer], elements: Mapping[Task, Sequ
 
 
 def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
-    """Assignments of workers who did the sibling task before: they have seen what is hidden."""
+    """Return the assignments of workers who did the sibling task before and so have seen the hidden texts."""
     first: dict[str, dict[str, int]] = defaultdict(dict)
     for a in assignments:
         if a.worker_hash:
@@ -205,7 +206,7 @@ def _entry(
     assignment: Assignment, element: Element, convention: Convention, text: str, text_to_use: str
 ) -> ElementAnswer:
     task = assignment.task
-    assert task in ("names", "descriptions")  # the ingest takes answers to schema tasks only
+    assert task in ("names", "descriptions")  # the ingest accepts only answers to schema tasks
     canonical, words = canonical_form(text_to_use, task, convention, element.text(task))
     return ElementAnswer(
         response_id=response_id(assignment.assignment_id, element.field),
@@ -220,18 +221,19 @@ def _entry(
 
 @lru_cache(maxsize=1 << 15)
 def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
-    """A text as it is emitted, and the words by which answers are the same.
+    """Return a text as written to the output, and the words by which equal answers are recognised.
 
     Args:
-      text: as typed.
+      text: the text as typed.
       task: ``names`` or ``descriptions``.
-      convention: of names.
-      original: the element's own text.
+      convention: the naming convention.
+      original: the element's original text.
     """
     text = clean(text)
     if task == "names":
         name = join_words(name_words(text), convention, original)
-        # The domain of MultiWOZ's names is added, so "area" for hotel-area is the original and must be seen as such.
+        # MultiWOZ's names get their domain, so "area" for hotel-area equals the original and must be detected as a
+        # copy.
         has_front = convention is Convention.DOMAIN_SLOT or "." in original
         return name, name_words(name) if has_front else name_words(text)
     return as_description(text, original), words(text)
@@ -243,7 +245,7 @@ SHORTFALL_COLUMNS = (
     *("service_name", "element_id", "task", "field", "have", "need", "in_review", "reason", "composed"),
     "filled_variants",
 )
-_SERVICES_SHOWN = 2  # whose paraphrases the report shows
+_SERVICES_SHOWN = 2  # number of services whose paraphrases the report shows
 
 Place = tuple[Task, str]  # task and form field
 Variants = dict[str, dict[str, list[dict[str, Any]]]]  # variant to split to services
@@ -253,10 +255,10 @@ class Short(msgspec.Struct):
     """An element with fewer than five good answers.
 
     Attributes:
-      form_field: ``slot_3``.
-      have: good answers; ``in_review`` more are held.
-      filled: the variants that repeat an answer or the original, where the service was composed all the same.
-      reason: ``too_few``, or ``name_collision`` where five would be there if names did not collide.
+      form_field: such as ``slot_3``.
+      have: the number of good answers; ``in_review`` is the number of those held.
+      filled: the variants that repeat an answer or the original if the service was composed anyway.
+      reason: ``too_few``, or ``name_collision`` if there are five answers but their names collide.
     """
 
     element_id: str
@@ -269,18 +271,18 @@ class Short(msgspec.Struct):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The options, as the command's flags have them.
+    """The options, named like the command's flags.
 
     Attributes:
-      seed: of the draw.
-      selection: which five answers are taken where more are good, one of ``SELECTIONS``.
-      allow_partial: compose services whose elements have one good answer at least, repeating it.
-      name_distance: ranks names: ``levenshtein``, ``jaccard``, or a plug-in.
-      description_distance: ranks descriptions.
+      seed: the seed of the draw.
+      selection: how five of more good answers are chosen, one of ``SELECTIONS``.
+      allow_partial: also compose services whose elements have at least one good answer, repeating it.
+      name_distance: the distance that ranks names: ``levenshtein``, ``jaccard``, or a plug-in.
+      description_distance: the distance that ranks descriptions.
       stopwords: ``articles``, ``spacy``, ``none``, or a file of words.
-      spacy_model: a trained spaCy pipeline for lemmas; empty for simplemma's.
-      vetting_rules: of plug-ins, by name.
-      allow_not_blind: take the answers of workers who saw the sibling task.
+      spacy_model: a trained spaCy pipeline for lemmas; empty for simplemma.
+      vetting_rules: the names of plug-in rules.
+      allow_not_blind: accept the answers of workers who saw the sibling task.
     """
 
     seed: int = 0
@@ -294,7 +296,7 @@ class Options(msgspec.Struct, frozen=True):
     allow_not_blind: bool = False
 
     def check(self) -> None:
-        """Raises InputError for what cannot work."""
+        """Raise InputError if an option is invalid."""
         seed_text(self.seed)
         distance.check_distance(self.name_distance, "name_distance")
         distance.check_distance(self.description_distance, "description_distance")
@@ -305,12 +307,12 @@ class Options(msgspec.Struct, frozen=True):
         vet.choose_rules(self.vetting_rules)
 
     def distances(self) -> Method:
-        """What ranks names and descriptions."""
+        """Return the distances for ranking names and descriptions."""
         stopwords = distance.load_stopwords(self.stopwords)
         return Method(self.name_distance, self.description_distance, stopwords, self.spacy_model)
 
     def method(self) -> dict[str, str]:
-        """``method`` of ``statistics.json``; never the names of input files, which do not shape the result."""
+        """Return ``method`` of ``statistics.json``, without names of input files, which do not affect the result."""
         return {
             "names": f"{self.name_distance.partition('=')[0]} distance",
             "descriptions": f"{self.description_distance.partition('=')[0]} distance",
@@ -325,7 +327,7 @@ class Options(msgspec.Struct, frozen=True):
         }
 
     def plugins(self) -> dict[str, Any]:
-        """Where the plug-ins are from, for ``run.json``."""
+        """Return the origin of the plug-ins for ``run.json``."""
         distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
         rules = (chosen for chosen, _ in vet.choose_rules(self.vetting_rules).values())
         chosen = (plugins.choose(plugins.DISTANCES, *one) for one in distances)
@@ -333,12 +335,12 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class ServiceOutcome(Outcome, kw_only=True):
-    """What became of one service. ``variants`` is empty where it was not composed.
+    """The outcome of a service. ``variants`` is empty if it was not composed.
 
     Attributes:
-      not_blind: assignments of workers who had done the sibling task.
-      measured: the counts of SGD-X Table 1, where the service was composed.
-      examples: some of the paraphrases, for the report.
+      not_blind: the number of assignments of workers who had done the sibling task.
+      measured: the counts for SGD-X Table 1, if the service was composed.
+      examples: some paraphrases for the report.
     """
 
     variants: list[dict[str, Any]] = msgspec.field(default_factory=list)
@@ -358,12 +360,12 @@ def settle_service(
     """Settles one service.
 
     Args:
-      raw: the service as its schema file has it.
-      assignments: its assignments, each once.
-      decisions: on their answers.
-      options: of the run.
-      conventions: of the corpus's names.
-      method: ranks names and descriptions.
+      raw: the service as read from its schema file.
+      assignments: its assignments, without duplicates.
+      decisions: the decisions on their answers.
+      options: the options of the run.
+      conventions: the naming conventions of the corpus.
+      method: the distances that rank names and descriptions.
     """
     service = parse_service(raw)
     conventions = conventions.within(service)
@@ -416,9 +418,9 @@ def _take(
     method: Method,
     outcome: Outcome,
 ) -> dict[Place, list[str]] | None:
-    """The five texts of every element from near to far, or None where the service cannot be composed.
+    """Choose the five texts of every element by increasing distance, or return None if the service cannot be composed.
 
-    Sets the distance of every good answer, and notes elements that are short.
+    Sets the distance of every good answer, and records elements that need more answers.
     """
     candidates = {
         (task, element.field): _candidates(element, task, good.get((task, element.field), []), options, method)
@@ -429,7 +431,7 @@ def _take(
     assigned = assign_names(list(names.values()), NEEDED)
     missing = {place for place, found in candidates.items() if len(found.texts) < NEEDED}
     collided = {place for place, found in names.items() if found.key not in assigned} - missing
-    # An element without answers cannot be completed by repeating any.
+    # An element without answers has nothing to repeat.
     partial = options.allow_partial and all(candidate.texts for candidate in candidates.values())
     if missing | collided and partial:
         for place in missing | collided:
@@ -480,7 +482,7 @@ def _note_short(
 
 
 def _dispose(good: Mapping[Place, list[ElementAnswer]], taken: Mapping[Place, list[str]] | None) -> None:
-    """Good answers become used ones, or stay surplus with the reason why."""
+    """Mark good answers as used, or keep them as surplus with a reason."""
     for place, answers in good.items():
         for answer in answers:
             if taken is None:
@@ -492,7 +494,7 @@ def _dispose(good: Mapping[Place, list[ElementAnswer]], taken: Mapping[Place, li
 
 
 def _examples(raw: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
-    """The first intent, and the first slots, of a composed service: names, then descriptions."""
+    """Yield the first intent and the first slots of a composed service: names, then descriptions."""
     for field in ("name", "description"):
         for kind, n in (("intents", 1), ("slots", 4)):
             for i, element in enumerate(raw[kind][:n]):
@@ -500,11 +502,11 @@ def _examples(raw: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> 
 
 
 class SchemaTask(CrowdTask[ServiceOutcome]):
-    """Names and descriptions of schemas.
+    """The crowd task of paraphrasing the names and descriptions of schemas.
 
     Args:
       splits: the schemas of the corpus.
-      options: what shapes the result.
+      options: the options that affect the result.
       output: the output folder.
     """
 
@@ -517,7 +519,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         self.explanations = vet.explanations(options.vetting_rules)
 
     def settle(self, assignments: Sequence[Assignment], decisions: Decisions) -> Iterator[ServiceOutcome]:
-        """Every service of the schemas and of the answers."""
+        """Settle every service that the schemas or the answers contain."""
         raws, method = raw_by_name(self.splits), self.options.distances()
         conventions = conventions_of(services_by_name(self.splits).values())
         by_service: dict[str, list[Assignment]] = {name: [] for name in raws}
@@ -549,7 +551,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         return {str(raw.get("service_name")) for raw in bad if isinstance(raw, dict)}
 
     def dead(self) -> list[DeadLetter]:
-        """The services that break a rule of the format."""
+        """Return the dead letters of services that break a rule of the format."""
         return [
             DeadLetter(
                 "schemas",
@@ -564,7 +566,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         ]
 
     def variants(self, composed: Composed[ServiceOutcome]) -> Variants:
-        """``v1`` to ``v5``, to the name of a split, to its composed services in the order of its file."""
+        """Return variant (``v1`` to ``v5``) to split to its composed services, in the order of the split's file."""
         outcomes = {outcome.name: outcome for outcome in composed.outcomes}
         found: Variants = {}
         for split in self.splits:
@@ -575,7 +577,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         return found
 
     def results(self, composed: Composed[ServiceOutcome]) -> Results:
-        """Statistics, report, variants and shortfall."""
+        """Return statistics, report, variants and shortfall."""
         numbers = self.statistics(composed)
         examples = {outcome.name: outcome.examples for outcome in composed.outcomes if outcome.examples}
         report = compose_report(numbers, self.explanations, dict(islice(examples.items(), _SERVICES_SHOWN)))
@@ -593,7 +595,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         return Results(numbers, report, files)
 
     def statistics(self, composed: Composed[ServiceOutcome]) -> dict[str, Any]:
-        """The content of ``statistics.json``."""
+        """Return the content of ``statistics.json``."""
         outcomes = composed.outcomes
         splits: dict[str, list[str]] = defaultdict(list)
         for path, names in splits_of(self.splits).items():
@@ -628,7 +630,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
 
 
 def shortfall_rows(outcomes: Iterable[ServiceOutcome]) -> list[dict[str, Any]]:
-    """One row for each element and task that lacks good answers, in ``SHORTFALL_COLUMNS``."""
+    """Return a row in ``SHORTFALL_COLUMNS`` for each element and task that needs more good answers."""
     return [
         {
             "service_name": outcome.name,

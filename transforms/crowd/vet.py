@@ -1,7 +1,7 @@
-"""Automatic vetting: what is certainly bad is rejected, what is only suspicious is held for a reviewer.
+"""Vet answers automatically: bad answers are rejected, suspicious ones are held for a reviewer.
 
-The rules are calibrated on the 4,755 paraphrases that SGD-X published: hardly any of them may fall. Each answer
-gets at most one reason, the first that applies, in the order below: rejections before reviews.
+The rules are calibrated on the 4,755 paraphrases that SGD-X published, and hold hardly any of these. Each answer gets
+at most one reason: the first that applies in the order below, rejections before reviews.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from parapet.transforms.reports.text import cached_words, name_words
 from parapet.transforms.running import plugins
 from parapet.transforms.variants.distance import levenshtein_ratio
 
-# Reason id to what a reviewer or requester should know of it.
+# Reason id to an explanation for reviewers and requesters.
 EXPLANATIONS = {
     "blank": "Nothing was written.",
     "single_character": "One letter or digit, or the same one again, is no answer.",
@@ -76,10 +76,10 @@ PLACEHOLDERS = frozenset(
 
 MAX_WORDS = {"names": 8, "descriptions": 25}
 FAR_TOO_LONG = {"names": 100, "descriptions": 300}  # characters
-LONG_COPY_WORDS = 4  # "name of the alarm" is hit upon by chance, longer prompts are not
+LONG_COPY_WORDS = 4  # a worker may write "name of the alarm" without copying it, but not longer prompts
 NEAR = 0.9
 MIN_SECONDS_PER_FIELD = 2.5
-TYPED_SHARE = 0.25  # keystrokes a letter; who types presses one key for each
+TYPED_SHARE = 0.25  # keystrokes per letter; typing a text takes one for each
 ENGLISH_FROM_WORDS = 6
 
 FLAG = "--vetting_rules"
@@ -88,7 +88,7 @@ _REASON = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """``reject`` or ``review`` and why; an empty verdict passes."""
+    """``reject`` or ``review`` with the reason; an empty verdict means that the answer passes."""
 
     action: str = ""
     reason: str = ""
@@ -98,14 +98,14 @@ PASS = Verdict()
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the rules look at. Elements that are alike share their verdicts, so there is no id here.
+    """The input of the rules. It has no id, so that equal elements share cached verdicts.
 
     Attributes:
-      text: cleaned.
-      words: of the text; for names, of the name.
+      text: the cleaned text.
+      words: the words of the text; for names, of the name.
       task: ``names`` or ``descriptions``.
-      name: of the element.
-      description: of the element.
+      name: the element's name.
+      description: the element's description.
     """
 
     text: str
@@ -116,12 +116,12 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def prompt(self) -> str:
-        """What the worker saw."""
+        """Return what the worker saw."""
         return self.description if self.task == "names" else self.name
 
     @property
     def original(self) -> str:
-        """What the worker was to find other words for."""
+        """Return the text that the worker had to paraphrase."""
         return self.name if self.task == "names" else self.description
 
 
@@ -131,7 +131,7 @@ RulesFor = Sequence[tuple[str, Callable[[AnswerT], bool]]]
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """Rules besides those that are built in, after them: of those that reject, and of those that hold."""
+    """Further rules that reject or hold answers, applied after the built-in ones."""
 
     reject: tuple[Rule, ...] = ()
     review: tuple[Rule, ...] = ()
@@ -142,12 +142,12 @@ NO_MORE = Rules()
 
 @lru_cache(maxsize=1 << 15)
 def vet_answer(answer: Answer, more: Rules = NO_MORE) -> Verdict:
-    """The verdict on an answer by its text alone."""
+    """Vet an answer by its text alone."""
     return first_verdict(answer, (*_REJECT, *more.reject), (*_REVIEW, *more.review))
 
 
 def first_verdict(answer: AnswerT, reject: RulesFor[AnswerT], review: RulesFor[AnswerT]) -> Verdict:
-    """The verdict by the first rule that applies: those that reject come before those that hold."""
+    """Return the verdict of the first rule that applies; rules that reject come before rules that hold."""
     for action, rules in (("reject", reject), ("review", review)):
         for reason, applies in rules:
             if applies(answer):
@@ -156,11 +156,11 @@ def first_verdict(answer: AnswerT, reject: RulesFor[AnswerT], review: RulesFor[A
 
 
 def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
-    """The verdict on all answers of an assignment, by how it was done.
+    """Vet all answers of an assignment by how it was filled in.
 
     Args:
       assignment: one worker's form.
-      fields: the fields that count: those of the task's elements.
+      fields: the fields of the task's elements.
     """
     if assignment.rejected:
         return Verdict("reject", "assignment_rejected")
@@ -169,14 +169,14 @@ def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
         _, most = Counter(texts).most_common(1)[0]
         if most * 2 >= len(texts) and most >= 3:
             return Verdict("reject", "same_answer")
-    # Where the export does not say what the form showed, an empty cell may be a field that it did not have.
+    # Unless the export lists the form's fields, an empty cell may be a field that the form did not have.
     if texts and is_too_fast(assignment, len(fields) if assignment.asked else len(texts)):
         return Verdict("reject", "too_fast")
     return PASS
 
 
 def vet_typing(assignment: Assignment, field: str) -> Verdict:
-    """The verdict on the answer of a form field by how it was typed, where the form has counted that."""
+    """Vet the answer of a form field by how it was typed, if the form recorded that."""
     pasted = [name for name in assignment.answers if _is_pasted(assignment, name)]
     is_habit = len(pasted) > 1 and 2 * len(pasted) >= len(assignment.answers)
     return Verdict("review", "pasted") if is_habit and field in pasted else PASS
@@ -189,19 +189,19 @@ def _is_pasted(assignment: Assignment, field: str) -> bool:
 
 
 def is_too_fast(assignment: Assignment, fields: int) -> bool:
-    """Whether it was done in less time than reading that many fields takes."""
+    """Whether the form was filled in faster than that many fields can be read."""
     seconds = assignment.work_seconds
     return seconds is not None and 0 <= seconds < MIN_SECONDS_PER_FIELD * fields
 
 
 def _blank(answer: Answer) -> bool:
-    # A text of punctuation or of pictures says nothing either; one in another script does.
+    # Punctuation or emoji alone are blank, too; other scripts are not.
     return not any(c.isalnum() for c in answer.text)
 
 
 def _placeholder(answer: Answer) -> bool:
     found = cached_words(answer.text)
-    # "text" may well name the text of a message.
+    # "text" can be a valid name for the text of a message.
     return found in PLACEHOLDERS and not set(found) <= {*cached_words(answer.prompt), *name_words(answer.prompt)}
 
 
@@ -216,7 +216,7 @@ def _prompt_copy(answer: Answer) -> bool:
         return False
     prompt = answer.prompt
     if answer.task == "descriptions" and answer.text.casefold() == prompt.casefold():
-        return True  # the name itself; "Alarm name" for alarm_name is at least a phrase
+        return True  # "alarm_name" is the name itself; "Alarm name" is at least a phrase
     return len(answer.words) > LONG_COPY_WORDS
 
 
@@ -228,14 +228,14 @@ def _original_copy(answer: Answer) -> bool:
 
 
 def _other_script(answer: Answer) -> bool:
-    # A name of which nothing is left in plain letters cannot be emitted unless a reviewer fixes it.
+    # A name without plain letters cannot be used unless a reviewer fixes it.
     if not answer.words or answer.text.isascii():
         return not answer.words
     return not all(_plain(c, answer.task) for c in answer.text if c.isalpha() and not c.isascii())
 
 
 def _plain(letter: str, task: Task) -> bool:
-    """Whether a letter is Latin; in names, whether it is an ASCII letter with an accent."""
+    """Whether a letter is Latin or, in names, an ASCII letter with or without an accent."""
     if task == "names":
         return unicodedata.normalize("NFKD", letter)[0].isascii()
     return unicodedata.name(letter, "").startswith("LATIN")
@@ -243,12 +243,12 @@ def _plain(letter: str, task: Task) -> bool:
 
 def _other_language(answer: Answer) -> bool:
     found = cached_words(answer.text)
-    # An underscore is no space to the language model: "local_time_of_arrival" would be Italian.
+    # The language model does not split at underscores: it takes "local_time_of_arrival" for Italian.
     return len(found) >= ENGLISH_FROM_WORDS and lexicon.language(answer.text.replace("_", " ")) != "en"
 
 
 def _unknown_word(answer: Answer) -> bool:
-    # What the prompt or the original has is no typo: names of products, for instance.
+    # Words of the prompt or the original, such as product names, are not typos.
     known = {*name_words(answer.name), *cached_words(answer.description)}
     return any(word not in known for word in lexicon.unknown_words(answer.words))
 
@@ -263,7 +263,7 @@ _ASIDE = re.compile(r"\([^)]*\)")  # "(or None for no subtitles)"
 
 
 def _own_words(answer: Answer) -> tuple[str, ...]:
-    """The words of the element's name and of its description."""
+    """Return the words of the element's name and description."""
     return (*name_words(answer.name), *cached_words(_ASIDE.sub(" ", answer.description)))
 
 
@@ -277,7 +277,7 @@ def _has_prompts_words(answer: Answer) -> bool:
 
 
 def _labelled(answer: Answer) -> bool:
-    """As language models write: "departure_city: where the trip starts"."""
+    """Whether the answer has a label, as language models write: "departure_city: where the trip starts"."""
     label, colon, rest = answer.text.partition(":")
     words = {*cached_words(label), *name_words(label)}
     return bool(colon and rest.strip() and words) and words <= {*name_words(answer.name), *cached_words(answer.prompt)}
@@ -290,7 +290,8 @@ def _opposite(answer: Answer) -> bool:
 
 _REJECT: tuple[Rule, ...] = (
     ("blank", _blank),
-    ("too_long", lambda answer: len(answer.text) > FAR_TOO_LONG[answer.task]),  # before all that reads the text
+    # first, to keep the other rules from reading long texts
+    ("too_long", lambda answer: len(answer.text) > FAR_TOO_LONG[answer.task]),
     ("worker_id", lambda answer: has_mask(answer.text)),
     ("markup", lambda answer: lexicon.has_markup(answer.text)),
     ("placeholder", _placeholder),
@@ -318,17 +319,17 @@ _REVIEW: tuple[Rule, ...] = (
 
 
 def flags(answer: Answer, more: Rules = NO_MORE) -> Iterator[str]:
-    """Every reason that applies, for the review page: a reviewer sees all of them."""
+    """Yield every reason that applies, for the review page."""
     for reason, applies in (*_REJECT, *more.reject, *_REVIEW, *more.review):
         if applies(answer):
             yield reason
 
 
 class VettingRule(Protocol):
-    """What a plug-in of the group ``parapet.vetting_rules`` gives. Its name is the reason that answers get.
+    """A plug-in of the group ``parapet.vetting_rules``. Its name is the reason for the verdict on answers.
 
     Attributes:
-      action: ``reject``, or ``review`` for answers that a person is to look at.
+      action: ``reject``, or ``review`` for answers that a person must look at.
       explanation: a sentence for reviewers and requesters.
     """
 
@@ -336,17 +337,17 @@ class VettingRule(Protocol):
     explanation: str
 
     def applies(self, answer: Answer) -> bool:
-        """Whether it rejects or holds the answer. The same answer must always get the same verdict."""
+        """Whether the rule rejects or holds the answer. Must be deterministic."""
 
 
 def choose_rules(named: Sequence[str]) -> dict[str, tuple[plugins.Chosen, VettingRule]]:
-    """The rules by reason, in the order in which they are named.
+    """Load the rules by reason, in the order in which they are listed.
 
     Args:
-      named: ``NAME`` or ``NAME=ARGUMENT`` of each.
+      named: ``NAME`` or ``NAME=ARGUMENT`` of each rule.
 
     Raises:
-      InputError: there is no such rule, one is named twice, or cannot be one.
+      InputError: a rule does not exist, is listed twice, or is invalid.
     """
     rules: dict[str, tuple[plugins.Chosen, VettingRule]] = {}
     for name in named:
@@ -367,7 +368,7 @@ def choose_rules(named: Sequence[str]) -> dict[str, tuple[plugins.Chosen, Vettin
 
 @lru_cache(maxsize=8)
 def rules_of(named: tuple[str, ...]) -> Rules:
-    """The rules as answers are vetted by them. Raises InputError as :func:`choose_rules` does."""
+    """Load the rules for vetting. Raises InputError as :func:`choose_rules` does."""
     by_action: dict[str, list[Rule]] = {"reject": [], "review": []}
     for reason, (chosen, rule) in choose_rules(named).items():
         by_action[rule.action].append((reason, partial(_applies, chosen, rule)))
@@ -379,5 +380,5 @@ def _applies(chosen: plugins.Chosen, rule: VettingRule, answer: Answer) -> bool:
 
 
 def explanations(named: Sequence[str]) -> dict[str, str]:
-    """What a reviewer should know of each reason, those that are built in first."""
+    """Return the explanations of all reasons, built-in ones first."""
     return EXPLANATIONS | {reason: rule.explanation for reason, (_, rule) in choose_rules(named).items()}

@@ -1,8 +1,9 @@
-"""Worker ids stay private: they are known by a keyed hash, and masked in whatever text of crowd input leaves.
+"""Keep worker ids private: replace them by keyed hashes, and mask them in all output that quotes crowd input.
 
-An id is found by its form; the worker's own, which the record has, in any case, with anything but letters and digits
-inside. Full-width letters and invisible characters, percent-encoding, and HTML and JSON escapes are looked through.
-What cannot be parted into columns is not shown at all, see :func:`withheld`: an id may be anywhere in it.
+Ids are recognised by their form. The worker's own id, which the record contains, is also recognised in any letter case
+and with other characters in between. Full-width letters, invisible characters, percent-encoding, and HTML and JSON
+escapes are decoded first. A record that cannot be split into columns is not shown at all, since an id may be anywhere
+in it; see :func:`withheld`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 MASK = "[worker id]"
 VARIABLE = "PARAPET_WORKER_KEY"
 
-_SHORTEST = 5  # characters of an id of one's own
-_LEAST = 8  # a shorter one must stand alone
+_SHORTEST = 5  # minimum length of a worker's own id
+_LEAST = 8  # a shorter id is only masked as a whole word
 
-# "A" and 9 to 20 capitals and digits: MTurk's ids of HITs and assignments have 30 and begin with a 3. People write
-# words in capitals, too: in an answer, only what has a digit is an id.
+# "A" and 9 to 20 capitals and digits: MTurk's ids of HITs and assignments have 30 and begin with a 3. People also write
+# words in capitals, so in an answer an id must contain a digit.
 _IN_ANSWERS = re.compile(
     r"(?<![A-Za-z0-9])(?:A(?=[A-Z]{0,20}[0-9])[A-Z0-9]{9,20}"
     r"|[Aa](?=[A-Za-z]{0,20}[0-9][A-Za-z]{0,20}[0-9])[A-Za-z0-9]{11,20})(?![A-Za-z0-9])"
@@ -42,25 +43,25 @@ _IN_ANSWERS = re.compile(
 _ANYWHERE = re.compile(
     r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]{0,8}?A[A-Z0-9]{9,20}|[Aa](?=[A-Za-z]{0,20}[0-9])[A-Za-z0-9]{9,20})(?![A-Za-z0-9])"
 )
-_PLAIN = re.compile(r"[^\0%&\\\x80-\U0010ffff]*")  # has no escapes, and nothing invisible
+_PLAIN = re.compile(r"[^\0%&\\\x80-\U0010ffff]*")  # no escapes and no invisible characters
 _NEVER = re.compile(r"(?!)")
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrtbf/])")
 _INVISIBLE = frozenset({"Cf", "Mn", "Me", "Co", "Cn", "Cs"})
 
 
 def redact(text: str, worker_id: str = "", is_answer: bool = False) -> str:
-    """A text without worker ids. Where one is hidden by escapes, the rest of the text is shown without these, too.
+    """Mask the worker ids in a text. If an id is hidden by escapes, the rest of the text is returned unescaped, too.
 
     Args:
-      text: any.
-      worker_id: of the worker whose text it is; ids that a tool has doubled (``W,W``) are one.
-      is_answer: whether it is what a worker wrote in a field.
+      text: any text.
+      worker_id: the id of the worker who wrote the text; an id that a tool has doubled (``W,W``) counts once.
+      is_answer: whether the text is an answer in a form field.
     """
     by_form, own = _IN_ANSWERS if is_answer else _ANYWHERE, _own(worker_id)
     reading = text = by_form.sub(MASK, own.sub(MASK, text))
     if _PLAIN.fullmatch(text):
         return text
-    for decode in (*_DECODERS, *_DECODERS):  # escapes of escapes
+    for decode in (*_DECODERS, *_DECODERS):  # escapes may be nested
         reading = decode(reading)
         masked = by_form.sub(MASK, own.sub(MASK, reading))
         if masked != reading:
@@ -70,7 +71,7 @@ def redact(text: str, worker_id: str = "", is_answer: bool = False) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _own(worker_id: str) -> re.Pattern[str]:
-    """Finds a worker's own id; nothing where it is too short to be one."""
+    """Return a pattern for a worker's own id; it matches nothing if the id is too short."""
     own = re.sub(r"[^A-Za-z0-9]+", "", worker_id.split(",")[0])
     if len(own) < _SHORTEST:
         return _NEVER
@@ -80,13 +81,14 @@ def _own(worker_id: str) -> re.Pattern[str]:
 
 
 def _unescaped(text: str) -> str:
-    """Without JSON's escapes; those of line ends and the like part words."""
+    """Decode JSON's escapes; escaped line ends and the like become spaces."""
     return _ESCAPED.sub(lambda escape: chr(int(escape[1] or escape[2] or "20", 16)), text)
 
 
 def _visible(text: str) -> str:
-    """Full-width letters as plain ones, and nothing invisible."""
-    single = "".join(unicodedata.normalize("NFKC", c) for c in text)  # not of a letter and its accent together
+    """Replace full-width letters by plain ones and remove invisible characters."""
+    # character by character, so that a letter and its accent are not combined
+    single = "".join(unicodedata.normalize("NFKC", c) for c in text)
     return "".join(c for c in single if c != "\0" and (c.isascii() or unicodedata.category(c) not in _INVISIBLE))
 
 
@@ -94,21 +96,21 @@ _DECODERS = (_visible, _unescaped, html.unescape, unquote)
 
 
 def without_ids(letter: DeadLetter) -> DeadLetter:
-    """A dead letter as it leaves: what its reason and key quote of the record has no worker ids either."""
+    """Mask the worker ids that a dead letter's key, reason and payload quote."""
     key, reason, shown = redact(letter.key), redact(letter.reason), redact(letter.payload)
     return msgspec.structs.replace(letter, key=key, reason=reason, payload=shown)
 
 
 def has_mask(text: str) -> bool:
-    """Whether a worker id was taken out of an answer, whatever became of its case since."""
+    """Whether an answer contains the mask of a worker id, in any letter case."""
     return MASK in text.lower()
 
 
 def withheld(key: bytes, text: str | bytes) -> str:
-    """What stands for a record that cannot be parted into columns.
+    """Return a placeholder for a record that cannot be split into columns.
 
     Args:
-      key: of the workers' hashes; without it nobody can try which id would give the hash.
+      key: the key for hashing worker ids; it keeps others from testing which id has this hash.
       text: the record.
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
@@ -117,13 +119,15 @@ def withheld(key: bytes, text: str | bytes) -> str:
 
 
 def key_file() -> Path:
-    """Where the key of the hashes is kept when the environment names none."""
+    """Return the default path of the key of the hashes."""
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "parapet" / "worker_key"
 
 
 def load_worker_key() -> bytes:
-    """The key from ``PARAPET_WORKER_KEY``, or from the key file, which is created where it is absent (mode 0600).
+    """Load the key from ``PARAPET_WORKER_KEY``, or from the key file.
+
+    The file is created (mode 0600) if it does not exist.
 
     Raises:
       InputError: the key is shorter than 16 characters, or the file cannot be written.
@@ -134,7 +138,7 @@ def load_worker_key() -> bytes:
     path = key_file()
     try:
         disk.make_folder(path.parent)
-        # Two first runs at once must agree on one key: linking fails for the second, whose key is dropped.
+        # Two first runs at the same time must agree on one key: linking fails for the second, whose key is dropped.
         fresh = path.with_name(f".{path.name}-{os.getpid()}")
         if not path.exists():
             fresh.touch(mode=0o600)

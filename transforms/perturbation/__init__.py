@@ -1,4 +1,4 @@
-"""The frame of perturbations; here, how a perturbation is declared as a command. Nothing heavy is imported for help."""
+"""The framework of perturbations; this module declares them as commands, and imports nothing heavy, for fast help."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class Option(NamedTuple):
     """An option of a perturbation as a flag.
 
     Attributes:
-      name: of the flag, and of the keyword argument of the class.
-      help: what it does.
-      metavar: what stands for its value; empty for a switch and where there are choices.
-      default: of the flag.
-      choices: the values that it takes.
-      type: of its value.
-      many: whether it takes several values.
-      reads: whether its values are files or folders that must be there.
-      apart: whether its value may be a folder, which the output must not be.
+      name: the name of the flag, and of the keyword argument of the class.
+      help: the text in help.
+      metavar: the placeholder for its value; empty for switches and flags with choices.
+      default: the default of the flag.
+      choices: the allowed values.
+      type: the type of its value.
+      many: whether it accepts several values.
+      reads: whether its values are files or folders that must exist.
+      apart: whether its value may be a folder, which must differ from the output.
       rare: whether only ``--help-all`` shows it.
     """
 
@@ -34,7 +34,7 @@ class Option(NamedTuple):
     rare: bool = False
 
     def flag(self) -> dict[str, Any]:
-        """What ``add`` of a parser's group takes."""
+        """Return the arguments for ``add`` of a parser's group."""
         flag: dict[str, Any] = {"help": self.help, "rare": self.rare}
         if not self.metavar and self.choices is None:
             return flag | {"action": "store_true"}
@@ -44,7 +44,7 @@ class Option(NamedTuple):
         return flag | {name: value for name, value in further.items() if value is not None}
 
 
-REQUIRED: Any = object()  # the default of a flag that must be given
+REQUIRED: Any = object()  # the default of a required flag
 
 
 class Command(NamedTuple):
@@ -52,16 +52,16 @@ class Command(NamedTuple):
 
     Attributes:
       target: ``module:class``.
-      description: what it does, for the help.
+      description: the description in help.
       examples: command lines.
-      groups: the options besides those of every perturbation, by the title under which help has them.
-      records: what ``--max_bad`` is a share of.
+      groups: the options of this perturbation, by the title of their group in help.
+      records: the records that ``--max_bad`` is a share of.
       done: what could not be done to a bad record, for messages.
-      unusable: what becomes of bad records, for messages.
-      has_split: whether it perturbs some splits; else all there are.
-      has_seed: whether something is drawn.
-      has_dry_run: whether it can say what a run would cost: its class has ``plan_lines``.
-      large: how many bytes of dialogues repay the start of several workers; 0: as usual.
+      unusable: what happens to bad records, for messages.
+      has_split: whether splits can be selected; otherwise all are perturbed.
+      has_seed: whether it is random.
+      has_dry_run: whether it can estimate the cost of a run: its class has ``plan_lines``.
+      large: bytes of dialogues from which several workers are worthwhile; 0 for the default.
     """
 
     target: str
@@ -78,5 +78,5 @@ class Command(NamedTuple):
 
     @property
     def options(self) -> list[Option]:
-        """Those of all groups."""
+        """Return the options of all groups."""
         return [option for options in self.groups.values() for option in options]

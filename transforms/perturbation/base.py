@@ -1,8 +1,9 @@
-"""An exact share of all turns of a corpus, in random order.
+"""The base class of perturbations, and the selection of an exact share of a corpus's turns in random order.
 
-Each turn has a key, a hash of its identity; the share is the turns whose keys are lowest. One number decides: the
-highest key that is taken, the threshold. So the same turns are taken however they are divided among files and workers,
-and a smaller share is part of a larger one. All keys of a group are sorted in memory, some 20 bytes a turn.
+Each turn has a key, a hash of its identity; the share consists of the turns with the lowest keys. It is determined by a
+single threshold, the highest selected key. So the selection does not depend on how turns are distributed over files and
+workers, and a smaller share is part of a larger one. All keys of a group are sorted in memory, at some 20 bytes per
+turn.
 """
 
 from __future__ import annotations
@@ -34,27 +35,27 @@ if TYPE_CHECKING:
     from parapet.transforms.running.runs import Outputs
 
 
-# Some turns, such as those of a file: how many there are, of which the share is one,
-# and the keys of those that may be taken.
+# A part of the turns, such as one file: the number of turns, a share of which is selected, and the keys of the turns
+# that can be selected.
 Keys = tuple[int, Sequence[bytes]]
 
 
 def size_of(rate: str, turns: int) -> int:
-    """``round(rate × turns)``, halves up; the rate as it was written, since 0.1 has no exact float."""
+    """Return ``round(rate × turns)``, halves rounded up; the rate is a string, since 0.1 has no exact float."""
     return int((Decimal(rate) * turns).quantize(Decimal(1), ROUND_HALF_UP))
 
 
 def level_of(key: bytes, thresholds: Sequence[bytes]) -> int:
-    """The smallest share, from 1, that has the turn; 0 where none has."""
+    """Return the number of the smallest share that contains the turn, from 1; 0 if none does."""
     return next((i for i, threshold in enumerate(thresholds, 1) if key <= threshold), 0)
 
 
 def thresholds(parts: Iterable[Keys], rates: Sequence[str]) -> list[bytes]:
-    """The threshold of each rate, empty where no key is taken; of more turns than there are keys it is the last key.
+    """Return the threshold of each rate: empty if no key is selected, and the last key if there are too few.
 
     Args:
-      parts: all turns.
-      rates: as they were written.
+      parts: the keys of all turns.
+      rates: the rates as strings.
     """
     turns, ordered = 0, list[bytes]()
     for n, keys in parts:
@@ -66,11 +67,11 @@ def thresholds(parts: Iterable[Keys], rates: Sequence[str]) -> list[bytes]:
 
 
 def thresholds_of(keys: beam.PCollection, rates: Sequence[str]) -> beam.PCollection:
-    """The threshold of each rate in each group: splits, for example.
+    """Compute the threshold of each rate in each group, such as splits.
 
     Args:
-      keys: PCollection of (group, Keys): of files, or other parts of the corpus.
-      rates: as they were written.
+      keys: PCollection of (group, Keys) of parts of the corpus, such as files.
+      rates: the rates as strings.
 
     Returns:
       PCollection of (group, list of thresholds).
@@ -81,13 +82,13 @@ def thresholds_of(keys: beam.PCollection, rates: Sequence[str]) -> beam.PCollect
     return grouped | "Thresholds" >> beam.MapTuple(lambda group, parts: (group, thresholds(parts, rates)))
 
 
-Place = tuple[str, int]  # of a dialogue: its file below the root, its position there
+Place = tuple[str, int]  # of a dialogue: its file below the root, its position in the file
 States = Mapping[Place, Any]
-Shared = Mapping[str, Mapping[Any, Any]]  # what all dialogues share of an analysis, by name
-REFUSED = ".refused"  # among the side inputs of an analysis, beside the names of what is shared
-Texts = str | float | Sequence[str | float]  # an option of several values: a list, or comma-separated
+Shared = Mapping[str, Mapping[Any, Any]]  # name to data of an analysis shared by all dialogues
+REFUSED = ".refused"  # name of a side input, beside the names of shared data
+Texts = str | float | Sequence[str | float]  # an option with several values: a list, or comma-separated
 
-# The rows of a perturbation that declares no others: a row for each turn that it changed.
+# The default rows of a perturbation: one for each changed turn.
 CHANGED_TURNS = pa.schema(
     [
         pa.field("dialogue_id", pa.string(), nullable=False),
@@ -102,8 +103,8 @@ class Perturbed(NamedTuple):
     """The result of a perturbation for one dialogue.
 
     Attributes:
-      dialogue: the perturbed dialogue, in the SGD format. The original is left as it was.
-      rows: what was changed: dicts with the columns of the perturbation's ``row_schema``.
+      dialogue: the perturbed dialogue, in the SGD format. The original must not be modified.
+      rows: the changes: dicts with the columns of the perturbation's ``row_schema``.
     """
 
     dialogue: dict[str, Any]
@@ -111,14 +112,14 @@ class Perturbed(NamedTuple):
 
 
 class Detailed(Perturbed):
-    """The same with what a run of whole files takes besides.
+    """A result with further data for a run on whole files.
 
     Attributes:
-      counts: numbers of this dialogue: a name, or a name and a value (a reason, an operation), to a number. They are
-        summed by set and split; the perturbation's ``metrics`` say how they read on the page.
+      counts: numbers for this dialogue: a name, or a name and a value (a reason, an operation), to a number. They are
+        summed by set and split; the perturbation's ``metrics`` determine how the page shows them.
       problems: turns or values that could not be perturbed and are unchanged, for the dead letters: ``where`` is the
         place in the dialogue.
-      shown: what may be shown of it on the page, as :meth:`Perturbation.example` takes it; None: its rows.
+      shown: data for an example on the page, as input of :meth:`Perturbation.example`; None for its rows.
       files: further files, as (path below the output, bytes).
       others: further outputs of the pipeline, by tag: each value becomes an element (set, split, value).
     """
@@ -140,7 +141,7 @@ class Detailed(Perturbed):
         files: Sequence[tuple[str, bytes]] = (),
         others: Mapping[str, Sequence[Any]] = {},
     ) -> Detailed:
-        """A result with these details."""
+        """Create a result with these details."""
         self = super().__new__(cls, dialogue, rows)
         self.counts, self.problems, self.shown, self.files, self.others = counts, problems, shown, files, others
         return self
@@ -150,15 +151,15 @@ class Analysis(NamedTuple):
     """What a perturbation computes from the whole corpus before it perturbs a dialogue.
 
     Attributes:
-      states: PCollection of ((file.relative, position in the file), state): a state of each dialogue.
-      shared: name to PCollection of (key, value): what all dialogues share, small enough for each worker.
+      states: PCollection of ((file.relative, position in the file), state), with a state for each dialogue.
+      shared: name to PCollection of (key, value) shared by all dialogues, small enough for each worker.
       reported: name to PCollection of values that :meth:`Perturbation.statistics` needs.
       counts: PCollection of (CountKey as a tuple, n), added to those of the run.
       dead_letters: PCollection of (key, list of DeadLetter), added to those of the run.
       files: PCollection of (path below the output, bytes), added to the files of the run.
-      others: what :meth:`Perturbation.finish` needs, by name.
-      refused: PCollection of ((file.relative, position in the file), InputError): dialogues of which the analysis could
-        make nothing. No set has them; whoever writes the sets makes their dead letters.
+      others: data for :meth:`Perturbation.finish`, by name.
+      refused: PCollection of ((file.relative, position in the file), InputError) of dialogues that the analysis could
+        not process. They are in no set; the step that writes the sets makes their dead letters.
     """
 
     states: beam.PCollection | None = None
@@ -171,7 +172,7 @@ class Analysis(NamedTuple):
     refused: beam.PCollection | None = None
 
     def side_inputs(self) -> dict[str, beam.PCollection]:
-        """What all workers get: what dialogues share, and under ``REFUSED`` the refused ones."""
+        """Return the side inputs of all workers: shared data, and refused dialogues under ``REFUSED``."""
         return {**self.shared, **({} if self.refused is None else {REFUSED: self.refused})}
 
 
@@ -183,26 +184,26 @@ class Perturbation:
 
     Attributes:
       name: the name of the perturbation.
-      command: how it is run from the command line; None: its flags are made of its options.
-      row_schema: the Arrow schema of the rows that record what was changed.
-      rows_folder: the folder, below that of a set, to which the rows are written.
-      metrics: what is counted, and how it reads on the page. ``CHANGES`` are counted of themselves.
-      tables: the tables of the page, of what ``statistics.json`` has; None: of ``metrics``.
-      title: the title of the card; empty: the name.
-      terms: words that the page explains, with their meaning.
-      links: further files of a run, with what is in them.
-      in_folders: whether each set has a folder of its own, or the only set is the output folder itself.
-      shown: how many examples of a set the page shows.
-      keeps_turns: whether dialogues keep their turns, speakers and services. Where a plug-in's class says so, dialogues
+      command: how it is run from the command line; if None, its flags are derived from its options.
+      row_schema: the Arrow schema of the rows that record changes.
+      rows_folder: the folder for the rows, below that of a set.
+      metrics: the counts, and how the page shows them. ``CHANGES`` are counted automatically.
+      tables: the tables of the page, from ``statistics.json``; if None, made from ``metrics``.
+      title: the title of the card; if empty, the name.
+      terms: words that the page explains, with their meanings.
+      links: further files of a run, with their descriptions.
+      in_folders: whether each set has its own folder; otherwise, the output folder is the only set.
+      shown: number of examples for each set on the page.
+      keeps_turns: whether dialogues keep their turns, speakers and services. For plug-ins that declare this, dialogues
         that do not are left out.
-      keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
+      keeps_empty_files: whether to write a dialogue file as an empty list if a set has none of its dialogues.
       other_outputs: the tags of further outputs of the pipeline, see ``Detailed.others``.
-      analyzes_dialogues: whether :meth:`analyze` reads the dialogues that it gets. One that reads the corpus that
-        :meth:`fit` got, and that all dialogues share, gets none.
+      analyzes_dialogues: whether :meth:`analyze` reads the dialogues passed to it. If it only uses the corpus passed to
+        :meth:`fit`, it gets none.
       analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
-      kept: what of a run that fails is kept, for messages.
-      splits: the folders of the splits that are perturbed, where :meth:`fit` gets others, too; none: all.
-      max_bad: the share of the records of the analysis that may be bad, where no command's ``--max_bad`` says it.
+      kept: what remains after a failed run, for messages.
+      splits: the folders of the splits to perturb, if :meth:`fit` gets others, too; if empty, all.
+      max_bad: maximum share of bad records in the analysis, unless a command has ``--max_bad``.
       seed: the random seed, as text.
 
     Example:
@@ -252,36 +253,36 @@ class Perturbation:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The names of the sets it makes. Most perturbations make one; those with rates make one for each rate."""
+        """Return the names of its sets. Most perturbations make one; those with rates make one for each rate."""
         return (self.name,)
 
-    # What a perturbation does: one must be defined, perturb.
+    # The methods that define a perturbation; only perturb is required.
 
     def fit(self, corpus: Corpus) -> None:
-        """Learns from the corpus, for example its schemas or the values seen in training. The default does nothing.
+        """Learn from the corpus, for example its schemas or the values seen in training. The default does nothing.
 
-        Called once, on the machine that starts the run, before anything is perturbed. The instance is then pickled and
-        sent to the workers.
+        It is called once, on the machine that starts the run, before anything is perturbed. The instance is then
+        pickled and sent to the workers.
         """
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[Place, Any]] | Analysis:
-        """Computes a state for each dialogue from the whole corpus. Needed for exact rates, for example.
+        """Compute a state for each dialogue from the whole corpus, for example for exact rates.
 
         Args:
-          files: the dialogue files. ``parapet.transforms.perturbation.corpora.dialogues_of`` reads one.
+          files: the dialogue files; use ``parapet.transforms.perturbation.corpora.dialogues_of`` to read one.
 
         Returns:
-          PCollection of ((file.relative, position in the file), state), or an :class:`Analysis` with more than that. A
-          dialogue without a state gets None.
+          PCollection of ((file.relative, position in the file), state), or an :class:`Analysis` with further outputs.
+            Dialogues without a state get None.
         """
         raise NotImplementedError
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
-        """Perturbs one dialogue. Must be a pure function of its arguments, the options and the seed.
+        """Perturb one dialogue. Must be a pure function of its arguments, the options and the seed.
 
         Args:
-          dialogue: the dialogue in the SGD format. Do not modify it: return a new one.
-          set_name: which of :attr:`sets` is being made.
+          dialogue: the dialogue in the SGD format. Must not be modified: return a new one.
+          set_name: the set of :attr:`sets` to make.
           state: the state of this dialogue, see :meth:`state_of`; None if nothing was analyzed.
 
         Raises:
@@ -290,10 +291,10 @@ class Perturbation:
         raise NotImplementedError
 
     def random(self, *key: str | int) -> Random:
-        """Random numbers that depend on the seed, the perturbation's name and a key, and on nothing else.
+        """Return a random number generator that depends only on the seed, the perturbation's name and a key.
 
         Args:
-          key: what they are for, usually the dialogue's id and the turn's position.
+          key: the purpose, usually the dialogue's id and the turn's position.
 
         Example:
           >>> import parapet
@@ -301,86 +302,86 @@ class Perturbation:
           >>> typos.random("1_00000", 0).random() == typos.random("1_00000", 0).random()
           True
         """
-        return Random(key_of(self.seed, self.name, *map(str, key)))  # noqa: S311 (no secret)
+        return Random(key_of(self.seed, self.name, *map(str, key)))  # noqa: S311 (not a secret)
 
-    # What the drivers ask besides. The defaults are right for most perturbations.
+    # Further hooks. The defaults suit most perturbations.
 
     def items(self, file: DialogueFile) -> Iterator[Item]:
-        """The dialogues of a file, each with the error that makes it unusable, if any.
+        """Yield the dialogues of a file, each with the error that makes it unusable, if any.
 
         Raises:
-          InputError: the file cannot be read; possibly after some of its dialogues.
+          InputError: the file cannot be read; possibly raised after some of its dialogues.
         """
         return items_of(file)
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> Any:
-        """The state that :meth:`perturb` gets.
+        """Return the state to pass to :meth:`perturb`.
 
         Args:
-          place: of the dialogue.
-          state: of this dialogue, from the analysis; None if it has none.
-          shared: what all dialogues share, by name.
+          place: the place of the dialogue.
+          state: the state of this dialogue from the analysis; None if it has none.
+          shared: the data shared by all dialogues, by name.
         """
         return state
 
     def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed | InputError]]:
-        """A dialogue in every set, or why one cannot have it. To be overridden where sets share work.
+        """Yield the dialogue in every set, or the error for a set. Override it if sets share work.
 
-        Each result is written before the next is asked for.
+        Each result is written before the next one is requested.
 
         Raises:
-          InputError: no set can have the dialogue.
+          InputError: the dialogue cannot be perturbed for any set.
         """
         with calling():
             results = [(name, self.perturb(item.raw, name, state)) for name in self.sets]
         return iter(results)
 
     def open(self) -> None:
-        """Called on each worker before it perturbs anything, for example to start a program. See :meth:`close`."""
+        """Prepare a worker before it perturbs anything, for example by starting a program. See :meth:`close`."""
 
     def close(self) -> None:
-        """Called on each worker at the end."""
+        """Clean up a worker at the end."""
 
     def row_sets(self) -> Sequence[str]:
-        """The sets whose rows are written: all, unless one set has the rows of others, too."""
+        """Return the sets whose rows are written: all, unless the rows of one set cover others."""
         return self.sets
 
     def schema_files(self, corpus: Corpus) -> list[tuple[str, bytes]]:
-        """The schema files of the sets, as (path below the output, content): those of the corpus, by default."""
+        """Return the schema files of the sets, as (path below the output, content); by default those of the corpus."""
         folders = [f"{name}/" for name in self.sets] if self.in_folders else [""]
         return [(f"{folder}{path}", content) for folder in folders for path, content in corpus.schemas]
 
     def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
-        """Adds to the outputs of a run, once all dialogues are perturbed. The default adds nothing."""
+        """Add to the outputs of a run after all dialogues are perturbed. The default adds nothing."""
         return outputs
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Records besides files and dialogues that may be bad, up to ``--max_bad``."""
+        """Return tallies of bad records besides files and dialogues, which ``--max_bad`` limits."""
         return []
 
     def tallies(self, counts: Counts) -> list[Tally]:
-        """All records that may be bad, up to ``--max_bad``."""
+        """Return tallies of all bad records, which ``--max_bad`` limits."""
         from parapet.transforms.running.counts import of_dialogues
 
         return [*of_dialogues(counts), *self.analysis_tallies(counts)]
 
     def invariants(self) -> Sequence[Invariant]:
-        """What must hold of the counts before anything is published: every dialogue is in every set or left out."""
+        """Return checks on the counts before publishing: every dialogue must be in every set or left out."""
         return (Balance("dialogues", ("dialogues",), self.sets, shared=("left_out",)),)
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """The content of ``statistics.json``, by default the metrics of each set.
+        """Return the content of ``statistics.json``, by default the metrics of each set.
 
         Args:
-          counts: summed over all dialogues.
-          reported: what the analysis reports, by name.
+          counts: the counts summed over all dialogues.
+          reported: the values reported by the analysis, by name.
         """
         from parapet.transforms.perturbation.report import statistics_of
 
         return statistics_of(self, counts)
 
     def example(self, shown: Mapping[str, Any]) -> Example:
-        """An example for the page, of what ``Detailed.shown`` has, or of a row."""
+        """Make an example for the page, from an item of ``Detailed.shown`` or from a row."""
         from parapet.transforms.perturbation.report import example_of
 
         return example_of(shown)
@@ -388,19 +389,19 @@ class Perturbation:
     def report(
         self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
     ) -> Report:
-        """The page and the card of a run, by default tables of the metrics.
+        """Make the page and the card of a run, by default with tables of the metrics.
 
         Args:
           statistics: see :meth:`statistics`.
-          examples: by set.
-          options: the options that shape the content.
+          examples: the examples by set.
+          options: the options that affect the content.
         """
         from parapet.transforms.perturbation.report import report_of
 
         return report_of(self, statistics, examples, options)
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """What a run prints, line by line: by default the numbers of the first table that are to be shown first.
+        """Yield the lines that a run prints, by default the ``shown_first`` numbers of the first table.
 
         Args:
           statistics: see :meth:`statistics`.
@@ -411,17 +412,20 @@ class Perturbation:
         return lines_of(self, statistics) if own else iter(())
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """What must be known before the numbers are used: the page shows it first, the command warns of it."""
+        """Yield notes to read before the numbers.
+
+        The page shows them first, and the command prints them as warnings.
+        """
         return iter(())
 
-    # What the command asks besides.
+    # Further hooks of the command.
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> Perturbation:
-        """An object of the flags of a command: by default, each is the argument of its name.
+        """Create an object from the flags of a command: by default, each is the argument with its name.
 
         Args:
-          flags: the values of all flags of the command, its output too.
+          flags: the values of all flags of the command, including its output.
         """
         taken = inspect.signature(cls).parameters
         given = {name: value for name, value in flags.items() if value is not None and value is not False}
@@ -429,40 +433,40 @@ class Perturbation:
         return cls(**options)
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """Messages about what :meth:`fit` has learned, with their levels (``logging.WARNING``)."""
+        """Yield messages about what :meth:`fit` has learned, with their levels (``logging.WARNING``)."""
         return iter(())
 
     def recorded_options(self) -> Mapping[str, object]:
-        """What ``run.json`` says of the options, beyond the flags as they were given or instead of them."""
+        """Return the options for ``run.json``, in addition to the flags as given, or replacing them."""
         return {}
 
     def plugins_used(self) -> Sequence[Chosen | None]:
-        """The plug-ins that take part, besides the one that brings the class."""
+        """Return the plug-ins in use, besides the one that contains the class."""
         return ()
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
-        """(flag, place) of the files besides the corpus that workers read."""
+        """Return (flag, path) of the files that workers read besides the corpus."""
         return ()
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
-        """What ``--dry_run`` prints: what perturbing these files would cost."""
+        """Yield the lines of ``--dry_run``: the cost of perturbing these files."""
         return iter(())
 
     def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
-        """Further files that are made of the numbers, by path below the output; as :meth:`statistics` has them."""
+        """Return further files made from the statistics, by path below the output; see :meth:`statistics`."""
         return {}
 
     def needs_analysis(self) -> bool:
-        """Whether :meth:`analyze` is to be run: where it is defined."""
+        """Whether to run :meth:`analyze`: by default, if it is defined."""
         return type(self).analyze is not Perturbation.analyze
 
     def needs_corpus(self) -> bool:
-        """Whether :meth:`fit` is to be run: where it is defined."""
+        """Whether to run :meth:`fit`: by default, if it is defined."""
         return type(self).fit is not Perturbation.fit
 
 
 def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:
-    """The analysis of a corpus; an empty one where the perturbation needs none."""
+    """Return the analysis of a corpus; empty if the perturbation needs none."""
     if not perturbation.needs_analysis():
         return Analysis()
     analysis = perturbation.analyze(files)
@@ -470,7 +474,7 @@ def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile
 
 
 def checked_analysis(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:
-    """The same, where nobody takes its dead letters: the pipeline fails where there are too many."""
+    """Return the analysis of a corpus; the pipeline fails if it has too many dead letters."""
     from parapet.transforms.running.runs import check_dead_letters
 
     analysis = analysis_of(perturbation, files)
@@ -481,7 +485,7 @@ def checked_analysis(perturbation: Perturbation, files: beam.PCollection[Dialogu
 
 
 def changed_turn(dialogue: Mapping[str, Any], position: int, turn: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the default ``row_schema``: the utterance of a turn before and after.
+    """Make a row of the default ``row_schema``: the utterance of a turn before and after.
 
     Args:
       dialogue: the original dialogue.
@@ -500,14 +504,14 @@ def changed_turn(dialogue: Mapping[str, Any], position: int, turn: Mapping[str, 
 
 
 def comma_separated(values: Texts | Mapping[str, object]) -> str:
-    """An option of several values as its flag has it: ``0.1,0.5``, ``word=0.2``."""
+    """Format an option with several values as for its flag: ``0.1,0.5``, ``word=0.2``."""
     if isinstance(values, Mapping):
         return ",".join(f"{name}={value}" for name, value in values.items())
     return str(values) if isinstance(values, str | int | float) else ",".join(map(str, values))
 
 
 def share_of(share: float | Fraction, option: str) -> Fraction:
-    """A share as it is written, 0 to 1. Raises InputError for anything else."""
+    """Convert a share from 0 to 1 to an exact fraction. Raises InputError for anything else."""
     if not isinstance(share, int | float | Fraction) or not 0 <= share <= 1:
         shown = f"{share:g}" if isinstance(share, int | float) else repr(share)
         raise InputError(f"{shown} is no share: give 0 to 1", option)
@@ -515,7 +519,7 @@ def share_of(share: float | Fraction, option: str) -> Fraction:
 
 
 def set_of(perturbation: Perturbation, set_name: str | None) -> str:
-    """The set that is meant. Raises InputError where that is unclear, or there is no such set."""
+    """Return the set to use. Raises InputError if it is ambiguous, or does not exist."""
     sets = perturbation.sets
     if set_name is None and len(sets) > 1:
         raise InputError(f"{perturbation.name} makes {len(sets)} sets: give set_name, one of {', '.join(sets)}")

@@ -1,8 +1,8 @@
-"""A corpus of dialogues: its schemas, its files, the dialogues in them, and which services a dialogue touches.
+"""A corpus of dialogues: its schemas, files and dialogues, and the services that a dialogue touches.
 
-SGD has frames only of the services that a turn is about. MultiWOZ 2.2 (Zang et al. 2020) has a frame of every service
-in every user turn: most are idle, and those of earlier services keep their values and often their intent. So neither a
-frame nor the dialogue's own list says what a dialogue is about; what its frames say does.
+SGD only has frames for the services that a turn is about. MultiWOZ 2.2 (Zang et al. 2020) has a frame for every service
+in every user turn: most are idle, and those of earlier services keep their values and often their intent. So neither
+the frames nor the dialogue's list tell which services a dialogue is about; the content of the frames does.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.running.progress import READING, tracked
 from parapet.transforms.storage.compressed import read_input
 
-SAVE = "save"  # what run.json says has made the folder
+SAVE = "save"  # the pipeline in run.json of saved corpora
 
 _SUFFIX = re.compile(r"_\d+$")
 
@@ -55,12 +55,12 @@ class Item(NamedTuple):
     """A dialogue of a file.
 
     Attributes:
-      position: in its file, from 0.
-      raw: the dialogue as its file has it.
-      plain: whether it is plain JSON: no NaN, no half surrogate pairs.
-      error: why it cannot be used; None where it can.
-      rows: what was changed in it, where the corpus is a perturbed one.
-      dialogue: the same as ``raw``, typed; None where it was not parsed.
+      position: its position in the file, from 0.
+      raw: the dialogue in the format of its file.
+      plain: whether it is plain JSON, without NaN and lone surrogates.
+      error: why it cannot be used, or None.
+      rows: the changes, if the corpus is perturbed.
+      dialogue: ``raw`` as a typed object; None if it was not parsed.
     """
 
     position: int
@@ -74,7 +74,7 @@ class Item(NamedTuple):
 class Corpus:
     """A schema-guided dialogue corpus. Dialogues are read lazily, one at a time.
 
-    ``parapet.load_corpus`` opens one, ``parapet.corpus_of`` makes one of dialogues in memory.
+    ``parapet.load_corpus`` opens one, ``parapet.corpus_of`` makes one from dialogues in memory.
 
     Attributes:
       files: the dialogue files, largest first.
@@ -95,7 +95,7 @@ class Corpus:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The names of the splits, such as ``("train", "dev", "test")``.
+        """Return the names of the splits, such as ``("train", "dev", "test")``.
 
         A single folder of dialogues is one split, named after the folder, or ``"all"`` if that is not the name of a
         split.
@@ -103,15 +103,15 @@ class Corpus:
         return tuple(split_name(folder, of) for folder, of in self.folders.items())
 
     def services(self, split: str | None = None) -> list[dict[str, Any]]:
-        """The services of one split, or of all splits (each service once), as dicts in the SGD format.
+        """Return the services of one split, or of all splits (without duplicates), as dicts in the SGD format.
 
         Raises:
-          InputError: there is no such split.
+          InputError: the split does not exist.
         """
         return list(raw_by_name([self.folders[folder] for folder in self._folders(split)]).values())
 
     def dialogues(self, split: str | None = None) -> Iterator[dict[str, Any]]:
-        """The dialogues of one split, or of all splits, as dicts in the SGD format, in the order of the files.
+        """Yield the dialogues of one split, or of all splits, as dicts in the SGD format, in the order of the files.
 
         Raises:
           InputError: there is no such split, a file cannot be read, or a dialogue is not in the SGD format. The error
@@ -122,27 +122,27 @@ class Corpus:
                 yield item.raw
 
     def files_of(self, split: str | None = None) -> list[DialogueFile]:
-        """The dialogue files of one split, or of all splits, ordered by split and name."""
+        """Return the dialogue files of one split, or of all splits, ordered by split and name."""
         folders = self._folders(split)
         return sorted(
             (file for file in self.files if file.split in folders), key=lambda f: (folders.index(f.split), f.name)
         )
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
-        """The dialogues of one file, each with the error that makes it unusable, if any.
+        """Yield the dialogues of one file, each with the error that makes it unusable, if any.
 
         Raises:
-          InputError: the file cannot be read; possibly after some of its dialogues.
+          InputError: the file cannot be read; possibly raised after some of its dialogues.
         """
         return items_of(file)
 
     def save(self, folder: str | Path) -> None:
-        """Writes the corpus to a folder in the SGD layout, with the rows of a perturbed corpus beside it, as Parquet.
+        """Write the corpus to a folder in the SGD layout, with the rows of a perturbed corpus as Parquet files.
 
-        Files appear whole, and ``run.json`` last. A folder that an earlier ``save`` wrote is replaced.
+        Files are written atomically, and ``run.json`` last. A folder written by an earlier ``save`` is replaced.
 
         Raises:
-          InputError: a dialogue cannot be used, the folder holds anything else, or the corpus was read from it.
+          InputError: a dialogue cannot be used, the folder has other content, or the corpus was read from it.
         """
         from parapet.transforms.storage import files
         from parapet.transforms.storage.disk import writing
@@ -173,11 +173,11 @@ class Corpus:
             files.publish(folder, files.manifest_of(run_header(SAVE, self.provenance()), counts, written))
 
     def row_files(self, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> list[tuple[str, bytes]]:
-        """The files beside a dialogue file that record what was changed in it, as (path, content)."""
+        """Return the files that record the changes in a dialogue file, as (path, content)."""
         return []
 
     def provenance(self) -> dict[str, Any]:
-        """How the corpus was derived from another: nothing if it was loaded. ``save`` writes it to ``run.json``."""
+        """Return how the corpus was derived, for ``run.json``; empty if it was loaded."""
         return {}
 
     def _folders(self, split: str | None) -> list[str]:
@@ -189,12 +189,12 @@ class Corpus:
 
 
 def split_name(folder: str, schemas: SplitSchemas) -> str:
-    """What a folder of a corpus is called: the root by the folder that it is, ``all`` where that says nothing."""
+    """Return the name of a split's folder; for the root, the name of its folder, or ``all`` if that is not a split."""
     return folder or split_of_folder(schemas.path) or "all"
 
 
 def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
-    """The dialogues of one file of a corpus. Raises InputError with file and place where one cannot be used."""
+    """Yield the dialogues of one file of a corpus. Raises InputError with file and place if one cannot be used."""
     for item in corpus.read(file):
         if item.error is not None:
             where = f"[{item.position}]" + (f".{item.error.where}" if item.error.where else "")
@@ -203,7 +203,7 @@ def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
 
 
 def item_text(file: DialogueFile, item: Item) -> bytes:
-    """A dialogue as a file has it. Raises InputError, with file and place, if JSON cannot hold it."""
+    """Format a dialogue as in a file. Raises InputError, with file and place, if JSON cannot represent it."""
     try:
         return dialogue_text(item.raw, item.plain)
     except InputError as error:
@@ -211,7 +211,7 @@ def item_text(file: DialogueFile, item: Item) -> bytes:
 
 
 def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
-    """A file that whoever has it can read: with its content, where that is not what stands on disk."""
+    """Return a file with its content, unless it can be read from disk."""
     if type(corpus) is Corpus:
         return file
     texts = [item_text(file, item) for item in checked_items(corpus, file)]
@@ -220,36 +220,36 @@ def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
 
 
 def inlined(corpus: Corpus) -> list[DialogueFile]:
-    """The dialogue files of a corpus, as :func:`inline` has each."""
+    """Return the dialogue files of a corpus after :func:`inline`."""
     return [inline(corpus, file) for file in corpus.files]
 
 
 def train_files(corpus: Corpus) -> list[DialogueFile]:
-    """The dialogue files of the split train; all there are where a corpus has no splits."""
+    """Return the dialogue files of the split train; all files if the corpus has no splits."""
     folder = "" if set(corpus.folders) == {""} else "train"
     return [inline(corpus, file) for file in corpus.files if file.split == folder]
 
 
 def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
-    """Lists the dialogues of some splits, or of all.
+    """List the dialogues of some or all splits.
 
     Args:
-      root: of the corpus; a split's folder and a schema file are taken too.
-      splits: their names; None: all there are, and none is needed.
+      root: the path of the corpus, of a split's folder, or of a schema file.
+      splits: the names of the splits; None for all existing ones, possibly without dialogues.
 
     Raises:
-      InputError: files that cannot be read, no such split.
+      InputError: files cannot be read, or a split does not exist.
     """
     originals = read_root(root, leave_out_bad=True)
     folders = dialogue_folders(as_path(root), originals)
     if splits is None:
-        # A split may have schemas alone: those of train say which services a tracker has seen.
+        # A split may have only schemas: those of train tell which services a tracker has seen.
         alone = {"" if of.split == SINGLE else of.split: of for of in originals if of not in folders.values()}
         every = {**folders, **alone}
         files = list_files(as_path(root), folders) if folders else []
         folders = {name: every[name] for name in ("", *SPLITS) if name in every}
         return Corpus(files, folders, _bytes_of(folders))
-    if set(folders) != {""}:  # a split of its own has no folders
+    if set(folders) != {""}:  # a single split has no folders
         if not splits:
             raise InputError("give one or more of train, dev, test", "--split")
         for split in splits:
@@ -261,7 +261,7 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
 
 
 def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
-    """Some splits of a corpus, by folder; all of it where none are named."""
+    """Return some splits of a corpus, by folder; all if none are named."""
     if not splits or set(splits) == {*corpus.folders}:
         return corpus
     folders = {name: of for name, of in corpus.folders.items() if name in splits}
@@ -273,14 +273,14 @@ def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
 
 
 def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Sequence[Any]]) -> Corpus:
-    """A corpus of dialogues that are in memory.
+    """Make a corpus from dialogues in memory.
 
     Args:
       dialogues: the dialogues of each split, as dicts in the SGD format.
       services: the services of each split, as dicts in the form of ``schema.json``.
 
     Raises:
-      InputError: a split has no services, a service breaks a rule of the format, or a dialogue cannot be JSON.
+      InputError: a split has no services, a service breaks a rule of the format, or JSON cannot represent a dialogue.
 
     Example:
       >>> import parapet
@@ -318,22 +318,22 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
 
 
 def read_file(file: DialogueFile) -> bytes:
-    """The bytes of a dialogue file. Raises InputError where it cannot be read, ever."""
+    """Return the bytes of a dialogue file. Raises InputError if it cannot be read and a retry would not help."""
     if file.content is not None:
         return file.content
     try:
         return read_input(file.path, MAX_DIALOGUE_FILE)
     except OSError as error:
-        if error.strerror is None:  # of the network: the runner tries again
+        if error.strerror is None:  # a network error, which the runner retries
             raise
         raise InputError(f"cannot be read: {error.strerror}", file.path) from None
 
 
 def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
-    """(position, the dialogue as it stands, whether it is plain JSON, the same typed or why it is no dialogue).
+    """Yield (position, raw dialogue, whether it is plain JSON, typed dialogue or error).
 
     Raises:
-      InputError: the file cannot be read, or is no list; possibly after some dialogues.
+      InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
     """
     for position, (raw, plain) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues", READING)):
         try:
@@ -343,10 +343,10 @@ def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue 
 
 
 def items_of(file: DialogueFile) -> Iterator[Item]:
-    """The dialogues of a file, each with the error that makes it unusable, if any.
+    """Yield the dialogues of a file, each with the error that makes it unusable, if any.
 
     Raises:
-      InputError: the file cannot be read, or is no list; possibly after some dialogues.
+      InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
     """
     for position, raw, plain, dialogue in dialogues_of(file):
         if isinstance(dialogue, InputError):
@@ -356,12 +356,12 @@ def items_of(file: DialogueFile) -> Iterator[Item]:
 
 
 def listed(given: str) -> list[str]:
-    """The parts of a flag's list, without blanks: ``0.1, 0.2``."""
+    """Split a comma-separated list, such as ``0.1, 0.2``, and remove blanks."""
     return [part for part in given.replace(" ", "").split(",") if part]
 
 
 def domain_of(service: str) -> str:
-    """``Restaurants`` of ``Restaurants_2``."""
+    """Return the domain of a service: ``Restaurants`` for ``Restaurants_2``."""
     return _SUFFIX.sub("", service)
 
 
@@ -372,8 +372,8 @@ class Used(msgspec.Struct, frozen=True):
     """The services of a dialogue, sorted.
 
     Attributes:
-      touched: those that a frame says something of, see :func:`touched_in_turns`.
-      idle: others that it lists, or has frames of.
+      touched: services with content in a frame, see :func:`touched_in_turns`.
+      idle: other services in its list or in frames.
     """
 
     touched: tuple[str, ...]
@@ -381,16 +381,16 @@ class Used(msgspec.Struct, frozen=True):
 
     @property
     def all(self) -> list[str]:
-        """Touched or idle: the services that a schema for the dialogue needs, sorted."""
+        """Return the touched and idle services, which a schema for the dialogue needs, sorted."""
         return sorted((*self.touched, *self.idle))
 
 
 def touched_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
-    """The services that each turn touches, in the order of its frames.
+    """Return the services that each turn touches, in the order of its frames.
 
-    A frame touches its service where it has a span, an action, a call or its results, a requested slot, or a state
-    other than that of the service's previous frame: other values, or an intent that was not active. A state that
-    merely persists was touched before. The dialogue's own list of services does not count: it may have all.
+    A frame touches its service if it has a span, an action, a call or its results, a requested slot, or a state that
+    differs from the service's previous frame: other values, or an intent that was not active. An unchanged state does
+    not touch its service. The dialogue's list of services is ignored, since it may contain all services.
     """
     states: dict[str, State] = {}
     touched = []
@@ -403,10 +403,10 @@ def touched_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
 
 
 def services_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
-    """The services that each turn speaks of: those that it touches, else those of the last turn that touched some.
+    """Return the services that each turn is about: those it touches, or else those of the last turn that touched some.
 
-    Before the first such turn they are that turn's; in a dialogue that touches none they are those of the turn's
-    frames, or those that the dialogue lists.
+    Turns before the first such turn get its services; in a dialogue that touches none, turns get the services of their
+    frames, or those in the dialogue's list.
     """
     touched = touched_in_turns(dialogue)
     current = next(filter(None, touched), ())
@@ -419,26 +419,26 @@ def services_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
 
 
 def touched_services(dialogue: Dialogue) -> tuple[str, ...]:
-    """The services that a dialogue touches, sorted; of one without any frame those that it lists."""
+    """Return the services that a dialogue touches, sorted; without any frames, those in its list."""
     if not any(turn.frames for turn in dialogue.turns):
         return tuple(sorted(set(dialogue.services)))
     return tuple(sorted({service for services in touched_in_turns(dialogue) for service in services}))
 
 
 def domains_of(dialogue: Dialogue) -> tuple[str, ...]:
-    """The domains of the services that a dialogue touches, sorted: ``Restaurants`` of ``Restaurants_2``."""
+    """Return the domains of the services that a dialogue touches, sorted: ``Restaurants`` for ``Restaurants_2``."""
     return tuple(sorted({domain_of(service) for service in touched_services(dialogue)}))
 
 
 def used_by(dialogue: Dialogue, services: Mapping[str, Service]) -> Used:
-    """The services of a dialogue.
+    """Return the services of a dialogue.
 
     Args:
       dialogue: the dialogue.
-      services: of its split, by name.
+      services: the services of its split, by name.
 
     Raises:
-      InputError: it has a service that its split's schema lacks.
+      InputError: the split's schema lacks a service of the dialogue.
     """
     named = {*dialogue.services, *(frame.service for turn in dialogue.turns for frame in turn.frames)}
     for service in sorted(named):
@@ -449,11 +449,11 @@ def used_by(dialogue: Dialogue, services: Mapping[str, Service]) -> Used:
 
 
 def without(raw: dict[str, Any], services: Collection[str]) -> dict[str, Any]:
-    """A dialogue without some services that it does not touch: neither their frames, nor their names in its list.
+    """Remove services that a dialogue does not touch: their frames, and their names in its list.
 
     Args:
-      raw: as its file has it; it is left as it is.
-      services: those that are left out.
+      raw: the dialogue in the format of its file; it is not modified.
+      services: the services to remove.
     """
     turns = [
         {**turn, "frames": [frame for frame in turn["frames"] if frame["service"] not in services]}

@@ -1,4 +1,4 @@
-"""The perturbations that are installed, applied to a corpus: fitted and analyzed at once, perturbed when it is read."""
+"""Apply the installed perturbations to a corpus: it is fitted and analyzed immediately, and perturbed when read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
 
 
 class Registry(Mapping[str, type[Perturbation]]):
-    """The perturbations that are installed, by name. A class is imported when it is looked up."""
+    """The installed perturbations by name. A class is imported when it is looked up."""
 
     def __init__(self) -> None:
         self._names = plugins.names(plugins.PERTURBATIONS)
@@ -75,20 +75,20 @@ class Registry(Mapping[str, type[Perturbation]]):
 def perturbation_of(
     which: str | type[Perturbation] | Perturbation, options: Mapping[str, Any], as_flags: bool = False
 ) -> Perturbation:
-    """An object of a perturbation.
+    """Return an instance of a perturbation.
 
     Args:
-      which: the name of one that is installed, a class, or an object.
-      options: of the class.
-      as_flags: whether messages call an option ``--seed``; else ``seed``.
+      which: the name of an installed perturbation, a class, or an instance.
+      options: the options of the class.
+      as_flags: whether messages name an option ``--seed`` rather than ``seed``.
 
     Raises:
-      InputError: there is none of that name, or it does not take these options.
+      InputError: the perturbation does not exist, or does not accept these options.
     """
     if isinstance(which, Perturbation):
         if options:
             raise InputError(f"{which.name} is made already: give its options where it is made ({', '.join(options)})")
-        return complete(copy.copy(which))  # what one corpus teaches it is not for another
+        return complete(copy.copy(which))  # a copy, so that what it learns from one corpus is not used for another
     if isinstance(which, str):
         registry = Registry()
         if which not in registry:
@@ -103,7 +103,7 @@ def perturbation_of(
 
 
 def unknown(name: str) -> str:
-    """The message for a name of which no perturbation is installed: the nearest one, or all there are."""
+    """Return the message for an unknown perturbation, with the closest name or all names."""
     registry = Registry()
     near = difflib.get_close_matches(name, registry, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(registry)}"
@@ -112,7 +112,7 @@ def unknown(name: str) -> str:
 
 @contextmanager
 def options_named() -> Iterator[None]:
-    """An option is no flag: in messages that were written for commands, ``--seed`` becomes ``seed``."""
+    """Replace ``--seed`` by ``seed`` in messages written for commands, since options of functions are not flags."""
     try:
         yield
     except InputError as error:
@@ -122,7 +122,7 @@ def options_named() -> Iterator[None]:
 
 
 def complete(perturbation: Perturbation) -> Perturbation:
-    """A perturbation. Raises InputError where its class lacks something."""
+    """Check a perturbation. Raises InputError if its class is incomplete."""
     its = type(perturbation)
     _name_of(its)
     if its.perturb is Perturbation.perturb and its.perturb_sets is Perturbation.perturb_sets:
@@ -140,7 +140,7 @@ def _name_of(which: type[Perturbation]) -> str:
 
 
 def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> None:
-    """Raises InputError where the class does not take one of the options, or needs another."""
+    """Raise InputError if the class does not accept an option, or requires another one."""
     parameters = inspect.signature(which).parameters.values()
     named = {
         parameter.name: parameter
@@ -162,12 +162,12 @@ Services = Mapping[str, Service]
 
 
 class Guard:
-    """Compares a dialogue with what a perturbation makes of it. It is made before the perturbation sees the dialogue.
+    """Compares a dialogue with its perturbed version. Must be created before the perturbation sees the dialogue.
 
     Args:
-      perturbation: that gets the dialogue.
+      perturbation: the perturbation that gets the dialogue.
       item: the dialogue.
-      services: the services of its split, by name; None where they are not known.
+      services: the services of its split, by name; None if unknown.
     """
 
     def __init__(self, perturbation: Perturbation, item: Item, services: Services | None) -> None:
@@ -176,12 +176,12 @@ class Guard:
         self.text = _text(item.raw)
 
     def check(self, dialogue: dict[str, Any]) -> None:
-        """Raises Fault for the first problem of a perturbed dialogue."""
+        """Raise Fault for the first problem of a perturbed dialogue."""
         for where, reason in self.problems(dialogue):
             raise Fault(f"{PLUGIN}: {reason} ({type(self.perturbation).__name__}.perturb)", "", where)
 
     def problems(self, dialogue: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        """(place, what is wrong) of a perturbed dialogue, besides what was wrong with the original."""
+        """Yield (place, problem) of a perturbed dialogue, except for problems of the original."""
         if _text(self.raw) != self.text:
             yield "", "the dialogue is modified in place: build new dicts and lists"
         if dialogue.get("dialogue_id") != self.original.dialogue_id:
@@ -221,7 +221,7 @@ class Guard:
 
 
 def _text(raw: Any) -> str | None:
-    """A dialogue as JSON; None where a perturbation has put something into it that JSON cannot hold."""
+    """Return a dialogue as JSON; None if a perturbation has added something that JSON cannot represent."""
     try:
         return compact_json(raw)
     except (TypeError, ValueError, RecursionError):
@@ -229,27 +229,27 @@ def _text(raw: Any) -> str | None:
 
 
 def services_by_folder(corpus: Corpus) -> dict[str, Services]:
-    """The services of each split of a corpus, by name."""
+    """Return the services of each split of a corpus, by name."""
     return {folder: {service.service_name: service for service in of.services} for folder, of in corpus.folders.items()}
 
 
 def guard_for(perturbation: Perturbation, item: Item, services: Services | None) -> Guard | None:
-    """The guard of a dialogue; None for perturbations of Parapet's own, which the tests check."""
+    """Return the guard of a dialogue; None for Parapet's own perturbations, which are tested."""
     return Guard(perturbation, item, services) if is_plugin(perturbation) else None
 
 
 def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services | None) -> Item:
-    """An item of a file as a set has it, with its rows; one that cannot be perturbed has the error.
+    """Perturb an item of a file for a set; the result has rows, or the error if it cannot be perturbed.
 
     Args:
-      perturbation: what is done.
+      perturbation: the perturbation to apply.
       item: the dialogue.
-      set_name: which set is made.
-      state: of the dialogue, see :meth:`Perturbation.state_of`.
+      set_name: the set to make.
+      state: the state of the dialogue, see :meth:`Perturbation.state_of`.
       services: see :class:`Guard`.
 
     Raises:
-      UserCodeError: :meth:`Perturbation.perturb` returned something else than it should: an error of the class, not of
+      UserCodeError: :meth:`Perturbation.perturb` returned a wrong type, which is an error of the class rather than of
         the dialogue.
     """
     if item.error is not None:
@@ -270,10 +270,10 @@ def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, ser
 
 
 def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
-    """What ``perturb`` returned, once it is clear that it is what it should be.
+    """Validate the result of ``perturb`` and return it.
 
     Raises:
-      UserCodeError: it is not.
+      UserCodeError: the result is invalid.
     """
     name = f"{type(perturbation).__name__}.perturb"
     if not isinstance(perturbed, Perturbed):
@@ -301,27 +301,27 @@ def _kind_of(value: object) -> str:
 
 
 class Analyzed:
-    """What a perturbation computed from a whole corpus: nothing, where it needs no analysis."""
+    """The analysis of a whole corpus; empty if the perturbation needs none."""
 
     def __init__(self, perturbation: Perturbation, states: States, shared: Shared) -> None:
         self.perturbation, self.states, self.shared = perturbation, states, dict(shared)
         self.refused: Mapping[Place, InputError] = self.shared.pop(REFUSED, {})
 
     def of(self, place: Place) -> Any:
-        """The state of a dialogue, as ``perturb`` takes it."""
+        """Return the state of a dialogue for ``perturb``."""
         if not self.perturbation.needs_analysis():
             return None
         return self.perturbation.state_of(place, self.states.get(place), self.shared)
 
 
 class PerturbedCorpus(Corpus):
-    """A perturbed corpus: one set of a perturbation. Dialogues are perturbed as they are read.
+    """One set of a perturbed corpus. Dialogues are perturbed when they are read.
 
     Attributes:
-      original: the corpus that was perturbed.
-      perturbation: the perturbation, fitted.
-      set_name: which of its sets this is.
-      analyzed: what the perturbation computed from the whole corpus.
+      original: the original corpus.
+      perturbation: the fitted perturbation.
+      set_name: the name of the set.
+      analyzed: the analysis of the whole corpus.
     """
 
     def __init__(self, original: Corpus, perturbation: Perturbation, set_name: str, analyzed: Analyzed) -> None:
@@ -330,7 +330,7 @@ class PerturbedCorpus(Corpus):
 
     @property
     def rows(self) -> pa.Table:
-        """What was changed, as an Arrow table with the perturbation's ``row_schema``, in the order of the dialogues.
+        """The changes, as an Arrow table with the perturbation's ``row_schema``, in the order of dialogues.
 
         Raises:
           InputError: a dialogue cannot be used.
@@ -338,16 +338,16 @@ class PerturbedCorpus(Corpus):
         return self.rows_of()
 
     def rows_of(self, split: str | None = None) -> pa.Table:
-        """The rows of one split. In SGD the dialogues of different splits may have the same ids.
+        """Return the rows of one split. In SGD, dialogues of different splits may have the same ids.
 
         Raises:
-          InputError: there is no such split, or a dialogue cannot be used.
+          InputError: the split does not exist, or a dialogue cannot be used.
         """
         rows = [row for file in self.files_of(split) for item in checked_items(self, file) for row in item.rows]
         return table_of_rows(self.perturbation, rows)
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
-        """The dialogues of one of the files, perturbed."""
+        """Yield the perturbed dialogues of a file."""
         services = services_by_folder(self)[file.split]
         for item in self.original.read(file):
             place = (file.relative, item.position)
@@ -358,17 +358,17 @@ class PerturbedCorpus(Corpus):
             yield apply(self.perturbation, item, self.set_name, state, services)
 
     def row_files(self, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> list[tuple[str, bytes]]:
-        """The rows of a dialogue file, as Parquet."""
+        """Return the rows of a dialogue file as Parquet."""
         return [rows_file(self.perturbation, file, rows)]
 
     def provenance(self) -> dict[str, Any]:
-        """The perturbation, its set and its seed, after the provenance of the original."""
+        """Return the original's provenance with the perturbation, its set and its seed."""
         made_by = {"perturbation": self.perturbation.name, "set": self.set_name, "seed": self.perturbation.seed}
         return {**self.original.provenance(), **made_by}
 
 
 def table_of_rows(perturbation: Perturbation, rows: Sequence[dict[str, Any]]) -> pa.Table:
-    """Rows as a table. Raises InputError where they are not of the perturbation's ``row_schema``."""
+    """Convert rows to a table. Raises InputError if they do not fit the perturbation's ``row_schema``."""
     wrong = f"{perturbation.name}: its rows are not of its row_schema"
     try:
         table = pa.Table.from_pylist(rows, perturbation.row_schema)
@@ -381,7 +381,7 @@ def table_of_rows(perturbation: Perturbation, rows: Sequence[dict[str, Any]]) ->
 
 
 def rows_file(perturbation: Perturbation, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> tuple[str, bytes]:
-    """The rows of one dialogue file of a set, as (path below the set, Parquet). Raises as :func:`table_of_rows`."""
+    """Return the rows of a dialogue file as (path below the set, Parquet). Raises as :func:`table_of_rows`."""
     parts = (perturbation.rows_folder, file.relative.removesuffix(".json"))
     return "/".join(filter(None, parts)) + ".parquet", parquet_bytes(table_of_rows(perturbation, rows))
 
@@ -389,15 +389,15 @@ def rows_file(perturbation: Perturbation, file: DialogueFile, rows: Sequence[dic
 def perturbed_sets(
     corpus: Corpus, perturbation: Perturbation, set_names: Sequence[str] | None = None
 ) -> dict[str, PerturbedCorpus]:
-    """The sets of a perturbation, by name.
+    """Return the sets of a perturbation, by name.
 
     Args:
-      corpus: the original.
-      perturbation: what is done; it is fitted here.
-      set_names: which of its sets; None: all.
+      corpus: the original corpus.
+      perturbation: the perturbation, which is fitted here.
+      set_names: the sets to return; None for all.
 
     Raises:
-      InputError: the corpus cannot be perturbed so.
+      InputError: the perturbation cannot be applied to the corpus.
     """
     analyzed = fitted(perturbation, corpus)
     names = perturbation.sets if set_names is None else set_names
@@ -405,7 +405,7 @@ def perturbed_sets(
 
 
 def fitted(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
-    """Fits a perturbation to a corpus, and analyzes it."""
+    """Fit a perturbation to a corpus, and analyze the corpus."""
     with options_named():
         perturbation.fit(corpus)
         if not perturbation.needs_analysis():
@@ -414,12 +414,12 @@ def fitted(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
 
 
 def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, Any], dict[str, dict[Any, Any]]]:
-    """The states of all dialogues, and what they share, computed by a Beam pipeline on this machine."""
+    """Compute the states of all dialogues, and their shared data, with a Beam pipeline on this machine."""
     import apache_beam as beam
 
     with tempfile.TemporaryDirectory() as folder:
         try:
-            # Beam's default looks for a Prism binary to download before it falls back to this runner.
+            # Beam's default would look for a Prism binary to download before it falls back to this runner.
             with _quiet_beam(), beam.Pipeline("FnApiRunner") as pipeline:
                 files = pipeline | "Dialogue files" >> beam.Create(
                     inlined(corpus) if perturbation.analyzes_dialogues else []
@@ -433,14 +433,14 @@ def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, A
             raise InputError(error.reason.partition(" [while running")[0], error.path, error.where) from None
         found: dict[str, dict[Any, Any]] = {name: {} for name in ("", *analysis.side_inputs())}
         for path in Path(folder).iterdir():
-            name, batch = pickle.loads(path.read_bytes())  # noqa: S301 (written just now)
+            name, batch = pickle.loads(path.read_bytes())  # noqa: S301 (written by this process)
             found[name].update(batch)
     return found.pop(""), found
 
 
 @contextmanager
 def _quiet_beam() -> Iterator[None]:
-    """Beam logs each error that it raises, with a traceback; a library is not to print."""
+    """Silence Beam, which logs each exception with a traceback, since a library should not print."""
     logger = logging.getLogger("apache_beam")
     level = logger.level
     if os.environ.get("PARAPET_DEBUG") != "1":
@@ -465,30 +465,30 @@ def check_perturbation(
     keeps_meaning: bool = True,
     **options: Any,
 ) -> list[str]:
-    """Applies a perturbation to a corpus and lists what is wrong with it. For the tests of a perturbation of your own.
+    """Apply a perturbation to a corpus and list its problems. For the tests of your own perturbations.
 
-    Of every dialogue and every set:
+    It checks for every dialogue and every set:
 
-    - the result is the same each time, in whatever order dialogues come, and the dialogue itself is not modified;
-    - it is of SGD's form, has the id that it had, and names services, intents and slots of the schema;
-    - turns, speakers and services are as before, unless the class sets ``keeps_turns = False``;
-    - rows follow ``row_schema``; by default there is one for each turn whose utterance has changed, and no other;
-    - where it keeps the meaning: states are as before, and spans have the text that they had.
+    - the result does not depend on repetition or on the order of dialogues, and the dialogue itself is not modified;
+    - the result is in SGD format, keeps its id, and only names services, intents and slots of the schema;
+    - turns, speakers and services are unchanged, unless the class sets ``keeps_turns = False``;
+    - rows fit ``row_schema``; by default there is exactly one for each turn with a changed utterance;
+    - with ``keeps_meaning``, states and the texts of spans are unchanged.
 
-    A run of ``parapet perturb`` leaves out dialogues of a plug-in that fail the first three, but for the repetition.
+    A run of ``parapet perturb`` leaves out a plug-in's dialogues that fail the first three checks, except repetition.
 
     Args:
-      perturbation: the name of one that is installed, a class, or an object of one.
-      corpus: the dialogues to try it on, or their place; None: the bundled sample.
-      keeps_meaning: whether it changes how things are said, and nothing of what is said.
-      options: of the perturbation.
+      perturbation: the name of an installed perturbation, a class, or an instance.
+      corpus: the corpus to try it on, or its path; None for the bundled sample.
+      keeps_meaning: whether the perturbation must not change the meaning.
+      options: the options of the perturbation.
 
     Returns:
-      A line for each problem: set, dialogue, place and what is wrong. None of them: all of the above holds.
+      A line for each problem: set, dialogue, place and description; empty if all checks pass.
 
     Raises:
-      InputError: there is no such perturbation or option, ``perturb`` returns something else than it should, or the
-        corpus cannot be perturbed so.
+      InputError: the perturbation or option does not exist, ``perturb`` returns a wrong type, or it cannot be applied
+        to the corpus.
 
     Example:
       >>> import parapet
@@ -525,7 +525,7 @@ def check_perturbation(
 def _applied(
     perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services
 ) -> tuple[Item, list[str]]:
-    """The item after the perturbation, and what the drivers would leave it out for."""
+    """Return the perturbed item, and the problems for which the drivers would leave it out."""
     item = item._replace(raw=copy.deepcopy(item.raw))
     guard = Guard(perturbation, item, services)
     try:
@@ -542,18 +542,18 @@ def _problems(perturbation: Perturbation, item: Item, result: Item, second: Item
     if (result.raw, result.rows) != (second.raw, second.rows):
         yield "the result is another one the second time: draw from self.random(dialogue id, turn)"
     if result.error is not None:
-        return  # a perturbation may leave a dialogue out
+        return  # a perturbation may leave out a dialogue
     try:
         typed(result.raw)
     except InputError:
-        return  # the guard has reported it
+        return  # already reported by the guard
     yield from _rows_that_differ(perturbation, item.raw, Perturbed(result.raw, result.rows))
     if keeps_meaning and len(item.raw["turns"]) == len(result.raw["turns"]):
         yield from _changes_of_meaning(item.raw, result.raw)
 
 
 def _rows_that_differ(perturbation: Perturbation, dialogue: Any, perturbed: Perturbed) -> Iterator[str]:
-    """Where rows of the usual schema are not the turns that have changed."""
+    """Yield the differences between rows of the default schema and the changed turns."""
     if perturbation.row_schema is not CHANGED_TURNS:
         return
     turns = zip(dialogue["turns"], perturbed.dialogue["turns"], strict=False)
@@ -587,6 +587,6 @@ def _changes_of_meaning(dialogue: Any, perturbed: Any) -> Iterator[str]:
 
 
 def _span_texts(utterance: str, frame: Frame) -> list[tuple[str, str]]:
-    """(slot, text) of the spans of a frame."""
+    """Return (slot, text) of the spans of a frame."""
     spans = [span for span in frame.get("slots", ()) if "start" in span]
     return [(span["slot"], utterance[span["start"] : span["exclusive_end"]]) for span in spans]

@@ -1,7 +1,8 @@
-"""A corpus perturbed as a run: each dialogue file is read once and written for every set, beside the rows.
+"""Perturb a corpus as a run: each dialogue file is read once and written for every set, together with the rows.
 
-The unit of work is a file, in the layout of the corpus. What a file of a set is made of is the perturbation's; what is
-the same for all of them is here: corrupt input, dead letters, counts, rows, schemas, statistics, card, page.
+The unit of work is a file, in the layout of the corpus. The perturbation determines the content of a set's files; this
+module handles what all perturbations share: corrupt input, dead letters, counts, rows, schemas, statistics, card and
+page.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ class PerturbCorpus(beam.PTransform):
     """Writes and publishes the sets of a perturbation.
 
     Args:
-      perturbation: what is done; it has been fitted.
-      corpus: the dialogues that are perturbed.
+      perturbation: the fitted perturbation.
+      corpus: the dialogues to perturb.
       info: the run.
-      analyzed: the files that are analyzed, where they are others than those that are perturbed: other splits, too.
+      analyzed: the files to analyze, if they differ from those to perturb, such as other splits.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class PerturbCorpus(beam.PTransform):
         self.perturbation, self.corpus, self.info, self.analyzed = perturbation, corpus, info, analyzed
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        """Pipeline to one element, the manifest of the run."""
+        """Return a PCollection with one element, the manifest of the run."""
         expect_dialogues(self.corpus.files)
         analysis = Analysis()
         if self.perturbation.needs_analysis():
@@ -93,7 +94,7 @@ class PerturbCorpus(beam.PTransform):
             elements = joined | "Of file" >> beam.FlatMap(_joined) | "Spread" >> beam.Reshuffle()
         services = services_by_folder(self.corpus) if is_plugin(self.perturbation) else {}
         names = tuple(analysis.side_inputs())
-        kept = max(self.perturbation.shown, quality.DRAWN)  # of each set, of examples and of changed turns
+        kept = max(self.perturbation.shown, quality.DRAWN)  # examples, and changed turns, kept for each set
         write = WriteEach(
             partial(write_file, output=self.info.output, shared_names=names, services=services),
             *(beam.pvalue.AsDict(pairs) for pairs in analysis.side_inputs().values()),
@@ -133,14 +134,14 @@ class _Analyze(beam.PTransform):
 
 
 def _joined(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> list[Element]:
-    """Of a file that is analyzed and not perturbed nothing."""
+    """Join a file with the states of its dialogues; files that are only analyzed produce no output."""
     _, found = joined
     states = dict(found["states"])
     return [(file, states) for file in found["file"]]
 
 
 class _Opened:
-    """A perturbation on a worker."""
+    """A perturbation that was opened on a worker."""
 
     def __init__(self, perturbation: Perturbation) -> None:
         self.perturbation = perturbation
@@ -160,7 +161,7 @@ def write_file(
     shared_names: Sequence[str],
     services: Mapping[str, Services],
 ) -> FileResult:
-    """Writes one dialogue file for every set into staging; of one that cannot be read nothing."""
+    """Write one dialogue file for every set into staging; nothing if it cannot be read."""
     file, states = element
     sides = dict(zip(shared_names, shared, strict=True))
     refused = {place[1]: error for place, error in sides.pop(REFUSED, {}).items() if place[0] == file.relative}
@@ -173,7 +174,10 @@ def write_file(
 
 
 class _OfSet(NamedTuple):
-    """All that a dialogue is in one set, before anything of it is written: what raises has raised by then."""
+    """The output of a dialogue in one set.
+
+    It is computed completely before anything is written, so that exceptions come first.
+    """
 
     name: str
     text: bytes
@@ -187,7 +191,7 @@ class _OfSet(NamedTuple):
 
 
 class _FileOfSets:
-    """One dialogue file as every set has it; ``refused`` are dialogues that none can have, by position."""
+    """A dialogue file in every set; ``refused`` are dialogues left out of all sets, by position."""
 
     def __init__(
         self,
@@ -231,7 +235,7 @@ class _FileOfSets:
     def _perturbed(
         self, item: Item, state: Any, shared: Mapping[str, Mapping[Any, Any]]
     ) -> list[tuple[str, _OfSet | InputError]]:
-        """The dialogue as each set has it, or why that set cannot have it. All sets or none: nothing is written yet."""
+        """Return the dialogue in each set, or the error for this set. Nothing is written yet, in case it raises."""
         error = item.error or self.refused.get(item.position)
         if error is not None:
             raise error
@@ -239,7 +243,7 @@ class _FileOfSets:
         with calling():
             state = self.perturbation.state_of(place, state, shared)
         guard = guard_for(self.perturbation, item, self.services)
-        texts: dict[int, tuple[Any, bytes]] = {}  # of a short dialogue several sets have the same
+        texts: dict[int, tuple[Any, bytes]] = {}  # several sets may share the result of a short dialogue
         of_sets: list[tuple[str, _OfSet | InputError]] = []
         for name, perturbed in self.perturbation.perturb_sets(item, state):
             if isinstance(perturbed, InputError):
@@ -259,12 +263,12 @@ class _FileOfSets:
         return of_sets
 
     def _of_set(self, name: str, item: Item, perturbed: Detailed, text: bytes) -> _OfSet:
-        """The rows, counts, problems, examples and files of a dialogue in a set."""
+        """Compute the rows, counts, problems, examples and files of a dialogue in a set."""
         rows, shown = perturbed.rows, perturbed.rows if perturbed.shown is None else perturbed.shown
         if not item.plain:
             rows, shown = [storable_row(row) for row in rows], [storable_row(row) for row in shown]
         if name in self.rows and is_plugin(self.perturbation):
-            table_of_rows(self.perturbation, rows)  # raises where they are not of its schema
+            table_of_rows(self.perturbation, rows)  # raises if they do not fit its schema
         counts, split = [], self.file.split
         if self.counts_changes:
             turns = [*zip(item.raw["turns"], perturbed.dialogue["turns"], strict=False)]
@@ -290,7 +294,7 @@ class _FileOfSets:
         return _OfSet(name, text, rows, counts, letters, examples, turns, written, others)
 
     def _take(self, of_set: _OfSet) -> None:
-        """Adds what a dialogue is in a set, whose file has it, to the results."""
+        """Add the output of a dialogue in a set, which is written to its file, to the results."""
         result, name = self.result, of_set.name
         if name in self.rows:
             self.rows[name] += of_set.rows
@@ -333,7 +337,7 @@ def metadata_files(
     schemas: Sequence[tuple[str, bytes]],
     reported_names: Sequence[str],
 ) -> dict[str, bytes]:
-    """The files besides dialogues and rows, by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
+    """Return the other files by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
     by_name = dict(zip(reported_names, reported, strict=True))
     statistics = perturbation.statistics(counts, by_name)
     examples: dict[str, list[Example]] = {

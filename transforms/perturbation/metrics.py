@@ -1,4 +1,4 @@
-"""How the numbers of a perturbation read: on its page, in its card and on the terminal."""
+"""How to show the numbers of a perturbation: on its page, in its card and in the terminal."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 
 class Metric(NamedTuple):
-    """A number of a set: how ``statistics.json``, the page and the card have it.
+    """A number of a set, in ``statistics.json``, on the page and in the card.
 
     Attributes:
-      name: the name of the count; in :class:`Numbers`, the key of a number, dotted where it lies deeper.
+      name: the name of the count; in :class:`Numbers`, the key of a number, with dots for nested keys.
       label: the heading of its column: ``turns changed``.
       of: the name of the count that it is a share of; the share is shown beside it.
-      meaning: what it says, for the terms at the end of the page.
-      by_value: whether it is counted by value and has a table of its own, a row for each value.
-      values: words for values that are ids.
-      percent: whether it is a share, 1 for all; ``digits`` are the decimal places that are shown.
+      meaning: an explanation, for the terms at the end of the page.
+      by_value: whether it is counted by value, and shown in a separate table with a row for each value.
+      values: names for values that are ids.
+      percent: whether it is a share from 0 to 1, shown with ``digits`` decimal places.
       digits: see ``percent``.
-      interval: the keys of the ends of its interval.
-      shown_first: whether it is at the top of the page, and printed at the end of a run.
+      interval: the keys of the bounds of its interval.
+      shown_first: whether it is shown at the top of the page, and printed at the end of a run.
     """
 
     name: str
@@ -35,19 +35,19 @@ class Metric(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """A table of numbers that ``statistics.json`` has.
+    """A table of numbers from ``statistics.json``.
 
     Attributes:
-      title: what it shows.
-      path: the keys that lead to the numbers of a row: ``sets/*/splits/*``. Each ``*`` stands for all keys there are.
-      labels: the heading of a column for each ``*``.
-      metrics: the numbers; one without a name is what the path leads to. A number that is not there is looked up
-        further out.
-      words: words for the keys of the last ``*``.
+      title: the title of the table.
+      path: the keys that lead to the numbers of a row: ``sets/*/splits/*``. Each ``*`` stands for all keys.
+      labels: the column heading for each ``*``.
+      metrics: the numbers; a metric without a name is the value at the path. Numbers that are missing there are
+        searched in the outer levels.
+      words: names for the keys of the last ``*``.
       note: a sentence above the table.
-      chart: ``bars`` or ``dots`` of the first metric beside the table, or nothing.
-      by_set: whether the sets, the first ``*``, are columns and the values of the last one rows.
-      in_card: whether the card has it, too.
+      chart: ``bars`` or ``dots`` for a chart of the first metric beside the table; may be empty.
+      by_set: whether the columns are the sets (the first ``*``), and the rows the values of the last one.
+      in_card: whether to show it in the card, too.
     """
 
     title: str

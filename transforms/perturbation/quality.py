@@ -1,6 +1,6 @@
-"""How the changed turns of a set read: how near they are to the originals, and how fluent. For its page and card.
+"""The quality of a set's changed turns: similarity to the originals, and fluency. For its page and card.
 
-Of each set the turns are drawn by seed, and the same of sets that have the same turns changed.
+The turns are drawn by seed, so that sets with the same changed turns have the same draw.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any, NamedTuple
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.reports import fluency, meaning
 
-DRAWN = 100  # turns of a set
-_FLUENT = 50  # of them those whose fluency is measured: a quarter of a second each
-_SAMPLE = "\0turns"  # behind a set's name, in the outputs of a run
+DRAWN = 100  # turns drawn from a set
+_FLUENT = 50  # number of these whose fluency is measured, at a quarter of a second each
+_SAMPLE = "\0turns"  # appended to the name of a set, as a key in the outputs of a run
 
 
 class Changed(NamedTuple):
-    """A user turn that a set has changed.
+    """A user turn that was changed in a set.
 
     Attributes:
-      context: what the system said before.
-      before: the original; nothing where the turn is new.
-      after: the turn as the set has it.
+      context: the system's previous utterance.
+      before: the original text; empty if the turn is new.
+      after: the text in the set.
     """
 
     context: str
@@ -35,20 +35,20 @@ class Changed(NamedTuple):
 
 
 def key_of_turns(name: str) -> str:
-    """Under which a run collects the changed turns of a set."""
+    """Return the key under which a run collects the changed turns of a set."""
     return name + _SAMPLE
 
 
 def drawn_turns(
     seed: str, place: str, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[bytes, Changed]]:
-    """The changed user turns of a dialogue, each with its draw.
+    """Yield the changed user turns of a dialogue, each with its draw.
 
     Args:
-      seed: of the draws.
-      place: of the dialogue in the corpus.
-      before: its turns.
-      after: the turns as a set has them; where there are more, those that the original does not have are new.
+      seed: the seed of the draws.
+      place: the dialogue's place in the corpus.
+      before: its original turns.
+      after: its turns in the set; if their number differs, those that do not occur in the original are new.
     """
     same = len(before) == len(after)
     known = Counter(turn["utterance"] for turn in before)
@@ -62,7 +62,7 @@ def drawn_turns(
 
 
 def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
-    """Median and 5 to 95 % of similarity and fluency; None without turns.
+    """Return the median and the range from 5 to 95 % of similarity and fluency; None without turns.
 
     Args:
       turns: at most ``DRAWN``, in the order of their draws.
@@ -90,7 +90,7 @@ def _spread(values: Sequence[float]) -> dict[str, float] | None:
 
 
 def table() -> Numbers:
-    """The table of the page and of the card."""
+    """Return the table for the page and the card."""
     ends = [(f"{name}.low", f"{name}.high") for name in ("similarity", "loss_before", "loss_after")]
     metrics = [
         Metric("turns", "turns drawn"),

@@ -1,7 +1,7 @@
-"""The page, the card and the printed summary of a perturbation, made of what its class declares.
+"""Make the page, the card and the printed summary of a perturbation from the declarations of its class.
 
-``Perturbation.tables`` says which numbers of ``statistics.json`` are shown and how; a perturbation without statistics
-of its own has a table of its metrics. Nothing here knows a particular perturbation.
+``Perturbation.tables`` declares which numbers of ``statistics.json`` are shown, and how; a perturbation without its own
+statistics gets a table of its metrics. This module does not depend on any particular perturbation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_TILES = 4
 
 
 def statistics_of(perturbation: Perturbation, counts: Counts) -> dict[str, Any]:
-    """The metrics of each set, over all and by split; those by value as a number for each value."""
+    """Return the metrics of each set, in total and by split; metrics by value have a number for each value."""
     return {
         "files": counts.sum("files"),
         "dialogues": counts.sum("dialogues", set=""),
@@ -66,13 +66,13 @@ def _numbers(metric: Metric, counts: Counts, **parts: str) -> dict[str, Any]:
 
 
 class _Row(NamedTuple):
-    """The keys of ``statistics.json`` that lead to some numbers, and everything on the way to them, outermost first."""
+    """A row: the keys of ``statistics.json`` for each ``*``, and all levels down to the numbers."""
 
     keys: tuple[str, ...]
     levels: tuple[Any, ...]
 
     def value(self, metric: Metric) -> Any:
-        """The number of a metric: the innermost one of its name, or what the keys lead to where it has no name."""
+        """Return the number of a metric from the innermost level that has it; without a name, the value itself."""
         if not metric.name:
             return self.levels[-1]
         for level in reversed(self.levels):
@@ -84,7 +84,7 @@ class _Row(NamedTuple):
         return None
 
     def cell(self, metric: Metric) -> str:
-        """The number as the page shows it, with its interval or share as small print."""
+        """Format a number for the page, with its interval or share in small print."""
         text = _shown(self.value(metric), metric)
         if metric.interval and self.value(metric) is not None:
             ends = (_shown(self.value(metric._replace(name=end)), metric) for end in metric.interval)
@@ -92,7 +92,7 @@ class _Row(NamedTuple):
         return text
 
     def phrase(self, metric: Metric) -> str:
-        """The number in words, for the terminal: ``12 turns changed (4.0%)``."""
+        """Format a number in words for the terminal: ``12 turns changed (4.0%)``."""
         value, *small = self.cell(metric).split("\n")
         share = self.value(metric._replace(name=f"{metric.name}_share")) if metric.of else None
         small += [] if share is None else [percent(share)]
@@ -101,7 +101,7 @@ class _Row(NamedTuple):
 
 
 def _rows(statistics: Mapping[str, Any], path: str) -> list[_Row]:
-    """What a path such as ``sets/*/splits/*`` leads to, in the order of ``statistics.json``."""
+    """Return the rows for a path such as ``sets/*/splits/*``, in the order of ``statistics.json``."""
     rows = [_Row((), (statistics,))]
     for part in filter(None, path.split("/")):
         further = []
@@ -127,7 +127,7 @@ def _shown(value: Any, metric: Metric) -> str:
 
 
 def tables_of(perturbation: Perturbation) -> Sequence[Numbers]:
-    """The tables that a perturbation declares; of one that declares none those of its metrics."""
+    """Return the tables that a perturbation declares, or else tables of its metrics."""
     if perturbation.tables is not None:
         return perturbation.tables
     simple = []
@@ -156,7 +156,7 @@ def report_of(
     examples: Mapping[str, Sequence[Example]],
     options: Mapping[str, object],
 ) -> Report:
-    """The page and the card: the tables that the class declares, the options, examples and terms."""
+    """Make the page and the card: the declared tables, the options, examples and terms."""
     title = perturbation.title or perturbation.name.replace("_", " ").capitalize()
     tables = [*tables_of(perturbation), *([quality.table()] if "quality" in statistics else [])]
     sections = [section for table in tables for section in _sections(table, statistics)]
@@ -191,7 +191,7 @@ _WHOLE = {"dialogues": "dialogues", "left_out": "left out"}
 
 
 def _tiles(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Tile]:
-    """The numbers that are shown first."""
+    """Yield the numbers to show first."""
     rows = _rows(statistics, table.path)
     tiles = []
     for metric in (metric for metric in table.metrics if metric.shown_first):
@@ -203,7 +203,7 @@ def _tiles(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Tile]:
 
 
 def _sections(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Section]:
-    """A table, and its chart."""
+    """Yield a table and its chart."""
     rows = _rows(statistics, table.path)
     if not rows:
         return
@@ -226,7 +226,7 @@ def _sections(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Section
 
 
 def _by_set(table: Numbers, rows: Sequence[_Row]) -> Iterator[Section]:
-    """A row for each value, a column for each number of each set."""
+    """Yield a table with a row for each value, and a column for each number of each set."""
     sets: dict[str, dict[Any, _Row]] = {}
     for row in rows:
         sets.setdefault(row.keys[0], {})[row.keys[-1]] = row
@@ -270,7 +270,7 @@ def _word(table: Numbers, value: str) -> str:
 
 
 def lines_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each row of the first table, with the numbers that are shown first, for the terminal."""
+    """Yield a line for each row of the first table with its ``shown_first`` numbers, for the terminal."""
     for table in tables_of(perturbation)[:1]:
         for row in _rows(statistics, table.path):
             parts = [row.phrase(metric) for metric in table.metrics if metric.shown_first]
@@ -286,18 +286,18 @@ def _listed(value: object) -> str:
 
 
 def summary_of(perturbation: type[Perturbation]) -> str:
-    """The first line of a perturbation's docstring, without its full stop."""
+    """Return the first line of a perturbation's docstring, without its full stop."""
     return (inspect.getdoc(perturbation) or "").partition("\n")[0].rstrip(".")
 
 
 def place_of(row: Mapping[str, Any]) -> str:
-    """Where a row is: ``dialogue 1_00000, turn 3``."""
+    """Describe the place of a row: ``dialogue 1_00000, turn 3``."""
     place = ", ".join(f"{name} {row[name]}" for name in ("dialogue_id", "turn") if name in row)
     return place.replace("dialogue_id", "dialogue")
 
 
 def example_of(row: Mapping[str, Any]) -> Example:
-    """An example of a row: the words that differ between ``original`` and ``utterance``, or else its columns."""
+    """Make an example from a row: the differences between ``original`` and ``utterance``, or else its columns."""
     if isinstance(row.get("original"), str) and isinstance(row.get("utterance"), str):
         edits = edits_between(row["original"], row["utterance"])
         return Example(place_of(row), [Line("USER", edited(row["original"], edits))])
@@ -305,7 +305,7 @@ def example_of(row: Mapping[str, Any]) -> Example:
 
 
 def edits_between(original: str, utterance: str) -> list[tuple[int, int, str, str]]:
-    """The edits, word by word, that make one text of another: (start, end, new text, a hint)."""
+    """Return the edits, word by word, from one text to another: (start, end, new text, a hint)."""
     before, after = _WORDS.findall(original), _WORDS.findall(utterance)
     starts = [0]
     for word in before:

@@ -1,7 +1,7 @@
-"""Tasks of agents as a corpus of dialogues, so that any perturbation of user turns perturbs their requests.
+"""Convert agents' tasks to a corpus of dialogues, so that perturbations of user turns apply to their requests.
 
-Each message of the user's is a dialogue of one turn. What the right calls need of it is marked as values of slots,
-which perturbations leave as they are.
+Each user message is a dialogue of one turn. The values of the expected calls are marked as slot values, which
+perturbations do not change.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _MOST_VALUES = 40  # of a message
 
 
 def corpus_of_tasks(tasks: Sequence[Task], truths: Mapping[str, Task]) -> Corpus:
-    """The user's messages as dialogues; their ids are those of :func:`reworded_tasks`.
+    """Convert the user messages to dialogues, with ids for :func:`reworded_tasks`.
 
     Args:
-      tasks: lines of files of tasks.
-      truths: the right calls, by the task's id.
+      tasks: lines of task files.
+      truths: the expected calls, by the task's id.
     """
     dialogues = []
     for at, task in enumerate(tasks):
@@ -44,10 +44,10 @@ def corpus_of_tasks(tasks: Sequence[Task], truths: Mapping[str, Task]) -> Corpus
 
 
 def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str, Any]], int]:
-    """The tasks with the messages of a perturbed corpus, and how many messages changed.
+    """Return the tasks with the messages of a perturbed corpus, and the number of changed messages.
 
     Raises:
-      InputError: the perturbation does not keep turns as they are.
+      InputError: the perturbation adds or removes turns.
     """
     texts = {}
     for dialogue in corpus.dialogues(_SPLIT):
@@ -66,7 +66,7 @@ def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str
 
 
 def messages_of(task: Task) -> Iterator[tuple[tuple[int, int], str]]:
-    """((turn, message), text) of each message of the user's that says something."""
+    """Yield ((turn, message), text) of each non-empty user message."""
     for i, turn in enumerate(task["question"]):
         for j, message in enumerate(turn):
             if message.get("role") == "user" and isinstance(message.get("content"), str) and message["content"].strip():
@@ -74,9 +74,9 @@ def messages_of(task: Task) -> Iterator[tuple[tuple[int, int], str]]:
 
 
 def values_in(calls: Any) -> Iterator[str]:
-    """Every text and number of calls, however deep, but for the names of parameters; also the parts of texts.
+    """Yield every text and number in calls, at any depth, except names of parameters; also the parts of texts.
 
-    A user who wants "New York, NY" says "New York": what stands between commas, names and numbers are values, too.
+    A user who wants "New York, NY" may say "New York", so the texts between commas, names and numbers are values, too.
     """
     if isinstance(calls, Mapping):
         for value in calls.values():
@@ -109,7 +109,7 @@ def _dialogue(name: str, text: str, values: Iterable[str]) -> dict[str, Any]:
 
 
 def _spans(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
-    """Where values stand in a text, the first ones first; they do not overlap."""
+    """Return the positions of values in a text without overlaps; earlier values have priority."""
     taken: list[tuple[int, int]] = []
     for value in values:
         for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE):

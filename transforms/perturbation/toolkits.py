@@ -1,7 +1,7 @@
-"""Tasks of agents with other tools beside the right one, or without it.
+"""Agents' tasks with additional tools beside the right one, or without the right one.
 
-Whoever is given more tools that do similar things errs more often (Rabinovich and Anaby-Tavor 2025, arXiv 2504.00914);
-and where no tool fits, nothing is to be called.
+Models err more often if they have more tools with similar functions (Rabinovich and Anaby-Tavor 2025, arXiv
+2504.00914). If no tool fits, none should be called.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from parapet.transforms.variants.tasks import TaskVariant, variant_of
 Definition = Mapping[str, Any]
 Task = Mapping[str, Any]
 
-_EQUIVALENT = 0.4  # a cosine from which on a tool may do what the right one does
-# Words of names that say little of what a tool does it to, and endings that say nothing.
+_EQUIVALENT = 0.4  # minimum cosine for a tool that may do the same as the right one
+# Words in names that do not tell what a tool is about, and uninformative endings.
 _GENERIC = frozenset({
     "api", "by", "calc", "calculate", "calculator", "check", "compute", "convert", "converter", "current", "data",
     "detail", "details", "do", "fetch", "find", "for", "from", "function", "get", "in", "info", "information",
@@ -36,10 +36,10 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 class Catalogue:
-    """All tools of some tasks, with which of them are similar: the cosine of their words' TF-IDF.
+    """All tools of some tasks, and their similarity: the cosine of TF-IDF vectors of their words.
 
     Args:
-      tools: definitions; of several with one name the first counts.
+      tools: the definitions; of several with the same name, the first counts.
     """
 
     def __init__(self, tools: Iterable[Definition]) -> None:
@@ -61,7 +61,7 @@ class Catalogue:
         return {word: round(weight / length, 9) for word, weight in raw.items() if length}
 
     def similar(self, name: str, without: Iterable[str]) -> list[str]:
-        """The other tools, the most similar first, without some, and without those that may do what this one does."""
+        """Return the other tools, most similar first, except some, and except those that may do the same."""
         scores: dict[str, float] = defaultdict(float)
         for word, weight in self._weights[name].items():
             for other, of in self._postings[word]:
@@ -75,40 +75,40 @@ class Catalogue:
 
 
 def words_of(tool: Definition) -> list[str]:
-    """The words of name, description and parameters, in small letters."""
+    """Return the lower-case words of name, description and parameters."""
     schema = tool.get("parameters") or {}
     text = " ".join([tool["name"], tool.get("description", ""), *(schema.get("properties") or {})])
     return [word.lower() for word in _WORD.findall(text)]
 
 
 def things_of(name: str) -> frozenset[str]:
-    """What a tool is about, by its name: its words without endings, but for those that nearly all tools have."""
+    """Return what a tool is about: the words of its name without endings, except words that nearly all tools have."""
     words = [word.lower() for word in _WORD.findall(name)]
     return frozenset(_ENDING.sub("", word) for word in words if word not in _GENERIC)
 
 
 def _may_be_same(things: frozenset[str], others: frozenset[str]) -> bool:
-    """Whether one name says no more than the other: ``lawsuit_search`` and ``lawsuits.get_details``."""
+    """Whether one name contains the words of the other: ``lawsuit_search`` and ``lawsuits.get_details``."""
     return things <= others or others <= things
 
 
 def right_names(truth: Task | None) -> list[str]:
-    """The functions of the right calls, each once."""
+    """Return the distinct functions of the expected calls."""
     return list(dict.fromkeys(name for call in (truth or {}).get("ground_truth", []) for name in call))
 
 
 def with_distractors(task: Task, truth: Task | None, catalogue: Catalogue, count: int, seed: str) -> dict[str, Any]:
-    """A task with further tools that are similar to the right one, or the first, in an order that is drawn.
+    """Add tools that are similar to the right one, or to the first, in a random order.
 
     Args:
       task: the task.
-      truth: its right calls, if any.
-      catalogue: what the tools are taken from.
-      count: how many.
-      seed: of the order.
+      truth: its expected calls, if any.
+      catalogue: the source of further tools.
+      count: the number of tools to add.
+      seed: the seed of the order.
     """
     own = [tool["name"] for tool in task["function"]]
-    if not own:  # nothing to be similar to: BFCL has such tasks of irrelevance
+    if not own:  # BFCL has tasks without tools, where no call is expected
         return dict(task)
     names = catalogue.similar((right_names(truth) or own)[0], own)[:count]
     tools = [*task["function"], *(catalogue.tools[name] for name in names)]
@@ -117,7 +117,7 @@ def with_distractors(task: Task, truth: Task | None, catalogue: Catalogue, count
 
 
 def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue) -> dict[str, Any] | None:
-    """A task without the tools of the right calls, one similar tool in the place of each; None where none is right."""
+    """Replace the tools of the expected calls by similar tools; None if there are no expected calls."""
     right = right_names(truth)
     if not right:
         return None
@@ -128,11 +128,11 @@ def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue)
 
 
 def corrupted_tools(path: str, seed: str) -> dict[str, TaskVariant]:
-    """The tools of a file of tasks with corrupted names and descriptions: words replaced, reordered, or both.
+    """Corrupt the names and descriptions of the tools in a task file: words replaced, reordered, or both.
 
     Args:
-      path: of the tasks.
-      seed: of what is drawn.
+      path: the path of the tasks.
+      seed: the seed of random choices.
     """
     schemas = layout.read_schema_file(path, layout.SINGLE)
     by_operation, _ = corrupt([schemas], schemas, CorruptionConfig(list(OPERATIONS), Rates(), seed))

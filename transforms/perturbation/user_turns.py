@@ -1,4 +1,4 @@
-"""User turns: text, annotated values, acts and services; what must stay; edits that keep the annotations right."""
+"""User turns: text, annotated values, acts and services; text to protect; and edits that keep annotations correct."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from parapet.transforms.perturbation.corpora import services_in_turns
 
 
 class Edit(msgspec.Struct, frozen=True, order=True):
-    """Characters ``start`` to ``end`` (exclusive, of the original) become ``text``."""
+    """An edit that replaces characters ``start`` to ``end`` (exclusive, in the original) by ``text``."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class Edit(msgspec.Struct, frozen=True, order=True):
 
 
 def edited(utterance: str, edits: Sequence[Edit]) -> str:
-    """The utterance after the edits. Raises ValueError where they are not in order, overlap or leave it."""
+    """Apply edits. Raises ValueError if they are not in order, overlap, or are outside of the utterance."""
     parts, at = [], 0
     for edit in edits:
         if not at <= edit.start <= edit.end <= len(utterance):
@@ -36,11 +36,11 @@ def edited(utterance: str, edits: Sequence[Edit]) -> str:
 
 
 def moved(start: int, end: int, edits: Iterable[Edit]) -> tuple[int, int] | None:
-    """Where the characters ``start`` to ``end`` of the original are after the edits.
+    """Return the position of the characters ``start`` to ``end`` after the edits.
 
     Returns:
-      The new place, which has grown or shrunk where edits lie inside; None where an edit reaches across a border, so
-      that nobody can say. What is inserted at a border stays outside.
+      The new position, longer or shorter if edits are inside; None if an edit crosses a border, so that the position is
+        undefined. Insertions at a border are outside.
     """
     before = inside = 0
     for edit in edits:
@@ -57,10 +57,10 @@ def moved(start: int, end: int, edits: Iterable[Edit]) -> tuple[int, int] | None
 
 
 def move_spans(turn: dict[str, Any], edits: Sequence[Edit]) -> list[str]:
-    """Edits a turn, as its file has it, in place: the utterance, and the spans of its frames.
+    """Apply edits to a turn in the format of its file, in place: to the utterance, and to the spans of its frames.
 
     Returns:
-      The slots of spans that an edit reaches across; where there is one, the turn is left as it was.
+      The slots of spans whose border is crossed by an edit; if there are any, the turn is unchanged.
     """
     places: list[tuple[dict[str, Any], tuple[int, int]]] = []
     torn: list[str] = []
@@ -83,32 +83,32 @@ Range = tuple[int, int]
 
 
 class Ranges:
-    """Ranges of characters that others may overlap: asking takes the logarithm of their number.
+    """Ranges of characters that can be searched for overlaps in logarithmic time.
 
     Args:
-      ranges: in any order; they may overlap each other.
+      ranges: in any order; may overlap.
     """
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
         ordered = sorted(ranges)
         self._starts = [start for start, _ in ordered]
-        self._ends = list(accumulate((end for _, end in ordered), max))  # the last end so far
+        self._ends = list(accumulate((end for _, end in ordered), max))  # running maximum of ends
 
     def __len__(self) -> int:
         return len(self._starts)
 
     def overlap(self, start: int, end: int) -> bool:
-        """Whether one of them has characters between ``start`` and ``end``; of a place, whether it lies inside one."""
+        """Whether any range overlaps ``start`` to ``end``; if these are equal, whether they are inside a range."""
         before = bisect_left(self._starts, end)
         return before > 0 and self._ends[before - 1] > start
 
     def touch(self, start: int, end: int) -> bool:
-        """Whether one of them overlaps characters ``start`` to ``end`` or lies directly beside them."""
+        """Whether any range overlaps characters ``start`` to ``end`` or is adjacent to them."""
         before = bisect_right(self._starts, end)
         return before > 0 and self._ends[before - 1] >= start
 
     def add(self, start: int, end: int) -> None:
-        """Adds one; quick where it reaches over none of the others."""
+        """Add a range; fast if it does not extend beyond later ones."""
         place = bisect_left(self._starts, start)
         self._starts.insert(place, start)
         self._ends.insert(place, max(end, self._ends[place - 1]) if place else end)
@@ -118,12 +118,12 @@ class Ranges:
             self._ends[i] = end
 
 
-# Of a dialogue state, yet never said.
+# Values of states that are never said.
 _UNSAID = frozenset({"dontcare", "true", "false"})
 
 _ASCII_LOWER = {upper: upper + 32 for upper in range(65, 91)}
 
-# Words that say yes or no, a number, a time or money: a letter more or less, and the turn may say something else.
+# Words for yes or no, numbers, times or money, where a changed letter may change the meaning.
 _YES_NO = """
 yes yeah yea yep yup ya sure ok okay okey alright right correct wrong no nope nah not never none nothing nobody neither
 nor nay without cannot cant dont doesnt didnt wont isnt arent wasnt werent wouldnt couldnt shouldnt havent hasnt hadnt
@@ -148,28 +148,28 @@ _NEGATION = re.compile(r"n['’]t\b", re.IGNORECASE)
 
 
 def is_decisive(word: str) -> bool:
-    """Whether a word says yes or no, a number, a time or money."""
+    """Whether a word means yes or no, a number, a time or money."""
     lower = word.lower()
     return lower in DECISIVE or _NEGATION.search(lower) is not None
 
 
 def lowered(text: str) -> str:
-    """Lower case, of the same length: ``"İ".lower()`` would be two characters."""
+    """Convert to lower case with the same length: ``"İ".lower()`` would have two characters."""
     return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
 
 
 def sayable(values: Iterable[str]) -> tuple[str, ...]:
-    """Values that may stand in a turn and have letters, each once, as :func:`value_ranges` takes them."""
+    """Return distinct values that may occur in a turn and have letters, as input of :func:`value_ranges`."""
     found = {lowered(value.strip()) for value in set(values)}
     return tuple(sorted(value for value in found - _UNSAID if any(map(str.isalpha, value))))
 
 
 def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:
-    """Where values stand, as whole words and in any case; one inside another is found as well.
+    """Find values as whole words in any case, including those inside of others.
 
     Args:
       utterance: the text.
-      values: as :func:`sayable` gives them.
+      values: the result of :func:`sayable`.
     """
     text = lowered(utterance)
     ranges = []
@@ -190,13 +190,13 @@ def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:
 def protected_ranges(
     utterance: str, spans: Sequence[Range], values: Iterable[str], perturb_values: bool = False
 ) -> list[Range]:
-    """What must not be touched.
+    """Return the ranges that must not be changed.
 
     Args:
-      utterance: the text.
-      spans: of the annotated values.
-      values: of the dialogue's states, as :func:`sayable` gives them.
-      perturb_values: annotated values may be touched; those that no span has, as those of categorical slots, not.
+      utterance: the utterance.
+      spans: the spans of annotated values.
+      values: values of the dialogue's states, from :func:`sayable`.
+      perturb_values: whether annotated values may be changed, but not values without a span, such as categorical ones.
     """
     ranges = value_ranges(utterance, values)
     if not perturb_values:
@@ -222,17 +222,17 @@ class UserTurn(msgspec.Struct, frozen=True):
     """A user turn.
 
     Attributes:
-      dialogue_id: its dialogue.
-      position: in the dialogue, from 0.
+      dialogue_id: the id of its dialogue.
+      position: its position in the dialogue, from 0.
       utterance: the text.
       spans: its annotated values.
-      values: that stand in states and actions of the dialogue, as ``sayable`` gives them.
-      acts: of all its frames.
-      services: those that it speaks of.
-      wrong: the slots of spans that do not lie inside the utterance.
-      odd: the slots of spans whose text is no value that state or actions of the turn know.
+      values: values in states and actions of the dialogue, from ``sayable``.
+      acts: the acts of all its frames.
+      services: the services that it is about.
+      wrong: the slots of spans that are not inside the utterance.
+      odd: the slots of spans whose text is not a value in the state or the actions of the turn.
       turn: the turn itself.
-      before: the user's turn before it.
+      before: the previous user turn.
     """
 
     dialogue_id: str
@@ -249,16 +249,16 @@ class UserTurn(msgspec.Struct, frozen=True):
 
     @property
     def ranges(self) -> list[Range]:
-        """Of its spans."""
+        """Return the ranges of its spans."""
         return [(span.start, span.end) for span in self.spans]
 
     def protected(self, perturb_values: bool = False) -> list[Range]:
-        """What of it must stay."""
+        """Return the ranges that must not be changed."""
         return protected_ranges(self.utterance, self.ranges, self.values, perturb_values)
 
 
 def user_turns(dialogue: Dialogue) -> Iterator[UserTurn]:
-    """The user's turns, in order."""
+    """Yield the user turns, in order."""
     values = sayable(_values(dialogue))
     before = None
     for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
@@ -293,7 +293,7 @@ def _user_turn(
     for frame in turn.frames:
         for span in frame.slots:
             if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
-                continue  # copied from another turn: it has no place in this one
+                continue  # copied from another turn, so without a position in this one
             if not 0 <= span.start < span.exclusive_end <= len(turn.utterance):
                 wrong.append(span.slot)
                 continue
@@ -322,24 +322,24 @@ def _user_turn(
 def edit_user_turns(
     dialogue: dict[str, Any], edits: Callable[[UserTurn], Edits], *, edit_values: bool = False
 ) -> Perturbed:
-    """Edits the user turns of a dialogue. Spans of slot values move with the text; states stay.
+    """Edit the user turns of a dialogue. Spans of slot values move with the text; states are unchanged.
 
-    Values are protected: an edit that overlaps the span of a value, or a value of the dialogue's states, is not made.
-    Neither is one that would leave nothing of an utterance.
+    Values are protected: an edit that overlaps the span of a value, or a value of the dialogue's states, is dropped. So
+    are edits that would leave an empty utterance.
 
     Args:
-      dialogue: in SGD's form; it is not modified.
-      edits: is called with each user turn, and gives edits of its utterance: characters ``start`` to ``end``
-        (exclusive) become ``text``. What it can use of the turn: ``dialogue_id``, ``position`` in the dialogue,
-        ``utterance``, ``spans``, ``acts``, ``services``.
+      dialogue: the dialogue in SGD format; it is not modified.
+      edits: called with each user turn, and returns edits of its utterance: characters ``start`` to ``end`` (exclusive)
+        are replaced by ``text``. It can use these attributes of the turn: ``dialogue_id``, ``position`` in the
+        dialogue, ``utterance``, ``spans``, ``acts``, ``services``.
       edit_values: whether the text inside spans may be edited, too.
 
     Returns:
-      The dialogue, and a row (:func:`changed_turn`) for each turn that has changed.
+      The dialogue, and a row (:func:`changed_turn`) for each changed turn.
 
     Raises:
-      InputError: the dialogue is not of SGD's form.
-      ValueError: edits overlap, or lie outside the utterance.
+      InputError: the dialogue is not in SGD format.
+      ValueError: edits overlap, or are outside of the utterance.
 
     Example:
       >>> import parapet

@@ -1,4 +1,4 @@
-"""User turns in other words, with typos, as speech recognition hears them, out of domain; unseen entities."""
+"""Perturbations of user turns: paraphrases, typos, speech errors, out-of-domain turns and unseen entities."""
 
 from __future__ import annotations
 

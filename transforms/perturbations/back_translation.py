@@ -1,6 +1,6 @@
-"""User turns through a translation engine, each text once; one that loses a value is sent again without its values.
+"""Back-translate user turns, each text once; texts that lose a value are sent again without their values.
 
-And what that costs, before anything is sent.
+Also estimates the cost before anything is sent.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Translating(msgspec.Struct, frozen=True):
 
     Attributes:
       known: translations that need not be requested.
-      engine: the engine; None where only the memory is used.
-      paid: the folder in which every answer is kept at once.
-      memory: the rows that the published memory has besides.
-      pivots: the languages that turns go through; none: nothing is translated, and the memory is kept. Of a language
-        model (``generated``) all are asked for, and nothing goes back.
-      seed: of the choice of one of them.
-      again: whether what comes back is translated a second time, as a check.
+      engine: the engine; None to use only the memory.
+      paid: the folder in which every answer is saved immediately.
+      memory: further rows of the published memory.
+      pivots: the languages that turns are translated to; if empty, nothing is translated, and the memory is kept. For a
+        language model (``generated``), all are requested, and nothing is translated back.
+      seed: the seed for choosing a pivot.
+      again: whether to translate the result a second time, as a check.
     """
 
     known: Known
@@ -62,16 +62,17 @@ class Translating(msgspec.Struct, frozen=True):
 
     @property
     def writer(self) -> Writer | None:
-        """The engine, where it is a language model that writes turns."""
+        """Return the engine if it is a language model that writes turns."""
         return self.engine if isinstance(self.engine, Writer) else None
 
 
 def translate_turns(
     files: beam.PCollection, how: Translating
 ) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection | None]:
-    """DialogueFile to PCollections of (Leg, Answer), each once, and of (path, bytes) of the memory.
+    """Translate the turns of a PCollection of DialogueFile.
 
-    And, where texts are translated, of ((file, position), error) of the dialogues that raised.
+    Returns PCollections of (Leg, Answer) without duplicates, of (path, bytes) of the memory and, if texts are
+    translated, of ((file, position), error) for dialogues that raised an exception.
     """
     if how.engine is None:
         known = known_answers(how.known, how.pivots).items()
@@ -95,7 +96,7 @@ def translate_turns(
 
 
 def _memory(how: Translating, translations: beam.PCollection) -> beam.PCollection:
-    """(path below the output, bytes) of the memory to be published: what was asked for now, and known before."""
+    """Return (path below the output, bytes) of the memory to publish: new and known translations."""
     return (
         translations.pipeline
         | "Once" >> beam.Create([MEMORY_FILE] if how.memory or how.pivots else [], reshuffle=False)
@@ -108,26 +109,26 @@ def _memory_file(name: str, translations: Iterable[Translation], memory: Sequenc
 
 
 def _once(answers: beam.PCollection, name: str) -> beam.PCollection:
-    """A text that was asked for both with and without values has one answer."""
-    return answers | f"{name}: one of each" >> beam.CombinePerKey(max)  # a translation rather than none
+    """Merge the answers of texts that were requested both with and without values."""
+    return answers | f"{name}: one of each" >> beam.CombinePerKey(max)  # max prefers a translation to a missing one
 
 
 def answer_of(row: Translation | Untranslated) -> tuple[Leg, Answer]:
-    """What came of a text, by the text."""
+    """Return (leg, answer) for a translation or its failure."""
     answer = (row.translation, "") if isinstance(row, Translation) else ("", row.reason)
     return (row.source, row.target, row.text), answer
 
 
 def known_answers(known: Known, pivots: Sequence[str]) -> dict[Leg, Answer]:
-    """What a memory has of some pivots, where nobody is asked."""
+    """Return the translations of some pivots in a memory, without any requests."""
     legs = [leg for pivot in pivots for leg in ((ENGLISH, pivot), (pivot, ENGLISH))]
     return {(*leg, text): (answer, "") for leg in legs for text, answer in known.of(*leg).items()}
 
 
 def plain_texts(file: DialogueFile, how: Translating) -> Iterator[tuple[str, str] | TaggedOutput]:
-    """(pivot, text) of the turns of a file, as they are; of one that cannot be read nothing.
+    """Yield (pivot, text) for the turns of a file; nothing if it cannot be read.
 
-    And (place, error) of each dialogue that raises (REFUSED).
+    Also yields (place, error) for each dialogue that raises an exception (REFUSED).
     """
     if how.writer:
         return _texts(file, lambda user_turn: [(pivot, marked(user_turn)) for pivot in how.pivots])
@@ -135,7 +136,7 @@ def plain_texts(file: DialogueFile, how: Translating) -> Iterator[tuple[str, str
 
 
 def hidden_texts(file: DialogueFile, how: Translating, answers: Answers) -> Iterator[tuple[str, str] | TaggedOutput]:
-    """(pivot, text) of the turns that have lost a value on the way; and what raises, as of :func:`plain_texts`."""
+    """Yield (pivot, text) for turns that lost a value, and exceptions as in :func:`plain_texts`."""
 
     def of(user_turn: UserTurn) -> list[tuple[str, str]]:
         pivot = pivot_of(user_turn, how.pivots, how.seed)
@@ -157,13 +158,13 @@ def _texts(file: DialogueFile, texts_of: TextsOf) -> Iterator[tuple[str, str] | 
             yield from texts
     except Exception as error:
         bad_record(error)
-        return  # who writes the sets says so
+        return  # the step that writes the sets reports it
 
 
 def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]:
-    """What would be asked for, pivot by pivot, a line each. Files that cannot be read are passed over.
+    """Yield a line per pivot on what would be requested. Files that cannot be read are skipped.
 
-    The way back is taken to be as long as the way there. Of a text that loses values on the way another is asked for.
+    The way back is assumed to be as long as the way there. Texts that lose values are counted a second time.
     """
     if how.writer:
         kinds = [kind for kind in KINDS if language_of(kind) in how.pivots]
@@ -200,7 +201,7 @@ def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]
 
 
 class _Texts(NamedTuple):
-    """Texts of one pivot: turns as they are; without their values, where those are lost; where they may be lost."""
+    """The texts of a pivot: complete turns; turns without values, where these are lost; and where they may be lost."""
 
     plain: set[str]
     certain: set[str]
@@ -208,7 +209,7 @@ class _Texts(NamedTuple):
 
 
 def _missing(texts: set[str], pivot: str, known: Known) -> tuple[int, int]:
-    """How many texts are to be asked for, there and back, and their characters."""
+    """Count the texts to be requested, there and back, and their characters."""
     there = {text for text in texts if text not in known.of(ENGLISH, pivot)}
     translated = {known.of(ENGLISH, pivot)[text] for text in texts - there}
     back = translated - known.of(pivot, ENGLISH).keys()

@@ -1,20 +1,22 @@
-"""Whether a user turn in other words may take the place of the original, whoever found the words.
+"""Check whether a rewritten user turn may replace the original, whoever wrote it.
 
-The values of the turn have been placed before (``rewording``). All checks compare two texts; each has an id, under
-which refusals are counted: ``copy`` (the same words, contractions aside), ``boilerplate`` (of a language model),
+The values of the turn have been located before (``rewording``). Each check compares two texts and has an id, under
+which refusals are counted: ``copy`` (the same words, apart from contractions), ``boilerplate`` (of a language model),
 ``polarity`` (yes, no, not), ``facts`` (numbers, dates, names), ``roles`` (prepositions of values), ``person`` (their to
-your), ``order`` (a question that states), ``broken`` (no English) and ``meaning`` (another subject).
+your), ``order`` (a question in statement order), ``broken`` (not English) and ``meaning`` (another subject).
 
-Calibrated on 443 round trips through Portuguese of turns of SGD, judged one by one. Without checks 59 % of 150 were
-good. On 85 that no check was tuned on, from dialogues of six other files, 87 % of those that passed were good.
-``NEAR`` is only a floor: good and bad translations have the same similarity, the bad ones fail the other checks. At
-0.5, 2.4 % of 293 turns with the text of another turn pass by MiniLM (3.4 % by character n-grams), and 98 % (95 %) of
-the good translations.
+The checks were calibrated on 443 round trips of SGD turns through Portuguese, each judged by hand. Without checks, 59 %
+of 150 were good. Among 85 from dialogues of six other files, which were not used for tuning, 87 % of those that passed
+were good.
 
-A language model writes English and may change more. Of its turns the order of words and English are not checked, and
-similarity is that of the texts without their values, which alone would make two turns similar. At ``NEAR_OF_REST``,
-97 to 99 % of the longer forms of our rules pass on 250 turns of SGD's dev split, by either measure, and 6 to 14 % of
-other turns (paraphrases 83 to 100 %, short ones least by n-grams; other turns 10 to 17 %).
+``NEAR`` is only a lower limit: good and bad translations have the same similarity, and the other checks reject the bad
+ones. At 0.5, 2.4 % of 293 turns with the text of another turn pass by MiniLM (3.4 % by character n-grams), and 98 % (95
+%) of the good translations.
+
+A language model writes correct English and may change more. Its turns are not checked for word order and grammar, and
+their similarity is computed without the values, which alone would make two turns similar. At ``NEAR_OF_REST``, 97 to 99
+% of the longer forms of our rules pass on 250 turns of SGD's dev split, by either measure, and 6 to 14 % of other turns
+(paraphrases 83 to 100 %, short ones least by n-grams; other turns 10 to 17 %).
 """
 
 from __future__ import annotations
@@ -36,19 +38,19 @@ from parapet.transforms.reports import meaning
 BOILERPLATE, POLARITY, FACTS, ROLES = "boilerplate", "polarity", "facts", "roles"
 PERSON, ORDER, BROKEN, MEANING = "person", "order", "broken", "meaning"
 
-NEAR = 0.5  # the least similarity
-NEAR_OF_REST = 0.3  # the same of a language model's turn, without the values
-SHORTEST = 3  # words of a turn: of fewer nobody can tell what they mean without what was said before
-FREQUENT = 4.0  # new words occur in English at least so often: 10 in a million words (Zipf scale)
+NEAR = 0.5  # minimum similarity
+NEAR_OF_REST = 0.3  # minimum similarity of a language model's turn without values
+SHORTEST = 3  # words; shorter turns have no clear meaning without context
+FREQUENT = 4.0  # minimum Zipf frequency of new words: 10 in a million words
 
 _NEGATION = re.compile(
     r"\b(?:no|not|nope|nah|never|none|nothing|nobody|nowhere|neither|nor|without|cannot|cant|dont|wont)\b|n['’]t\b",
     re.IGNORECASE,
 )
 _SHORT = re.compile(r"n['’]t\b", re.IGNORECASE)
-# "No, that's all" and "not all that" both deny.
+# "No, that's all" and "not all that" both negate.
 _NOT = re.compile(r"\b(?:not|cannot|cant|dont|wont)\b|n['’]t\b", re.IGNORECASE)
-# What says yes anywhere; and what does so as a sentence of its own.
+# Words that mean yes anywhere, and others that do as a separate sentence.
 _YES = re.compile(
     r"\b(?:yes|yeah|yea|yep|yup|ok|okay|okey|alright)\b"
     r"|(?:^|[.,;!?] *)(?:sure|right|correct|exactly|absolutely|certainly|definitely|of course|agreed|all right|fine)"
@@ -68,7 +70,7 @@ _BOILERPLATE = re.compile(
     r"|^[\"“'‘].*[\"”'’]$",
     re.IGNORECASE,
 )
-# What is a value wherever it stands, annotated or not.
+# Counts as a value wherever it occurs, annotated or not.
 _FACT = re.compile(
     r"\d+(?:[:.,]\d+)*"
     r"|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|half|quarter|noon|midnight|dozen|single|double"
@@ -92,7 +94,7 @@ _START = r"(?:^|[.;!?] +)(?:(?:yes|yeah|yup|sure|no|ok|okay|great|cool|please|so
 _WH = r"(?:(?:what|which|who|where|when|how)(?: \w+){0,2} )?"
 _WITH_DO = re.compile(r"\b(?:do|does|did) (?:i|you|he|she|it|we|they|the)\b")
 _EMBEDDING = re.compile(r"\b(?:if|whether|tell me|let me know|(?:like|want|need) to know|wonder)\b")
-# "Yes, does that work."
+# Statements in the order of a question: "Yes, does that work."
 _ASKED = re.compile(rf"(?:^|[.,;!?] +)(?:{_AUX}) (?:{_SUBJECT})\b[^.;!?]*(?:\.|$)")
 _ASKED_OF_SELF = re.compile(rf"\b(?:{_AUX}) i\b")
 _MOVABLE = re.compile("please|also|too|now|there|then|just|only|not|really|still|today|and")
@@ -115,7 +117,7 @@ _NO_SUBJECT = re.compile(
     rf"{_START}(?:(?:is|are|must|was|should|needs)\b[^.?!;]*(?:[.!;]|$)|(?:is|are) an?\b)", re.IGNORECASE
 )
 _NO_OBJECT = re.compile(r"\b(?:like|want|need|rent) (?:on|at|in|from)\b", re.IGNORECASE)
-# What machines write for other words of travellers and diners, found among 3,333 turns of SGD.
+# Wrong translations of words of travellers and diners, collected from 3,333 turns of SGD.
 _MISTAKEN = re.compile(
     r"\b(?:tours?|match(?:es)?|gender|climate|weather|moisture|childbirth|sharing|suitcases?|unique|outbound|kind words"
     r"|in a way|a form|such|look(?:ing)? at|as a time|i order|i go|i wish|desire|(?:is|['’]s) (?:for now|by)"
@@ -130,11 +132,11 @@ _BROKEN = (_SPLICED, _ARTICLE, _DOUBLED, _ENDLESS, _MISTAKEN, _NO_SUBJECT, _NO_O
 
 
 def passed(user_turn: UserTurn, made: Made) -> Made:
-    """What is to be done to a turn, if the outcome passes; else why not.
+    """Return a rewriting if it passes all checks, else the reason why it does not.
 
     Args:
       user_turn: the turn.
-      made: what somebody has done to it; values have their places.
+      made: the rewriting, with the positions of values.
     """
     if not made.operations:
         return made
@@ -144,16 +146,19 @@ def passed(user_turn: UserTurn, made: Made) -> Made:
 
 
 def values_of(user_turn: UserTurn) -> list[str]:
-    """The texts of a turn that have to stay."""
+    """Return the texts of a turn that must be kept."""
     return [user_turn.utterance[anchor.start : anchor.end] for anchor in anchors_of(user_turn)]
 
 
 def farthest(user_turn: UserTurn, candidates: Mapping[str, Made]) -> Made:
-    """The candidate that differs in the most words (Levenshtein), the first of several; with why others were refused.
+    """Choose the candidate that differs in the most words, and note why others were refused.
+
+    The difference is the Levenshtein distance; ties go to the first candidate.
 
     Args:
       user_turn: the turn.
-      candidates: by the name under which a refusal is counted. Where none can be taken, the reason is the last one's.
+      candidates: the candidates by the name under which a refusal is counted. If
+        all are refused, the reason of the last one is used.
     """
     refused = [f"{name}: {made.reason.partition(':')[0]}" for name, made in candidates.items() if not made.operations]
     taken = [made for made in candidates.values() if made.operations]
@@ -168,13 +173,13 @@ def _distance(utterance: str, made: Made) -> int:
 
 
 def refusal(before: str, after: str, values: Sequence[str] = (), is_translated: bool = True) -> str:
-    """The id of the first check that a text fails, or nothing.
+    """Return the id of the first check that a text fails, or an empty string.
 
     Args:
-      before: the turn as it was.
-      after: the same in other words.
+      before: the original turn.
+      after: the rewritten turn.
       values: texts that must keep the preposition before them, as numbers and dates must.
-      is_translated: whether it comes from a translation engine, and not from a language model.
+      is_translated: whether it comes from a translation engine rather than a language model.
     """
     if language.plain_words(_SHORT.sub(" not", before)) == language.plain_words(_SHORT.sub(" not", after)):
         return COPY
@@ -225,7 +230,7 @@ def _is_rare(word: str) -> bool:
 
 
 def same_polarity(text: str, other: str) -> bool:
-    """Whether both deny or neither, and both say yes or neither."""
+    """Whether both texts or neither negate, and both or neither say yes."""
     return denies(text) == denies(other) and affirms(text) == affirms(other)
 
 
@@ -246,7 +251,7 @@ def _facts(text: str) -> Counter[str]:
 
 
 def _roles(text: str, values: Sequence[str]) -> Counter[tuple[str, str]]:
-    """How often each value stands behind a preposition, articles aside."""
+    """Count how often each value follows each preposition, ignoring articles."""
     roles: Counter[tuple[str, str]] = Counter()
     for value, places in occurrences(text, values).items():
         for start, _ in places:
@@ -257,12 +262,12 @@ def _roles(text: str, values: Sequence[str]) -> Counter[tuple[str, str]]:
 
 
 def _lost(pattern: re.Pattern[str], before: str, after: str) -> bool:
-    """Whether a word that the pattern finds before is nowhere in the other text."""
+    """Whether a word matched by the pattern before is missing from the other text."""
     return not {word.lower() for word in pattern.findall(before)} <= set(re.findall(r"\w+", after.lower()))
 
 
 def _gained(pattern: re.Pattern[str], before: str, after: str) -> bool:
-    """Whether the pattern finds in the other text what it does not find before."""
+    """Whether the pattern has new matches in the other text."""
     return not _all(pattern, after) <= _all(pattern, before)
 
 
@@ -271,7 +276,7 @@ def _all(pattern: re.Pattern[str], text: str) -> set[str]:
 
 
 def _is_reordered(before: str, after: str) -> bool:
-    """Whether a question has lost its order or a statement gained it; or two words have changed places."""
+    """Whether a question lost its word order, a statement gained it, or two words swapped places."""
     if any(map(_is_stated, _QUESTION.findall(after))) and not any(map(_is_stated, _QUESTION.findall(before))):
         return True
     text = before
@@ -301,10 +306,10 @@ def _count(pattern: re.Pattern[str], text: str) -> int:
 
 
 def _pairs(text: str) -> set[tuple[str, str]]:
-    """Words that follow each other in a sentence."""
+    """Return the pairs of adjacent words within sentences."""
     return {pair for part in re.split(r"[.,;!?]", text) for pair in pairwise(re.findall(r"[\w'-]+", part))}
 
 
 def _is_stated(question: str) -> bool:
-    """Whether what ends in a question mark has the order of a statement."""
+    """Whether a text that ends in a question mark has the word order of a statement."""
     return _STATING.match(question) is not None and _ASKING.search(question) is None

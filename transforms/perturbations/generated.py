@@ -1,9 +1,9 @@
-"""User turns in the words of a language model behind an endpoint. Each must pass the gate that the rules pass.
+"""Rewrite user turns with a language model behind an endpoint. Each rewriting must pass the same gate as the rules'.
 
-A model is an engine of ``transforms.translation``, and a kind of variation one of its languages: so answers are kept,
-asked for once and published in ``memory.parquet`` as translations are. A turn is sent with its values in brackets:
-``Find me a bus to [Fresno].`` A model tries up to three times; of a turn whose tries are all refused, the last one is
-kept, and the rules' version stands in the set.
+A model is an engine of ``transforms.translation`` and each kind of variation is one of its languages, so answers are
+cached, requested once, and published in ``memory.parquet`` as translations are. A turn is sent with its values in
+brackets: ``Find me a bus to [Fresno].`` A model gets up to three attempts. If all are refused, the last one is cached,
+and the set has the rules' version.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from parapet.transforms.storage.toml import read_table
 from parapet.transforms.translation.memory import ENGLISH, Limits
 from parapet.transforms.translation.translate import Known
 
-LLM = "llm"  # the engine, and the source of its words
-KINDS = ("verbose", "simple", "paraphrase")  # typos have rates: rules make them
-GENERATED = "generated"  # of the operations
-LENGTH = "length"  # a reason for a refusal: not longer, or not shorter, as the kind wants it
+LLM = "llm"  # the name of the engine, and the source of its words
+KINDS = ("verbose", "simple", "paraphrase")  # typos are made by rules, since they have rates
+GENERATED = "generated"  # the kind of operations
+LENGTH = "length"  # reason for a refusal: not as much longer or shorter as the kind requires
 
 _TRIES = 3
-_WARMER = 0.7  # the temperature of a second and third try: at the first one's they would say the same
-_LONGER = (1.3, 3.0)  # times the characters that a verbose turn has
+_WARMER = 0.7  # temperature of later attempts, which would otherwise repeat the first
+_LONGER = (1.3, 3.0)  # minimum and maximum length of a verbose turn, as a multiple of the original's
 _SHORT = 50  # characters that any verbose turn may have
 _MOST_TOKENS = 200  # of an answer
 _LANGUAGE = "en-x-llm-"
@@ -47,23 +47,23 @@ _WORD = re.compile(r"\w+")
 
 
 def language_of(kind: str) -> str:
-    """The language that the memory has a kind under."""
+    """Return the language code of a kind in the memory."""
     return _LANGUAGE + kind
 
 
 class Writer:
-    """A language model that says turns in other words.
+    """A language model that rewrites turns.
 
     Args:
-      endpoint: where it answers.
+      endpoint: the endpoint of the model.
 
     Attributes:
-      model: its name, with a digest of the prompts: what others asked it is no answer to ours.
+      model: its name with a digest of the prompts, so that answers to other prompts are not reused.
     """
 
     provider = LLM
-    limits = Limits(1, 4_000)  # each text is a request of its own
-    dollars_per_million = 0.0  # of characters; tokens are counted instead, see ``popped``
+    limits = Limits(1, 4_000)  # each text is a separate request
+    dollars_per_million = 0.0  # per million characters; tokens are counted instead, see ``popped``
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.chat = Chat(endpoint)
@@ -79,18 +79,19 @@ class Writer:
         self.__dict__.update(state, _used=Counter(), _lock=threading.Lock())
 
     def open(self) -> None:
-        """Creates the client. Raises MissingExtra without the package ``openai``."""
+        """Create the client. Raises MissingExtra without the package ``openai``."""
         self.chat.open()
 
     def close(self) -> None:
-        """Closes the client."""
+        """Close the client."""
         self.chat.close()
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """The turns, marked by :func:`marked`, in other words.
+        """Rewrite turns marked by :func:`marked`.
 
         Raises:
-          Refused, Stopped: as :meth:`parapet.transforms.running.chat.Chat.ask` does; ``pair`` for another language.
+          Refused, Stopped: as :meth:`parapet.transforms.running.chat.Chat.ask` does; with the reason ``pair`` for other
+            languages.
         """
         kind = target.removeprefix(_LANGUAGE)
         if source != ENGLISH or kind not in KINDS:
@@ -111,16 +112,17 @@ class Writer:
         return answer
 
     def popped(self) -> Mapping[str, int]:
-        """What was asked since the last call: ``llm_calls``, ``llm_tokens_in``, ``llm_tokens_out``."""
+        """Return usage since the last call: ``llm_calls``, ``llm_tokens_in``, ``llm_tokens_out``."""
         with self._lock:
             used, self._used = self._used, Counter()
         return used
 
 
 def marked(user_turn: UserTurn) -> str:
-    """What a model is sent: the turn with its values in brackets. Nothing where it need not be asked.
+    """Return the turn with its values in brackets, as sent to a model; empty if it is not sent.
 
-    A turn with brackets of its own is sent without marks. Of turns of one or two words nobody can tell the meaning.
+    A turn that contains brackets is sent without marks. Turns of one or two words are not sent, since their meaning is
+    unclear.
     """
     text = plain_text(user_turn)
     if len(_WORD.findall(text)) < gate.SHORTEST:
@@ -131,12 +133,12 @@ def marked(user_turn: UserTurn) -> str:
 
 
 def unmarked(text: str) -> tuple[str, list[str]]:
-    """A turn as it was, and its values."""
+    """Split a marked turn into its plain text and its values."""
     return _MARKED.sub(r"\1", text), _MARKED.findall(text)
 
 
 def messages_of(text: str, kind: str) -> list[Message]:
-    """The conversation that asks for a turn: what is wanted, examples, the turn."""
+    """Return the conversation that requests a rewriting: the instructions, examples, and the turn."""
     prompts = _prompts()
     messages = [{"role": "system", "content": f"{prompts['system'].strip()} {prompts[kind]['task']}"}]
     for before, after in prompts[kind]["examples"]:
@@ -145,13 +147,13 @@ def messages_of(text: str, kind: str) -> list[Message]:
 
 
 def refusal(kind: str, before: str, after: str, values: Sequence[str]) -> str:
-    """The id of the first check that an answer fails, or nothing.
+    """Return the id of the first check that an answer fails, or an empty string.
 
     Args:
-      kind: of the variation.
+      kind: the kind of variation.
       before: the turn.
       after: the answer.
-      values: of the turn.
+      values: the values of the turn.
     """
     places = occurrences(after, sorted(set(values), key=lambda value: (-len(value), value)))
     if any(len(places.get(value, ())) < n for value, n in Counter(values).items()):
@@ -165,19 +167,20 @@ def refusal(kind: str, before: str, after: str, values: Sequence[str]) -> str:
 
 
 def written(user_turn: UserTurn, kind: str, by_rules: Made, answers: Answers) -> Made:
-    """A turn as the model has it; by the rules where it was not asked, or what it said cannot be taken.
+    """Return the model's version of a turn, or the rules' version if it was not requested or is refused.
 
     Args:
       user_turn: the turn.
-      kind: of the variation.
-      by_rules: the turn as the rules have it.
-      answers: by (``en``, :func:`language_of`, :func:`marked`).
+      kind: the kind of variation.
+      by_rules: the rules' version.
+      answers: the answers by (``en``, :func:`language_of`, :func:`marked`).
     """
     text = marked(user_turn)
     if not text:
         return by_rules
     answer, why = answers.get((ENGLISH, language_of(kind), text), ("", "not_asked"))
-    if not answer and not why.startswith("empty_answer"):  # a failure must show, whatever the rules can do
+    # a failed request must be reported, even if there is a version by rules
+    if not answer and not why.startswith("empty_answer"):
         return Made(reason=f"{NOT_TRANSLATED}: {why}")
     made = reworded(user_turn, answer, GENERATED, LLM) if answer else Made(reason="empty_answer")
     reason = made.reason or refusal(kind, user_turn.utterance, answer, gate.values_of(user_turn))
@@ -186,9 +189,9 @@ def written(user_turn: UserTurn, kind: str, by_rules: Made, answers: Answers) ->
 
 
 def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], known: Known, endpoint: Endpoint) -> Iterator[str]:
-    """What a model would be asked, kind by kind, a line each. Files that cannot be read are passed over.
+    """Yield a line for each kind on what would be requested. Files that cannot be read are skipped.
 
-    Tokens are estimated: four characters each. If answers are refused, a turn is asked for up to three times.
+    Tokens are estimated at four characters each. Refused turns are requested up to three times.
     """
     texts: set[str] = set()
     for file in files:
@@ -210,7 +213,7 @@ def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], known: Known
 
 
 def bill(endpoint: Endpoint, counters: Mapping[str, int]) -> str:
-    """What was asked and what it costs, given the run's counters."""
+    """Describe the calls and their cost, from the run's counters."""
     calls, sent, answered = (counters.get(f"llm_{name}", 0) for name in ("calls", "tokens_in", "tokens_out"))
     cost = f", ${endpoint.cost(sent, answered):,.2f}" if any(endpoint.dollars) else ""
     return f"sent to {endpoint.model}: {calls:,} calls, {sent:,} tokens of requests and {answered:,} of answers{cost}"

@@ -1,6 +1,6 @@
-"""English grammar without a parser: sentences and clauses, questions inside other sentences, forms of verbs.
+"""English grammar without a parser: sentences and clauses, embedded questions, forms of verbs.
 
-Every function decides only where the words leave no doubt. Elsewhere it gives None, and the text stays as it is.
+Functions only decide unambiguous cases. Otherwise they return None, and the text is unchanged.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-VALUE = "[\ue000-\uf8ff]"  # stands for a value: a character of private use
+VALUE = "[\ue000-\uf8ff]"  # a private-use character that stands for a value
 
-# A subject that is one word, or an article and its noun; behind the latter there may be more of it.
+# A subject of one word, or of an article and a noun, which further words may follow.
 _PRONOUN = re.compile(
     r"(?P<subject>it|they|he|she|we|i|you|there|this|that|these|those)(?: (?P<tail>.+))?", re.IGNORECASE
 )
@@ -21,7 +21,7 @@ _NAMED = re.compile(
     rf"(?P<subject>(?:the|this|that|these|those|their|its|his|her|your|my) [a-z]+|{VALUE}) (?P<tail>.+)", re.IGNORECASE
 )
 _MANY, _ONE = frozenset({"they", "we", "you", "these", "those"}), frozenset({"it", "he", "she", "this", "that"})
-# Pronouns that cannot follow a verb in a question: "do it" is none.
+# Pronouns that cannot follow a verb in a question: "do it" is not a question.
 _NOT_AFTER = {
     **dict.fromkeys(("is", "has", "does", "was"), _MANY),
     **dict.fromkeys(("are", "have", "were"), _ONE),
@@ -35,7 +35,7 @@ _WH = re.compile(
 )
 _WHO = re.compile(r"(?:who|which [a-z]+) (?:[a-z]+ed|stars|sings|plays|wrote|made|sang|leaves|has) .+", re.IGNORECASE)
 _WHETHER = re.compile(rf"(?P<aux>{_AUXILIARY}) (?P<rest>\S.*)", re.IGNORECASE)
-# What cannot be part of a subject: it ends before.
+# Words that cannot be part of a subject, so that it ends before them.
 _TAIL = re.compile(
     r"(?:(?:an?|the|in|on|at|from|for|free|available|expensive|cheap|good|open|closed|located|situated|unisex|nonstop"
     r"|non-stop|direct|refundable|pet|kid|family|suitable|okay|still|also|more|very|currently|held|being|playing|by|with"
@@ -50,7 +50,7 @@ _DETERMINED = re.compile(rf"(?:the|this|that|these|those|their|its|his|her|your|
 _NOT_A_PHRASE = re.compile(r"\b(?:that(?= (?:is|are|has|have))|which|who|and|or|to|if|from)\b", re.IGNORECASE)
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\b[DdMmSsJj][rst]\.)(?<!\b[Mm]rs\.)\s+")
-# With what a clause may begin after "and"; and after a comma.
+# How a clause may begin after "and", and after a comma.
 _OPENS = (
     r"(?:(?:can|could|would|will) you\b|(?:can|could|may) i\b|i(?:['’](?:d|m|ll|ve))?\b"
     r"|what(?:['’]?s| is| are| time| else)\b|where (?:is|are)\b|when (?:is|does|do|will)\b"
@@ -69,8 +69,8 @@ _BOUNDARY = re.compile(
     r"|(?<=\Aand)\s|(?<=\Aalso),?\s)",
     re.IGNORECASE,
 )
-# A first word after which people often write no comma. Of some the next word says whether they are one: "no hotel" has
-# none, "nice place" neither.
+# First words after which the comma is often omitted. For some, the next word decides: no comma is missing in "no hotel"
+# or "nice place".
 _LEAD = re.compile(
     r"(?:(?:yes|yeah|yep|yup|yea|ok|okay|okey|alright|all right|hi|hello|hey)(?: there)?(?P<gap> ?,\s*|\s)"
     r"|(?:no|nope|nah|sure|great|perfect|awesome|wonderful|excellent|cool|nice)"
@@ -95,11 +95,11 @@ _IRREGULAR = {"be": "is", "have": "has"}
 
 
 class Clause(msgspec.Struct, frozen=True):
-    """A piece of a sentence that says one thing.
+    """A clause of a sentence.
 
     Attributes:
-      text: the piece.
-      gap: what stands between it and the next: white space, a comma, "and".
+      text: the clause.
+      gap: the text between it and the next one: white space, a comma, "and".
     """
 
     text: str
@@ -107,7 +107,7 @@ class Clause(msgspec.Struct, frozen=True):
 
 
 def sentences(text: str) -> Iterator[tuple[str, str, str]]:
-    """(words, final marks, white space) of each sentence, in order; together they are the text."""
+    """Yield (words, final marks, white space) of each sentence; joined, they are the text."""
     at = 0
     ends = [*((end.start(), end.end()) for end in _SENTENCE_END.finditer(text)), (len(text), len(text))]
     for end, after in ends:
@@ -118,7 +118,7 @@ def sentences(text: str) -> Iterator[tuple[str, str, str]]:
 
 @functools.lru_cache(4096)
 def clauses(sentence: str) -> tuple[Clause, ...]:
-    """The clauses of a sentence without its final marks; together they are the sentence."""
+    """Split a sentence without final marks into clauses; joined with their gaps, they are the sentence."""
     found: list[Clause] = []
     at = 0
     for pattern in (_LEAD, _THANKS):
@@ -135,17 +135,17 @@ def clauses(sentence: str) -> tuple[Clause, ...]:
 
 
 def asks(clause: str) -> bool:
-    """Whether a clause begins as a question does."""
+    """Whether a clause begins like a question."""
     return _ASKS.match(clause) is not None
 
 
 def with_small_letter(text: str) -> str:
-    """With a small first letter, except of *I* and of words in capitals."""
+    """Convert the first letter to lower case, except in *I* and before another capital."""
     return text if re.match(r"I\b|[A-Z]{2}", text) else text[:1].lower() + text[1:]
 
 
 def in_style_of(text: str, new: str) -> str:
-    """New words without a final full stop or a capital at the beginning where the text has none, else with a mark."""
+    """Adapt the initial capital and the final mark of a new text to those of an old one."""
     if text.rstrip()[-1:] not in (".", "!", "?", "…"):
         new = new.rstrip(".")
     elif new[-1:] not in (".", "!", "?", "…"):
@@ -154,19 +154,19 @@ def in_style_of(text: str, new: str) -> str:
 
 
 def rule(pattern: str) -> re.Pattern[str]:
-    """A pattern in any case. People write apostrophes in three ways, or not at all."""
+    """Compile a pattern that ignores case and accepts all forms of apostrophes, or none."""
     return re.compile(pattern.replace("'", "['’]?"), re.IGNORECASE)
 
 
 def ing_form(verb: str, doubling: Collection[str] = ()) -> str:
-    """``make`` to ``making``; ``get``, where it is one of ``doubling``, to ``getting``."""
+    """Return the -ing form: ``making`` for ``make``, and ``getting`` for ``get`` if it is in ``doubling``."""
     if verb in doubling:
         return f"{verb}{verb[-1]}ing"
     return f"{verb[:-1]}ing" if re.fullmatch(r".+[^eo]e", verb) else f"{verb}ing"
 
 
 def third_person(verb: str) -> str:
-    """``serve`` to ``serves``."""
+    """Return the third person: ``serves`` for ``serve``."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     if verb.endswith(("s", "sh", "ch", "x", "z", "o")):
@@ -175,11 +175,11 @@ def third_person(verb: str) -> str:
 
 
 def embedded(question: str, verbs: Collection[str]) -> str | None:
-    """A question as it stands inside another sentence: ``when does it start`` as ``when it starts``.
+    """Embed a question in another sentence: ``when it starts`` for ``when does it start``.
 
     Args:
-      question: in English, without its mark, that begins with *what*, *where* and the like.
-      verbs: those by which a subject ends: ``when does | the show | start``.
+      question: the question in English, without its mark, beginning with *what*, *where* and the like.
+      verbs: verbs that end a subject: ``when does | the show | start``.
     """
     if _WHO.fullmatch(question):
         return question
@@ -187,7 +187,7 @@ def embedded(question: str, verbs: Collection[str]) -> str | None:
     if match is None:
         return None
     if _PRONOUN.fullmatch(match["wh"].rpartition(" ")[2]):
-        return None  # "how much it costs" is one already
+        return None  # "how much it costs" is embedded already
     wh, aux, rest = match["wh"], match["aux"].strip().lower(), match["rest"]
     aux = "is" if aux[0] in "'’" else aux
     statement = _statement(aux, rest, verbs)
@@ -200,10 +200,10 @@ def embedded(question: str, verbs: Collection[str]) -> str | None:
 
 
 def embedded_choice(question: str, verbs: Collection[str]) -> str | None:
-    """A question without a question word as it stands after *if*: ``is it far`` as ``it is far``.
+    """Embed a question without a question word, to follow *if*: ``it is far`` for ``is it far``.
 
     Args:
-      question: in English, without its mark.
+      question: the question in English, without its mark.
       verbs: see :func:`embedded`.
     """
     match = _WHETHER.fullmatch(question)
@@ -211,10 +211,10 @@ def embedded_choice(question: str, verbs: Collection[str]) -> str | None:
 
 
 def _statement(aux: str, rest: str, verbs: Collection[str]) -> str | None:
-    """What stands behind the auxiliary of a question, with the verb behind the subject."""
+    """Reorder the words after a question's auxiliary so that the verb follows the subject."""
     found, named = _PRONOUN.fullmatch(rest), _NAMED.fullmatch(rest)
     if found and named and not _TAIL.match(found["tail"] or ""):
-        found = None  # "that" of "that show"
+        found = None  # "that" as in "that show" is not a pronoun
     if found:
         subject, tail = found["subject"], found["tail"] or ""
         return None if subject.lower() in _NOT_AFTER.get(aux, ()) else _with_verb(aux, subject, tail)
@@ -222,7 +222,7 @@ def _statement(aux: str, rest: str, verbs: Collection[str]) -> str | None:
         return None
     subject, tail = named["subject"], named["tail"]
     if aux in ("is", "are", "was", "were"):
-        # "What are the prices there like": where the subject ends is unclear.
+        # In "What are the prices there like", the end of the subject is unclear.
         is_clear = _TAIL.match(tail) and not tail.endswith(" like")
         return f"{subject} {aux} {tail}" if is_clear else None
     words = tail.split(" ")
@@ -249,5 +249,5 @@ def same_article(before: str, word: str) -> bool:
 
 
 def plain_words(text: str) -> list[str]:
-    """The words in lower case, short forms as full ones, so that another spelling is no other word."""
+    """Return the lower-case words with contractions expanded, so that spellings of the same word compare equal."""
     return [_FULL.get(word[1:], word) if word[0] in "'’" else word for word in _WORD.findall(text.lower())]

@@ -1,4 +1,4 @@
-"""User turns in other words (RADDLE, section 4), without a crowd: by rules, and through another language and back."""
+"""Paraphrase user turns (RADDLE, section 4) without a crowd: by rules, and by back-translation."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from parapet.transforms.translation.local import PARAPHRASED
 from parapet.transforms.translation.memory import ENGLISH
 
 NOT_TRANSLATED = "not_translated"
-UNSTABLE = "unstable"  # what came back is another text in the other language
+UNSTABLE = "unstable"  # the back-translation's own translation differs
 NOT_IN_MEMORY = "not_in_memory: add a --memory that has the text, or choose another --engine"
-BACK_TRANSLATED = "back_translated"  # of the operations
+BACK_TRANSLATED = "back_translated"  # the kind of operations
 
 Leg = tuple[str, str, str]  # source, target, text
-Answer = tuple[str, str]  # the translation, or nothing and the reason
+Answer = tuple[str, str]  # the translation; or an empty string and the reason
 Answers = Mapping[Leg, Answer]
 
 _STAND_INS = "XZQKVJ"
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """A turn with stand-ins for its values: the text, and what each stands for."""
+    """A turn with placeholders for its values: the text, and the value of each placeholder."""
 
     text: str
     values: Mapping[str, str]
 
 
 def pivot_of(user_turn: UserTurn, pivots: Sequence[str], seed: str) -> str:
-    """The language that a turn goes through: one of them, drawn."""
+    """Draw the pivot language of a turn."""
     key = key_of(seed, "pivot", user_turn.dialogue_id, str(user_turn.position))
     return pivots[next(draws(key)) * len(pivots) // DRAW_LIMIT]
 
 
 def plain_text(user_turn: UserTurn) -> str:
-    """What is translated first; nothing where a turn says values at most."""
+    """Return the text that is translated first; empty if a turn contains only values."""
     kept = anchors_of(user_turn)
     rest = with_texts(user_turn.utterance, kept, [""] * len(kept))
     is_text = not user_turn.wrong and is_unicode(user_turn.utterance)
@@ -56,7 +56,7 @@ def plain_text(user_turn: UserTurn) -> str:
 
 
 def hidden_text(user_turn: UserTurn, pivot: str, answers: Answers) -> str:
-    """What is translated besides, since a value was lost on the way; else nothing."""
+    """Return the text with placeholders to translate as well if a translation lost a value; else an empty string."""
     text = plain_text(user_turn)
     if not text:
         return ""
@@ -65,7 +65,7 @@ def hidden_text(user_turn: UserTurn, pivot: str, answers: Answers) -> str:
 
 
 def paraphrased(user_turn: UserTurn, pivot: str, answers: Answers) -> Made:
-    """A turn as it came back, or why it is as it was."""
+    """Return the back-translated turn, or the reason why it is unchanged."""
     text = plain_text(user_turn)
     if not text:
         return Made(reason="no_word")
@@ -86,13 +86,13 @@ def paraphrased(user_turn: UserTurn, pivot: str, answers: Answers) -> Made:
 
 
 def back_of(text: str, pivot: str, answers: Answers) -> Answer:
-    """What came of a text, there and back; or nothing, and the reason."""
+    """Return the back-translation of a text, or an empty string and the reason."""
     there, why = answers.get((ENGLISH, pivot, text), ("", NOT_IN_MEMORY))
     return answers.get((pivot, ENGLISH, there), ("", NOT_IN_MEMORY)) if there else ("", why)
 
 
 def hidden(user_turn: UserTurn) -> Hidden:
-    """The turn with a stand-in for each value."""
+    """Replace each value of the turn by a placeholder."""
     anchors = anchors_of(user_turn)
     letter = next((one for one in _STAND_INS if not re.search(rf"{one}\d", user_turn.utterance)), _STAND_INS[0])
     names = [f"{letter}{i}" for i in range(1, len(anchors) + 1)]
@@ -101,7 +101,7 @@ def hidden(user_turn: UserTurn) -> Hidden:
 
 
 def revealed(text: str, form: Hidden) -> str | None:
-    """A text with the values in the place of the stand-ins; None where one is not there exactly once."""
+    """Replace placeholders by their values; None if not every placeholder occurs exactly once."""
     found = re.findall(r"(?<!\w)[A-Z]\d+(?!\w)", text)
     if sorted(name for name in found if name in form.values) != sorted(form.values):
         return None
@@ -109,7 +109,7 @@ def revealed(text: str, form: Hidden) -> str | None:
 
 
 def with_texts(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> str:
-    """A turn with another text in the place of each anchor."""
+    """Replace the text of each anchor."""
     pieces, at = [], 0
     for one, text in zip(anchors, texts, strict=True):
         pieces += [utterance[at : one.start], text]
@@ -123,9 +123,9 @@ def _taken(user_turn: UserTurn, answer: str, pivot: str) -> Made:
 
 
 def _agrees(text: str, answer: str, pivot: str, answers: Answers) -> bool:
-    """Whether an answer is translated as the text was, but for a word, and comes back as itself.
+    """Whether an answer's translation differs from the text's by at most a word, and translates back to the answer.
 
-    Also where that is not known: another engine was not asked.
+    Also true if that is unknown because another engine was not used.
     """
     there, again = (answers.get((ENGLISH, pivot, english), ("", ""))[0] for english in (text, answer))
     if not again:
@@ -138,15 +138,15 @@ def _lost(made: Made) -> bool:
     return made.reason.startswith((LOST, UNCLEAR))
 
 
-KIND = "rephrased"  # of the operations
+KIND = "rephrased"  # the kind of operations
 
 _NO_ACTS: frozenset[str] = frozenset()
 _ENDING = frozenset({"THANK_YOU", "GOODBYE"})
-_LONGEST = 300  # characters of a clause that has another form
+_LONGEST = 300  # maximum number of characters of a clause that is rephrased
 _FIRST_VALUE = 0xE000
-_MOST_VALUES = 6_400  # characters of private use
+_MOST_VALUES = 6_400  # number of private-use characters
 _VALUE = re.compile(language.VALUE)
-# Quotations, addresses and numbers may be values that nobody has annotated.
+# Quotations, addresses and numbers may be values without annotation.
 _LEFT_ALONE = re.compile(r"\"[^\"]{1,200}\"|(?<!\S)\S*?(?:@|://)\S*|(?<!\S)\S*\d\w*|\b[ap]\.m\.")
 _SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
 _MACRO = re.compile(r"<([A-Z]+)>")
@@ -154,16 +154,16 @@ _SECOND_VERB = re.compile(r"(?:\band|\bbut|,) (?:would|will|am|['’]d|want|need
 _DOUBLED = re.compile(r"\b([a-z]+) \1\b", re.IGNORECASE)
 _JOINED = re.compile(r"\b(?:and|but|then)\b|,", re.IGNORECASE)
 _GOES_ON = re.compile(r"and|also|so|but|then", re.IGNORECASE)
-_SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms whose subject is the speaker
+_SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms with the speaker as subject
 
 
 class Form(NamedTuple):
-    """A clause in another form.
+    """A rephrased clause.
 
     Attributes:
-      text: without its final mark.
-      asks: whether it asks; None for what does neither.
-      template: what it was made of.
+      text: the clause without its final mark.
+      asks: whether it is a question; None if it is neither question nor statement.
+      template: the template it was made from.
     """
 
     text: str
@@ -172,14 +172,15 @@ class Form(NamedTuple):
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """Clauses that say the same.
+    """Clauses with the same meaning.
 
     Attributes:
-      patterns: of a whole clause.
-      forms: with slots; one that ends in a question mark asks, one that ends in a full stop does not.
-      longer: forms in more words.
-      acts: where there are some, the frame is for turns that have one of them and, but for thanks and goodbye, no
-        other.
+      patterns: patterns for a whole clause.
+      forms: templates with slots; one that ends in a question mark is a question, one that ends in a full stop a
+        statement.
+      longer: templates with more words.
+      acts: if not empty, the frame only applies to turns with one of these acts and, except for thanks and goodbye, no
+        others.
     """
 
     patterns: tuple[re.Pattern[str], ...]
@@ -192,15 +193,15 @@ class Rules(msgspec.Struct, frozen=True):
     """The content of ``paraphrases.toml``.
 
     Attributes:
-      frames: in the order in which they are tried.
-      wh: forms with a place for a question that begins with *what*, *where* and the like.
-      whether: forms with a place for another question.
-      words: all words and phrases that have synonyms, each a group.
-      synonyms: by name of the group.
-      verbs: those that can be inflected, to their -ing forms.
+      frames: the frames in the order in which they are tried.
+      wh: templates for a question that begins with *what*, *where* and the like.
+      whether: templates for other questions.
+      words: a pattern for all words and phrases with synonyms, each in a group.
+      synonyms: the synonyms by name of the group.
+      verbs: verbs that can be inflected, to their -ing forms.
       bases: -ing forms to verbs.
-      second_verb: a verb that is joined to another one.
-      events: verbs by which the subject of a question ends.
+      second_verb: a pattern for a verb joined to another one.
+      events: verbs that end the subject of a question.
     """
 
     frames: tuple[Frame, ...]
@@ -216,7 +217,7 @@ class Rules(msgspec.Struct, frozen=True):
 
 @cache
 def load_rules() -> Rules:
-    """The rules, their patterns compiled."""
+    """Load the rules and compile their patterns."""
     table = read_table(__package__, "paraphrases.toml")
     kinds = table["verbs"]
     verbs = {verb: language.ing_form(verb, kinds["doubling"]) for verb in kinds["all"]}
@@ -253,18 +254,18 @@ def _frame(table: Mapping[str, Sequence[str]], macros: Mapping[str, str]) -> Fra
 def _pattern(pattern: str, macros: Mapping[str, str]) -> re.Pattern[str]:
     while _MACRO.search(pattern):
         pattern = _MACRO.sub(lambda name: macros[name[1]], pattern)
-    for i in range(pattern.count("(?P<also>") - 1):  # no two groups have one name
+    for i in range(pattern.count("(?P<also>") - 1):  # names of groups must be unique
         pattern = pattern.replace("(?P<also>", f"(?P<also{i}>", 1)
     pattern = _SLOT.sub(r"(?P<\1>\\S.*?)", pattern)
     return re.compile(pattern.replace("'", "(?: ?['’])?"), re.IGNORECASE)
 
 
 def rephrased(user_turn: UserTurn, key: bytes) -> Made:
-    """A turn in other words, or why it stays as it is.
+    """Rephrase a turn, or return the reason why it is unchanged.
 
     Args:
       user_turn: the turn.
-      key: of the draws.
+      key: the key of the draws.
     """
     text, values = without_values(user_turn)
     if not any(map(str.isalpha, text)):
@@ -286,14 +287,14 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
 
 
 def with_values(text: str, values: Sequence[str]) -> str:
-    """A text with the values that its characters of private use stand for."""
+    """Replace private-use characters by the values that they stand for."""
     return _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], text)
 
 
 def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
-    """The text with a character of private use for each value, and the values.
+    """Replace each value by a private-use character; return the text and the values.
 
-    Nothing, where the text has such characters already, or too many values.
+    Both are empty if the text already has such characters, or too many values.
     """
     utterance = user_turn.utterance
     ranges = [*user_turn.protected(), *(anchor.range for anchor in anchors_of(user_turn))]
@@ -310,7 +311,7 @@ def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
 
 
 def _joined(ranges: Sequence[Range]) -> list[Range]:
-    """Ranges in order; those that overlap are one."""
+    """Sort ranges and merge those that overlap."""
     found: list[Range] = []
     for start, end in sorted(ranges):
         if found and start < found[-1][1]:
@@ -324,17 +325,17 @@ Say = Callable[[str, bool, bool], tuple[str, bool | None]]
 
 
 def sentence_with(body: str, marks: str, say: Say) -> str:
-    """A sentence whose clauses are said in another way, with its final marks.
+    """Rephrase the clauses of a sentence; return it with its final marks.
 
     Args:
       body: the sentence.
-      marks: behind it.
-      say: makes of a clause, of whether it asks, and of whether it may state what it asks or the other way round,
-        another clause and whether that asks; None where it stays.
+      marks: the final marks.
+      say: rephrases a clause, given whether it is a question and whether a question may become a statement or vice
+        versa; returns the new clause and whether it is a question, or None if it is unchanged.
     """
     clauses, final = language.clauses(body), marks
     pieces: list[str] = []
-    alone = True  # no clause before it has a verb: it may ask as well as state
+    alone = True  # no clause before has a verb, so a question may become a statement or vice versa
     for i, clause in enumerate(clauses):
         last = i + 1 == len(clauses)
         asked = language.asks(clause.text) or (last and "?" in marks)
@@ -349,7 +350,7 @@ def sentence_with(body: str, marks: str, say: Say) -> str:
             elif "?" not in marks and (marks or not asked):
                 marks = re.sub(r"[.!]", "?", marks) or "?"
         alone = alone and clause.text.count(" ") < 3
-        # "Yes I want" has another form: it needs the comma that it lacked.
+        # "Yes I want" is rephrased with the comma that it lacks.
         if i == 1 and clauses[0].gap == " " and not _GOES_ON.fullmatch(clauses[0].text):
             pieces[1] = ", " if [new, pieces[0]] != [clause.text, clauses[0].text] else " "
         pieces += [new, clause.gap]
@@ -362,7 +363,7 @@ def _is_i(text: str) -> bool:
 
 
 def _begins(first: str) -> bool:
-    """Whether a sentence that begins so begins with a capital, or with a value that may hide one."""
+    """Whether a sentence with this first character begins with a capital, or with a value that may."""
     return first.isupper() or _VALUE.match(first) is not None
 
 
@@ -371,13 +372,13 @@ def _capital(text: str) -> str:
 
 
 def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool | None]:
-    """A clause in other words, and whether it asks then; None where it has no other form.
+    """Rephrase a clause; also return whether the result is a question, or None if there is no other form.
 
     Args:
       clause: the clause.
-      asked: whether it asks.
-      free: whether another form may state what the clause asks, or ask what it states.
-      draw: gives the numbers.
+      asked: whether it is a question.
+      free: whether a question may become a statement or vice versa.
+      draw: returns random numbers.
     """
     number = draw()
     forms = forms_of(clause, asked, free, draw)
@@ -390,7 +391,7 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
 
 
 def forms_of(clause: str, asked: bool, free: bool, draw: Draw) -> list[Form]:
-    """The other forms that the rules have for a clause; see :func:`_clause`."""
+    """Return the forms of a clause by the rules; see :func:`_clause`."""
     found = _match(clause, asked, _NO_ACTS) if 0 < len(clause) <= _LONGEST else None
     forms = _filled(found[0].forms, found[1], draw) if found else ()
     return [
@@ -398,18 +399,18 @@ def forms_of(clause: str, asked: bool, free: bool, draw: Draw) -> list[Form]:
     ]
 
 
-@lru_cache(4096)  # people say the same again and again, and longer forms are tried several times
+@lru_cache(4096)  # clauses recur often, and longer forms are tried several times
 def longer_forms(clause: str, asked: bool, free: bool, acts: frozenset[str]) -> list[Form]:
-    """The forms in more words that the rules have for a clause.
+    """Return the longer forms of a clause by the rules.
 
     Args:
       clause: the clause.
-      asked: whether it asks.
-      free: whether another form may state what the clause asks, or ask what it states.
-      acts: of the turn, for frames that need some.
+      asked: whether it is a question.
+      free: whether a question may become a statement or vice versa.
+      acts: the acts of the turn, for frames that require some.
 
     Returns:
-      The forms; whether one denies and affirms as the clause does :func:`says_the_same` tells.
+      The forms; use :func:`says_the_same` to check negations and affirmations.
     """
     found = _match(clause, asked, acts) if 0 < len(clause) <= _LONGEST else None
     forms = _filled(found[0].longer, found[1], None) if found else ()
@@ -417,7 +418,7 @@ def longer_forms(clause: str, asked: bool, free: bool, acts: frozenset[str]) -> 
 
 
 def says_the_same(clause: str, new: str) -> bool:
-    """Whether another form denies and affirms as the clause does, and has its values; a copy says nothing new."""
+    """Whether a form has the polarity and the values of the clause, and is not a copy."""
     return (
         same_polarity(clause, new)
         and sorted(_VALUE.findall(clause)) == sorted(_VALUE.findall(new))
@@ -426,7 +427,7 @@ def says_the_same(clause: str, new: str) -> bool:
 
 
 def _match(clause: str, asked: bool, acts: frozenset[str]) -> tuple[Frame, re.Match[str] | str] | None:
-    """The frame of a clause, and its match or the question that stands in another sentence."""
+    """Return the frame of a clause, with the match or the embedded question."""
     rules = load_rules()
     for frame in rules.frames:
         if frame.acts and not (frame.acts & acts and acts <= frame.acts | _ENDING):
@@ -442,24 +443,24 @@ def _match(clause: str, asked: bool, acts: frozenset[str]) -> tuple[Frame, re.Ma
 
 
 def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw | None) -> Iterator[Form]:
-    """Forms with the texts of their slots.
+    """Yield templates filled with the texts of their slots.
 
     Args:
-      forms: the forms.
+      forms: the templates.
       found: the match of a pattern; or the text of the slot ``q``.
-      draw: gives the numbers for synonyms; None: the texts stay as they are.
+      draw: returns random numbers for synonyms; None to keep the texts.
     """
     texts = {"q": found} if isinstance(found, str) else _texts(found)
     if draw is not None:
         texts = {name: _with_synonyms(text, draw, 2) for name, text in texts.items()}
-    # A second verb has the subject of the clause, which other forms would lose.
+    # A second verb shares the subject of the clause, which other forms would change.
     joined = any(map(_SECOND_VERB.search, texts.values()))
     for form in forms:
         if joined and not form.startswith(_SPEAKER):
             continue
         words, slots = _parts(form)
         inflected = [_inflected(texts.get(name, ""), how) for name, how in slots]
-        # "I am looking for any" is wrong.
+        # avoids "I am looking for any"
         if any(text is None or (text.startswith("any") and form[-1] != "?") for text in inflected):
             continue
         new = words[0] + "".join(f"{text}{after}" for text, after in zip(inflected, words[1:], strict=True))
@@ -468,12 +469,12 @@ def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw | None)
 
 @cache
 def _parts(form: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """The words of a form, and the slots between them: name and inflection."""
-    return _SLOT.split(form)[::3], _SLOT.findall(form)  # of a slot the pattern has two groups
+    """Split a template into the words, and the slots between them: name and inflection."""
+    return _SLOT.split(form)[::3], _SLOT.findall(form)  # split() also returns the pattern's two groups
 
 
 def _texts(found: re.Match[str]) -> dict[str, str]:
-    """The texts of the groups; one that began the clause without its capital."""
+    """Return the texts of the groups, with a lower-case first letter if one begins the clause."""
     texts: dict[str, str] = {}
     for name, text in found.groupdict().items():
         if text is not None:
@@ -484,12 +485,12 @@ def _texts(found: re.Match[str]) -> dict[str, str]:
 
 
 def _inflected(text: str, how: str) -> str | None:
-    """The text of a slot as a form needs it; None where it cannot be so.
+    """Inflect the text of a slot for a template; None if that is impossible.
 
     Args:
       text: the text.
-      how: ``ing`` and ``base`` are forms of its first verb; ``alone``: nothing is joined
-        to it; ``object``: of a pronoun.
+      how: ``ing`` and ``base`` inflect its first verb; ``alone`` requires that nothing is joined to it; ``object``
+        applies to pronouns.
     """
     if not how:
         return text
@@ -505,9 +506,9 @@ def _inflected(text: str, how: str) -> str | None:
 
 
 def _with_synonyms(text: str, draw: Draw, one_in: int) -> str:
-    """A text in which a word that has a synonym is replaced ``one_in`` times out of as many.
+    """Replace each word that has a synonym with a probability of 1 in ``one_in``.
 
-    Capitals are no words of ours: they may be names.
+    Capitalised words are not replaced: they may be names.
     """
     rules = load_rules()
 

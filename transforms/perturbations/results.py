@@ -1,4 +1,4 @@
-"""A user turn as a kind of variation has it: what is done to it, checked, and written with its spans."""
+"""Apply a variation to a user turn, check it, and write it with its spans."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from parapet.transforms.running.counts import Counted, Counts
 if TYPE_CHECKING:
     from parapet.transforms.perturbations.variations import LanguageVariation
 
-BAD_SPAN, TORN_SPAN = "bad_span", "torn_span"  # reasons for which a turn goes to the dead letters
+BAD_SPAN, TORN_SPAN = "bad_span", "torn_span"  # reasons for which a turn becomes a dead letter
 
 
 class Variation(msgspec.Struct, frozen=True):
-    """A turn as a set has it.
+    """The version of a turn in a set.
 
     Attributes:
       utterance: its text.
-      places: of its spans, in order.
-      operations: what was done, in order.
-      reason: why nothing was: an id, and what it is about after a colon.
-      source: whose words they are; nothing where it is as it was.
-      refused: candidates that were not taken, as ``NAME: REASON``.
+      places: the positions of its spans, in order.
+      operations: the applied operations, in order.
+      reason: why it is unchanged: an id, and details after a colon.
+      source: the source of the words; empty if it is unchanged.
+      refused: candidates that were refused, as ``NAME: REASON``.
     """
 
     utterance: str
@@ -46,11 +46,11 @@ class Variation(msgspec.Struct, frozen=True):
 
 
 def varied(user_turn: UserTurn, made: Made, perturb_values: bool = False) -> Variation:
-    """A turn after what is to be done to it; as it was, with the reason, where a value would be damaged.
+    """Apply the operations to a turn, or keep it with a reason if a value would be damaged.
 
     Args:
-      user_turn: the turn; its spans lie inside the utterance.
-      made: what is to be done.
+      user_turn: the turn; its spans must be inside the utterance.
+      made: the operations to apply.
       perturb_values: whether operations may change the text of spans.
     """
     before = user_turn.utterance
@@ -77,7 +77,7 @@ def varied(user_turn: UserTurn, made: Made, perturb_values: bool = False) -> Var
 
 
 def _value_after(utterance: str, span: Span, made: Made, perturb_values: bool) -> str:
-    """What must stand in a span afterwards: the text it had, where values are perturbed after the operations inside."""
+    """Return the expected text of a span: the old one, or the old one with its operations if values are perturbed."""
     value = utterance[span.start : span.end]
     if not perturb_values or made.source != RULES or made.places is not None:
         return value
@@ -90,11 +90,11 @@ def _value_after(utterance: str, span: Span, made: Made, perturb_values: bool) -
 
 
 def write_into(turn: dict[str, Any], variation: Variation) -> dict[str, Any]:
-    """The turn of a file, as a set has it; the given one stays.
+    """Write a variation to a copy of a turn.
 
     Args:
-      turn: as its file has it.
-      variation: of the same turn.
+      turn: the turn in the format of its file.
+      variation: the variation of this turn.
     """
     places = iter(variation.places)
     frames = []
@@ -113,7 +113,7 @@ def _moved_span(span: dict[str, Any], places: Iterator[Range]) -> dict[str, Any]
 
 
 def row_of(user_turn: UserTurn, variation: Variation, level: int) -> dict[str, Any]:
-    """A row of ``parapet.schemas.perturbed_turns``."""
+    """Return a row of ``parapet.schemas.perturbed_turns``."""
     return {
         "dialogue_id": user_turn.dialogue_id,
         "turn": user_turn.position,
@@ -208,12 +208,12 @@ TABLES = (
 
 
 def is_reported(reason: str, first: bool) -> bool:
-    """Whether a turn that is unchanged has a dead letter; one whose spans are wrong has one, whatever the kinds."""
+    """Whether an unchanged turn becomes a dead letter; wrong spans are reported only for the first kind."""
     return reason.startswith((TORN_SPAN, NOT_TRANSLATED)) or (first and reason.startswith(BAD_SPAN))
 
 
 def counts_of(turns: Sequence[UserTurn], variations: Sequence[Variation]) -> dict[Counted, int]:
-    """The counts of a dialogue in the set of one kind."""
+    """Count the turns of a dialogue in the set of one kind."""
     sums = dict.fromkeys((*_SUMS, "unchanged", "odd_spans", "bad_spans", "bad_turns"), 0)
     values: Counter[Counted] = Counter()
     for turn, variation in zip(turns, variations, strict=True):
@@ -247,12 +247,12 @@ def counts_of(turns: Sequence[UserTurn], variations: Sequence[Variation]) -> dic
 
 @cache
 def domains_of(services: tuple[str, ...]) -> frozenset[str]:
-    """The domains that a turn speaks of."""
+    """Return the domains of a turn's services."""
     return frozenset(map(domain_of, services))
 
 
 def statistics(perturbation: LanguageVariation, counts: Counts) -> dict[str, Any]:
-    """The content of ``statistics.json``."""
+    """Return the content of ``statistics.json``."""
     kinds = [part.name for part in perturbation.parts]
     return {
         "odd_spans": counts.sum("odd_spans", set=kinds[0]),
@@ -301,7 +301,7 @@ def _of_env(name: str, kind: str, rate: str, counts: Counts) -> dict[str, Any]:
 
 
 def _of_lines(kinds: Sequence[str], counts: Counts) -> dict[str, Any] | None:
-    """What became of the lines of rewritten turns, where there are some."""
+    """Count the lines of rewritten turns by outcome; None if there are none."""
     lines = counts.by("set", "lines")
     if not lines:
         return None
@@ -320,7 +320,7 @@ def _share(n: int, total: int) -> float | None:
 
 
 def summary(statistics: Mapping[str, Any]) -> Iterator[str]:
-    """How much of each set is varied, and by how much that is short of its rate."""
+    """Describe how much of each set is varied, and how much its rate is missed by."""
     for kind, numbers in statistics["kinds"].items():
         changed = "" if numbers["changed"] is None else f" ({numbers['changed']:.1%})"
         yield f"{kind}: {numbers['varied']:,} of {counted(numbers['turns'], 'user turn')} varied{changed}"

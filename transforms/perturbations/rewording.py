@@ -1,7 +1,7 @@
-"""A turn in the words of somebody else: the edits that lead from one text to the other, and where its values are then.
+"""Compute the edits from a turn to another text for it, and the new positions of its values.
 
-Values that keep their order stay where they are, and words between them are compared; a value that has changed places
-is an edit out and an edit in, and its new place is known all the same.
+Values that keep their order stay in place, and the words between them are compared. A value that has moved is deleted
+and inserted again, with its new position known.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from parapet.transforms.perturbations.typos import Operation
 from parapet.transforms.reports.text import words
 
 COPY = "copy"
-RULES = "rules"  # a source: none of somebody else's words
+RULES = "rules"  # the source if nobody else wrote the words
 
-# A word or mark with the white space before it.
+# a word or mark with the white space before it
 _TOKEN = re.compile(r"\s*(?:\w+(?:['’]\w+)*|[^\w\s])|\s+")
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What is to be done to a turn.
+    """A proposed change to a turn.
 
     Attributes:
-      operations: in order, apart; none where nothing could be done.
-      reason: why nothing could: an id, and what it is about after a colon.
-      source: whose words they are.
-      places: of its spans afterwards, where the operations alone do not tell.
-      refused: of several candidates those that were not taken, as ``NAME: REASON``.
+      operations: the operations in order and without overlaps; empty if no change was possible.
+      reason: why no change was possible: an id, and details after a colon.
+      source: the source of the words.
+      places: the new positions of its spans, if they cannot be computed from the operations.
+      refused: candidates that were refused, as ``NAME: REASON``.
     """
 
     operations: Sequence[Operation] = ()
@@ -44,14 +44,14 @@ class Made(msgspec.Struct, frozen=True):
 
 
 def reworded(user_turn: UserTurn, text: str, kind: str, source: str, in_words: bool = True) -> Made:
-    """A turn as ``text`` says it, or why it cannot be.
+    """Compute the change of a turn to ``text``, or the reason why it is impossible.
 
     Args:
       user_turn: the turn.
-      text: the same in other words.
-      kind: of the operations.
-      source: where the text comes from.
-      in_words: whether the words must be others; else another letter or mark will do.
+      text: the new text.
+      kind: the kind of the operations.
+      source: the source of the text.
+      in_words: whether a word must differ; otherwise, another letter or mark is enough.
     """
     if text == user_turn.utterance or (in_words and words(text) == words(user_turn.utterance)):
         return Made(reason=COPY)
@@ -75,7 +75,7 @@ def _of_spans(user_turn: UserTurn, anchors: Sequence[Anchor], places: Sequence[R
 def edits_between(
     utterance: str, text: str, anchors: Sequence[Anchor], places: Sequence[Range], kind: str
 ) -> list[Operation]:
-    """The edits, of whole words, that make ``utterance`` to ``text``; none inside of an anchor that keeps its order."""
+    """Return the word edits from ``utterance`` to ``text``, none of which is inside an anchor in its order."""
     kept = in_order(places)
     pairs = [(anchors[i].range, places[i]) for i in kept]
     operations: list[Operation] = []
@@ -87,12 +87,12 @@ def edits_between(
 
 
 def _of_words(before: str, after: str, at: int, kind: str) -> Iterator[Operation]:
-    """Edits of a piece that begins at ``at``."""
+    """Yield the edits of a piece that begins at ``at``."""
     old, new = _TOKEN.findall(before), _TOKEN.findall(after)
     for first, last, new_first, new_last in _changed(old, new):
         start = at + sum(map(len, old[:first]))
         gone, come = "".join(old[first:last]), "".join(new[new_first:new_last])
-        # Both begin with the same white space, mostly.
+        # skip the white space that both begin with
         same = 0
         while same < min(len(gone), len(come)) and gone[same] == come[same] and gone[same].isspace():
             same += 1
@@ -100,7 +100,7 @@ def _of_words(before: str, after: str, at: int, kind: str) -> Iterator[Operation
 
 
 def _changed(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
-    """Ranges of tokens that differ, in both; those that touch are one."""
+    """Yield ranges of tokens that differ in both; adjacent ones are merged."""
     open_range: tuple[int, int] | None = None
     for code in Levenshtein.opcodes(old, new):
         if code.tag != "equal":
@@ -115,11 +115,14 @@ def _changed(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int,
 
 LOST, UNCLEAR = "value_lost", "value_unclear"
 
-_MANY = 20  # places of one text; whoever says it more often means none of them
+_MANY = 20  # maximum occurrences of a text that are searched
 
 
 class Anchor(msgspec.Struct, frozen=True, order=True):
-    """What has to stay: characters ``start`` to ``end`` (exclusive) of the utterance. Spans that overlap are one."""
+    """A text that must be kept: characters ``start`` to ``end`` (exclusive) of the utterance.
+
+    Overlapping spans are merged.
+    """
 
     start: int
     end: int
@@ -127,12 +130,12 @@ class Anchor(msgspec.Struct, frozen=True, order=True):
 
     @property
     def range(self) -> Range:
-        """Its place."""
+        """Return ``(start, end)``."""
         return self.start, self.end
 
 
 def anchors_of(user_turn: UserTurn) -> list[Anchor]:
-    """What has to stay of a turn, in order; none overlaps another."""
+    """Return the texts of a turn that must be kept, in order and without overlaps."""
     spans = sorted(Anchor(span.start, span.end, (span.slot,)) for span in user_turn.spans)
     joined: list[Anchor] = []
     for one in spans:
@@ -149,12 +152,12 @@ def _without_span(user_turn: UserTurn, taken: Sequence[Range]) -> Iterator[Ancho
         return
     try:
         found = marks(user_turn.turn, user_turn.before)
-    except ValueError:  # a span with nothing to see
+    except ValueError:  # a span without visible text
         return
     spanned = {span.slot for span in user_turn.spans}
     places = list(taken)
     for mark in found:
-        # Its own place is that on a page, where white space is other.
+        # Found again, because marks have positions on a page, where white space differs.
         start = None if mark.kept.slot in spanned else find_word(user_turn.utterance, mark.kept.value, places)
         if start is not None:
             places.append((start, start + len(mark.kept.value)))
@@ -162,13 +165,13 @@ def _without_span(user_turn: UserTurn, taken: Sequence[Range]) -> Iterator[Ancho
 
 
 def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[Range], str]:
-    """The place of every anchor in ``text``, in the anchors' order.
+    """Find the position of every anchor in ``text``, in the order of anchors.
 
-    A text that occurs as often as in the utterance keeps its order of occurrence. Where there is a choice, values stand
-    in the order of the utterance if they can; a bare number is not chosen, for another may be meant.
+    A value that occurs as often as in the utterance keeps its order of occurrence. If there is a choice, values are
+    placed in the order of the utterance if possible; bare numbers are not chosen, since another one may be meant.
 
     Returns:
-      The places, and nothing; or some of them, and the reason why not all.
+      The positions and an empty string; or some of them and the reason why others are missing.
     """
     values = sorted(
         {utterance[anchor.start : anchor.end] for anchor in anchors}, key=lambda value: (-len(value), value)
@@ -193,7 +196,7 @@ def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[R
 def _chosen(
     utterance: str, anchors: Sequence[Anchor], settled: dict[Anchor, Range], after: dict[str, list[Range]]
 ) -> list[Range]:
-    """With the places of those for which there is a choice."""
+    """Choose the positions of values that occur more often than before."""
     taken = set(settled.values())
     places: list[Range] = []
     at = 0
@@ -209,11 +212,11 @@ def _chosen(
 
 
 def occurrences(text: str, values: Sequence[str]) -> dict[str, list[Range]]:
-    """Where each value stands as words of its own, in order; what is inside of a longer one is not told.
+    """Find where each value occurs as separate words, in order, outside of longer values.
 
     Args:
-      text: where to look.
-      values: each once, the longest first.
+      text: the text to search.
+      values: distinct values, longest first.
     """
     taken: list[Range] = []
     found: dict[str, list[Range]] = {}
@@ -226,8 +229,8 @@ def occurrences(text: str, values: Sequence[str]) -> dict[str, list[Range]]:
 
 
 def in_order(places: Sequence[Range]) -> list[int]:
-    """The most places that follow each other, by index: the first such series."""
-    ends: list[int] = []  # of the best series of each length, where its last place begins
+    """Return the indices of the first longest series of places in ascending order."""
+    ends: list[int] = []  # for each length, the position where the best series of that length ends
     last: list[int] = []
     before: list[int] = []
     for i, (start, _) in enumerate(places):

@@ -1,4 +1,4 @@
-"""Turns that somebody else has rewritten, the crowd or a model: JSON lines, read and checked."""
+"""Read and check JSON Lines of turns that were rewritten by someone else, such as the crowd or a model."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from parapet.schemas.rows import KINDS
 from parapet.transforms.running.counts import CountKey, DeadLetter, Tally, check_bad, places_of, reasons_of
 from parapet.transforms.storage.compressed import read_input
 
-REWRITTEN = "rewritten"  # the source of a line that names none
+REWRITTEN = "rewritten"  # the source of lines that do not name one
 
 Key = tuple[str, int, str]  # dialogue id, turn, kind
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line of a file: one turn of one dialogue in other words.
+    """A line of a file: one rewritten turn of a dialogue.
 
     Attributes:
       dialogue_id: the dialogue.
-      turn: the position of the user's turn in it, from 0; system turns count.
-      kind: of :data:`KINDS`.
-      utterance: what is said instead.
-      source: whose words they are.
+      turn: the position of the user's turn in it, from 0, including system turns.
+      kind: one of :data:`KINDS`.
+      utterance: the new text.
+      source: the source of the words.
     """
 
     dialogue_id: str
@@ -42,7 +42,7 @@ class Line(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """Of it there may be one line."""
+        """Return the key, which must be unique."""
         return self.dialogue_id, self.turn, self.kind
 
 
@@ -50,7 +50,7 @@ _decode = msgspec.json.Decoder(Line).decode
 
 
 def read_lines(path: str) -> Iterator[tuple[int, Line | str]]:
-    """(number, the line or what is wrong with it), from 1; empty lines are none.
+    """Yield (number from 1, the line or its error), skipping empty lines.
 
     Raises:
       InputError: the file cannot be read.
@@ -78,17 +78,17 @@ def _read(line: bytes) -> Line | str:
 
 
 class _Content(NamedTuple):
-    """The lines of the files by key, with the place of each; and what is wrong with the bad ones."""
+    """The lines of the files by key, with their locations; and the dead letters of bad lines."""
 
     lines: dict[Key, tuple[Line, str, str]]
     bad: list[DeadLetter]
 
 
 class Rewritten:
-    """Files of rewritten turns. They are read once in each process: an object that is sent to a worker has no lines.
+    """Files of rewritten turns. They are read once in each process: pickled objects do not contain the lines.
 
     Args:
-      paths: of the files; of several lines of one turn and kind the first counts.
+      paths: the files; if there are several lines for a turn and kind, the first counts.
     """
 
     def __init__(self, paths: Iterable[object]) -> None:
@@ -115,22 +115,22 @@ class Rewritten:
         return content
 
     def get(self, key: Key) -> Line | None:
-        """The line of a turn and kind, if there is one. Raises InputError where a file cannot be read."""
+        """Return the line of a turn and kind, or None. Raises InputError if a file cannot be read."""
         entry = self._content.lines.get(key)
         return entry and entry[0]
 
     def kinds(self) -> set[str]:
-        """The kinds that have lines."""
+        """Return the kinds that have lines."""
         return {kind for _, _, kind in self._content.lines}
 
     def check(self, max_bad: Fraction) -> None:
-        """Raises InputError where more lines cannot be used than may be: how many, and the first of them."""
+        """Raise InputError if too many lines are bad; names the number and the first of them."""
         bad = self._content.bad
         tally = Tally("line", len(self._content.lines) + len(bad), len(bad), "--rewritten")
         check_bad([tally], max_bad, "used", reasons_of(bad), places_of(bad))
 
     def digests(self) -> list[dict[str, str]]:
-        """The name and digest of each file: its place on this machine says nothing elsewhere."""
+        """Return the name and digest of each file, without paths of this machine."""
         return [
             {
                 "file": path.rpartition("/")[2],
@@ -140,7 +140,7 @@ class Rewritten:
         ]
 
     def counts(self, kinds: Collection[str], matched: Collection[Key]) -> list[tuple[CountKey, int]]:
-        """How many lines there are of each kind; of the kinds that are made, how many have a turn."""
+        """Count the lines of each kind and, for the selected kinds, those with a turn in the dialogues."""
         lines = Counter(CountKey("lines", kind) for _, _, kind in self._content.lines)
         lines.update(
             CountKey("lines_with_turn" if key in matched else "lines_without_turn", key[2])
@@ -150,7 +150,7 @@ class Rewritten:
         return [*lines.items(), (CountKey("bad_lines"), len(self._content.bad))]
 
     def letters(self, kinds: Collection[str], matched: Collection[Key]) -> Iterator[tuple[str, list[DeadLetter]]]:
-        """(where it sorts, letter) of each bad line, and of those of which the dialogues have no turn."""
+        """Yield (sort key, letters) of bad lines, and of lines without a turn in the dialogues."""
         for i, letter in enumerate(self._content.bad):
             yield f"\0{i:09}", [letter]
         for i, (key, (line, name, where)) in enumerate(self._content.lines.items()):

@@ -1,9 +1,9 @@
-"""A simpler turn: what its dialogue acts and spans say is kept, fillers and politeness go (RADDLE, section 4).
+"""Simplify turns: keep what dialogue acts and spans say, drop fillers and politeness (RADDLE, section 4).
 
-Two ways. Where acts alone say all that a turn says (a yes, a no, thanks), it becomes one word or two. Else sentences
-lose what they may begin with and need not, and what is polite inside; they stay sentences: "I am looking for a bus" is
-"I want a bus", and never "A bus". Only where a rule is sure: words that carry a value are never touched, and a turn to
-which no rule applies, or nothing but a contraction, stays as it is.
+There are two ways. If the acts express everything in a turn (a yes, a no, thanks), it becomes one or two words.
+Otherwise, sentences lose optional beginnings and polite phrases, but stay sentences: "I am looking for a bus" becomes
+"I want a bus", never "A bus". Only safe rules are applied: words of values are never touched, and a turn is unchanged
+if no rule applies, or none except contractions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _END_ACTS = frozenset({"THANK_YOU", "GOODBYE"})
 
 
 def simple_operations(user_turn: UserTurn) -> tuple[list[Operation], str]:
-    """What makes a turn shorter, in order; where there is nothing, the reason."""
+    """Return the operations that shorten a turn, in order; without any, the reason."""
     if not any(map(str.isalpha, user_turn.utterance)):
         return [], "no_word"
     operations = _by_acts(user_turn) or _by_sentences(user_turn)
@@ -37,13 +37,13 @@ def simple_operations(user_turn: UserTurn) -> tuple[list[Operation], str]:
 
 
 def _by_acts(user_turn: UserTurn) -> list[Operation]:
-    """The whole turn as its acts have it, where they are a yes, a no or thanks and nothing else."""
+    """Replace the whole turn by its acts, if these are only a yes, a no or thanks."""
     text, acts = user_turn.utterance, user_turn.acts
     if not acts or not text.replace("’", "'").isascii() or user_turn.protected() or OBJECTING.search(text):
         return []
     end = _end(text, acts)
     if "GOODBYE" in acts and not end:
-        return []  # it takes leave in words that we do not know
+        return []  # an unknown form of farewell
     if acts <= _YES_ACTS | {"GOODBYE"} and not NEGATED.search(text):
         first = YES.match(text) or (PLEASED.match(text) if "SELECT" in acts else None)
         return _cut(text, first, end) or _pleasant(text, end)
@@ -55,12 +55,12 @@ def _by_acts(user_turn: UserTurn) -> list[Operation]:
 
 
 def _end(text: str, acts: frozenset[str]) -> str:
-    """How a turn ends that thanks or takes leave by its acts, in fewer words."""
+    """Return a short ending for a turn with acts of thanks or farewell."""
     thanks = ", thanks" if acts & _END_ACTS and THANKS.search(text) else ""
     if "GOODBYE" not in acts:
         return thanks
     leave = ", bye" if BYE.search(text) else ", that's all" if ALL.search(text) else ""
-    # Words that are neither thanks nor a known farewell may be one: they stay.
+    # The other words may be an unknown farewell, so they are kept.
     return thanks + leave if leave or THANKING.match(text) else ""
 
 
@@ -70,7 +70,7 @@ def _whole(text: str, new: str) -> list[Operation]:
 
 
 def _cut(text: str, first: re.Match[str] | None, more: str) -> list[Operation]:
-    """The first word, and what is to stand behind it."""
+    """Keep the first word and replace the rest by ``more``."""
     if first is None or len(text) <= first.end() + len(more) + 1:
         return []
     return [Operation(first.end(), len(text), in_style_of(text, more), "by_acts", text[first.end() :])]
@@ -101,7 +101,7 @@ def _by_sentences(user_turn: UserTurn) -> list[Operation]:
     operations: list[Operation] = []
     for i, (start, end) in enumerate(sentences):
         if (start, end) in dropped:
-            # With the blanks to its neighbour.
+            # including the blanks between it and its neighbour
             last = i + 1 == len(sentences)
             start = len(text[:start].rstrip()) if last else start
             end = end if last else sentences[i + 1][0]
@@ -112,7 +112,7 @@ def _by_sentences(user_turn: UserTurn) -> list[Operation]:
 
 
 def _apart(operations: Sequence[Operation]) -> list[Operation]:
-    """In order, without those that reach into the one before: two dropped sentences may share their blanks."""
+    """Sort operations and drop those that overlap the previous one: two dropped sentences may share their blanks."""
     found: list[Operation] = []
     for operation in sorted(operations):
         if not found or found[-1].end <= operation.start:
@@ -168,7 +168,7 @@ def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> Ite
 
 
 def _is_plural(phrase: str) -> bool:
-    """Whether the first noun of a phrase is a plural, or there are two of them."""
+    """Whether the first noun of a phrase is plural, or there are two of them."""
     head = re.split(r"\s+(?:of|for|at|in|to|with|from|on|by|near)\b|\W*$", phrase, maxsplit=1)[0]
     return " and " in phrase or (head.endswith("s") and not head.endswith(("ss", "us", "is")))
 
@@ -178,7 +178,7 @@ def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
     taken = Ranges()
 
     def add(match: re.Match[str], new: str, kind: str) -> None:
-        # A blank beside a value may go with what follows it; the value itself may not be reached.
+        # A blank beside a value may be removed with what follows it, but the value must not be touched.
         if kept.overlap(*match.span()) or taken.overlap(*match.span()):
             return
         taken.add(*match.span())
@@ -210,8 +210,8 @@ _ID = r"i(?:'d|\s+would)\s+(?:also\s+|really\s+)?"
 _WHAT = r"(?=(?!to\b|for\b|it\b|if\b|that\b|not\b|you\b)[\w$])"
 _POSSESSED = r"(?=(?:the|their|its|your)\b)"
 
-# What a sentence may begin with and need not. ``ask`` and ``wish`` make an order of it, which ends with a full stop;
-# ``question`` asks for one phrase with "What's"; ``want`` says "I want".
+# Optional beginnings of a sentence. ``ask`` and ``wish`` turn it into an order, which ends with a full stop;
+# ``question`` asks for a phrase with "What's"; ``want`` says "I want".
 LEADING = (
     ("greeting", rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?+\b[,.!]*\s+")),
     ("filler", rule(r"(?:well|so|oh|hmm+|um+|uh+|actually|also|anyway|basically|and|plus)\b,\s+")),
@@ -234,7 +234,7 @@ LEADING = (
     ("want", rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|hoping|wanting)\s+to\s+(?=[a-z])")),
 )  # fmt: skip
 
-# What may go inside a sentence, with the comma before it.
+# Phrases that may be dropped inside a sentence, with the comma before them.
 INNER = (
     ("politeness", rule(r",?(?<!\s)\s+please(?=[.!?]|$)")),
     ("politeness", rule(r"(?:(?<=,)\s+please\b,?(?=\s)|(?<![\s,])\s+please\b(?=[\s,]))")),
@@ -244,7 +244,7 @@ INNER = (
     ("filler", rule(r",\s+" + _YOU + r"(?:help|assist)(?:\s+me)?(?:\s+with\s+(?:that|this))?(?:\s+please)?\?$")),
 )  # fmt: skip
 
-# Sentences that may go as a whole, where another is left; the second only where the turn does not thank by its acts.
+# Sentences that may be dropped if another one is left; thanks only if the turn has no act of thanking.
 DROPPED = (
     ("filler", rule(_YOU + r"(?:help|assist)(?:\s+me)?(?:\s+out)?(?:\s+with\s+(?:this|that|it))?(?:\s+please)?\W*$")),
     ("filler", rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\W*$")),
@@ -254,7 +254,7 @@ THANKING = rule(
     r"(?:thanks|thank\s+you)(?:\s+(?:so|very)\s+much|\s+a\s+lot|\s+in\s+advance)?(?:\s+for\s+(?:your|the|that|all)(?:\s+\w+)?)?\W*$"
 )
 
-# Forms that are shorter and say the same.
+# Shorter forms with the same meaning.
 CONTRACTED = tuple(
     (rule(pattern), text)
     for pattern, text in (
@@ -270,10 +270,10 @@ CONTRACTED = tuple(
     )
 )
 
-# A noun phrase up to the question mark, two at most: after such a "what is" may go.
+# A noun phrase up to the question mark, or two: before these, "what is" may be dropped.
 _PHRASE = r"(?:\s+(?!and\b|or\b|is\b|are\b|do\b|does\b|can\b|will\b|if\b)[\w'’-]+){1,7}"
 PHRASE = re.compile(rf"{_PHRASE}(?:\s+and{_PHRASE})?\s*[?.]?$", re.IGNORECASE)
-# An order cannot go on so: "I need a cab and am fine with a shared one".
+# Continuations that do not fit an order: "I need a cab and am fine with a shared one".
 GOES_ON = re.compile(
     r"\bmyself\b|(?:\band|\bbut|,)\s+(?:am|was|would|will|have|need|want|can|could|don['’]?t|do\s+not|prefer|like)\b",
     re.IGNORECASE,
@@ -283,11 +283,11 @@ LOOSE_END = re.compile(
     re.IGNORECASE,
 )
 
-# Whole turns, of which the acts say all. What they say in their own words must not ask, object or restrict.
+# For turns expressed completely by their acts. The rest of their words must not ask, object or restrict.
 YES = re.compile(
     r"(?:yes|yeah|yep|yup|yea|sure|okay|ok|alright|all\s+right|absolutely|definitely|correct)\b", re.IGNORECASE
 )
-# So a choice may begin as well.
+# Selections may begin like this, too.
 PLEASED = re.compile(r"(?:cool|great|good|perfect|nice|wonderful|awesome|excellent|fine)\b", re.IGNORECASE)
 NO = re.compile(r"(?:no|nope|nah)\b", re.IGNORECASE)
 THANKS = re.compile(r"\b(?:thanks|thank\s+you|thank|thx)\b", re.IGNORECASE)

@@ -1,7 +1,7 @@
-"""Typos of people who type quickly, and the abbreviations of people who chat (RADDLE, Peng et al. 2021, section 4).
+"""Typos of people who type quickly, and abbreviations of people who chat (RADDLE, Peng et al. 2021, section 4).
 
-Only ASCII letters are touched, so no grapheme is ever cut; never the first letter of a word, which is rarely wrong
-(Yannakoudakis and Fawthrop 1983); never what :mod:`parapet.transforms.perturbation.user_turns` keeps.
+Only ASCII letters are changed, so that graphemes are never split; never the first letter of a word, which is rarely
+wrong (Yannakoudakis and Fawthrop 1983); never text that :mod:`parapet.transforms.perturbation.user_turns` protects.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from parapet.transforms.perturbation.user_turns import DECISIVE, Edit, Range, Ra
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 from parapet.transforms.storage.toml import read_table
 
-SHORTEST = 3  # letters of a word that may have a typo
+SHORTEST = 3  # minimum number of letters of a word with a typo
 
-# 90 to 95 of 100 misspellings are one error, an omission most often (Pollock and Zamora 1983).
+# 90 to 95 of 100 misspellings are a single error, most often an omission (Pollock and Zamora 1983).
 MIX = (("omission", 35.0), ("neighbour", 25.0), ("doubling", 20.0), ("transposition", 15.0), ("lost_space", 5.0))
 
 _TOKEN = re.compile(r"[A-Za-z]++(?:['’][A-Za-z]++)?+")
-# A token that is a word of its own, no part of an address, a price, a time or a word of other letters: what stands
-# beside it is ASCII too, so that no accent of its own follows its last letter. Only those that are drawn are matched.
+# A token that is a separate word, not part of an address, a price, a time or a word of other letters. Adjacent
+# characters must be ASCII, so that no combining accent follows its last letter. Only drawn words are matched.
 _WORD = re.compile(
     rf"(?<![\w'’@#$/\\-])(?<![^\x00-\x7f])(?<!\w\.){_TOKEN.pattern}(?![\w@'’/\\-]|[.:][\w/]|[^\x00-\x7f])"
 )
@@ -34,20 +34,20 @@ Orders = tuple[tuple[int, tuple[str, ...]], ...]
 
 
 class Operation(Edit, frozen=True):
-    """An edit, and what it is: characters ``start`` to ``end``, which are ``before``, become ``text``."""
+    """An edit with its kind: characters ``start`` to ``end``, which are ``before``, are replaced by ``text``."""
 
     kind: str
     before: str
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """How often what happens.
+    """The rates of typos and abbreviations.
 
     Attributes:
       word: probability that a word has a typo.
-      abbreviation: probability that a word which has an abbreviation is abbreviated.
+      abbreviation: probability that a word is abbreviated if it has an abbreviation.
       mix: weights of the kinds of typos.
-      at_least: changes that every turn is to have where its words allow it.
+      at_least: minimum number of changes per turn, if its words allow them.
     """
 
     word: float = 0.08
@@ -58,7 +58,7 @@ class Rates(msgspec.Struct, frozen=True):
 
 @cache
 def _orders(mix: tuple[tuple[str, float], ...]) -> Orders:
-    """(draws below this, the kinds in the order in which they are tried): the drawn one, those behind it, round."""
+    """Return (upper limit of draws, kinds in the order of attempts): the drawn kind, then the others."""
     kinds = tuple(kind for kind, weight in mix if weight)
     total, below = sum(weight for _, weight in mix), 0.0
     orders = []
@@ -70,7 +70,7 @@ def _orders(mix: tuple[tuple[str, float], ...]) -> Orders:
 
 @cache
 def abbreviations() -> dict[str, str]:
-    """Word to its abbreviation, of ``abbreviations.toml``."""
+    """Load word → abbreviation from ``abbreviations.toml``."""
     return {str(word): str(short) for word, short in read_table(__package__, "abbreviations.toml")["words"].items()}
 
 
@@ -82,15 +82,15 @@ def typo_operations(
     key: bytes,
     perturb_values: bool = False,
 ) -> list[Operation]:
-    """The typos of an utterance, in order; none where no word of it may have one.
+    """Return the typos for an utterance, in order; empty if no word can have one.
 
     Args:
-      utterance: the text.
-      spans: of the annotated values.
-      values: of the dialogue's states, as ``sayable`` gives them.
-      rates: how often what happens.
-      key: of the draws.
-      perturb_values: whether words of annotated values may have typos too.
+      utterance: the utterance.
+      spans: the spans of the annotated values.
+      values: values of the dialogue's states, from ``sayable``.
+      rates: the rates of typos and abbreviations.
+      key: the key of the draws.
+      perturb_values: whether words of annotated values may have typos, too.
     """
     words = [found.span() for found in _TOKEN.finditer(utterance)]
     if not words:
@@ -126,7 +126,7 @@ def typo_operations(
 
 
 def _inside(operation: Operation, spans: Sequence[Range]) -> bool:
-    """Whether it lies wholly inside or outside of every span; a lost space keeps away from their borders."""
+    """Whether an operation is completely inside or outside of every span; a lost space must not be at their borders."""
     start, end = operation.start, operation.end
     if operation.kind == "lost_space":
         start, end = start - 1, end + 1
@@ -167,7 +167,7 @@ def _drawn_kinds(orders: Orders, number: int) -> tuple[str, ...]:
 
 
 def _may_change(utterance: str, start: int, end: int, kept: Ranges) -> bool:
-    # Capitals after the first letter are those of names and acronyms. With an apostrophe it is no word of letters.
+    # Capitals after the first letter indicate names and acronyms. Apostrophes are not letters.
     rest = utterance[start + 1 : end]
     return (
         end - start >= SHORTEST
@@ -193,7 +193,7 @@ def _lost_space(utterance: str, words: Sequence[Range], i: int, kept: Ranges) ->
 
 
 def _misspelled(word: str, start: int, kind: str, draw: Draw) -> Operation | None:
-    """A typo of one kind somewhere after the first letter; None where each would give another word that decides."""
+    """Make a typo of one kind after the first letter; None if each would result in another decisive word."""
     places = len(word) - (2 if kind == "transposition" else 1)
     first = draw() * places // DRAW_LIMIT
     for i in range(first, first + places):
@@ -216,9 +216,9 @@ def _misspelled(word: str, start: int, kind: str, draw: Draw) -> Operation | Non
     return None
 
 
-# Each row stands so far to the right of the first, in widths of a key.
+# Offset of each row from the first, in widths of a key.
 ROWS = (("qwertyuiop", 0.0), ("asdfghjkl", 0.25), ("zxcvbnm", 0.75))
-_NEAR = 1.26  # between the middles of two keys: those of its own row, and of the next those that touch it
+_NEAR = 1.26  # maximum distance between the centres of adjacent keys, in the same row or the next
 
 
 def _places() -> dict[str, tuple[float, float]]:
@@ -238,4 +238,4 @@ def _neighbours() -> dict[str, str]:
     return near | {letter.upper(): keys.upper() for letter, keys in near.items()}
 
 
-NEIGHBOURS = _neighbours()  # letter to the letters around it, upper case to upper case
+NEIGHBOURS = _neighbours()  # letter to the letters around it, in the same case

@@ -1,11 +1,11 @@
-"""The language variations as perturbations: typos, verbose, simple and paraphrased user turns (RADDLE, section 4).
+"""Language variations as perturbations: typos, verbose, simple and paraphrased user turns (RADDLE, section 4).
 
 Each kind is a class. :class:`LanguageVariations` makes several kinds in one run, so that each dialogue is read once.
 
-In a mix an exact share of all user turns is varied, and the turns of a smaller share are among those of a larger one.
-Every turn has a place in one drawn order of all turns of a split: a hash of seed, dialogue and turn, whatever the kind.
-Env-k has the first ``round(rate × user turns)``, halves up, of the turns that the kind can vary: all of them where
-there are fewer. One threshold says which, so that a worker need not know of other files.
+In a mix, an exact share of all user turns is varied, and the turns of a smaller share are among those of a larger one.
+All turns of a split are ordered by a hash of seed, dialogue and turn, whatever the kind. Env-k has the first
+``round(rate × user turns)``, halves rounded up, of the turns that the kind can vary, or all of them if there are fewer.
+The selection is a threshold on the hash, so that a worker does not need other files.
 """
 
 from __future__ import annotations
@@ -79,27 +79,30 @@ if TYPE_CHECKING:
 
 Paths = str | Path | Sequence[str | Path]
 
-MATCHED = "matched"  # further output: the keys of rewritten lines that have a turn
+MATCHED = "matched"  # additional output: the keys of rewritten lines with a turn in the dialogues
 _NONE: Answers = {}
-_LAST = 8  # bytes of a place that decide between dialogues of one id
+_LAST = 8  # bytes of a place that distinguish dialogues with the same id
 
 
 def place_in_order(seed: str, dialogue_id: str, turn: int, among: bytes) -> bytes:
-    """A turn's place. What :func:`among_namesakes` gives decides between two dialogues of one id, and only there."""
+    """Return a turn's place in the order.
+
+    The result of :func:`among_namesakes` only matters for dialogues with the same id.
+    """
     return short_digest(key_of(seed, "env", dialogue_id, str(turn))) + among
 
 
 def among_namesakes(file: str, position: int) -> bytes:
-    """The place of a dialogue among those of its id."""
+    """Return the place of a dialogue among those with the same id."""
     return short_digest(key_of(file, str(position)))[:_LAST]
 
 
 class State(NamedTuple):
-    """What the variations of a dialogue depend on besides the dialogue.
+    """The input of a dialogue's variations, besides the dialogue.
 
     Attributes:
-      thresholds: of the mixes, by kind.
-      among: decides between two dialogues of one id.
+      thresholds: the thresholds of the mixes, by kind.
+      among: distinguishes dialogues with the same id.
       answers: translations.
     """
 
@@ -109,7 +112,7 @@ class State(NamedTuple):
 
 
 class LanguageVariation(Perturbation):
-    """User turns in other words, of one kind; values, states and everything of the system are unchanged.
+    """Rewrites user turns in one way; values, states and the system's turns are unchanged.
 
     Args:
       seed: of all random choices.
@@ -118,10 +121,10 @@ class LanguageVariation(Perturbation):
       rewritten: JSON Lines of turns that people or a model have rewritten; they take the place of the rules.
 
     Attributes:
-      least: the share of its user turns that must change, or the run fails; None: any.
-      translating: how texts are translated, where an engine or a memory paraphrases.
-      answers: translations that are at hand.
-      is_written: whether a language model has said the turns in other words; the rules stand in for it.
+      least: minimum share of its user turns that must change, or the run fails; None for any.
+      translating: how texts are translated, if an engine or a memory paraphrases.
+      answers: the available translations.
+      is_written: whether a language model has rewritten the turns; the rules are the fallback.
     """
 
     row_schema = PERTURBED_TURNS
@@ -146,23 +149,23 @@ class LanguageVariation(Perturbation):
             kinds_of(self.name, self.rewritten)
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
-        """What the rules of the kind do to a turn.
+        """Apply the rules of the kind to a turn.
 
         Args:
           user_turn: the turn.
-          key: of the draws.
-          answers: translations.
-          said: what makes turns of a dialogue alike; a kind that avoids it adds what it used.
+          key: the key of the draws.
+          answers: the translations.
+          said: forms used earlier in the dialogue, for kinds that avoid repetition and add their own.
         """
         raise NotImplementedError
 
     def vary_all(self, turns: Sequence[UserTurn], answers: Answers | None = None) -> list[Variation]:
-        """The turns of a dialogue, in order, as the kind has them. ``answers`` replaces those at hand."""
+        """Return the variations of a dialogue's turns, in order. ``answers`` replaces the available translations."""
         said: set[str] = set()
         return [self.vary(turn, answers, said) for turn in turns]
 
     def vary(self, user_turn: UserTurn, answers: Answers | None = None, said: set[str] | None = None) -> Variation:
-        """A turn as the kind has it: varied, or as it was with the reason; see :meth:`make`."""
+        """Return a turn's variation, or the unchanged turn with a reason; see :meth:`make`."""
         if user_turn.wrong:
             reason = f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance"
             return Variation(user_turn.utterance, user_turn.ranges, reason=reason)
@@ -181,28 +184,28 @@ class LanguageVariation(Perturbation):
 
     @property
     def parts(self) -> Sequence[LanguageVariation]:
-        """The kinds that are made."""
+        """Return the kinds that are made."""
         return (self,)
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Of each kind the set itself, then its mixes: ``typos``, ``typos-env1`` and so on."""
+        """Return for each kind the set itself, then its mixes: ``typos``, ``typos-env1`` and so on."""
         return tuple(name for part in self.parts for name in (part.name, *self.env_names(part.name)))
 
     def env_names(self, kind: str) -> list[str]:
-        """The mixes of a kind."""
+        """Return the names of a kind's mixes."""
         return [f"{kind}-env{i}" for i in range(1, len(self.envs) + 1)]
 
     def row_sets(self) -> Sequence[str]:
-        """The rows of a kind say for each turn which mixes have it varied."""
+        """Return the kinds: the rows of a kind tell for each turn in which mixes it is varied."""
         return [part.name for part in self.parts]
 
     def needs_analysis(self) -> bool:
-        """Only mixes and translations do."""
+        """Whether mixes or translations are requested, which need an analysis."""
         return bool(self.envs or self.translating)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """The thresholds of the mixes by kind and split, and translations."""
+        """Compute the thresholds of the mixes by kind and split, and the translations."""
         import apache_beam as beam
 
         from parapet.transforms.perturbations.back_translation import translate_turns
@@ -214,7 +217,7 @@ class LanguageVariation(Perturbation):
             analysis = analysis._replace(files=memory)
             refused += [] if untranslated is None else [untranslated]
         if self.envs:
-            # A lambda has no types: those of *answers Beam would take for those of each side input.
+            # A lambda has no type hints; Beam would apply those of *answers to each side input.
             sides = map(beam.pvalue.AsDict, shared.values())
             read = beam.FlatMap(lambda file, *answers: self._places_in(file, *answers), *sides)
             read.label = "Places"
@@ -226,8 +229,9 @@ class LanguageVariation(Perturbation):
         return analysis._replace(shared=shared, refused=refused[0] if refused else None)
 
     def _places_in(self, file: DialogueFile, answers: Answers | None = None) -> Iterator[Any]:
-        """((kind, split), the places of the turns of a file that the kind can vary); and (place, error) of each
-        dialogue that raises (REFUSED). Nothing of a file that cannot be read: who writes the sets reports it.
+        """Yield ((kind, split), places of turns that the kind can vary), and (place, error) for exceptions, of a file.
+
+        Yields nothing for a file that cannot be read; the step that writes the sets reports it.
         """
         from apache_beam.pvalue import TaggedOutput
 
@@ -262,23 +266,23 @@ class LanguageVariation(Perturbation):
             yield (kind, file.split), (turns, of_kind)
 
     def _places(self, turns: Sequence[UserTurn], among: bytes) -> dict[int, bytes]:
-        """The place of each turn in the order of all turns, whatever the kind."""
+        """Return the place of each turn in the order of all turns, whatever the kind."""
         return {turn.position: place_in_order(self.seed, turn.dialogue_id, turn.position, among) for turn in turns}
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> State:
-        """The thresholds of the dialogue's split, and translations."""
+        """Return the thresholds of the dialogue's split, and the translations."""
         thresholds, split = shared.get("thresholds", {}), place[0].rpartition("/")[0]
         of_split = {part.name: thresholds.get((part.name, split), ()) for part in self.parts}
         return State(of_split, among_namesakes(*place), shared.get("answers", self.answers))
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
-        """The dialogue in one set, and the rows of its kind."""
+        """Return the dialogue in one set, and the rows of its kind."""
         kind = set_name.rpartition("-env")[0] or set_name
         results = dict(self._versions(kind, dialogue, list(user_turns(typed(dialogue))), state))
         return Perturbed(results[set_name].dialogue, results[kind].rows)
 
     def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed | InputError]]:
-        """The dialogue in every set."""
+        """Yield the dialogue in every set."""
         assert item.dialogue is not None
         turns = list(user_turns(item.dialogue))
         for part in self.parts:
@@ -287,7 +291,7 @@ class LanguageVariation(Perturbation):
     def _versions(
         self, kind: str, raw: dict[str, Any], turns: Sequence[UserTurn], state: State | None
     ) -> Iterator[tuple[str, Detailed]]:
-        """A dialogue as one kind has it, then as its mixes have it."""
+        """Yield a dialogue in the set of one kind, then in its mixes."""
         state = state or State({}, b"", self.answers)
         part = next(part for part in self.parts if part.name == kind)
         variations = part.vary_all(turns, state.answers)
@@ -309,7 +313,7 @@ class LanguageVariation(Perturbation):
         dialogues: dict[frozenset[int], dict[str, Any]] = {}
 
         def with_varied(chosen: frozenset[int]) -> dict[str, Any]:
-            # Of a short dialogue several mixes have the same.
+            # In a short dialogue, several mixes may vary the same turns.
             if chosen not in dialogues:
                 new_turns = [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]
                 dialogues[chosen] = {**raw, "turns": new_turns}
@@ -331,7 +335,7 @@ class LanguageVariation(Perturbation):
             yield name, Detailed(with_varied(chosen), counts={"replaced": len(chosen)}, shown=())
 
     def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
-        """Adds what became of the lines of rewritten turns."""
+        """Add the dead letters and counts of rewritten lines."""
         import apache_beam as beam
 
         if self.rewritten is None:
@@ -344,7 +348,7 @@ class LanguageVariation(Perturbation):
         return outputs.with_more("Rewritten turns", dead_letters=letters, counts=counts)
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """User turns, and lines of rewritten turns, besides files and dialogues."""
+        """Return tallies of user turns and of rewritten lines."""
         from parapet.transforms.running.counts import Tally
 
         kinds = self.row_sets()
@@ -356,7 +360,7 @@ class LanguageVariation(Perturbation):
         ]
 
     def invariants(self) -> Sequence[Invariant]:
-        """Besides: every user turn is varied or unchanged, mixes are exact, enough has changed."""
+        """Check that every user turn is varied or unchanged, mixes are exact, and enough turns have changed."""
         is_rewritten, kinds = self.rewritten is not None, self.row_sets()
         total = "rewritten_turns" if is_rewritten else "turns"
         what = "user turns of --rewritten changed" if is_rewritten else "user turns changed"
@@ -377,15 +381,15 @@ class LanguageVariation(Perturbation):
         )
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """The turns of each kind: how many are varied, how, and why others are not."""
+        """Count the turns of each kind: how many are varied, how, and why others are not."""
         return statistics(self, counts)
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """How much of each set is varied."""
+        """Describe how much of each set is varied."""
         return summary(statistics)
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """A warning of spans whose text is no value."""
+        """Yield a warning about spans whose text is not a value."""
         if odd := statistics["odd_spans"]:
             yield (
                 f"the text of {counted(odd, 'span')} is no value of the state or the actions: moved like the other "
@@ -393,7 +397,7 @@ class LanguageVariation(Perturbation):
             )
 
     def example(self, shown: Mapping[str, Any]) -> Example:
-        """The turn with its operations marked."""
+        """Show the turn with its operations marked."""
         edits = [
             (one["start"], one["end"], one["after"], OPERATIONS.get(one["kind"], one["kind"]))
             for one in shown["operations"]
@@ -435,7 +439,7 @@ class Typos(LanguageVariation):
         super().__init__(seed=seed, env=env, rewritten=rewritten)
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
-        """Typos in words that may have them."""
+        """Make typos in words that may have them."""
         operations = typo_operations(
             user_turn.utterance, user_turn.ranges, user_turn.values, self.rates, key, self.perturb_values
         )
@@ -448,7 +452,7 @@ class Verbose(LanguageVariation):
     name = "verbose"
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
-        """Longer forms that the dialogue does not have yet."""
+        """Use longer forms that do not occur in the dialogue yet."""
         return verbose(user_turn, key, said)
 
 
@@ -459,15 +463,15 @@ class Simple(LanguageVariation):
     usual_least = 0.1  # a corpus of short turns has little to simplify
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
-        """What its acts say, or its sentences without what they need not have."""
+        """Reduce the turn to its acts, or drop optional parts of its sentences."""
         return Made(*simple_operations(user_turn))
 
 
 class Paraphrase(LanguageVariation):
     """User turns in other words: by rules, and translated and back; or as others have rewritten them.
 
-    Of a turn that both have put in other words, the version that differs in more words is taken, if ``gate`` lets it
-    pass.
+    If both rules and translation change a turn, the version that differs in more words is used, provided that it passes
+    the ``gate``.
 
     Args:
       seed: of all random choices.
@@ -506,18 +510,19 @@ class Paraphrase(LanguageVariation):
             self.pivots, self.answers = PIVOTS, OnDemand()
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
-        """Clauses in another form and synonyms, or what came back from another language: what is farther."""
+        """Choose between the rules' forms with synonyms and the back-translation: the one that differs more."""
         by_rules = rephrased(user_turn, key)
         if not self.pivots:
             return by_rules
         translated = paraphrased(user_turn, pivot_of(user_turn, self.pivots, self.seed), answers)
-        if translated.reason.startswith(NOT_TRANSLATED):  # a failure must show, whatever the rules can do
+        # a failed translation must be reported, even if the rules have a version
+        if translated.reason.startswith(NOT_TRANSLATED):
             return translated
         return farthest(user_turn, {RULES: by_rules, "translation": passed(user_turn, translated)})
 
 
 def _answers(memories: Sequence[str], pivots: Sequence[str]) -> Answers:
-    """What translation memories have of some pivots. Raises InputError where they have nothing."""
+    """Read the translations of some pivots from memories. Raises InputError if there are none."""
     from parapet.transforms.perturbations.back_translation import known_answers
     from parapet.transforms.translation.memory import by_languages, merge, read_memory
     from parapet.transforms.translation.translate import Known
@@ -536,8 +541,8 @@ class LanguageVariations(LanguageVariation):
 
     Args:
       parts: the kinds.
-      env: rates of mixes, see :class:`LanguageVariation`.
-      translating: how texts are translated, where an engine or a memory paraphrases.
+      env: the rates of mixes, see :class:`LanguageVariation`.
+      translating: how texts are translated, if an engine or a memory paraphrases.
     """
 
     name = "language_variations"
@@ -555,11 +560,11 @@ class LanguageVariations(LanguageVariation):
 
     @property
     def parts(self) -> Sequence[LanguageVariation]:
-        """The kinds that are made."""
+        """Return the kinds that are made."""
         return self._parts
 
     def recorded_options(self) -> Mapping[str, object]:
-        """The kinds, the rewritten turns by name and digest, and what translates."""
+        """Return the kinds, the rewritten turns by name and digest, and the translation engine."""
         how = self.translating
         engine = how.engine if how else None
         return {
@@ -574,18 +579,18 @@ class LanguageVariations(LanguageVariation):
         }
 
     def plugins_used(self) -> Sequence[Chosen | None]:
-        """The plug-in that translates."""
+        """Return the plug-in that translates."""
         return [self.plugin]
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
-        """The rewritten turns."""
+        """Return the files of rewritten turns."""
         return [("--rewritten", path) for path in self.rewritten.paths] if self.rewritten else []
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
-        """What would be translated, and its price."""
+        """Yield lines on what would be translated, and its price."""
         from parapet.transforms.perturbations.back_translation import plan_lines
 
-        assert self.translating is not None  # the flag is refused where nothing is translated
+        assert self.translating is not None  # the flag is refused if nothing is translated
         return plan_lines(files, self.translating)
 
 
@@ -595,7 +600,7 @@ def _similarity(how: Translating) -> str:
 
 
 def parse_kinds(given: str) -> list[str]:
-    """``typos,verbose`` as kinds, each once, in the order given. Raises InputError."""
+    """Parse ``typos,verbose`` to kinds in the given order. Raises InputError if one is unknown or repeated."""
     kinds = listed(given)
     for kind in kinds:
         if kind not in KINDS:
@@ -606,10 +611,10 @@ def parse_kinds(given: str) -> list[str]:
 
 
 def kinds_of(given: str | None, rewritten: Rewritten | None) -> list[str]:
-    """The kinds to be made: those named, else those of the rewritten turns, else all.
+    """Return the kinds to make: those named, else those of the rewritten turns, else all.
 
     Raises:
-      InputError: no such kinds, or the rewritten turns have none of one.
+      InputError: a kind is unknown, or has no rewritten turns.
     """
     if rewritten is None:
         return parse_kinds(given or ",".join(KINDS))
@@ -624,7 +629,7 @@ def kinds_of(given: str | None, rewritten: Rewritten | None) -> list[str]:
 
 
 def parse_envs(given: str) -> list[str]:
-    """``0.1,0.5,0.8`` as rates, rising, as they were written; ``none``: no Env sets. Raises InputError."""
+    """Parse ``0.1,0.5,0.8`` to rates, ascending, as written; empty for ``none``. Raises InputError."""
     if given.strip() == "none":
         return []
     rates = listed(given)
@@ -637,7 +642,7 @@ def parse_envs(given: str) -> list[str]:
 
 
 def parse_rates(given: str, at_least: int) -> Rates:
-    """``word=0.1,omission=50``: what is not named keeps its default. Raises InputError."""
+    """Parse ``word=0.1,omission=50``; other rates keep their defaults. Raises InputError."""
     values: dict[str, float] = {"word": Rates().word, "abbreviation": Rates().abbreviation, **dict(MIX)}
     for part in listed(given):
         name, equals, text = part.partition("=")

@@ -1,10 +1,9 @@
-"""The same turn in more words (verbosity of RADDLE, section 4).
+"""Rewrite turns in more words (the verbosity of RADDLE, section 4).
 
-Each clause is said in a longer form, where ``paraphrases.toml`` has one (``longer``): a request in a polite and
-indirect frame, an answer as a whole sentence. Around it stands what ``verbose.toml`` has for turns that ask, want,
-agree, decline or end: detours, reasons without a new value, and what the dialogue state holds already. Values keep
-their text; what the turn affirms and denies is checked as for paraphrases. No two turns of a dialogue have a form in
-common.
+Each clause gets a longer form if ``paraphrases.toml`` has one (``longer``): a polite and indirect frame for a request,
+a whole sentence for an answer. ``verbose.toml`` adds detours, reasons without new values, and what the dialogue state
+already contains, depending on whether the turn asks, wants, agrees, declines or ends. Values keep their text, and
+polarity is checked as for paraphrases. No form is used twice in a dialogue.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ from parapet.transforms.perturbations.typos import Draw
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 from parapet.transforms.storage.toml import read_table
 
-KIND = "more_words"  # of the operations
+KIND = "more_words"  # the kind of operations
 
-LEAST, MOST = 1.3, 3.0  # times the characters of the turn
-SHORT = 50  # characters that a turn of a word or two may have
+LEAST, MOST = 1.3, 3.0  # minimum and maximum length relative to the turn
+SHORT = 50  # characters that any turn may have, even of one or two words
 
 _TRIES = 12
 _STATEMENT = re.compile(
     r"(?:I|there|we|they|he|she)\b(?:['’]|\s\S+\s)(?!(?:see|understand|guess|think)\b)[^,]*", re.IGNORECASE
 )
-# With a noun as its subject; and what it must have to be a sentence.
+# Statements with a noun as the subject, and a verb that they must contain.
 _NOUN_FIRST = re.compile(r"(?:the|my|our|your|an?)\s[^,]*", re.IGNORECASE)
 _VERB = re.compile(r"\b(?:is|are|was|were|will|would|should|has|have|does|looks?|sounds?|works?)\b", re.IGNORECASE)
 _COMMENT = re.compile(r"(?:it|that|this)(?:['’]s| \S+)(?: [^,]*)?", re.IGNORECASE)
-_LONGEST, _SHORTEST = 14, 7  # words of a statement that stands inside another sentence, and of a piece of one
+_LONGEST, _SHORTEST = 14, 7  # words of a statement inside another sentence, and of a sentence fragment
 _QUESTION = re.compile(
     r"(?:(?:to|from|at|in|on|for|by) )?(?:what|where|when|which|who|whose|why|how)\b"
     r"|(?:is|are|do|does|did|can|could|will|would|should|may|was|has|have) "
@@ -61,7 +60,7 @@ _PIECE = re.compile(
 )
 _ENDS = re.compile(r"[.!?…]*\s*\Z")
 
-# A sentence that may have a phrase in front of it; and one that has something of the kind already.
+# Sentences that a phrase may precede, and those that already have such a phrase.
 _OPEN = re.compile(
     r"(?:I|could|would|can|do(?! you think)|does|is|are|what|where|when|how|which|who|it|that|there|please)\b",
     re.IGNORECASE,
@@ -92,7 +91,7 @@ def _phrases() -> Mapping[str, Any]:
 
 
 def mood_of(acts: Collection[str], text: str) -> str:
-    """What a turn does as a whole, by its acts: a table of ``verbose.toml``."""
+    """Return what a turn does as a whole, by its acts: the name of a table in ``verbose.toml``."""
     held = frozenset(acts)
     if _GREETS.fullmatch(text):
         return "greet"
@@ -108,7 +107,7 @@ def mood_of(acts: Collection[str], text: str) -> str:
 
 
 def kind_of(sentence: str, asked: bool) -> str:
-    """What a sentence is that has no other form; nothing where nobody can say."""
+    """Classify a sentence without another form; empty if it is unclear."""
     if asked or language.asks(sentence):
         return "question" if _QUESTION.match(sentence) else ""
     if _PLEASE.search(sentence):
@@ -126,12 +125,12 @@ def kind_of(sentence: str, asked: bool) -> str:
 
 @cache
 def opening(template: str) -> str:
-    """By what a reader knows a form again: how it begins."""
+    """Return the first words of a form, by which a reader would recognise a repetition."""
     return " ".join(re.findall(r"[a-z']+", template.replace("{also}", "").partition("{")[0].lower())[:4])
 
 
 def known_thing(user_turn: UserTurn) -> str:
-    """What a turn asks about without saying it, as the state before it has it: "the hotel in Paris"; else nothing."""
+    """Return what a turn asks about implicitly, from the state before it: "the hotel in Paris"; may be empty."""
     if user_turn.before is None or user_turn.turn is None:
         return ""
     states = {frame.service: frame.state for frame in user_turn.before.frames if frame.state}
@@ -155,12 +154,12 @@ def known_thing(user_turn: UserTurn) -> str:
 
 
 def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
-    """A turn in more words, or why it stays as it is.
+    """Rewrite a turn in more words, or return the reason why it is unchanged.
 
     Args:
       user_turn: the turn.
-      key: of the draws.
-      said: forms that the dialogue has already; those of the turn are added.
+      key: the key of the draws.
+      said: forms used earlier in the dialogue; those of the turn are added.
     """
     text, values = without_values(user_turn)
     if not text or not any(map(str.isalpha, user_turn.utterance)):
@@ -177,7 +176,7 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
 
 
 def _checked(user_turn: UserTurn, new: str) -> Made:
-    """What must be done for the new text, where it is long enough, not too long, and means the same."""
+    """Return the change to the new text, if its length and polarity are right."""
     text = user_turn.utterance
     if not LEAST * len(text) <= len(new) <= max(MOST * len(text), SHORT) or len(_PLEASE.findall(new)) > 1:
         return Made(reason="no_rule")
@@ -191,16 +190,16 @@ def _joined(sentences: Sequence[tuple[tuple[str, str], str]]) -> str:
 
 
 class Speaker:
-    """Says one turn in more words.
+    """Rewrites one turn in more words.
 
     Args:
       user_turn: the turn.
-      values: that its text has characters of private use for.
-      draw: gives the numbers.
-      said: forms that turns before it have: they are not taken again.
+      values: the values that private-use characters in the text stand for.
+      draw: returns random numbers.
+      said: forms used in earlier turns, which are avoided.
 
     Attributes:
-      used: the forms that it took.
+      used: the forms used in this turn.
     """
 
     def __init__(self, user_turn: UserTurn, values: Sequence[str], draw: Draw, said: Collection[str]) -> None:
@@ -208,10 +207,10 @@ class Speaker:
         self.used: set[str] = set()
         self.thing = known_thing(user_turn) if draw() * 3 // DRAW_LIMIT else ""
         length = len(user_turn.utterance)
-        self.room = max(int(MOST * length), SHORT) - length  # characters that may come
+        self.room = max(int(MOST * length), SHORT) - length  # number of characters that may be added
 
     def say(self, text: str) -> str:
-        """The text in more words: its clauses, then what is drawn around them until it is long enough."""
+        """Rewrite the clauses of a text, then add drawn phrases until it is long enough."""
         sentences = [
             (self._sentence(body, marks) if body else (body, marks), gap)
             for body, marks, gap in language.sentences(text)
@@ -231,7 +230,7 @@ class Speaker:
         return new
 
     def _drawn(self, templates: Sequence[str]) -> str:
-        """One of them that the dialogue does not have yet; nothing where it has all of them."""
+        """Draw a template that the dialogue does not use yet; empty if all are used."""
         taken = self.used.union(self.said)
         free = [one for one in templates if opening(one) not in taken]
         if not free:
@@ -241,7 +240,7 @@ class Speaker:
         return chosen
 
     def _sentence(self, body: str, marks: str) -> tuple[str, str]:
-        """A sentence in more words, and its final marks. What leads to another clause, as *yes* does, stays."""
+        """Rewrite a sentence; return it with its final marks. Introductory clauses, such as *yes*, are kept."""
         clauses = language.clauses(body)
         kept = {i for i, one in enumerate(clauses[:-1]) if one.text.count(" ") < 3 and one.text.isascii()}
         numbers = count()
@@ -269,7 +268,7 @@ class Speaker:
         return forms[template].text, forms[template].asks
 
     def _around(self, body: str, asked: bool) -> str:
-        """A sentence without another form, inside of a longer one."""
+        """Embed a sentence without another form in a longer one."""
         kind = kind_of(body, asked)
         template = self._drawn(_phrases()["around"][kind]) if kind else ""
         if not template:
@@ -277,7 +276,7 @@ class Speaker:
         return template.replace("{s}", language.with_small_letter(body))
 
     def _before(self, sentences: list[Any], mood: str) -> None:
-        """A phrase in front of the last sentence."""
+        """Add a phrase before the last sentence."""
         (body, marks), gap = sentences[-1]
         if not _OPEN.match(body) or _HAS_DETOUR.search(body):
             return
@@ -285,7 +284,7 @@ class Speaker:
             sentences[-1] = (f"{phrase} {language.with_small_letter(body)}", marks), gap
 
     def _restate(self, sentences: list[Any]) -> None:
-        """What the last sentence asks about, in front of it: the state before the turn holds it already."""
+        """Add what the last sentence asks about, known from the state before the turn, in front of it."""
         (body, marks), gap = sentences[-1]
         if not _WISHES.match(body) or _HAS_DETOUR.search(body):
             return
@@ -297,7 +296,7 @@ class Speaker:
             )
 
     def _behind(self, sentences: list[Any], mood: str) -> None:
-        """A phrase behind the last sentence."""
+        """Add a phrase after the last sentence."""
         (body, marks), gap = sentences[-1]
         if (
             len(body.split()) > 3
@@ -308,7 +307,7 @@ class Speaker:
             sentences[-1] = (f"{body}, {phrase}" if phrase else body, marks), gap
 
     def _after(self, sentences: list[Any], mood: str) -> None:
-        """A sentence behind the turn."""
+        """Add a sentence at the end of the turn."""
         (body, marks), gap = sentences[-1]
         if phrase := self._drawn(_phrases()[mood]["after"]):
             marks = marks.rstrip() or ("?" if language.asks(body) else ".")

@@ -1,4 +1,7 @@
-"""Builds a release: shards and copies of the corpora, then the manifest, the documents, the checksums, its name."""
+"""Build of a release.
+
+First the shards and copies of the corpora are written, then the manifest, documents and checksums; renaming comes last.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +38,15 @@ from parapet.transforms.storage import disk
 from parapet.transforms.storage import files as storage
 
 SUMMARY = ".summary.json"
-PARTS = ".parts"  # where rows wait for their shard: through Beam they would take twice its memory
+PARTS = ".parts"  # the folder of rows that wait for their shard; in Beam they would take twice its memory
 _STAGE = "writing Parquet"
 
-ShardKey = tuple[str, str, int, int]  # configuration, split, number of the shard, and how many there are
-Part = tuple[str, int, int]  # a file, and start and size of the packed rows in it
+ShardKey = tuple[str, str, int, int]  # configuration, split, number of the shard, and the number of shards
+Part = tuple[str, int, int]  # a file, and the start and size of packed rows in it
 
 
 class SourceFacts(msgspec.Struct, frozen=True):
-    """What the summary says of one file: its input, its copy in the release, what was counted, the first faults."""
+    """The summary of one file: its input, its copy in the release, its counts, its first problems."""
 
     input: int
     file: model.InputFile
@@ -53,13 +56,13 @@ class SourceFacts(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct):
-    """What was written, and from what.
+    """The written files and their inputs.
 
     Attributes:
-      files: shards and copies, by path.
-      inputs: by place in the plan, sorted by path.
-      counts: what -> corpus -> split -> n.
-      faults: the first of each kind of each file.
+      files: shards and copies by path.
+      inputs: the inputs by their position in the plan, sorted by path.
+      counts: kind of count -> corpus -> split -> n.
+      faults: the first problem of each kind in each file.
     """
 
     files: list[model.File]
@@ -68,7 +71,7 @@ class Summary(msgspec.Struct):
     faults: list[Found]
 
     def totals(self, what: str) -> dict[str, int]:
-        """Returns the counts of what has no splits: ``fault``, ``disposition``, ``rejection``."""
+        """Return counts without splits, such as ``fault``, ``disposition``, ``rejection``."""
         return {name: sum(splits.values()) for name, splits in self.counts.get(what, {}).items()}
 
 
@@ -76,8 +79,8 @@ class BuildData(beam.PTransform):
     """Writes the data of a release below a folder, and its summary last.
 
     Args:
-      plan: what there is to read.
-      folder: where to write.
+      plan: the files to read.
+      folder: the output folder.
     """
 
     def __init__(self, plan: Plan, folder: str) -> None:
@@ -85,7 +88,7 @@ class BuildData(beam.PTransform):
         self.plan, self.folder = plan, folder
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        """Pipeline to the summary's path."""
+        """Transform a pipeline to the summary's path."""
         expect(len(self.plan.sources), "files")
         shards = {(source.config, source.split): source.shards for source in self.plan.sources}
         expect(sum(shards.values()), "files", _STAGE)
@@ -106,7 +109,7 @@ class BuildData(beam.PTransform):
 
 
 def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
-    """Yields where the packed rows of each shard are, and SourceFacts beside them."""
+    """Yield the places of the packed rows of each shard, and tagged SourceFacts."""
     data = storage.read_bytes(source.path)
     file = model.InputFile(source.relative, len(data), _sha256(data))
     if source.hidden:
@@ -119,7 +122,7 @@ def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
         table, counts, faults = read_source(source, data, services)
     except InputError as error:
         raise InputError(error.reason, error.path or source.path, error.where) from None
-    except Exception as error:  # whatever a reader does not name: the file must be
+    except Exception as error:  # errors of a reader that it does not handle: the message must name the file
         raise InputError(f"cannot be read: {str(error) or type(error).__name__}", source.path) from error
     yield TaggedOutput("facts", SourceFacts(source.input, file, copy, counts, faults))
     path, start = storage.join(folder, f"{PARTS}/{source.input}/{source.relative}"), 0
@@ -152,7 +155,7 @@ def _read_part(part: Part) -> bytes:
 
 
 def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Iterable[SourceFacts]) -> str:
-    """Writes everything in one order, whatever the order of arrival."""
+    """Write everything in a fixed order, independent of the order of arrival."""
     facts = sorted(facts, key=lambda of: (of.input, of.file.path))
     counts: Counts = Counter()
     for of in facts:
@@ -172,7 +175,7 @@ def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Ite
 
 
 def read_summary(folder: str) -> Summary:
-    """Reads the summary of a run that has ended."""
+    """Read the summary of a completed run."""
     return msgspec.json.decode(storage.read_written(folder, SUMMARY), type=Summary)
 
 
@@ -181,7 +184,7 @@ _SHOWN = 10
 
 
 def check_faults(summary: Summary, allowed: list[str]) -> None:
-    """Raises InputError where the data has faults of a kind that is not allowed, with counts and the first of them."""
+    """Raise InputError if the data has problems of a kind that is not allowed, with counts and the first problems."""
     totals = {kind: n for kind, n in summary.totals("fault").items() if kind not in allowed}
     if not totals:
         return
@@ -196,7 +199,7 @@ def check_faults(summary: Summary, allowed: list[str]) -> None:
 def make_manifest(
     config: model.ReleaseConfig, plan: Plan, summary: Summary, statistics: Mapping[str, Any]
 ) -> model.Manifest:
-    """Returns the manifest of the data, before there are documents, and before it is compared with its parent."""
+    """Create the manifest of the data, without documents and before the comparison with its parent."""
     configuration = _configuration(config)
     taken = ("name", "version", "licence", "language", "homepage", "authors", "sources")
     same: dict[str, Any] = {field: getattr(config, field) for field in taken}
@@ -230,7 +233,10 @@ def make_manifest(
 
 
 def _configuration(config: model.ReleaseConfig) -> dict[str, Any]:
-    """Returns ``release.toml`` with only the last part of each path: the others are of a machine, or a person."""
+    """Return ``release.toml`` with only the last part of each path.
+
+    The rest may identify a machine or a person.
+    """
     raw: dict[str, Any] = msgspec.to_builtins(config)
     for key in ("corpora", "tasks", "audits", "tables", "statistics"):
         for table in raw.get(key, ()):
@@ -251,7 +257,7 @@ def _created(config: model.ReleaseConfig) -> str:
 
 
 def _configs(plan: Plan, files: list[model.File]) -> dict[str, model.Config]:
-    """Returns the configurations that have rows, with their splits."""
+    """Return the configurations that have rows, with their splits."""
     shards: dict[str, dict[str, list[model.File]]] = {}
     for file in files:
         if file.rows is not None:
@@ -268,10 +274,10 @@ def _configs(plan: Plan, files: list[model.File]) -> dict[str, model.Config]:
 
 
 def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> None:
-    """Compares the release with its parent, and enters the difference into the manifest.
+    """Compare the release with its parent, and add the difference to the manifest.
 
     Raises:
-      InputError: the version number does not say what has changed.
+      InputError: the version number does not match the changes.
     """
     sha256 = hashlib.sha256(parent.read(model.MANIFEST)).hexdigest()
     manifest.parent = model.Parent(parent.manifest.version, sha256)
@@ -287,34 +293,34 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
         raise InputError(f"{difference.contradiction}: {hint}", "release.toml", "version")
 
 
-_AT_ONCE = 100  # files a request to a bucket
+_AT_ONCE = 100  # files per request to a bucket
 
 
 def folder_of(output: str, config: model.ReleaseConfig) -> str:
-    """The folder of the release."""
+    """Return the folder of the release."""
     return storage.join(storage.join(output, config.name), config.version)
 
 
 def staging_of(output: str, config: model.ReleaseConfig) -> str:
-    """Where it is built."""
+    """Return the folder in which the release is built."""
     return storage.join(storage.join(output, config.name), f".{config.version}.incomplete")
 
 
 def prepare(output: str, config: model.ReleaseConfig) -> None:
-    """Clears what a killed run left.
+    """Remove the leftovers of a killed run.
 
     Raises:
-      InputError: the version exists, its place is taken by something else, or nothing can be written.
+      InputError: the version exists, its path is taken, or nothing can be written.
     """
     folder, staging = folder_of(output, config), staging_of(output, config)
     if not storage.is_object_store(folder):
         for left in Path(folder).parent.glob(f"{reading.LATEST}.tmp-*"):
             left.unlink(missing_ok=True)
     if (as_path(folder) / model.SUMS).is_file():
-        update_latest(output, config.name)  # a run may have been killed just before it did so
+        update_latest(output, config.name)  # a run may have been killed just before this step
         raise InputError("already exists, and a release never changes: raise 'version'", folder)
     if as_path(folder).exists():
-        # Only a bucket can hold half a release: a folder is renamed in one step.
+        # Only a bucket can contain half a release, because a folder is renamed in one step.
         if not storage.is_object_store(folder) or not as_path(staging).exists():
             raise InputError("is not a release, and takes its place: move it", folder)
         storage.clear(folder)
@@ -328,14 +334,14 @@ def prepare(output: str, config: model.ReleaseConfig) -> None:
 def write_documents(
     manifest: model.Manifest, columns: Columns, staging: str, parent: reading.Release | None, own_licence: str
 ) -> None:
-    """Writes documents, manifest and, last, checksums beside the data.
+    """Write documents, manifest and, last, checksums beside the data.
 
     Args:
-      manifest: with the files of the data; the documents are added.
-      columns: of the configurations, with their types.
-      staging: the release's folder, while it is built.
-      parent: the release that it follows, if any.
-      own_licence: the licence's text if the release brings its own, or nothing.
+      manifest: the manifest with the files of the data; the documents are added to it.
+      columns: the columns of the configurations with their types.
+      staging: the folder in which the release is built.
+      parent: the previous release, if any.
+      own_licence: the text of the release's own licence, or empty.
     """
     previous = parent.read(model.CHANGELOG).decode() if parent is not None else ""
     texts = {
@@ -360,7 +366,10 @@ def _write(folder: str, relative: str, data: bytes) -> model.File:
 
 
 def publish(staging: str, folder: str) -> None:
-    """Gives the release its name: in one step, once all is on the disk; in a bucket file by file, checksums last."""
+    """Rename the release to its final name.
+
+    A folder is renamed in one step after syncing to disk; in a bucket, files are moved one by one, checksums last.
+    """
     with storage.reporting(staging):
         FileSystems.delete([storage.join(staging, SUMMARY)])
         storage.clear(storage.join(staging, PARTS))
@@ -376,7 +385,7 @@ def publish(staging: str, folder: str) -> None:
         return
     storage.move(
         [(storage.join(staging, model.MANIFEST), storage.join(folder, model.MANIFEST))]
-    )  # without checksums it says that this is half a release
+    )  # the manifest without checksums marks half a release
     paths.remove(model.MANIFEST)
     for i in range(0, len(paths), _AT_ONCE):
         storage.move([(storage.join(staging, path), storage.join(folder, path)) for path in paths[i : i + _AT_ONCE]])
@@ -385,7 +394,7 @@ def publish(staging: str, folder: str) -> None:
 
 
 def update_latest(output: str, name: str) -> None:
-    """``latest.json``, the one file of a dataset that changes: the highest of its versions."""
+    """Update ``latest.json``, the only file of a dataset that changes, with its highest version."""
     place = storage.join(output, name)
     data = orjson.dumps(
         {"name": name, "version": reading.versions_of(as_path(place), model.SUMS)[-1]},

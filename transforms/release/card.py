@@ -1,7 +1,7 @@
-"""What a release holds, for people: ``report/index.html``, CHANGELOG.md, and README.md, a dataset card.
+"""Documents about a release for people: ``report/index.html``, CHANGELOG.md, and README.md, a dataset card.
 
-``datasets`` and the Hugging Face Hub read the card too. The keys of its front matter are those of the Hub's
-documentation, "Dataset Cards" and "Manual Configuration", and of ``datasets.utils.metadata``.
+``datasets`` and the Hugging Face Hub read the card too. The keys of its front matter are documented by the Hub
+("Dataset Cards", "Manual Configuration") and in ``datasets.utils.metadata``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.variants.table1 import MEASURES, TERMS, measures_table
 
-_MOST_NUMBERS = 60  # a table with more is no summary; all are in the manifest
+_MOST_NUMBERS = 60  # larger tables would not be a summary; the manifest has all numbers
 TAGS = (
     "dialogue",
     "task-oriented-dialogue",
@@ -46,7 +46,7 @@ _BOUNDS = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
 
 
 class Measured(msgspec.Struct):
-    """What documents show of ``statistics.json`` of ``statistics`` and ``compose``."""
+    """The part of ``statistics.json`` from ``statistics`` and ``compose`` that is shown in documents."""
 
     variants: dict[str, dict[str, float | None]]
     average: dict[str, float | None]
@@ -56,7 +56,7 @@ class Measured(msgspec.Struct):
 
 
 def _statistics(name: str, statistics: Any, dispositions: Mapping[str, int]) -> tuple[list[Section], dict[str, str]]:
-    """The sections and terms of one ``statistics.json``; of another pipeline's the numbers as they are."""
+    """Return the sections and terms of one ``statistics.json``; numbers of other pipelines are listed as they are."""
     title = f"Statistics: {name}"
     try:
         known = msgspec.convert(statistics, Measured)
@@ -76,13 +76,13 @@ def _statistics(name: str, statistics: Any, dispositions: Mapping[str, int]) -> 
         average = known.average if known.average and len(known.variants) > 1 else None
         note = f"By variant, as in Table 1 of SGD-X.{self_bleu}"
         sections.append(measures_table(title, rows, average, keys, note=note))
-    if answers and answers != _answers(dispositions):  # else the answers of the release show the same
+    if answers and answers != _answers(dispositions):  # otherwise the answers of the release show the same
         sections.append(answers_table(answers, title=f"{name}: what became of the answers"))
     return sections, dict(TERMS[key] for key in (*keys, *(["self_bleu"] if keys and known.self_bleu else [])))
 
 
 def _numbers(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yields numbers and words of any JSON by their path, such as ``train.rows``."""
+    """Yield numbers and words of any JSON by their path, such as ``train.rows``."""
     if isinstance(value, Mapping):
         for key, below in value.items():
             yield from _numbers(f"{path}.{key}" if path else str(key), below)
@@ -99,14 +99,14 @@ def _numbers(path: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _answers(dispositions: Mapping[str, int] | None) -> dict[str, int]:
-    """Returns answers by disposition, and their ``total``; empty if there are none."""
+    """Return answers by disposition, and their ``total``; empty if there are none."""
     numbers = {key: (dispositions or {}).get(key, 0) for key in DISPOSITIONS}
     total = sum(numbers.values())
     return {"total": total, **numbers} if total else {}
 
 
 def _counts_table(title: str, meanings: Mapping[str, str], counts: Mapping[str, int], unit: str, note: str) -> Table:
-    """A count by kind, the most frequent first."""
+    """Create a table of counts by kind, the most frequent first."""
     rows = [
         [one_line(words(kind)) or "No reason given", meanings.get(kind, ""), number(n)]
         for kind, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -116,11 +116,11 @@ def _counts_table(title: str, meanings: Mapping[str, str], counts: Mapping[str, 
 
 
 def release_report(manifest: Manifest, columns: Columns | None = None) -> Report:
-    """Returns the report, from which the page is made, most of the card, and what ``release show`` prints.
+    """Create the report, which is rendered as the page, most of the card, and the output of ``release show``.
 
     Args:
-      manifest: the manifest, with the files of the data: documents come last.
-      columns: of the configurations, with their types; None: they are not described.
+      manifest: the manifest with the files of the data; documents come last.
+      columns: the columns of the configurations with their types; None to leave out their descriptions.
     """
     name = f"{title_of(manifest)} {manifest.version}"
     licence, date = find(manifest.licence), release_date(manifest)
@@ -158,7 +158,7 @@ def release_report(manifest: Manifest, columns: Columns | None = None) -> Report
 
 
 def _content(manifest: Manifest, columns: Columns | None) -> Iterator[Section]:
-    """The configurations, their columns, and the numbers of each corpus."""
+    """Yield the sections about the configurations, their columns, and the numbers of each corpus."""
     yield Table(
         title="Configurations",
         note="What load_dataset takes as its second argument, the rows of each split, and the Parquet files of all.",
@@ -202,7 +202,7 @@ def _content(manifest: Manifest, columns: Columns | None) -> Iterator[Section]:
 
 
 def _quality(manifest: Manifest) -> Iterator[Section]:
-    """What became of the answers of crowdworkers, and the faults that are published as they are."""
+    """Yield the sections about dispositions of crowdworkers' answers, and about unresolved problems."""
     if dispositions := _answers(manifest.dispositions):
         yield answers_table(dispositions, title="Answers of crowdworkers")
     if manifest.answer_sources:
@@ -222,7 +222,7 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
 
 
 def _sources_table(sources: Mapping[str, int]) -> Table:
-    """Where the answers come from, with shares."""
+    """Create a table of the sources of the answers, with shares."""
     total = sum(sources.values())
     note = "Where the answers come from. Forms that people fill in here count keystrokes and pastes, and say so."
     return Table(
@@ -239,7 +239,7 @@ def _sources_table(sources: Mapping[str, int]) -> Table:
 
 
 def _origin(manifest: Manifest) -> Iterator[Section]:
-    """What changed, what it was made from, and the files."""
+    """Yield the sections about changes, sources and files."""
     parent, changes = manifest.parent, manifest.changes
     if parent is None or changes is None or not changes.splits:
         first = f"The same rows as {parent.version}." if parent else "This is the first version."
@@ -298,7 +298,7 @@ _LONG = {"files", "inputs", "statistics", "configuration", "configuration_sha256
 
 
 def overview(manifest: Manifest) -> dict[str, Any]:
-    """Returns what is shown of a release, as JSON has it: the manifest without its long parts, and sums."""
+    """Return an overview of a release for JSON: the manifest without its long parts, and sums."""
     shown = {name: value for name, value in msgspec.to_builtins(manifest).items() if name not in _LONG}
     for name, config in manifest.configs.items():
         shown["configs"][name]["splits"] = {split: info.rows for split, info in config.splits.items()}
@@ -306,10 +306,10 @@ def overview(manifest: Manifest) -> dict[str, Any]:
 
 
 def dataset_report(folder: Path) -> tuple[dict[str, Any], str]:
-    """Returns the versions in a dataset's folder, the oldest first, as JSON has them, and as Markdown.
+    """Return the versions in a dataset's folder, the oldest first, for JSON and as Markdown.
 
     Raises:
-      InputError: there is no such folder, there is no release in it, or one cannot be read.
+      InputError: there is no such folder, it has no release, or a release cannot be read.
     """
     if not folder.is_dir():
         raise InputError("there is no such folder", folder)
@@ -334,10 +334,10 @@ def dataset_report(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 def card(manifest: Manifest, columns: Columns) -> str:
-    """Returns the whole of README.md; see :func:`release_report`."""
+    """Create README.md; see :func:`release_report`."""
     default = default_config(manifest)
     dialogues = (name for name, config in manifest.configs.items() if config.record == "dialogue" and name != default)
-    config = next(dialogues, default)  # the example is the first with dialogues beside the default
+    config = next(dialogues, default)  # the example is the first configuration with dialogues besides the default
     splits = manifest.configs[config].splits if config else {}
     content = report.card(msgspec.structs.replace(release_report(manifest, columns), links={}))
     return report.render(
@@ -360,12 +360,12 @@ def card(manifest: Manifest, columns: Columns) -> str:
 
 
 def front_matter(manifest: Manifest) -> str:
-    """Returns the YAML between the ``---`` lines.
+    """Create the YAML between the ``---`` lines.
 
-    ``datasets`` compares a split's ``num_examples`` with what it reads only if ``num_bytes`` is there too; that is the
-    size of the Parquet files, because the size in memory is not known. It caches rows by the name of the folder, here a
-    version, and this text, not by the files: without a checksum of the rows it would take a release for another one
-    with files of the same sizes.
+    ``datasets`` checks a split's ``num_examples`` against the rows only if there is also ``num_bytes``, which is the
+    size of the Parquet files because the size in memory is unknown. It caches rows by this text and the name of the
+    folder (here a version), not by the files: without a checksum of the rows it would confuse releases with files of
+    the same sizes.
     """
     licence = find(manifest.licence)
     sizes = {file.path: file.bytes for file in manifest.files}
@@ -408,7 +408,7 @@ def front_matter(manifest: Manifest) -> str:
 
 
 def default_config(manifest: Manifest) -> str:
-    """Returns what ``load_dataset`` loads if no configuration is named: the original, or else the first with dialogues.
+    """Return the configuration that ``load_dataset`` loads by default: the original, else the first with dialogues.
 
     Without dialogues it is the first configuration; empty if there is none.
     """
@@ -418,17 +418,17 @@ def default_config(manifest: Manifest) -> str:
 
 
 def size_category(rows: int) -> str:
-    """Returns the Hub's bracket for so many rows: ``1K<n<10K``."""
+    """Return the Hub's size category for a number of rows: ``1K<n<10K``."""
     brackets = [f"n<{_BOUNDS[0]}", *(f"{low}<n<{high}" for low, high in itertools.pairwise(_BOUNDS))]
     return [*brackets, f"n>{_BOUNDS[-1]}"][min(max(len(str(rows)) - 3, 0), len(brackets))]
 
 
 def changelog(manifest: Manifest, previous: str) -> str:
-    """Returns the whole of CHANGELOG.md, newest version first.
+    """Create CHANGELOG.md, newest version first.
 
     Args:
-      manifest: of the version that is added at the top.
-      previous: CHANGELOG.md of the release that it follows, or nothing.
+      manifest: the manifest of the version added at the top.
+      previous: CHANGELOG.md of the previous release, or empty.
     """
     date = release_date(manifest)
     heading = f"## {manifest.version}" + (f" ({date})" if date else "")
@@ -447,7 +447,7 @@ def changelog(manifest: Manifest, previous: str) -> str:
 
 
 def _change_line(change: SplitChange) -> Markdown:
-    """Returns a split's changes in one line: rows added, removed and changed, and columns."""
+    """Format a split's changes in one line: rows added, removed and changed, and columns."""
     numbers = {"added": change.added, "removed": change.removed, "changed": change.changed}
     changes = [", ".join(f"{counted(n, 'row')} {word}" for word, n in numbers.items() if n)]
     columns: dict[str, Sequence[str]] = {"new": change.columns_added, "removed": change.columns_removed}

@@ -1,6 +1,6 @@
-"""Whose a release is: licences, CITATION.cff, BibTeX, LICENSE, and names taken apart for them.
+"""Attribution of a release: licences, CITATION.cff, BibTeX, LICENSE, and the parsing of names for them.
 
-Identifiers of licences are those of the SPDX list; tags are those that Hugging Face's dataset cards know.
+Identifiers of licences are from the SPDX list; tags are those of Hugging Face's dataset cards.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ class Licence(msgspec.Struct, frozen=True):
 
     @property
     def tag(self) -> str:
-        """Its tag on Hugging Face."""
+        """The licence's tag on Hugging Face."""
         return _TAGS.get(self.spdx, self.spdx.lower())
 
     @property
     def share_alike(self) -> bool:
-        """Whether what is made from the data must carry the same licence."""
+        """Whether adaptations of the data must have the same licence."""
         return "-SA-" in self.spdx or self.spdx in _SHARE_ALIKE
 
     @property
     def commercial(self) -> bool:
-        """Whether it allows commercial use."""
+        """Whether the licence allows commercial use."""
         return "-NC-" not in self.spdx
 
     @property
     def adaptation(self) -> bool:
-        """Whether it allows publishing what is made from the data."""
+        """Whether the licence allows publishing adaptations of the data."""
         return "-ND-" not in self.spdx
 
 
@@ -85,18 +85,18 @@ _BY_FOLDED = {spdx.casefold(): licence for spdx, licence in LICENCES.items()}
 
 
 def find(spdx: str) -> Licence | None:
-    """The licence of an identifier; case-insensitive, as in SPDX."""
+    """Return the licence with an identifier, case-insensitive as in SPDX; None if unknown."""
     return _BY_FOLDED.get(spdx.strip().casefold())
 
 
 def problems(licence: str, sources: Sequence[Source], has_file: bool) -> Iterator[str]:
-    """Why a release cannot be published under a licence, in a sentence each; nothing where it can.
+    """Explain why a release cannot be published under a licence, one sentence per reason; nothing if it can.
 
     Args:
-      licence: the release's.
-      sources: what it is made from.
-      has_file: whether the release brings a licence's text of its own, and with it the answer for what it says of
-        sources whose licence is not in ``LICENCES``.
+      licence: the licence of the release.
+      sources: the sources of the release.
+      has_file: whether the release has its own licence text, whose author then answers for sources with licences that
+        are not in ``LICENCES``.
     """
     ours = find(licence)
     named = {f"the licence {licence!r} is": licence}
@@ -123,9 +123,9 @@ def _conflicts(licence: str, ours: Licence | None, source: Source, theirs: Licen
 
 
 def _carries_on(theirs: str, ours: str) -> bool:
-    """Whether a release under one licence may follow from a source under another, which is share-alike.
+    """Whether a release under one licence may be derived from a source under another, share-alike licence.
 
-    Creative Commons allow a later version with the same terms (CC BY-SA 3.0, section 4(b)).
+    Creative Commons licences allow a later version with the same terms (CC BY-SA 3.0, section 4(b)).
     """
     if not theirs.startswith("CC-"):
         return theirs == ours
@@ -143,9 +143,9 @@ KEYWORDS = (
 )
 
 _DATE = re.compile(r"[0-9]{4}-(0[1-9]|1[012])-(0[1-9]|[12][0-9]|3[01])")
-# CFF 1.2.0 has the SPDX identifiers of May 2021; these were added later.
+# CFF 1.2.0 uses the SPDX identifiers of May 2021; these are newer.
 _NOT_IN_CFF = frozenset({"CDLA-Permissive-2.0"})
-# Words that groups have in their names, and people hardly.
+# Words common in the names of groups, but rare in the names of people.
 _GROUP = re.compile(
     r"the\b.*|.*\b(?:authors|collaboration|college|community|company|consortium|contributors|corporation|department"
     r"|developers|foundation|group|inc|institute|lab|laboratory|labs|llc|ltd|maintainers|network|organi[sz]ation"
@@ -165,7 +165,7 @@ _LATEX = str.maketrans(
 
 
 def citation_cff(manifest: Manifest) -> str:
-    """CITATION.cff in the Citation File Format 1.2.0; the sources are its references."""
+    """Create CITATION.cff in the Citation File Format 1.2.0, with the sources as references."""
     licence = find(manifest.licence)
     found = {
         "cff-version": "1.2.0",
@@ -189,7 +189,7 @@ def citation_cff(manifest: Manifest) -> str:
 
 
 def release_date(manifest: Manifest) -> str:
-    """The day of publication, ``2026-01-31``; nothing where the manifest has none."""
+    """Return the date of publication, ``2026-01-31``; empty if the manifest has none."""
     match = _DATE.match(manifest.created)
     return match[0] if match else ""
 
@@ -214,7 +214,7 @@ def _reference(source: Source) -> dict[str, Any]:
 
 
 def _filled(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is empty: CFF allows no empty text and no empty list."""
+    """Drop empty values: CFF allows no empty text and no empty list."""
     return {key: value for key, value in found.items() if value}
 
 
@@ -227,7 +227,7 @@ def _unique(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def bibtex(manifest: Manifest) -> str:
-    """The BibTeX entry of a release."""
+    """Create the BibTeX entry of a release."""
     url = quoted(manifest.homepage).replace("#", "\\#").replace("%", "\\%") if is_url(manifest.homepage) else ""
     licence = find(manifest.licence)
     fields = {
@@ -252,7 +252,7 @@ def _latex(value: str) -> str:
 
 
 def references(sources: Sequence[Source]) -> list[str]:
-    """The papers of the sources, as they are cited, each once."""
+    """Return the papers of the sources as citations without duplicates."""
     return list(dict.fromkeys(one_line(source.citation) for source in sources if source.citation.strip()))
 
 
@@ -260,11 +260,11 @@ def references(sources: Sequence[Source]) -> list[str]:
 
 
 def licence_text(manifest: Manifest, own: str = "") -> str:
-    """LICENSE: the notice of a licence with the address of its text, and the attributions of all sources.
+    """Create LICENSE: the notice of a licence with the address of its text, and the attributions of all sources.
 
     Args:
-      manifest: of the release.
-      own: a licence's text, which then comes first.
+      manifest: the manifest of the release.
+      own: the text of the release's own licence, which comes first; may be empty.
     """
     year = f" {manifest.created[:4]}" if manifest.created else ""
     known = find(manifest.licence)
@@ -312,20 +312,20 @@ def _attribution(source: Source) -> str:
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A person's family and given names; of a group the family name alone is there."""
+    """The family and given names of a person; the name of a group is a family name alone."""
 
     family: str
     given: str = ""
 
 
 def name_of(name: str, is_person: bool = False) -> Name:
-    """Takes a name apart: ``Family, Given``, or ``Given Family`` at the last space.
+    """Parse a name: ``Family, Given``, or ``Given Family`` split at the last space.
 
-    One word, or words such as Team, are a group's.
+    A single word, or words such as Team, make it the name of a group.
 
     Args:
-      name: as it is written.
-      is_person: whether that is known, say from an ORCID.
+      name: the name as written.
+      is_person: whether it is known to be a person, for example because of an ORCID.
     """
     name = one_line(name) or "anonymous"
     family, comma, given = (part.strip() for part in name.partition(","))
@@ -338,39 +338,39 @@ def name_of(name: str, is_person: bool = False) -> Name:
 
 
 def author_name(author: Author) -> Name:
-    """An author's name; one with an ORCID is a person."""
+    """Parse an author's name; an author with an ORCID is a person."""
     return name_of(author.name, bool(_ORCID.fullmatch(author.orcid.strip())))
 
 
 def orcid_url(author: Author) -> str:
-    """The address of an author's ORCID; nothing where there is none, or what is given is none."""
+    """Return the address of an author's ORCID; empty if it is missing or invalid."""
     match = _ORCID.fullmatch(author.orcid.strip())
     return f"https://orcid.org/{match[1]}" if match else ""
 
 
 def names_of(line: str) -> list[Name]:
-    """The names of one line of authors, as they are cited.
+    """Parse the names in one line of authors, as in citations.
 
-    ``A B and C D``, ``A B, C D``, ``B, A and D, C``, ``A B; C D``; a line that is none of these ("A B et al.") is one
-    name.
+    Accepts ``A B and C D``, ``A B, C D``, ``B, A and D, C``, ``A B; C D``; any other line, such as "A B et al.", is a
+    single name.
     """
     line = one_line(line)
     if not line or re.search(r"\bet al\b", line):
         return [name_of(line) if not line else Name(line)]
     parts = [part.strip(" ,") for part in re.split(r";|,?(?<!\s)\s+(?:and|&)\s+", line)]
-    # A comma separates people where each side has a given and a family name.
+    # A comma separates people if both sides have a given and a family name.
     names = [part.split(",") for part in parts]
     parts = [name for of in names for name in (of if all(" " in one.strip() for one in of) else [",".join(of)])]
     return [name_of(part) for part in parts if part.strip()] or [Name(line)]
 
 
 def title_of(manifest: Manifest) -> str:
-    """What a release is called, in one line."""
+    """Return the title of a release in one line."""
     return one_line(manifest.title) or manifest.name
 
 
 def in_line(authors: Sequence[Author]) -> str:
-    """Authors in one line: ``A``, ``A and B``, ``A, B and C``."""
+    """Join authors in one line: ``A``, ``A and B``, ``A, B and C``."""
     found = [author_name(author) for author in authors]
     names = [f"{name.given} {name.family}".strip() for name in found]
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])

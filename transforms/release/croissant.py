@@ -1,7 +1,7 @@
-"""croissant.json: the Parquet files of a release for tools that read Croissant 1.1 (MLCommons); columns in words.
+"""croissant.json: the Parquet files of a release for tools that read Croissant 1.1 (MLCommons), and their columns.
 
-A field is described as far as ``mlcroissant`` can read it: a plain column, a list of such, a structure or a list of
-structures with members of these kinds. What is nested deeper is named in the description of its column.
+A field is described as far as ``mlcroissant`` can read it: a plain column, a list of such values, a structure or a list
+of structures with members of these kinds. More deeply nested members are named in the description of their column.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROW = {
     "layout": "how its file was laid out: published as SGD's, no_newline, or other",
     "source_json": "the record as its file has it, where the other columns cannot say all of it; else null",
 }
-# By what a row is, and the column.
+# By the kind of row, and the column.
 MEANINGS = {
     "dialogue": {
         **_ROW,
@@ -68,7 +68,7 @@ MEANINGS = {
     },
 }
 
-# Where answers come from.
+# The sources of answers.
 SOURCES = {
     "mturk": "crowd workers of Amazon Mechanical Turk",
     "prolific": "participants of Prolific",
@@ -78,17 +78,17 @@ SOURCES = {
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is a list of any of Arrow's kinds."""
+    """Whether a type is one of Arrow's kinds of list."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def inner(kind: pa.DataType) -> pa.DataType:
-    """Returns the type of the items of a list; any other type unchanged."""
+    """Return the item type of a list; any other type unchanged."""
     return kind.value_type if is_list(kind) else kind
 
 
 def in_words(kind: pa.DataType) -> str:
-    """Returns a type as readers want it: ``list of {speaker, utterance, frames}``."""
+    """Format a type for readers: ``list of {speaker, utterance, frames}``."""
     if is_list(kind):
         return f"list of {in_words(kind.value_type)}"
     if pa.types.is_struct(kind):
@@ -98,10 +98,10 @@ def in_words(kind: pa.DataType) -> str:
 
 CONFORMS_TO = "http://mlcommons.org/croissant/1.1"
 
-# No name of a configuration has a dash, so nothing else has this one.
+# The dash avoids conflicts with configurations, whose names have none.
 _SPLITS = "split-names"
 _PARQUET = "application/x-parquet"
-# The members that a JSON path, which is how Croissant takes structures apart, can name without quotes.
+# Members that a JSON path can name without quotes; Croissant uses JSON paths to access structures.
 _MEMBER = re.compile(r"(?!(?:where|wherenot)\Z)[A-Za-z_][A-Za-z0-9_]*")
 _DATA_TYPES = {
     "bool": "sc:Boolean",
@@ -113,11 +113,11 @@ _DATA_TYPES = {
 
 
 def croissant(manifest: Manifest, columns: Columns) -> str:
-    """Returns the whole file. Of ``manifest.files`` it needs the Parquet files only.
+    """Create croissant.json. Of ``manifest.files`` only the Parquet files are needed.
 
     Args:
       manifest: the manifest.
-      columns: of the configurations, with their types.
+      columns: the columns of the configurations with their types.
     """
     licence = find(manifest.licence)
     found = {
@@ -144,14 +144,14 @@ def croissant(manifest: Manifest, columns: Columns) -> str:
 
 
 def _collection(sources: Mapping[str, int]) -> str:
-    """Where the paraphrases come from, as a sentence; nothing where there are none, or nobody knows."""
+    """Describe the sources of paraphrases in a sentence; empty if there are none, or their sources are unknown."""
     total = sum(sources.values())
     shares = (f"{percent(n / total)} by {SOURCES.get(of, one_line(of))}" for of, n in sorted(sources.items()))
     return f"Paraphrases: {', '.join(shares)}." if total else ""
 
 
 def _context() -> dict[str, Any]:
-    """The terms of the specification's appendix; mlcroissant warns where one of them is missing."""
+    """Return the terms in the specification's appendix, because mlcroissant warns about missing ones."""
     terms = """arrayShape citeAs column containedIn data dataBiases dataCollection dataType equivalentProperty
         examples excludes extract field fileObject fileProperty fileSet format includes isArray isLiveDataset jsonPath
         key md5 parentField path personalSensitiveInformation readLines recordSet references regex repeated replace
@@ -193,7 +193,7 @@ def _based_on(source: Source) -> dict[str, Any]:
 
 
 def _node(kind: str, at: str, name: str, description: str = "", **more: Any) -> dict[str, Any]:
-    """Returns a thing of Croissant's vocabulary, without what is empty."""
+    """Create a node of Croissant's vocabulary, without empty values."""
     return _filled({"@type": f"cr:{kind}", "@id": at, "name": name, "description": description, **more})
 
 
@@ -207,7 +207,7 @@ def _files(manifest: Manifest) -> Iterator[dict[str, Any]]:
 
 
 def _file_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
-    """Yields all files of each configuration, which its records are read from: a field has one source."""
+    """Yield all files of each configuration as the source of its records, because a field has only one source."""
     for name in manifest.configs:
         description = f"The Parquet files of the configuration {name}, all splits."
         files = {"encodingFormat": _PARQUET, "includes": f"data/{name}/*.parquet"}
@@ -263,7 +263,7 @@ def _split_field(config: str, name: str) -> dict[str, Any]:
 
 
 def _column_field(config: str, record: str, column: pa.Field) -> dict[str, Any]:
-    """Returns a column as a field; empty if Croissant has no words for its type."""
+    """Describe a column as a field; empty if Croissant cannot express its type."""
     at = _id(config, column.name)
     description = MEANINGS.get(record, {}).get(column.name, "")
     source = {"fileSet": {"@id": _file_set(config)}, "extract": {"column": column.name}}
@@ -292,7 +292,7 @@ def _column_field(config: str, record: str, column: pa.Field) -> dict[str, Any]:
 
 
 def _data_type(kind: pa.DataType) -> str:
-    """Returns that of a plain type, or of the items of a list of one; empty for others."""
+    """Return the data type of a plain type, or of the items of a list of it; empty for others."""
     return "sc:DateTime" if pa.types.is_timestamp(inner(kind)) else _DATA_TYPES.get(str(inner(kind)), "")
 
 

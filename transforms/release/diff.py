@@ -1,8 +1,8 @@
-"""How two releases differ, and which version number that requires.
+"""The differences between two releases, and the version number that they require.
 
-Rows are identified by their keys and compared by hashes of the columns that both releases have; only hashes and keys
-of a split are in memory. Splits with the same logical hash, key and columns are not read. The levels are those of
-TensorFlow Datasets ("Datasets versioning").
+Rows are identified by their keys and compared by hashes of the columns that both releases have; only the hashes and
+keys of one split are in memory. Splits with the same logical hash, key and columns are not read. The levels are those
+of TensorFlow Datasets ("Datasets versioning").
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from parapet.transforms.release import reading
 from parapet.transforms.release.verify import Findings, check_files
 from parapet.transforms.reports.text import counted
 
-# The levels of a change, the lowest first, and what each says about the rows.
+# The levels of a change, the lowest first, and their meanings for the rows.
 LEVELS = {
     "patch": "the rows are the same",
     "minor": "columns or splits were added; the rows of existing splits are unchanged",
     "major": "rows of an existing split were added, removed or changed, or a column or split was removed",
 }
-MOST = 20  # rows of each kind that are named
+MOST = 20  # the maximum number of rows listed of each kind
 _ORDER = list(LEVELS)
 
 
 class SplitDifference(SplitChange):
-    """How a split differs: the numbers that the manifest keeps, and the first rows of each kind by their keys.
+    """The differences of a split: the numbers for the manifest, and the first rows of each kind by their keys.
 
     Attributes:
       state: ``new``, ``gone``, or ``changed`` if both releases have it.
-      rows: ``+ KEY`` (added), ``- KEY`` (removed), ``~ KEY: COLUMNS`` (changed), sorted; then how many more there are.
-      new_key: the columns that now identify its rows, if they have changed.
+      rows: ``+ KEY`` (added), ``- KEY`` (removed), ``~ KEY: COLUMNS`` (changed), sorted; then the number of further
+        rows.
+      new_key: the new key columns, if the key has changed.
     """
 
     state: str = "changed"
@@ -44,15 +45,15 @@ class SplitDifference(SplitChange):
 
 
 class Difference(msgspec.Struct):
-    """How two releases differ.
+    """The differences between two releases.
 
     Attributes:
-      old: name and version of the one compared with.
-      new: of the other.
-      level: the highest of the splits'; ``patch`` if no row differs.
-      suggested: the version that may follow the old one.
-      contradiction: why the new one's number cannot; empty if it can.
-      splits: those that differ.
+      old: name and version of the older release.
+      new: name and version of the newer release.
+      level: the highest level of all splits; ``patch`` if no row differs.
+      suggested: the lowest valid version after the old one.
+      contradiction: why the new version number is invalid; empty if it is valid.
+      splits: the splits that differ.
       files: documents and JSON files, ``+ PATH``, ``- PATH`` or ``~ PATH``; Parquet files are compared by rows.
     """
 
@@ -69,7 +70,7 @@ class Difference(msgspec.Struct):
 
 
 def bumped(version: str, level: str) -> str:
-    """Returns the next version at a level: ``bumped("1.2.3", "minor") == "1.3.0"``."""
+    """Return the next version at a level: ``bumped("1.2.3", "minor") == "1.3.0"``."""
     major, minor, patch = reading.parse_version(version)
     if level == "major":
         return f"{major + 1}.0.0"
@@ -77,7 +78,7 @@ def bumped(version: str, level: str) -> str:
 
 
 def level_between(old: str, new: str) -> str:
-    """Returns the level at which ``new`` follows ``old``; empty if it does not follow."""
+    """Return the level at which ``new`` follows ``old``; empty if it is not later."""
     before, after = reading.parse_version(old), reading.parse_version(new)
     if after <= before:
         return ""
@@ -86,7 +87,7 @@ def level_between(old: str, new: str) -> str:
 
 
 def contradiction(old: str, new: str, level: str) -> str:
-    """Says why a version number cannot follow another, given the level that the data requires; empty if it can."""
+    """Explain why a version number cannot follow another for changes at a level; empty if it can."""
     given = level_between(old, new)
     if not given:
         return f"version {new} does not come after {old}"
@@ -99,7 +100,7 @@ def contradiction(old: str, new: str, level: str) -> str:
 
 
 def damage(release: reading.Release, quick: bool) -> list[str]:
-    """Says what in a release is not as its manifest says; with ``quick`` compares sizes, not hashes."""
+    """Describe where a release differs from its manifest; with ``quick`` compare sizes instead of hashes."""
     findings = Findings()
     sizes = {}
     for file in release.manifest.files if quick else ():
@@ -110,10 +111,10 @@ def damage(release: reading.Release, quick: bool) -> list[str]:
 
 
 def compare(old: reading.Release, new: reading.Release) -> Difference:
-    """Compares two releases whose files are known to be those of their manifests; only ``data/`` need be there.
+    """Compare two releases whose files match their manifests; only ``data/`` is needed.
 
     Raises:
-      InputError: a Parquet file cannot be read, or a version is none.
+      InputError: a Parquet file cannot be read, or a version is invalid.
     """
     places = dict.fromkeys(
         (name, split)
@@ -141,14 +142,14 @@ def compare(old: reading.Release, new: reading.Release) -> Difference:
 
 
 def changes_of(difference: Difference) -> Changes:
-    """Returns the difference as the newer release's manifest keeps it."""
+    """Return the difference for the newer release's manifest."""
     fields = SplitChange.__struct_fields__
     changes = [SplitChange(*(getattr(split, name) for name in fields)) for split in difference.splits]
     return Changes(difference.level, changes)
 
 
 def _compare_split(old: reading.Release, new: reading.Release, name: str, split: str) -> SplitDifference | None:
-    """Returns the difference of one split; None if there is none."""
+    """Return the difference of one split; None if there is none."""
     before, after = old.manifest.configs.get(name), new.manifest.configs.get(name)
     if before is None or split not in before.splits:
         rows = new.manifest.configs[name].splits[split].rows
@@ -160,7 +161,7 @@ def _compare_split(old: reading.Release, new: reading.Release, name: str, split:
     removed = [column for column in types[0] if types[1].get(column) != types[0][column]]
     difference = SplitDifference(name, split, "minor" if added else "patch", 0, 0, 0, added, removed)
     is_major = bool(removed)
-    if before.key != after.key:  # rows that other columns identify are other rows
+    if before.key != after.key:  # with another key, rows are different rows
         difference.removed, difference.added = before.splits[split].rows, after.splits[split].rows
         difference.new_key, is_major = after.key, True
     elif is_major or added or before.splits[split].logical_sha256 != after.splits[split].logical_sha256:
@@ -175,11 +176,11 @@ def _compare_split(old: reading.Release, new: reading.Release, name: str, split:
 def _compare_rows(
     difference: SplitDifference, old: reading.Release, new: reading.Release, common: Sequence[str]
 ) -> int:
-    """Fills in the rows that were added, removed and changed, compared in the columns that both releases have.
+    """Fill in the added, removed and changed rows, compared in the columns that both releases have.
 
     Returns:
-      How many of those added are services of corpora that the old release does not have: these come into existing
-      splits of ``schemas`` and change nothing about the other rows.
+      The number of added rows that are services of new corpora; these appear in existing splits of ``schemas`` but
+        change nothing about the other rows.
     """
     place, config = (difference.config, difference.split), old.manifest.configs[difference.config]
     if not set(config.key) <= set(common):
@@ -204,7 +205,7 @@ def _compare_rows(
 
 
 def _named(sign: str, keys: Collection[str], columns: dict[str, str] | None = None) -> Iterator[str]:
-    """Yields the first of the keys, and how many more there are."""
+    """Yield the first keys, and the number of further ones."""
     for key in sorted(keys)[:MOST]:
         yield f"{sign} {key.replace(chr(0), '/')}" + (f": {columns[key]}" if columns else "")
     if len(keys) > MOST:
@@ -219,7 +220,7 @@ def _digests(row: dict[str, Any], columns: Sequence[str]) -> tuple[bytes, ...]:
 
 
 def diff_lines(difference: Difference) -> Iterator[str]:
-    """Returns the difference in lines, the advice on the version number last."""
+    """Yield the difference in lines, the advice on the version number last."""
     yield from map(reading.printable, _lines(difference))
 
 
@@ -256,7 +257,7 @@ def _lines(difference: Difference) -> Iterator[str]:
 
 
 def size(n: int) -> str:
-    """Returns bytes in the unit that suits them: ``1.2 MB``."""
+    """Format a number of bytes in a suitable unit: ``1.2 MB``."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n >= scale:
             return f"{n / scale:,.1f} {unit}"

@@ -1,7 +1,7 @@
-"""A release on the Hugging Face Hub: what is there, what is missing, and the upload with huggingface_hub.
+"""A release on the Hugging Face Hub: its state, its differences, and the upload with huggingface_hub.
 
-A push looks first, then does what is missing: it creates the repository, uploads the folder, tags the last commit with
-the version. The tag comes last: a push that was killed and is run again ends like one that was not.
+A push first reads the state, then takes the missing steps: it creates the repository, uploads the folder, and tags the
+last commit with the version. The tag comes last, so that repeating a killed push completes it.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ ENDPOINT = "https://huggingface.co"
 PACKAGE, EXTRA = "huggingface_hub", "hub"
 
 WAITS = (2.0, 10.0)  # seconds before the second and the third attempt
-TIMEOUT = 120.0  # seconds for an answer; the client itself would wait for ever
+TIMEOUT = 120.0  # seconds for an answer, because the client itself has no limit
 
-# Files in these folders that the release does not have are deleted: a file of an older version would be loaded with the
-# new ones. Other files of the repository stay.
+# Files in these folders that the release lacks are deleted, because files of an older version would be loaded with the
 FOLDERS = ("data/", "report/", "sgd/")
 
 
 class HubError(InputError):
-    """What the Hub, or the way to it, refuses; ``passing`` if another attempt may succeed."""
+    """An error of the Hub or the network; ``passing`` if another attempt may succeed."""
 
     def __init__(self, reason: str, path: object = "", passing: bool = False) -> None:
         super().__init__(reason, path)
@@ -52,17 +51,17 @@ class HubError(InputError):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What a push would do.
+    """The steps of a push.
 
     Attributes:
-      exists: whether the repository is there.
-      private: whether it is private; of a new one, whether it is to be.
+      exists: whether the repository exists.
+      private: whether it is private; for a new one, whether to create it as private.
       head: the last commit of its main branch; empty if there is none.
       tagged: the commit that has the version's tag; empty if there is none.
-      new: the release's files that are not there, by path.
-      changed: those that are there with another content.
-      unchanged: those that are there.
-      gone: files that are there, below the release's folders, and not in it.
+      new: the release's files missing from the repository, by path.
+      changed: the files whose content in the repository differs.
+      unchanged: the files with the same content.
+      gone: files in the repository, below the release's folders, that the release lacks.
     """
 
     exists: bool
@@ -81,7 +80,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def endpoint_of(address: str) -> str:
-    """Returns the Hub's address: the given one, else that in HF_ENDPOINT, else huggingface.co. Raises InputError."""
+    """Return the Hub's address: the argument, else HF_ENDPOINT, else huggingface.co. Raises InputError."""
     address = (address or os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
     try:
         parts = urllib.parse.urlsplit(address)
@@ -96,10 +95,10 @@ def endpoint_of(address: str) -> str:
 
 
 def find_token(needed: bool = True) -> str:
-    """Returns the token as huggingface_hub finds it: in HF_TOKEN, or where ``hf auth login`` has put it.
+    """Return the token as huggingface_hub reads it: from HF_TOKEN, or from the file written by ``hf auth login``.
 
     Args:
-      needed: whether there must be one; else it may be empty.
+      needed: whether a token is required; otherwise the result may be empty.
 
     Raises:
       MissingExtra: huggingface_hub is not installed.
@@ -117,20 +116,21 @@ def find_token(needed: bool = True) -> str:
 
 
 class Hub:
-    """A dataset repository of the Hub, with a token that may write to it.
+    """A dataset repository of the Hub, with a token that has write access.
 
     Args:
       repo: OWNER/NAME.
-      private: whether it is created as a private one.
+      private: whether to create it as private.
       endpoint: the Hub's address, see :func:`endpoint_of`.
-      token: is sent to the endpoint, and neither logged nor printed. Without one, only what is public can be seen.
+      token: sent to the endpoint, but neither logged nor printed. Without a token, only public repositories are
+        visible.
     """
 
     def __init__(self, repo: str, private: bool, endpoint: str, token: str) -> None:
         from huggingface_hub import HfApi, get_session
         from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
-        # They log the addresses that they request and, at lower levels, the headers with the token.
+        # These libraries log requested addresses and, at lower levels, the headers with the token.
         for name in ("httpcore", "httpx", "httpx2", PACKAGE):
             logging.getLogger(name).setLevel(logging.WARNING)
         disable_progress_bars()
@@ -140,7 +140,7 @@ class Hub:
         self.url = f"{endpoint}/datasets/{repo}"
 
     def user(self) -> str:
-        """Returns the account of the token, empty without one. Raises HubError if it is not valid, or can only read."""
+        """Return the account of the token, empty without a token. Raises HubError if it is invalid or read-only."""
         if not self._token:
             return ""
         with self._explaining():
@@ -152,11 +152,11 @@ class Hub:
         return printable(str(account["name"]))
 
     def plan(self, release: Release) -> Plan:
-        """Compares the release with what is there. Changes nothing.
+        """Compare the release with the repository, without changing anything.
 
         Raises:
-          HubError: the version is there with another content, or a newer one is there; the repository is public, and a
-            private one is wanted; the Hub does not answer.
+          HubError: the version exists with other content, or a newer version exists; the repository is public although
+            a private one was requested; the Hub does not answer.
         """
         from huggingface_hub.errors import RepositoryNotFoundError
 
@@ -182,7 +182,7 @@ class Hub:
         return plan
 
     def _compared(self, release: Release, revision: str, plan: Plan) -> Plan:
-        """Returns the plan with the files of the release and those of a revision of the repository."""
+        """Return the plan with the files of the release and of a revision of the repository."""
         from huggingface_hub.hf_api import RepoFile
 
         paths = {*(read_sums(release.root, Findings())), SUMS}
@@ -202,11 +202,11 @@ class Hub:
         )
 
     def push(self, release: Release) -> None:
-        """Does what is missing. Raises HubError."""
+        """Take the missing steps. Raises HubError."""
         plan, version = self.plan(release), release.manifest.version
         if not plan.exists:
             with self._explaining():
-                # None: public, unless the organization has another default.
+                # None means public, unless the organization has another default.
                 self.api.create_repo(self.repo, repo_type="dataset", private=self.private or None, exist_ok=True)
             plan = self.plan(release)
             if not plan.exists:
@@ -222,7 +222,8 @@ class Hub:
                     commit_message=title,
                     commit_description=f"Uploaded by Parapet {parapet_version()}",
                     parent_commit=plan.head or None,
-                    ignore_patterns=[".gitattributes", ".cache/**"],  # of a download, and no part of the release
+                    # created by downloads, and not part of the release
+                    ignore_patterns=[".gitattributes", ".cache/**"],
                     delete_patterns=[glob.escape(path) for path in plan.gone] or None,
                 )
             commit = str(done.oid)
@@ -236,7 +237,7 @@ class Hub:
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Turns the client's errors into those that a user should read, and its warnings into messages."""
+        """Convert the client's errors to readable ones, and its warnings to messages."""
         from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of httpx, or of its successor
 
         with warnings.catch_warnings(record=True) as caught:
@@ -246,7 +247,8 @@ class Hub:
             except (HTTPError, OSError, ValueError, RuntimeError, KeyError) as error:
                 raise self._explained(error) from None
         for warning in caught:
-            if issubclass(warning.category, UserWarning):  # of the card's metadata; others are for developers
+            # about the card's metadata; other warnings are for developers
+            if issubclass(warning.category, UserWarning):
                 logging.warning("%s: %s", self.repo, self._readable(warning.message))
 
     def _explained(self, error: BaseException) -> HubError:
@@ -275,13 +277,13 @@ class Hub:
         return HubError(f"the upload failed: {message}: run the same command again", self.repo)
 
     def _readable(self, text: object) -> str:
-        """Returns one line without control characters and the token, which a server may send back; cuts a long one."""
+        """Return one short line without control characters and without the token, which a server may send back."""
         line = " ".join((str(text).replace(self._token, "…") if self._token else str(text)).split())
         return printable(line if len(line) <= 300 else f"{line[:300]}…")
 
 
 def persevering(step: Callable[[], T]) -> T:
-    """Calls ``step``; again, after a while, if it fails for a reason that may pass. Raises HubError."""
+    """Call ``step``, and repeat it after a pause if it fails for a transient reason. Raises HubError."""
     for wait in WAITS:
         try:
             return step()
@@ -294,13 +296,13 @@ def persevering(step: Callable[[], T]) -> T:
 
 
 def _is_same(data: bytes, there: RepoFile) -> bool:
-    """Whether a file of the Hub has this content: the Hub gives a SHA-256, or the hash of git."""
+    """Whether a file of the Hub has this content: the Hub returns a SHA-256, or the hash of git."""
     if there.lfs is not None:
         return there.lfs.sha256 == hashlib.sha256(data).hexdigest()
     return hashlib.sha1(b"blob %d\0%s" % (len(data), data), usedforsecurity=False).hexdigest() == there.blob_id
 
 
 def _listed(paths: Sequence[str]) -> str:
-    """Returns ``a, b, c and 4 more``."""
+    """Format a list as ``a, b, c and 4 more``."""
     more = len(paths) - 3
     return ", ".join(map(printable, paths[:3])) + (f" and {more:,} more" if more > 0 else "")

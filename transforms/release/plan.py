@@ -1,4 +1,4 @@
-"""From ``release.toml`` to the files that there are to read, and from these to rows, counts and faults."""
+"""The plan of a build: from ``release.toml`` to the files to read, and from these to rows, counts and problems."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from parapet.transforms.release.reading import table_of_lines
 SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"
 OF_PARAPHRASES = "paraphrases of crowdworkers"
-WHOLE = "full"  # the split of what has none; ``datasets`` keeps ``all`` for itself
+WHOLE = "full"  # the split of inputs without splits; ``datasets`` reserves ``all``
 
 TASK, BESIDE = "task", "beside"
 OF_TASKS = (TASK, BESIDE)
@@ -50,10 +50,10 @@ TASK_COLUMNS = pa.schema(
     ]
 )
 
-# What could identify a worker, or the time of their work.
+# Columns that could identify a worker, or the time of their work.
 PRIVATE = ("worker_hash", "accept_time", "submit_time")
 PARAPHRASE_COLUMNS = pa.schema([field for field in RESPONSES if field.name not in PRIVATE])
-# What audits of earlier versions lack; all their answers are of MTurk.
+# Columns missing from audits of earlier versions; all their answers are from MTurk.
 _LATER_COLUMNS = {"source": "mturk", "keystrokes": None, "pastes": None, "seconds": None}
 
 
@@ -61,16 +61,17 @@ class Source(msgspec.Struct, frozen=True):
     """A file to read.
 
     Attributes:
-      record: what it holds: ``dialogue``, ``service``, ``task``, ``paraphrase`` or ``row``; ``beside``: no rows.
-      config: the configuration that its rows go to.
-      corpus: the corpus it is of, or the name of its table.
+      record: the kind of its records: ``dialogue``, ``service``, ``task``, ``paraphrase`` or ``row``; ``beside`` for a
+        file without rows.
+      config: the configuration of its rows.
+      corpus: the name of its corpus or table.
       split: the split.
-      path: where it is.
-      input: the place of its input in ``Plan.inputs``.
+      path: its path.
+      input: the index of its input in ``Plan.inputs``.
       relative: its path below that input.
       bytes: its size.
-      shards: files of its configuration and split.
-      hidden: whether its dialogues are published without their annotation.
+      shards: the number of Parquet files of its configuration and split.
+      hidden: whether its dialogues are published without annotation.
     """
 
     record: str
@@ -86,20 +87,20 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def copy(self) -> str:
-        """Where the file itself is kept, below the release; only corpora and tasks are."""
+        """The path of the file's copy below the release; only corpora and tasks are copied."""
         return f"{'bfcl' if self.record in OF_TASKS else 'sgd'}/{self.corpus}/{self.relative}"
 
 
 class Plan(msgspec.Struct):
-    """What there is to read, and what it makes.
+    """The files to read, and the configurations of the release.
 
     Attributes:
-      inputs: (name, kind) of each.
-      configs: by name, without splits: these come with the rows.
-      columns: of each configuration.
-      is_blind: whether no audit took answers of workers who had seen the sibling task.
-      services: corpus -> split -> the services that its dialogues may speak of.
-      sources: the files.
+      inputs: (name, kind) of each input.
+      configs: the configurations by name, without splits, which are known once rows are read.
+      columns: the columns of each configuration.
+      is_blind: whether all audits rejected answers of workers who had seen the sibling task.
+      services: corpus -> split -> the services that its dialogues may refer to.
+      sources: the files to read.
     """
 
     inputs: list[tuple[str, str]]
@@ -111,14 +112,14 @@ class Plan(msgspec.Struct):
 
 
 def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
-    """Finds and checks the inputs; reads schemas, of the others only where they are.
+    """Find and check the inputs. Reads the schemas, and only finds the other files.
 
     Args:
-      config: ``release.toml``.
+      config: the content of ``release.toml``.
       base: its folder; paths are relative to it.
 
     Raises:
-      InputError: an input is missing or of another kind, or two make one corpus.
+      InputError: an input is missing or of another kind, or two inputs have the same corpus name.
     """
     plan = Plan([], {}, {}, {}, [])
     for i, corpus in enumerate(config.corpora):
@@ -233,7 +234,7 @@ def _add_audit(plan: Plan, path: Path, where: str) -> None:
 
 
 def _allows_not_blind(manifest: Path) -> bool:
-    """Whether a run of ``compose`` took answers of workers who had seen the sibling task."""
+    """Whether a run of ``compose`` accepted answers of workers who had seen the sibling task."""
     try:
         return "blindness" in orjson.loads(manifest.read_bytes())["options"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -270,14 +271,14 @@ def _columns(path: Path, where: str) -> pa.Schema:
 
 
 def has_map(kind: pa.DataType) -> bool:
-    """Whether a type is, or has in it, a map, which ``datasets`` cannot read."""
+    """Whether a type is or contains a map, which ``datasets`` cannot read."""
     if pa.types.is_map(kind):
         return True
     return any(has_map(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _with_shards(sources: Sequence[Source], shard_bytes: int) -> list[Source]:
-    """With their sizes, and the number of files of each split, by the bytes that go into it."""
+    """Add the sizes of files, and from these the number of Parquet files of each split."""
     sources = [msgspec.structs.replace(source, bytes=layout.as_path(source.path).stat().st_size) for source in sources]
     sizes: Counter[tuple[str, str]] = Counter()
     for source in sources:
@@ -290,11 +291,11 @@ def _with_shards(sources: Sequence[Source], shard_bytes: int) -> list[Source]:
 
 
 def described(columns: pa.Schema) -> list[dict[str, Any]]:
-    """The columns, as the manifest has them: with Parquet's name for what is in a list, not Arrow's."""
+    """Describe the columns for the manifest, with Parquet's name for the items of a list instead of Arrow's."""
     return [{"name": field.name, "type": str(field.type).replace("list<item: ", "list<element: ")} for field in columns]
 
 
-# The kinds of faults, as ``allow_problems`` names them.
+# The kinds of problems, as named by ``allow_problems``.
 KINDS = {
     "format": "a dialogue that is not of the SGD format",
     "reference": "a service, slot or intent that the schemas of the same corpus and split do not have",
@@ -303,9 +304,9 @@ KINDS = {
 }
 
 _SPAN = re.compile(r".*\.slots\[\d+\]")
-FAULTS_SHOWN = 20  # of each kind, of a file
+FAULTS_SHOWN = 20  # per kind and file
 
-Counts = Counter[tuple[str, str, str]]  # what, corpus, split
+Counts = Counter[tuple[str, str, str]]  # kind of count, corpus, split
 
 
 class Fault(msgspec.Struct, frozen=True, order=True):
@@ -314,7 +315,7 @@ class Fault(msgspec.Struct, frozen=True, order=True):
     Attributes:
       kind: one of KINDS.
       where: the place in the dialogue: ``turns[3].frames[0].slots[1]``.
-      reason: what is wrong there.
+      reason: the problem.
     """
 
     kind: str
@@ -323,7 +324,7 @@ class Fault(msgspec.Struct, frozen=True, order=True):
 
 
 class Found(Fault, frozen=True):
-    """A fault, and the file and the dialogue that have it."""
+    """A fault with its file and dialogue."""
 
     path: str
     dialogue_id: str
@@ -333,9 +334,10 @@ class Found(Fault, frozen=True):
 
 
 def without_labels(data: bytes, path: str) -> bytes:
-    """A file of dialogues as a model may see it: what is said, and of which services each frame is.
+    """Reduce a file of dialogues to what a model may see: the utterances, and the service of each frame.
 
-    Keys of other programs go, too: they may hold annotation. Raises InputError where the file holds no dialogues.
+    Other programs' keys are removed, because they may contain annotation. Raises InputError if the file has no valid
+    dialogues.
     """
     raw = layout.parse_json(data, path)
     try:
@@ -354,19 +356,19 @@ def without_labels(data: bytes, path: str) -> bytes:
 
 
 def read_source(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Found]]:
-    """The rows of a file.
+    """Read the rows of a file.
 
     Args:
       source: the file.
       data: its bytes.
-      services: those that its dialogues may speak of.
+      services: the services that its dialogues may refer to.
 
     Returns:
-      The rows, those of dialogues as lines (see ``parapet.transforms.release.reading``); the counts by (what, corpus,
-      split); of each kind of fault the first in full, counted as ``("fault", kind, "")``.
+      The rows (of dialogues as lines, see ``parapet.transforms.release.reading``); the counts by (kind of count,
+        corpus, split); the first problems of each kind, all of which are counted as ``("fault", kind, "")``.
 
     Raises:
-      InputError: the file cannot be read as what it should be.
+      InputError: the file is not a valid file of its kind.
     """
     if source.record == "dialogue":
         return _dialogues(source, data, services)
@@ -403,13 +405,13 @@ def check_dialogues(
     services: Mapping[str, Service],
     malformed: Sequence[dialogue_table.Malformed] = (),
 ) -> tuple[Counts, list[Found]]:
-    """Counts the dialogues and faults of a file; gives the first faults of each kind too.
+    """Count the dialogues and problems of a file, and return the first problems of each kind.
 
     Args:
       source: the file.
-      dialogues: those of the SGD format.
-      services: those that its dialogues may refer to.
-      malformed: the other dialogues.
+      dialogues: the valid dialogues.
+      services: the services that its dialogues may refer to.
+      malformed: the invalid dialogues.
     """
     counts: Counts = Counter()
     counts["dialogues", source.corpus, source.split] = len(dialogues) + len(malformed)
@@ -438,7 +440,10 @@ def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found
 
 
 def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
-    """A row for each task, with its messages, tools and right calls as JSON. Raises InputError with the line."""
+    """Return a row for each task, with its messages, tools and ground truth as JSON.
+
+    Raises InputError with the line.
+    """
     beside = answers_beside(layout.as_path(source.path))
     truths = by_id(beside.read_bytes(), beside) if beside.is_file() else {}
     rows = []
@@ -453,7 +458,7 @@ def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
 
 
 def count_tasks(name: str, split: str, table: pa.Table) -> Counts:
-    """Counts the tasks of a set, and their tools."""
+    """Count the tasks of a set, and their tools."""
     counts: Counts = Counter()
     counts["tasks", name, split] = len(table)
     counts["tools", name, split] = sum(len(orjson.loads(text)) for text in table["function"].to_pylist())
@@ -461,7 +466,7 @@ def count_tasks(name: str, split: str, table: pa.Table) -> Counts:
 
 
 def count_services(source: Source, raw: Sequence[Mapping[str, Any]]) -> Counts:
-    """Counts the services of a schema file, their intents and their slots."""
+    """Count the services of a schema file, their intents and their slots."""
     counts: Counts = Counter()
     counts["services", source.corpus, source.split] = len(raw)
     for what in ("intents", "slots"):
@@ -472,7 +477,7 @@ def count_services(source: Source, raw: Sequence[Mapping[str, Any]]) -> Counts:
 def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
     try:
         table = pq.read_table(pa.BufferReader(data)).replace_schema_metadata()
-        table.validate(full=True)  # a text may be no UTF-8
+        table.validate(full=True)  # a text may be invalid UTF-8
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"cannot be read as Parquet: {error}", source.path) from None
     counts: Counts = Counter()
@@ -486,26 +491,26 @@ def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
 
 
 def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
-    """Counts answers of crowdworkers by disposition and source, and the rejected ones by reason."""
+    """Count crowdworkers' answers by disposition and source, and rejected ones by reason."""
     counts: Counts = Counter()
     for row in rows:
         counts["disposition", str(row["disposition"]), ""] += 1
-        if "source" in row:  # not in releases of earlier versions
+        if "source" in row:  # missing from releases of earlier versions
             counts["source", str(row["source"]), ""] += 1
         if row["disposition"] == "rejected":
             counts["rejection", str(row["reason"]).partition(":")[0], ""] += 1
     return counts
 
 
-# Faults of the annotation.
+# Problems of the annotation.
 
 
 def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Fault]:
-    """Yields every fault of a dialogue's annotation.
+    """Yield every problem of a dialogue's annotation.
 
     Args:
       dialogue: the dialogue.
-      services: those of its corpus and split, by name.
+      services: the services of its corpus and split by name.
     """
     for where, reason in problems_of(dialogue, services):
         yield Fault("span" if _SPAN.fullmatch(where) else "reference", where, reason)
@@ -516,7 +521,7 @@ def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service]) -> Iter
 
 
 def _strangers(turn: Turn, frame: Frame) -> Iterator[tuple[int, str]]:
-    """The spans whose text is no value of the slot; a frame without values is not checked."""
+    """Yield the spans whose text is not a value of the slot; frames without values are not checked."""
     if not frame.slots or (values := _values_of(frame)) is None:
         return
     for i, span in enumerate(frame.slots):
@@ -541,7 +546,7 @@ def _values_of(frame: Frame) -> dict[str, set[str]] | None:
 
 
 def check_kinds(kinds: list[str]) -> None:
-    """Raises InputError for a kind that there is not."""
+    """Raise InputError if a kind does not exist."""
     for kind in kinds:
         if kind not in KINDS:
             raise InputError(f"there is no kind {kind!r}: {', '.join(KINDS)}", "release.toml", "allow_problems")

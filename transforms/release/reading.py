@@ -1,8 +1,8 @@
-"""A release that is read: its manifest, its versions, and its rows with their keys and hashes.
+"""Reading of releases: the manifest, the versions, and the rows with their keys and hashes.
 
-Shards are sorted by the hash of the key: the same rows give the same bytes, wherever they come from. No version of a
-Parquet library changes the hashes. On their way, rows are Arrow streams: dialogues as the lines of
-``parapet.schemas.dialogue_table``, others as they are.
+Shards are sorted by the hash of the key: the same rows give the same bytes, whatever their source. The hashes do not
+depend on the version of a Parquet library. During a build, rows are Arrow streams: dialogues as the lines of
+``parapet.schemas.dialogue_table``, other rows unchanged.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ class Release(msgspec.Struct, frozen=True):
     manifest: Manifest
 
     def read(self, relative: str) -> bytes:
-        """Reads a whole file. Raises InputError if it is not there."""
+        """Read a whole file. Raises InputError if it is missing."""
         try:
             return (self.root / relative).read_bytes()
         except OSError:
             raise InputError("is missing", self.root / relative) from None
 
     def rows(self, config: str, split: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-        """Reads the rows of a split, file by file; all columns, or those named."""
+        """Read the rows of a split, file by file, with all columns or the named ones."""
         for relative in self.manifest.configs[config].splits[split].files:
             yield from read_rows(self.root / relative, columns)
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Reads the rows of a Parquet file. Raises InputError if it is missing, or is not one."""
+    """Read the rows of a Parquet file. Raises InputError if it is missing or invalid."""
     try:
         with path.open("rb") as handle, pq.ParquetFile(handle) as file:
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
-                batch.validate(full=True)  # a text may be no UTF-8
+                batch.validate(full=True)  # a text may be invalid UTF-8
                 yield from batch.to_pylist()
     except FileNotFoundError:
         raise InputError("is missing", path) from None
@@ -63,7 +63,7 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict
 
 
 def read_manifest(root: Path) -> Manifest:
-    """Reads the manifest of a version's folder. Raises InputError if there is none."""
+    """Read the manifest of a version's folder. Raises InputError if it is missing."""
     path = root / MANIFEST
     if not path.is_file():
         raise InputError(f"is no release: there is no {MANIFEST}", root)
@@ -71,10 +71,10 @@ def read_manifest(root: Path) -> Manifest:
 
 
 def open_release(place: str | Path) -> Release:
-    """Opens ``NAME/VERSION``; of a folder ``NAME`` the version that ``latest.json`` names.
+    """Open ``NAME/VERSION``, or the version named by ``latest.json`` in a folder ``NAME``.
 
     Raises:
-      InputError: no such folder, not a release, or an incomplete one.
+      InputError: the folder does not exist, or is not a complete release.
     """
     root = as_path(place)
     if not (root / MANIFEST).is_file() and (version := latest_version(root)):
@@ -86,10 +86,10 @@ def open_release(place: str | Path) -> Release:
 
 
 def find_release(place: str | Path) -> Path:
-    """Returns the folder of a release as :func:`open_release` finds it, but also that of a damaged one.
+    """Return the folder of a release as :func:`open_release` does, even if the release is damaged.
 
     Raises:
-      InputError: there is no such folder, or it has neither a manifest nor checksums.
+      InputError: the folder does not exist, or has neither a manifest nor checksums.
     """
     root = as_path(place)
     if not root.is_dir():
@@ -106,7 +106,7 @@ def _is_version(root: Path) -> bool:
 
 
 def latest_version(folder: Path) -> str:
-    """Returns the version that ``latest.json`` of a dataset's folder names; empty if there is no such file."""
+    """Return the version named by ``latest.json`` in a dataset's folder; empty if the file is missing."""
     path = folder / LATEST
     if not path.is_file():
         return ""
@@ -120,49 +120,49 @@ def latest_version(folder: Path) -> str:
 
 
 def versions_of(folder: Path, file: str) -> list[str]:
-    """Returns the versions in a dataset's folder that have a file, the oldest first."""
+    """Return the versions in a dataset's folder that contain a file, the oldest first."""
     found = [path.name for path in folder.iterdir() if (path / file).is_file()] if folder.is_dir() else []
     return sorted((name for name in found if VERSION.fullmatch(name)), key=parse_version)
 
 
 def parse_version(version: str) -> tuple[int, int, int]:
-    """Returns ``1.2.3`` as numbers."""
+    """Parse ``1.2.3`` into numbers."""
     major, minor, patch = (int(part) for part in version.split("."))
     return major, minor, patch
 
 
 def printable(text: str) -> str:
-    """Escapes what would steer a terminal or begin a new line."""
+    """Escape characters that would control a terminal or begin a new line."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 ROWS_OF_A_GROUP = 1000
-_KEY = "\0key"  # the column that rows are sorted by, on their way
-_ROW_LINE = "\0line"  # the one that holds a row as a line of JSON
+_KEY = "\0key"  # the column by which rows are sorted during a build
+_ROW_LINE = "\0line"  # the column with a row as a line of JSON
 
 
 def key_text(row: Mapping[str, Any], key: Sequence[str]) -> str:
-    """Returns the key of a row, which is unique in its split, as one text."""
+    """Return the key of a row, which is unique in its split, as one text."""
     return "\0".join(str(row[name]) for name in key)
 
 
 def shard_of(text: str, shards: int) -> int:
-    """Returns the shard of a row, given its key."""
+    """Return the shard of a row with a key."""
     return int(hashlib.sha256(text.encode()).hexdigest(), 16) % shards
 
 
 def shard_path(config: str, split: str, shard: int, shards: int) -> str:
-    """Returns the path of a shard below the release."""
+    """Return the path of a shard below the release."""
     return f"data/{config}/{split}-{shard:05}-of-{shards:05}.parquet"
 
 
 def row_json(row: Mapping[str, Any]) -> bytes:
-    """Returns a row as JSON with sorted keys: the form that is hashed, compared and sorted."""
+    """Format a row as JSON with sorted keys, the form that is hashed, compared and sorted."""
     return orjson.dumps(row, default=_plain, option=orjson.OPT_SORT_KEYS)
 
 
 def logical_sha256(rows: Iterable[bytes]) -> str:
-    """Returns the SHA-256 over rows as :func:`row_json` gives them, a newline after each."""
+    """Return the SHA-256 of rows in the form of :func:`row_json`, each followed by a newline."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(row)
@@ -171,14 +171,14 @@ def logical_sha256(rows: Iterable[bytes]) -> str:
 
 
 def split_sha256(files: Iterable[str]) -> str:
-    """Returns the SHA-256 of a split, over the logical hashes of its files in their order."""
+    """Return the SHA-256 of a split over the logical hashes of its files in order."""
     return logical_sha256(digest.encode() for digest in files)
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, datetime.datetime):  # pandas' own, of nanoseconds
+    if isinstance(value, datetime.datetime):  # pandas' Timestamp, with nanoseconds
         return value.isoformat()
     if isinstance(value, (decimal.Decimal, datetime.timedelta)):
         return str(value)
@@ -186,17 +186,17 @@ def _plain(value: Any) -> str:
 
 
 def plain_type(text: str) -> str:
-    """Returns the text of an Arrow type, the same whether Parquet or Arrow named the items of its lists."""
+    """Normalise the text of an Arrow type: Parquet and Arrow name the items of lists differently."""
     return text.replace("list<element: ", "list<item: ")
 
 
 def table_of_lines(keys: Sequence[str], key: str, lines: Sequence[bytes]) -> pa.Table:
-    """Returns rows as lines, with the one column of their key, for :func:`parts`."""
+    """Return rows as lines, with a column for their key, for :func:`parts`."""
     return pa.table({key: pa.array(keys, pa.string()), _ROW_LINE: pa.array(lines, pa.large_binary())})
 
 
 def parts(table: pa.Table, key: Sequence[str], shards: int) -> Iterator[tuple[int, bytes]]:
-    """Yields the rows of each shard, packed."""
+    """Yield the rows of each shard in packed form."""
     texts = [key_text(row, key) for row in table.select(list(key)).to_pylist()]
     by_shard: dict[int, list[int]] = {}
     for i, text in enumerate(texts):
@@ -214,15 +214,15 @@ def _pack(table: pa.Table) -> bytes:
 
 
 def write_shard(packed: Iterable[bytes], folder: str, path: str) -> File:
-    """Writes one shard, its rows sorted by their keys.
+    """Write one shard, its rows sorted by their keys.
 
     Args:
-      packed: its rows as :func:`parts` packs them, in any order.
-      folder: the release's, while it is built.
-      path: the shard's, below the folder.
+      packed: its rows as packed by :func:`parts`, in any order.
+      folder: the folder in which the release is built.
+      path: the path of the shard below the folder.
 
     Raises:
-      InputError: two rows have one key, or the tables of one configuration have different columns.
+      InputError: two rows have the same key, or the tables of one configuration have different columns.
     """
     tables = [pa.ipc.open_stream(piece).read_all() for piece in packed]
     if any(table.schema != tables[0].schema for table in tables):
@@ -244,7 +244,7 @@ def write_shard(packed: Iterable[bytes], folder: str, path: str) -> File:
         with pq.ParquetWriter(counting, schema, compression="zstd") as writer:
             for start in range(0, len(order), ROWS_OF_A_GROUP):
                 group = order[start : start + ROWS_OF_A_GROUP]
-                if are_lines:  # one by one: a sorted copy of the whole shard would double the memory
+                if are_lines:  # one by one, because a sorted copy of the whole shard would double the memory
                     lines = [table[_ROW_LINE][i].as_py() for i in group]
                     writer.write_table(lines_table(lines))
                 else:

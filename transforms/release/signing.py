@@ -1,6 +1,6 @@
-"""Signatures of releases in Sigstore's bundle format, of MANIFEST.json, which has the hash of every other file.
+"""Signatures of releases in Sigstore's bundle format. They sign MANIFEST.json, which has the hash of every other file.
 
-One is made with one's own key (ECDSA on P-256, as cosign makes them), or without a key by Sigstore's client, which
+A signature is created with a private key (ECDSA on P-256, as in cosign), or without a key by Sigstore's client, which
 binds it to an identity. ``cosign verify-blob --key`` and ``sigstore verify identity`` read the same files.
 """
 
@@ -28,17 +28,19 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PASSWORD = "PARAPET_SIGNING_PASSWORD"  # noqa: S105
-_MOST = 2**20  # bytes of a bundle or a key; both have a few thousand
+_MOST = 2**20  # bytes of a bundle or a key; usual ones have a few thousand
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """Who must have signed a release: the owner of a public key, or an identity; with neither, nobody in particular.
+    """The required signer of a release: the owner of a public key, or an identity.
+
+    If both are empty, no signer is required.
 
     Attributes:
       key: the PEM of a public key.
       identity: an e-mail address, or the URL of a workflow.
       issuer: the URL of the OpenID Connect provider.
-      trust_root: a file with Sigstore's root of trust; empty: the one that its client has.
+      trust_root: a file with Sigstore's root of trust; empty for the client's own.
     """
 
     key: bytes = b""
@@ -48,7 +50,7 @@ class Trust(msgspec.Struct, frozen=True):
 
 
 def sign(data: bytes, key: EllipticCurvePrivateKey) -> bytes:
-    """Signs bytes; returns the bundle. The same key and bytes give the same bundle (RFC 6979)."""
+    """Sign bytes and return the bundle. The same key and bytes give the same bundle (RFC 6979)."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -68,7 +70,7 @@ def _base64(data: bytes) -> str:
 
 
 def fingerprint(key: EllipticCurvePublicKey) -> str:
-    """Returns the name of a public key in ``release.toml`` and the manifest: ``sha256:`` and that of its DER form."""
+    """Return the id of a public key in ``release.toml`` and the manifest: ``sha256:`` and the hash of its DER form."""
     from cryptography.hazmat.primitives import serialization
 
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -76,13 +78,13 @@ def fingerprint(key: EllipticCurvePublicKey) -> str:
 
 
 def need(package: str, flag: str) -> None:
-    """Raises MissingExtra if a package of the extra is not installed."""
+    """Raise MissingExtra if a package of the extra is not installed."""
     if find_spec(package) is None:
         raise MissingExtra(package, "sign", flag)
 
 
 def read_private_key(path: str) -> EllipticCurvePrivateKey:
-    """Reads a private key. Raises InputError if others may read it, or it is none; MissingExtra."""
+    """Read a private key. Raises InputError if it is invalid or other users may read it; MissingExtra."""
     data = _read_key(path)
     from cryptography.hazmat.primitives import serialization
 
@@ -95,7 +97,7 @@ def read_private_key(path: str) -> EllipticCurvePrivateKey:
 
 
 def read_public_key(path: str) -> bytes:
-    """Reads the PEM of a public key. Raises InputError if it is none; MissingExtra without cryptography."""
+    """Read the PEM of a public key. Raises InputError if it is invalid; MissingExtra without cryptography."""
     data = _read_key(path)
     if b"PRIVATE KEY" in data:
         raise InputError("is a private key: give the public one, and keep this one to yourself", path, "--key")
@@ -131,7 +133,7 @@ def _p256(load: Callable[[], Any], what: str, path: object) -> Any:
 
 
 def read_signature(root: Path) -> bytes | None:
-    """Reads the file of the signature; returns None if there is none."""
+    """Read the file of the signature; None if it is missing."""
     path = root / SIGNATURE
     if not path.is_file():
         return None
@@ -140,13 +142,13 @@ def read_signature(root: Path) -> bytes | None:
 
 
 def problems(data: bytes, bundle: bytes | None, manifest: Manifest, trust: Trust) -> Iterator[str]:
-    """Says why a release does not count as signed, in a sentence each.
+    """Explain why a release does not count as signed, one sentence per reason.
 
     Args:
-      data: MANIFEST.json.
-      bundle: its signature's file; None if there is none.
-      manifest: what ``data`` holds: it may say who signs it.
-      trust: who must have signed it; if that is nobody, only contradictions are problems.
+      data: the content of MANIFEST.json.
+      bundle: the file of its signature; None if it is missing.
+      manifest: the parsed ``data``, which may name the signer.
+      trust: the required signer; if there is none, only contradictions are problems.
     """
     named = None if manifest.signing is UNSET else manifest.signing
     if bundle is None:
@@ -188,7 +190,7 @@ def _disagreements(signer: str, reason: str | None, other: str) -> Iterator[str]
 
 
 def _reason_against_key(data: bytes, signature: bytes, key: EllipticCurvePublicKey) -> str | None:
-    """Returns None if the signature is by the key."""
+    """Return None if the key made the signature, else a reason, which may be empty."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -201,7 +203,7 @@ def _reason_against_key(data: bytes, signature: bytes, key: EllipticCurvePublicK
 
 
 def _reason_against_identity(data: bytes, bundle: bytes, trust: Trust) -> str | None:
-    """Returns None if the bundle is by the identity."""
+    """Return None if the identity made the bundle, else a reason."""
     from sigstore.models import Bundle, ClientTrustConfig, TrustedRoot
     from sigstore.verify import Verifier
     from sigstore.verify.policy import Identity
@@ -217,6 +219,6 @@ def _reason_against_identity(data: bytes, bundle: bytes, trust: Trust) -> str | 
     try:
         policy = Identity(identity=trust.identity, issuer=trust.issuer)
         Verifier(trusted_root=root).verify_artifact(data, Bundle.from_json(bundle), policy)
-    except Exception as error:  # a bundle of a stranger can raise anything
+    except Exception as error:  # a bundle of unknown origin can raise anything
         return f": {str(error) or type(error).__name__}"
     return None

@@ -1,8 +1,8 @@
-"""Verifies a release: its signature, its files, its manifest, numbers of rows and what its dialogues refer to.
+"""Verification of a release: its signature, files and manifest, the numbers of rows, and the references of dialogues.
 
-Checksums prove that files are the ones that ``build`` wrote. Beyond that, the check reads schemas and dialogues, counts
-them, and looks for faults. Somebody who rewrites a whole release, all hashes included, can pass; only a signature shows
-that.
+Checksums prove that files are the ones written by ``build``. In addition, schemas and dialogues are read, counted and
+checked for problems. A release that was rewritten as a whole, including all hashes, can pass; only a signature can
+reveal that.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from parapet.transforms.release.reading import plain_type, printable, read_manif
 from parapet.transforms.release.signing import Trust, problems, read_signature
 from parapet.transforms.running.progress import advance, expect
 
-LARGE = 64 * 2**20  # bytes from which on several processes read a release faster than one
-MOST = 10  # findings of one check on one file that are reported in full
+LARGE = 64 * 2**20  # bytes from which on several processes are faster than one
+MOST = 10  # findings per check and file that are reported in full
 
-# A download from the Hugging Face Hub adds these; they are no part of the release, and nobody loads them.
+# Files added by downloads from the Hugging Face Hub, which are not part of the release and are never loaded.
 _OF_THE_HUB = (".gitattributes", ".cache/huggingface")
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _SHARD = re.compile(r"data/([^/]+)/([^/]+)-([0-9]{5,})-of-([0-9]{5,})\.parquet")
 _COPY = re.compile(rf"sgd/([^/]+)/(?:([^/]+)/)?(schema\.json|{DIALOGUE_FILE.pattern})")
-# Names, at any depth of a column's type, of what tells who a worker is, or when somebody was at work.
+# Names, at any depth of a column's type, of fields that could identify a worker or the time of their work.
 _PRIVATE = re.compile(r"(?i)\b(worker\w*|accept_time|submit_time)\b(?=:|$)")
 
 _decode = msgspec.json.Decoder(list[Dialogue]).decode
@@ -53,11 +53,10 @@ class Finding(msgspec.Struct, frozen=True):
     """A mismatch.
 
     Attributes:
-      check: which check found it: ``checksums``, ``manifest``, ``content``, ``faults``, ``counts``, ``private``,
-        ``signature``.
-      path: the file at fault, below the release.
-      where: the place inside it: ``row 7``, ``dialogue 1_00000``.
-      reason: what is wrong.
+      check: the check: ``checksums``, ``manifest``, ``content``, ``faults``, ``counts``, ``private``, ``signature``.
+      path: the path of the file below the release.
+      where: the place in the file: ``row 7``, ``dialogue 1_00000``.
+      reason: the mismatch.
     """
 
     check: str
@@ -70,27 +69,27 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Findings:
-    """Collects findings; of many of one kind in one file the first are kept and the others counted."""
+    """Collects findings. Of many findings of one kind in one file, the first are kept and the others counted."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str], list[Finding]] = {}
 
     def add(self, check: str, path: str, where: str, reason: str) -> None:
-        """Adds a finding."""
+        """Add a finding."""
         self._kept.setdefault((path, check), []).append(Finding(check, path, where, reason))
 
     @contextmanager
     def guard(self, check: str, path: str) -> Iterator[None]:
-        """Turns any error in the block into a finding: one damaged file must not hide the others."""
+        """Convert any error in the block to a finding, so that one damaged file does not hide the others."""
         try:
             yield
         except InputError as error:
             self.add(check, path, error.where.lstrip("$."), error.reason)
-        except Exception as error:  # a file of a stranger can raise anything
+        except Exception as error:  # a file of unknown origin can raise anything
             self.add(check, path, "", f"cannot be read: {str(error) or type(error).__name__}")
 
     def listed(self) -> list[Finding]:
-        """All findings by file; those of one file in the order of the checks."""
+        """Return all findings by file, within a file in the order of the checks."""
         findings = []
         for (path, check), of_check in sorted(self._kept.items(), key=lambda item: item[0][0]):
             findings += of_check[:MOST]
@@ -100,7 +99,7 @@ class Findings:
 
 
 class Verification(msgspec.Struct):
-    """The result: the release's folder, how many files and rows were read, and the findings by file."""
+    """The result: the release's folder, the numbers of files and rows read, and the findings by file."""
 
     path: str
     files: int
@@ -109,13 +108,13 @@ class Verification(msgspec.Struct):
 
 
 class _Task(msgspec.Struct, frozen=True):
-    """A file to read: a JSON file of a corpus, a Parquet file, or, with neither, any other.
+    """A file to read: a JSON file of a corpus, a Parquet file, or, if both fields are None, any other file.
 
     Attributes:
-      root: the release.
+      root: the folder of the release.
       file: the file.
-      json: the JSON file as ``build`` reads it.
-      services: those that the dialogues of the JSON file may refer to; None where their schemas cannot be read.
+      json: the JSON file as a source of ``build``.
+      services: the services that the dialogues of the JSON file may refer to; None if their schemas cannot be read.
       parquet: the configuration of the Parquet file.
     """
 
@@ -127,7 +126,7 @@ class _Task(msgspec.Struct, frozen=True):
 
 
 class _Content(msgspec.Struct):
-    """What a file holds; its digest is None where it cannot be read."""
+    """The content of a file; its digest is None if it cannot be read."""
 
     digest: Digest | None = None
     rows: int = 0
@@ -138,16 +137,16 @@ class _Content(msgspec.Struct):
 
 
 def examine(root: Path, processes: int | None = None, trust: Trust | None = None) -> Verification:
-    """Checks the folder of a release, whose manifest may be damaged too.
+    """Check the folder of a release; its manifest may be damaged too.
 
     Args:
-      root: as :func:`find_release` gives it.
-      processes: how many read in parallel; None: one for each core if the release is large.
-      trust: who must have signed it; None: a signature that is there must be of this manifest.
+      root: the folder returned by :func:`find_release`.
+      processes: the number of processes; None for one per core if the release is large.
+      trust: the required signer; None to check only that a signature, if there is one, matches the manifest.
     """
     findings, manifest, rows = Findings(), None, 0
     contents: list[tuple[_Task, _Content]] = []
-    if (root / MANIFEST).is_file():  # if it is missing, SHA256SUMS says so
+    if (root / MANIFEST).is_file():  # SHA256SUMS reveals a missing manifest
         with findings.guard("manifest", MANIFEST):
             manifest = read_manifest(root)
     if manifest is not None:
@@ -172,18 +171,18 @@ def examine(root: Path, processes: int | None = None, trust: Trust | None = None
 
 
 def is_inside(relative: str) -> bool:
-    """Whether a path stays below the folder that it is relative to."""
+    """Whether a relative path stays below its folder."""
     return not any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in relative.split("/"))
 
 
 def check_files(root: Path, manifest: Manifest | None, findings: Findings, digests: Mapping[str, Digest]) -> int:
-    """Checks every file that is there, and every file that should be there; returns the number of files that are.
+    """Check all existing and all expected files; return the number of existing ones.
 
     Args:
-      root: the release.
-      manifest: its manifest, if that could be read.
-      findings: takes what does not hold.
-      digests: of files that were read already, by path; other files are read.
+      root: the folder of the release.
+      manifest: its manifest if it could be read.
+      findings: receives the mismatches.
+      digests: digests of files that were read already, by path; other files are read.
     """
 
     def add(path: str, reason: str) -> None:
@@ -191,7 +190,7 @@ def check_files(root: Path, manifest: Manifest | None, findings: Findings, diges
 
     sums = read_sums(root, findings)
     listed = {file.path: file for file in manifest.files} if manifest else {}
-    # Without checksums the manifest says what belongs here; where neither can be read, nothing does.
+    # Without checksums the manifest lists the expected files; if neither can be read, no file is expected.
     listing = SUMS if sums else MANIFEST if manifest else ""
     present = present_files(root, findings)
     expected = {path for path in (*sums, *listed) if is_inside(path)}
@@ -217,7 +216,7 @@ def check_files(root: Path, manifest: Manifest | None, findings: Findings, diges
 
 
 def read_sums(root: Path, findings: Findings) -> dict[str, str]:
-    """Reads ``SHA256SUMS`` as path to hash; returns an empty dictionary if it cannot be read."""
+    """Read ``SHA256SUMS`` as path to hash; empty if it cannot be read."""
     if not (root / SUMS).is_file():
         findings.add("checksums", SUMS, "", "is missing")
         return {}
@@ -237,7 +236,7 @@ def read_sums(root: Path, findings: Findings) -> dict[str, str]:
 
 
 def present_files(root: Path, findings: Findings) -> set[str]:
-    """Lists all files below the folder. Links, which are not followed, are findings, and so are empty folders."""
+    """List all files below the folder. Links, which are not followed, and empty folders are findings."""
     files = set()
     with findings.guard("checksums", ""):
         paths = sorted(root.rglob("*"), key=str)
@@ -256,7 +255,7 @@ def present_files(root: Path, findings: Findings) -> set[str]:
 
 
 def digest_of(path: Path) -> Digest:
-    """Reads a file; returns its SHA-256 and its size."""
+    """Read a file and return its SHA-256 and its size."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest(), path.stat().st_size
 
@@ -265,7 +264,7 @@ def digest_of(path: Path) -> Digest:
 
 
 def _check_manifest(root: Path, manifest: Manifest, findings: Findings) -> None:
-    """Checks what can be seen in the manifest alone."""
+    """Check the manifest without reading other files."""
 
     def add(where: str, reason: str) -> None:
         findings.add("manifest", MANIFEST, where, reason)
@@ -306,11 +305,11 @@ def _check_manifest(root: Path, manifest: Manifest, findings: Findings) -> None:
         add(path, "is part of every release, and not in 'files'")
 
 
-# Records and what they refer to.
+# Records and their references.
 
 
 def _check_counts(manifest: Manifest, contents: Iterable[tuple[_Task, _Content]], findings: Findings) -> None:
-    """Compares the counts of the manifest with those of the files, if all of these could be read."""
+    """Compare the counts of the manifest with those of the files, if all files could be read."""
     counts: plan.Counts = Counter()
     for _, content in contents:
         counts.update(content.counts)
@@ -350,7 +349,7 @@ def _check_counts(manifest: Manifest, contents: Iterable[tuple[_Task, _Content]]
 
 
 def _read_all(root: Path, manifest: Manifest, processes: int | None) -> list[tuple[_Task, _Content]]:
-    """Reads every listed file: schemas first, because dialogues refer to them."""
+    """Read every listed file: schemas first, because dialogues refer to them."""
     shards = {
         path: config for config in manifest.configs.values() for info in config.splits.values() for path in info.files
     }
@@ -384,7 +383,7 @@ def _read_all(root: Path, manifest: Manifest, processes: int | None) -> list[tup
 
 
 def _read(task: _Task) -> _Content:
-    """Reads a file. Never raises: the content's findings say what is wrong."""
+    """Read a file. Never raises: errors become findings of the content."""
     content, findings, path = _Content(), Findings(), as_path(task.root) / task.file.path
     with findings.guard("content", task.file.path):
         if task.json:
@@ -408,12 +407,12 @@ def _read_json(data: bytes, task: _Task, source: plan.Source, content: _Content)
         return
     try:
         dialogues = _decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # 'build' reads more, and says why not
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # 'build' reads more, and explains errors
         record = msgspec.structs.replace(source, record="dialogue")
         _, content.counts, content.faults = plan.read_source(record, data, task.services or {})
     else:
         content.counts, content.faults = plan.check_dialogues(source, dialogues, task.services or {})
-    if task.services is None:  # the schemas are at fault
+    if task.services is None:  # the schemas are the problem
         content.counts = Counter({place: n for place, n in content.counts.items() if place[0] != "fault"})
         content.faults = []
 
@@ -445,7 +444,10 @@ def _cores() -> int:
 
 @contextmanager
 def _mapping(processes: int) -> Iterator[Callable[..., Iterable[_Content]]]:
-    """Gives ``map`` in so many processes. They are forked from one that has no threads, and end with this one."""
+    """Yield a ``map`` with a number of processes.
+
+    They are forked from a process without threads, and end with this one.
+    """
     if processes == 1:
         yield map
         return
@@ -460,7 +462,7 @@ def _mapping(processes: int) -> Iterator[Callable[..., Iterable[_Content]]]:
 
 
 def _begin() -> None:
-    """Leaves Ctrl-C to the command, and ends when the command does."""
+    """Ignore Ctrl-C, which the main process handles, and end with the main process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,1 +1,1 @@
-"""Pages, cards and charts, and how numbers and texts are put into words."""
+"""Pages, cards and charts, and the formatting of numbers and texts in them."""

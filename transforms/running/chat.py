@@ -1,8 +1,9 @@
-"""Language models behind an OpenAI-compatible endpoint: one client for whatever asks them.
+"""A client for language models behind an OpenAI-compatible endpoint.
 
-Retries, ``Retry-After`` and deadlines are those of the ``openai`` package (extra ``llm``). Each answer is kept at once
-in SQLite, by a hash of its request, so that a run that is cut off pays for nothing twice and a rerun gives the same.
-The key is read from an environment variable where a request is sent: no file, log or message contains it.
+Retries, ``Retry-After`` and deadlines are those of the ``openai`` package (extra ``llm``). Each answer is cached
+immediately in SQLite, by a hash of its request, so that an interrupted run pays for nothing twice, and a rerun gives
+the same answers. The key is read from an environment variable when a request is sent: no file, log or message contains
+it.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ Message = Mapping[str, str]  # role and content
 
 _KEY = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w.*-]{6,}")
 _LONGEST_ANSWER = 1 << 20  # characters
-CHARACTERS_OF_TOKEN = 4  # about, in English
+CHARACTERS_OF_TOKEN = 4  # approximate, for English
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where a model answers, and how it is asked.
+    """The endpoint of a model, and the parameters of requests.
 
     Attributes:
       url: such as ``http://127.0.0.1:8080/v1``.
-      model: its name there.
-      key_variable: the environment variable that has the key; without one none is sent.
-      max_calls: requests that may be sent in all; those that the cache answers do not count.
-      seconds: the deadline of each attempt.
-      retries: after rate limits, outages and broken connections.
-      temperature: 0 asks for the likeliest answer. Endpoints need not be deterministic all the same.
-      seed: sent along, where the server minds it.
-      parallel: requests of a worker at a time.
-      known_as: what kept answers go by, where the address differs from run to run.
-      dollars: for a million tokens, of requests and of answers.
+      model: the model's name at the endpoint.
+      key_variable: the environment variable with the key; if empty, no key is sent.
+      max_calls: maximum number of requests, not counting answers from the cache.
+      seconds: the timeout of each attempt.
+      retries: number of retries after rate limits, outages and broken connections.
+      temperature: 0 requests the most likely answer; endpoints may still not be deterministic.
+      seed: sent with each request; the server may ignore it.
+      parallel: number of parallel requests per worker.
+      known_as: replaces the address as a key of the cache, if the address differs from run to run.
+      dollars: price of a million tokens of requests, and of answers.
     """
 
     url: str
@@ -64,11 +65,11 @@ class Endpoint(msgspec.Struct, frozen=True):
     known_as: str = ""
 
     def cost(self, sent: int, answered: int) -> float:
-        """Dollars for so many tokens of requests and of answers."""
+        """Return the cost in dollars for numbers of tokens in requests and answers."""
         return (sent * self.dollars[0] + answered * self.dollars[1]) / 1e6
 
     def check(self) -> None:
-        """Raises InputError where a value cannot be used."""
+        """Raise InputError if a value is invalid."""
         if not SERVER.fullmatch(self.url):
             raise InputError("is no address such as http://127.0.0.1:8080/v1", "--endpoint", self.url)
         if not self.model.strip():
@@ -81,11 +82,11 @@ class Reply(msgspec.Struct, frozen=True):
     """An answer.
 
     Attributes:
-      text: what the model said; empty where it only calls tools.
+      text: the model's text; empty if it only calls tools.
       tool_calls: (name, arguments as JSON text) of each call.
-      tokens: of the request and of the answer, as the server counts them; 0 where it does not.
-      characters: of the request, for estimates of what others will take.
-      kept: whether the cache had it.
+      tokens: the tokens of request and answer, as counted by the server; 0 if it does not count them.
+      characters: length of the request, for estimates of further requests.
+      kept: whether it came from the cache.
     """
 
     text: str
@@ -96,11 +97,11 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Chat:
-    """Asks a model. It is pickled and sent to the workers; threads may share it.
+    """A client for a model. It is pickled and sent to the workers; threads may share it.
 
     Args:
-      endpoint: where, and how.
-      cache: an SQLite file of all answers; None: nothing is kept.
+      endpoint: the endpoint and its parameters.
+      cache: an SQLite file of all answers; None for no cache.
     """
 
     def __init__(self, endpoint: Endpoint, cache: str | Path | None = None) -> None:
@@ -118,18 +119,18 @@ class Chat:
         self.__init__(state["endpoint"], state["cache"])  # type: ignore[misc]
 
     def open(self) -> None:
-        """Creates the client, and the cache. Raises MissingExtra without the package ``openai``."""
+        """Create the client and the cache. Raises MissingExtra without the package ``openai``."""
         try:
             from openai import OpenAI
         except ImportError:
             raise MissingExtra("openai", "llm") from None
-        for name in ("httpx", "httpx2", "openai"):  # else a line for each request and retry
+        for name in ("httpx", "httpx2", "openai"):  # otherwise they log each request and retry
             logging.getLogger(name).setLevel(logging.WARNING)
         of = self.endpoint
         key = os.environ.get(of.key_variable, "") if of.key_variable else ""
         self._client = OpenAI(
             base_url=of.url, api_key=key or "none", timeout=of.seconds, max_retries=of.retries
-        )  # the package wants a key, whatever the server does
+        )  # the package requires a key, even if the server does not
         if self.cache:
             Path(self.cache).parent.mkdir(parents=True, exist_ok=True)
             self._kept = sqlite3.connect(self.cache, timeout=60, check_same_thread=False, isolation_level=None)
@@ -137,7 +138,7 @@ class Chat:
             self._kept.execute("CREATE TABLE IF NOT EXISTS answers (request TEXT PRIMARY KEY, answer TEXT NOT NULL)")
 
     def close(self) -> None:
-        """Closes both. A second call does nothing."""
+        """Close client and cache. A second call does nothing."""
         if self._client is not None:
             self._client.close()
         if self._kept is not None:
@@ -145,15 +146,15 @@ class Chat:
         self._client = self._kept = None
 
     def ask(self, messages: Sequence[Message], **parameters: Any) -> Reply:
-        """What the model answers.
+        """Return the model's answer.
 
         Args:
           messages: the conversation so far.
-          parameters: further ones of the chat completions API, such as ``tools`` or ``response_format``.
+          parameters: further parameters of the chat completions API, such as ``tools`` or ``response_format``.
 
         Raises:
-          Refused: ``invalid``, ``unavailable``, ``wrong_answer`` or ``too_long``: this request has no answer.
-          Stopped: ``key``, ``denied``, ``address`` or ``max_calls``: no further one can have one.
+          Refused: ``invalid``, ``unavailable``, ``wrong_answer`` or ``too_long``: this request cannot be answered.
+          Stopped: ``key``, ``denied``, ``address`` or ``max_calls``: further requests would fail, too.
         """
         of = self.endpoint
         request, name = self._request(messages, parameters)
@@ -177,11 +178,11 @@ class Chat:
         return reply
 
     def knows(self, messages: Sequence[Message], **parameters: Any) -> bool:
-        """Whether the cache has the answer that :meth:`ask` would give."""
+        """Whether the cache has the answer to this request."""
         return self._found(self._request(messages, parameters)[1]) is not None
 
     def _request(self, messages: Sequence[Message], parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """The body of a request, and the name of its answer in the cache."""
+        """Return the body of a request, and the key of its answer in the cache."""
         of = self.endpoint
         request = {
             "model": of.model, "temperature": of.temperature, "seed": of.seed, **parameters, "messages": list(messages)
@@ -217,19 +218,19 @@ class Chat:
             raise Refused(f"wrong_answer: {self._cleaned(error)}") from None
 
     def _cleaned(self, error: Exception) -> str:
-        """A message in one line, without the key or anything like one."""
+        """Return an error's message on one line, without the key or anything similar."""
         text = str(getattr(error, "message", "")) or str(error) or type(error).__name__
         key = os.environ.get(self.endpoint.key_variable, "") if self.endpoint.key_variable else ""
         return in_one_line(_KEY.sub("…", text.replace(key, "…") if key else text))
 
 
 def characters(messages: Sequence[Message], parameters: Mapping[str, Any]) -> int:
-    """How long a request is, as far as a model reads it."""
+    """Return the length of a request as JSON."""
     return len(json.dumps([list(messages), dict(parameters)], ensure_ascii=False))
 
 
 def _reply(answer: Any) -> Reply:
-    """The answer of the API. Raises Refused where there is none, or one that nobody can have wanted."""
+    """Convert the answer of the API. Raises Refused if it is too long."""
     message = answer.choices[0].message
     text = _sound(message.content or "")
     calls = [
@@ -244,5 +245,5 @@ def _reply(answer: Any) -> Reply:
 
 
 def _sound(text: str) -> str:
-    """Without halves of surrogate pairs, which no file can have."""
+    """Replace lone surrogates, which cannot be written to files."""
     return text.encode("utf-8", "replace").decode()

@@ -1,9 +1,9 @@
-"""The counts of a run, what must hold of them, and the records that were left out: its dead letters.
+"""The counts of a run, checks on them, and its dead letters: the records that were left out.
 
-A run leaves out a few bad records (``--max_bad``, 1 % by default), each with a line in ``dead_letters.jsonl``. More is
-an error, and so is a run of which nothing is left. Every kind of record is held against the limit by itself: files,
-the dialogues of each variant, the calls of each split. A file that cannot be read is one bad file; how many dialogues
-it had nobody knows.
+A run leaves out a few bad records (``--max_bad``, 1 % by default), each with a line in ``dead_letters.jsonl``. A larger
+share is an error, and so is a run without any usable record. The limit applies to each kind of record separately:
+files, the dialogues of each variant, the calls of each split. A file that cannot be read counts as one bad file, since
+the number of its dialogues is unknown.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Value = str | tuple[str, ...]
 Counted = str | tuple[str, Value]  # the name of a count, or its name and value
 
 
-FAULTS = "faults"  # records that were lost to a fault of Parapet or a plug-in, see transforms.running.fence
+FAULTS = "faults"  # number of records lost to a fault of Parapet or a plug-in, see transforms.running.fence
 
 
 class CountKey(NamedTuple):
-    """What is counted.
+    """The key of a count.
 
     Attributes:
-      name: such as ``dialogues`` or ``turns_changed``.
-      set: the set in which it is counted; empty where it concerns all of them.
+      name: the name, such as ``dialogues`` or ``turns_changed``.
+      set: the set in which it is counted; empty for all sets.
       split: the split in which it is counted.
-      value: of which category: a reason, an operation, a domain; or of which combination of them.
+      value: the category, such as a reason, an operation or a domain, or a combination of categories.
     """
 
     name: str
@@ -49,7 +49,7 @@ class CountKey(NamedTuple):
 
 
 class Counts(Counter[CountKey]):
-    """Counts by key. Keys that were never counted are 0.
+    """Counts by key; missing keys are 0.
 
     Example:
       >>> from parapet.transforms.running.counts import Counts
@@ -61,23 +61,23 @@ class Counts(Counter[CountKey]):
     """
 
     def add(self, name: str, n: int = 1, *, set: str = "", split: str = "", value: str = "") -> None:
-        """Adds to one count; adding 0 makes sure that the key is there.
+        """Add to a count; adding 0 makes sure that the key exists.
 
         Args:
-          name: of the count.
-          n: how many records.
-          set: in which they are counted.
-          split: in which they are counted.
-          value: of which category they are.
+          name: the name of the count.
+          n: number of records.
+          set: the set of the records.
+          split: the split of the records.
+          value: the category of the records.
         """
         self[CountKey(name, set, split, value)] += n
 
     def sum(self, name: str, **parts: str) -> int:
-        """The sum of all counts of a name, of those with the given set, split or value where they are given."""
+        """Sum all counts of a name, optionally only those with a certain set, split or value."""
         return sum(n for _, n in self._of(name, parts))
 
     def by(self, part: Part, name: str, **parts: str) -> dict[str, int]:
-        """The counts of a name by set, by split or by value, sorted; the others may be given."""
+        """Return the counts of a name by set, split or value, sorted; optionally with certain other parts only."""
         sums: dict[str, int] = {}
         for key, n in self._of(name, parts):
             sums[getattr(key, part)] = sums.get(getattr(key, part), 0) + n
@@ -89,44 +89,45 @@ class Counts(Counter[CountKey]):
                 yield key, n
 
     def as_json(self, names: Sequence[str] | None = None) -> dict[str, int]:
-        """The counts that have no value, by ``name/set/split``: what ``run.json`` records. Of ``names``, if given."""
+        """Return the counts without a value by ``name/set/split`` for ``run.json``, optionally of ``names`` only."""
         keys = sorted(key for key, n in self.items() if n and not key.value and (names is None or key.name in names))
         return {str(key): self[key] for key in keys}
 
     @classmethod
     def named(cls, **numbers: int) -> Counts:
-        """Counts that concern all sets and splits, by name."""
+        """Create counts that apply to all sets and splits, by name."""
         return cls({CountKey(name): n for name, n in numbers.items()})
 
     @classmethod
     def of_json(cls, counts: Mapping[str, int]) -> Counts:
-        """The counts of a ``run.json``."""
+        """Parse the counts of a ``run.json``."""
         return cls({CountKey(*name.split("/")): n for name, n in counts.items()})
 
     @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[tuple[str, str, str, str], int]]) -> Counts:
-        """The sums of (key, n), as :class:`parapet.transforms.running.runs.Outputs` has them."""
+        """Sum up pairs (key, n), as in :class:`parapet.transforms.running.runs.Outputs`."""
         counts = cls()
         for key, n in pairs:
             counts[CountKey(*key)] += n
         return counts
 
 
-# What must hold: each gives what is wrong, in words, given the counts. They are checked before anything is published.
+# A check on the counts before anything is published; yields descriptions of violations.
 Invariant = Callable[[Counts], Iterable[str]]
 
 
 class Balance(msgspec.Struct, frozen=True):
-    """Every record that was read ends in exactly one place: ``total`` is the sum of ``parts``.
+    """Checks that every record is in exactly one category: ``total`` is the sum of ``parts``.
 
     Attributes:
       total: the name of the count of all records.
-      parts: the names of the counts in which they end.
-      sets: for each of these sets; none: over all.
-      shared: parts that are counted once for all sets, or in one of them.
-      by_set: whether the total is counted in each set, too; else once for all.
-      splits: for each of these splits; none: over all.
-      is_early: whether the total is counted before records may be lost to faults: where some are, nothing is compared.
+      parts: the names of the counts of the categories.
+      sets: the sets to check separately; if empty, all are checked together.
+      shared: categories that are counted once for all sets, or in one of them.
+      by_set: whether the total is counted for each set rather than once for all.
+      splits: the splits to check separately; if empty, all are checked together.
+      is_early: whether the total is counted before records may be lost to faults; if there are faults, the check is
+        skipped.
     """
 
     total: str
@@ -138,7 +139,7 @@ class Balance(msgspec.Struct, frozen=True):
     is_early: bool = False
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """``dialogues of typos in test``, where they do not balance."""
+        """Yield counts that do not balance, such as ``dialogues of typos in test``."""
         if self.is_early and counts.sum(FAULTS):
             return
         for name, split in product(self.sets or [""], self.splits or [""]):
@@ -156,58 +157,58 @@ class Balance(msgspec.Struct, frozen=True):
 
 
 class Equal(msgspec.Struct, frozen=True):
-    """Counts that are known before the run: of the calls that are listed, or of the dialogues that are simulated.
+    """Checks counts that are known before the run, such as the number of calls or of simulated dialogues.
 
     Attributes:
-      expected: key to the number that it must be.
+      expected: key to expected number.
     """
 
     expected: Mapping[CountKey, int]
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """``dialogues of typos in test``, where it is another number."""
+        """Yield counts that differ, such as ``dialogues of typos in test``."""
         for key, n in self.expected.items():
             if counts[key] != n:
                 yield _place(key.name, key.set, key.split)
 
 
 class Equals(msgspec.Struct, frozen=True):
-    """Nothing is lost on the way: the sum of the counts ``names`` is ``number``, which was known before the run."""
+    """Checks that no record is lost: the sum of the counts ``names`` is ``number``, which was known before the run."""
 
     names: Sequence[str]
     number: int
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """``fields + not_asked, expected 120``, where it is another."""
+        """Yield a description such as ``fields + not_asked, expected 120`` if the sum differs."""
         if sum(counts.sum(name) for name in self.names) != self.number:
             yield f"{' + '.join(self.names)}, expected {self.number:,}"
 
 
 class Zero(msgspec.Struct, frozen=True):
-    """Something that must not be: ``name`` counts it, ``what`` says it."""
+    """Checks that something never happens: ``name`` is its count, ``what`` its description."""
 
     name: str
     what: str
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """``what``, where it is there."""
+        """Yield ``what`` if the count is not 0."""
         if counts.sum(self.name):
             yield self.what
 
 
 class Exact(msgspec.Struct, frozen=True):
-    """A rate that is exact: of every split, ``count`` of a set is what ``wanted`` gives for the number of ``total``.
+    """Checks an exact rate: in every split, ``count`` of a set is ``wanted`` applied to ``total``.
 
-    Where ``available`` is named and there are fewer of these, it is all of them. Where records were lost to faults
-    after what is to have the rate was chosen among all of them, no rate can be exact.
+    If ``available`` is set and smaller, it is the expected number. The check is skipped if records were lost to faults,
+    since the selection was made among all records.
 
     Attributes:
-      count: the name of what has the rate.
-      total: the name of what it is a rate of.
+      count: the name of the count with the rate.
+      total: the name of the count that the rate refers to.
       set: the set.
-      wanted: the number that must be, given the total.
-      total_set: the set in which the total is counted; empty where it is counted once for all.
-      available: the name of the count, of that set too, of which ``count`` is a part.
+      wanted: computes the expected number from the total.
+      total_set: the set in which the total is counted; empty if it is counted once for all.
+      available: the name of the count, in that set, too, which limits ``count``.
     """
 
     count: str
@@ -218,7 +219,7 @@ class Exact(msgspec.Struct, frozen=True):
     available: str = ""
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """``count of set in split``, where it is another."""
+        """Yield counts that differ, such as ``count of set in split``."""
         if counts.sum(FAULTS):
             return
         found = counts.by("split", self.count, set=self.set)
@@ -231,16 +232,16 @@ class Exact(msgspec.Struct, frozen=True):
 
 
 class Least(msgspec.Struct, frozen=True):
-    """A share that must be reached, such as that of the turns that a perturbation has changed.
+    """Checks a minimum share, such as that of changed turns.
 
     Attributes:
-      count: the name of what is to reach it.
-      total: the name of what it is a share of.
-      share: from 0 to 1.
+      count: the name of the count.
+      total: the name of the count that it is a share of.
+      share: the minimum, from 0 to 1.
       set: the set in which both are counted.
-      what: how the message calls what is counted: ``user turns changed``.
-      flag: the flag of the share.
-      needed: whether nothing at all is too little, too.
+      what: the description of ``total`` in messages: ``user turns changed``.
+      flag: the flag that sets the share.
+      needed: whether a total of 0 is an error, too.
     """
 
     count: str
@@ -252,7 +253,7 @@ class Least(msgspec.Struct, frozen=True):
     needed: bool = False
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """Raises InputError where the share is lower: that is the input's fault, and no fault of the run."""
+        """Raise InputError if the share is lower, since the cause is the input rather than the run."""
         count, total = counts.sum(self.count, set=self.set), counts.sum(self.total, set=self.set)
         if self.share and (count < self.share * total or (self.needed and not total)):
             reached = count / total if total else 0.0
@@ -268,11 +269,11 @@ def _place(name: str, set_name: str, split: str) -> str:
 
 
 def check_invariants(counts: Counts, invariants: Iterable[Invariant]) -> None:
-    """Checks what must hold of the counts of a run.
+    """Check the counts of a run.
 
     Raises:
-      RuntimeError: something does not hold: a fault of Parapet or of a plug-in. Nothing is published then.
-      InputError: the input does not allow it, see :class:`Least`.
+      RuntimeError: a check fails because of a fault in Parapet or a plug-in. Nothing is published then.
+      InputError: the input is the cause, see :class:`Least`.
     """
     wrong: list[str] = []
     too_little: InputError | None = None
@@ -291,15 +292,15 @@ SHOWN = 3  # places in a message
 
 
 class DeadLetter(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
-    """A dialogue that a variant does not have, a file that could not be read, a turn that stayed as it was.
+    """A record that was left out: a dialogue missing from a variant, an unreadable file, an unchanged turn.
 
     Attributes:
-      variant: the variant; nothing where it concerns all, as a file does.
+      variant: the variant; empty for all, as for a file.
       split: the folder of the file.
       file: the file's name.
-      dialogue_id: the dialogue; nothing where the whole file is meant.
-      where: the place inside: ``turns[2].frames[0]``, or line and column.
-      reason: an id (``unknown_slot``) and a sentence. Where the record is not to blame the id is ``internal_error`` or
+      dialogue_id: the id of the dialogue; empty for the whole file.
+      where: the place in it: ``turns[2].frames[0]``, or line and column.
+      reason: an id (``unknown_slot``) and a sentence. If the record is not the cause, the id is ``internal_error`` or
         ``plugin_error``, see :mod:`parapet.transforms.running.fence`.
       trace: the traceback of such an error.
     """
@@ -321,33 +322,33 @@ class _File(Protocol):
 
 
 def dead_file(file: _File, error: InputError) -> DeadLetter:
-    """The dead letter of a file that cannot be read to its end."""
+    """Return the dead letter of a file that cannot be read completely."""
     reason = error.reason if isinstance(error, Fault) else f"broken_file: {error.reason}"
     return DeadLetter("", file.split, file.name, "", storable(error.where), storable(reason), trace_of(error))
 
 
 def dead_dialogue(file: _File, dialogue_id: str, error: InputError, variant: str = "") -> DeadLetter:
-    """The dead letter of one dialogue of a file, or of a place in it."""
+    """Return the dead letter of a dialogue in a file, or of a place in it."""
     where, reason = storable(error.where), storable(error.reason)
     return DeadLetter(variant, file.split, file.name, storable(dialogue_id), where, reason, trace_of(error))
 
 
 def id_of(dialogue: Any, position: int) -> str:
-    """The id of a dialogue, or its position as ``[3]`` where it has none, or an empty one."""
+    """Return the id of a dialogue, or its position as ``[3]`` if it has no id."""
     found = dialogue.get("dialogue_id") if isinstance(dialogue, dict) else None
     return storable(found) if isinstance(found, str) and found else f"[{position}]"
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """How many records of one kind there were, and how many of them could not be used.
+    """The number of records of one kind, and of the bad ones among them.
 
     Attributes:
-      what: the kind, in the singular: ``dialogue``.
-      total: all of them, the bad ones included.
-      bad: those that could not be used.
-      part: which of them: a variant, a split; nothing where it is all.
-      is_record: whether the output is made of them: where there is none, it would be empty.
-      is_needed: whether nothing can be made where each of them is bad.
+      what: the kind of record, in the singular: ``dialogue``.
+      total: the number of all records, including bad ones.
+      bad: the number of records that could not be used.
+      part: the variant or split; empty for all records.
+      is_record: whether the output consists of these records, so that it would be empty without them.
+      is_needed: whether the run fails if all of them are bad.
     """
 
     what: str
@@ -359,7 +360,7 @@ class Tally(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> Fraction:
-        """Of those that are bad."""
+        """Return the share of bad records."""
         return Fraction(self.bad, self.total) if self.total else Fraction(0)
 
     def __str__(self) -> str:
@@ -368,13 +369,13 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 def of_dialogues(counts: Counts) -> list[Tally]:
-    """The tallies of a run whose counts are ``files``, ``broken_files``, ``dialogues`` and ``left_out``."""
+    """Return the tallies of a run with counts ``files``, ``broken_files``, ``dialogues`` and ``left_out``."""
     total, bad = counts.sum("dialogues", set=""), counts.sum("left_out", set="")
     return [of_files(counts), Tally("dialogue", total, bad, is_record=True)]
 
 
 def of_variants(counts: Counts, variants: Sequence[str]) -> list[Tally]:
-    """The same where each variant has its own count of ``left_out``."""
+    """Return the tallies of a run in which each variant has its own count ``left_out``."""
     total = counts.sum("dialogues", set="")
     left_out = counts.by("set", "left_out")
     of_all = left_out.get("", 0)
@@ -385,27 +386,30 @@ def of_variants(counts: Counts, variants: Sequence[str]) -> list[Tally]:
 
 
 def of_files(counts: Counts) -> Tally:
-    """Files that could not be read."""
+    """Return the tally of files that could not be read."""
     return Tally("file", counts.sum("files"), counts.sum("broken_files"))
 
 
 def read_dead_letters(lines: Iterable[bytes]) -> Iterator[DeadLetter]:
-    """The lines of a ``dead_letters.jsonl``."""
+    """Parse the lines of a ``dead_letters.jsonl``."""
     return (msgspec.json.decode(line, type=DeadLetter) for line in lines)
 
 
 def reasons_of(dead: Iterable[DeadLetter]) -> Counter[str]:
-    """How often each reason occurs, by its id."""
+    """Count reasons by id."""
     return Counter(map(reason_of, dead))
 
 
 def reason_of(letter: DeadLetter) -> str:
-    """The id of a reason."""
+    """Return the id of a letter's reason."""
     return letter.reason.partition(":")[0]
 
 
 def places_of(dead: Iterable[DeadLetter]) -> list[str]:
-    """One line for each record: file, dialogue, place and reason. One that several variants lack is one."""
+    """Return one line per record: file, dialogue, place and reason.
+
+    A record missing from several variants has one line.
+    """
     lines: dict[tuple[str, str, str], str] = {}
     for letter in dead:
         path = f"{letter.split}/{letter.file}" if letter.split else letter.file
@@ -416,12 +420,12 @@ def places_of(dead: Iterable[DeadLetter]) -> list[str]:
 
 
 def in_order(elements: Iterable[tuple[str, Sequence[DeadLetter]]]) -> list[DeadLetter]:
-    """The dead letters of a run, given as (key, dead letters of an element of this key), in the order of the keys."""
+    """Sort the dead letters of a run by the key of their element."""
     return [letter for _, letters in sorted(elements) for letter in letters]
 
 
 def check_letters(letters: Sequence[DeadLetter], tallies: Sequence[Tally], max_bad: Fraction, done: str) -> None:
-    """:func:`check_bad` of a run's dead letters."""
+    """Apply :func:`check_bad` to a run's dead letters."""
     traces = [letter.trace for letter in letters if letter.trace and reason_of(letter) == PLUGIN]
     check_bad(tallies, max_bad, done, reasons_of(letters), places_of(letters), traces[0] if traces else "")
 
@@ -434,18 +438,19 @@ def check_bad(
     places: Sequence[str],
     trace: str = "",
 ) -> None:
-    """Raises InputError where more records are bad than may be, or none of those that make the output is left.
+    """Raise InputError if too many records are bad or none is usable.
 
     Args:
-      tallies: of all kinds of records.
-      max_bad: the share of each kind that may be bad.
-      done: what could not be done to a bad one: ``rewritten``.
-      reasons: id to how often.
-      places: where they are and why, a line each.
-      trace: the traceback of a plug-in's error, which its author needs.
+      tallies: the tallies of all kinds of records.
+      max_bad: maximum share of bad records of each kind.
+      done: the operation that failed for bad records, as a participle such as ``rewritten``.
+      reasons: id to number of occurrences.
+      places: lines with places and reasons.
+      trace: the traceback of a plug-in's exception, for its author.
 
     Raises:
-      UserCodeError: the same, where a plug-in's errors are among the reasons: the message ends with the traceback.
+      UserCodeError: raised instead if a plug-in's exceptions are among the reasons; the message ends with the
+        traceback.
     """
     refusal = UserCodeError if trace else InputError
     end = f"\n{trace}" if trace else ""
@@ -464,14 +469,14 @@ def check_bad(
 
 
 def _blame(reasons: Mapping[str, int]) -> str:
-    """Whose fault it is, where no record is to blame; nothing where one is."""
+    """Describe whose fault it is if no record is the cause; else an empty string."""
     if not reasons or not reasons.keys() <= {INTERNAL, PLUGIN}:
         return ""
     return f"this is a fault of Parapet: {REPORT}" if INTERNAL in reasons else "this is a fault of the plug-in"
 
 
 def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
-    """What there is nothing left of; nothing where all that is needed has some."""
+    """Describe which required records are missing completely, or return an empty string."""
     kinds: dict[str, list[Tally]] = {}
     for one in tallies:
         if one.is_needed:
@@ -497,7 +502,10 @@ def _joined(tallies: Iterable[Tally]) -> str:
 
 
 def percent(share: Fraction, up: bool = False) -> str:
-    """``1%``, ``0.4%``: two digits that count, or one behind the point; rounded up where that is asked."""
+    """Format a share as ``1%`` or ``0.4%``, with two significant digits or one decimal place.
+
+    It is rounded up if requested.
+    """
     of_hundred = share * 100
     digits = 0 if of_hundred.denominator == 1 else 1 if of_hundred >= 1 else 2 - math.ceil(math.log10(of_hundred))
     scaled = of_hundred * 10**digits
@@ -506,25 +514,25 @@ def percent(share: Fraction, up: bool = False) -> str:
 
 
 class FaultCounts:
-    """Records that were lost to faults of Parapet, or of a plug-in, by fault."""
+    """Counts records lost to faults of Parapet or a plug-in, by fault."""
 
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
         self._records: dict[str, set[int]] = {}
 
     def add(self, reason: str, record: tuple[str, ...]) -> None:
-        """Counts the dead letter of a record, if its reason is a fault."""
+        """Count the dead letter of a record if its reason is a fault."""
         if reason.partition(":")[0] in (INTERNAL, PLUGIN):
             place = reason.rpartition(" (")[2]
             self._first.setdefault(place, reason)
             self._records.setdefault(place, set()).add(hash(record))
 
     def lines(self, place: str, plugins: str = "") -> Iterator[str]:
-        """What is said of each fault.
+        """Yield a message about each fault.
 
         Args:
-          place: where the dead letters are.
-          plugins: what the plug-ins of the run are called.
+          place: the path of the dead letters.
+          plugins: the names of the run's plug-ins.
         """
         for fault, reason in self._first.items():
             kind, _, what = reason.partition(": ")
@@ -535,13 +543,13 @@ class FaultCounts:
 
 
 def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str, what: str) -> list[str]:
-    """What a run that was published says of the records that it lacks.
+    """Return warnings about the records missing from a published run.
 
     Args:
-      tallies: of the run's counts.
-      reasons: of its dead letters: id to how often.
-      place: where they are.
-      what: what became of them.
+      tallies: the tallies of the run.
+      reasons: id to number of its dead letters.
+      place: the path of the dead letters.
+      what: the beginning of the line, such as ``left out``.
     """
     tallies = [tally for tally in tallies if tally.bad]
     if not reasons and not tallies:

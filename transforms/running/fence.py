@@ -1,8 +1,8 @@
-"""The fence around each record: whatever is raised while one is handled costs that record, and not the run.
+"""Error handling for each record: an exception while handling a record loses only that record, not the run.
 
-A loop over records catches ``Exception`` and gives it to :func:`bad_record`, which makes an InputError of it: the dead
-letter of the record. Its reason is ``internal_error`` for a fault of Parapet, ``plugin_error`` for one of code that is
-not Parapet's, followed by the exception and the place where it was raised. ``--max_bad`` counts it as any bad record.
+A loop over records catches ``Exception`` and passes it to :func:`bad_record`, which converts it to an InputError for
+the record's dead letter. Its reason is ``internal_error`` for a fault of Parapet, or ``plugin_error`` for one of other
+code, followed by the exception and the place where it was raised. ``--max_bad`` counts it like any bad record.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from typing import NamedTuple, NoReturn
 
 from parapet.schemas.errors import ISSUES, DiskError, InputError, MissingExtra, UserCodeError, storable
 
-THIS_MACHINE = ("127.0.0.1", "::1", "localhost")  # as host of an address
-SERVER = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")  # an address; a password in it would appear in messages
+THIS_MACHINE = ("127.0.0.1", "::1", "localhost")  # hosts in addresses
+# an address without a password, which would appear in messages
+SERVER = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 
 
 def in_one_line(message: str, secret: str = "") -> str:
-    """What a server said, in one line of 300 characters at most, without a secret."""
+    """Put a server's message on one line of at most 300 characters, without a secret."""
     message = message.replace(secret, "…") if secret else message
     return " ".join(message.split())[:300]
 
@@ -35,7 +36,7 @@ class Refused(Exception):
 
     Args:
       reason: an id (``invalid``, ``unavailable``, ``wrong_count``), and after a colon an explanation.
-      splits: whether its parts may be sent separately; not where they would be charged twice.
+      splits: whether its parts may be sent separately; False if they would be charged twice.
     """
 
     def __init__(self, reason: str, splits: bool = False) -> None:
@@ -44,7 +45,7 @@ class Refused(Exception):
 
 
 class Stopped(Exception):
-    """No further request can succeed: ``reason`` as in :class:`Refused`."""
+    """Further requests would fail, too; ``reason`` is as in :class:`Refused`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -54,7 +55,7 @@ class Stopped(Exception):
 INTERNAL, PLUGIN = "internal_error", "plugin_error"  # ids of reasons
 REPORT = f"please report it at {ISSUES}"
 
-# What another record, or another try, would meet as well.
+# Errors that would also affect other records or attempts.
 _OF_THE_RUN = (DiskError, MissingExtra, MemoryError, OSError, Stopped)
 _NETWORK = {
     "aiohttp",
@@ -70,34 +71,35 @@ _NETWORK = {
     "urllib3",
 }
 
-_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")  # of an object in memory: another one in each run
-_LONGEST = 300  # characters of an exception's message
-_DEEPEST = 12  # lines of a traceback: those of an endless recursion are all the same
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")  # address of an object in memory, which differs from run to run
+_LONGEST = 300  # of an exception's message
+_DEEPEST = 12  # lines of a traceback, since those of an endless recursion are all the same
 
-_Frames = Sequence[tuple[FrameType, int]]  # with their lines, the outermost first
+_Frames = Sequence[tuple[FrameType, int]]  # frames with line numbers, outermost first
 
 
 class Fault(InputError):
-    """A record that could not be handled, through no fault of its own.
+    """A record could not be handled, although its data are not the cause.
 
     Attributes:
-      trace: the traceback below the loop over records, as Python prints it, with the names of modules for files.
+      trace: the traceback below the loop over records, in Python's format, with module names instead of files.
     """
 
     trace = ""
 
 
 def bad_record(error: Exception, code: object = None, *, is_private: bool = False) -> InputError:
-    """The error that becomes the dead letter of a record; an InputError is that itself.
+    """Convert an exception to the error for the dead letter of a record; an InputError is returned as it is.
 
     Args:
-      error: what was raised while the record was handled.
-      code: the object whose code ran, or whose result was used: a perturbation. Where it is no class of Parapet's the
-        fault is the plug-in's.
-      is_private: whether messages of exceptions are withheld: they may quote what nobody is to see.
+      error: the exception raised while handling the record.
+      code: the object whose code ran, or whose result was used, such as a perturbation. If its class is not Parapet's,
+        the fault is attributed to the plug-in.
+      is_private: whether to withhold messages of exceptions because they may quote private data.
 
     Raises:
-      Exception: the error, where it is no fault of a record: a full disk, a missing package, a lost connection.
+      Exception: the exception itself, if it is not caused by a record: a full disk, a missing package, a lost
+        connection.
     """
     if isinstance(error, _OF_THE_RUN) or is_of_network(error):
         raise error
@@ -122,12 +124,12 @@ def is_plugin(code: object) -> bool:
 
 
 def is_of_network(error: BaseException) -> bool:
-    """Whether a client of a storage or service has raised it: the same may go well another time."""
+    """Whether an exception was raised by the client of a storage or service, so that a retry may succeed."""
     return any(of.__module__.partition(".")[0] in _NETWORK for of in type(error).__mro__)
 
 
 def fatal(error: InputError) -> InputError:
-    """The error of a run that cannot do without the record: where it is a fault, with a request to report it."""
+    """Return the error for a run that requires the record; for a fault, it asks to report it."""
     if not isinstance(error, Fault):
         return error
     kind, _, what = error.reason.partition(": ")
@@ -137,14 +139,14 @@ def fatal(error: InputError) -> InputError:
 
 @contextmanager
 def needed(path: object, where: str = "") -> Iterator[None]:
-    """Names a record that a run cannot do without in what is raised while it is handled.
+    """Add the place of a required record to exceptions raised while it is handled.
 
     Args:
-      path: the file, or what else the record is of.
-      where: its place there.
+      path: the path of its file, or another description.
+      where: the place in the file.
 
     Raises:
-      InputError: see :func:`fatal`; one that says its place already is passed on as it is.
+      InputError: see :func:`fatal`; errors that already have a place are passed on unchanged.
     """
     try:
         yield
@@ -162,10 +164,10 @@ def _fault(reason: str, trace: str) -> Fault:
 
 
 def _message(error: Exception) -> str:
-    """What an exception says, on one line."""
+    """Return an exception's message on one line."""
     try:
         text = " ".join(str(error).split())
-    except Exception:  # a class of a plug-in's may be anything
+    except Exception:  # a plug-in's class may do anything in __str__
         return ""
     text = _ADDRESS.sub("0x...", text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
@@ -176,7 +178,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _file(frame: FrameType) -> str:
-    """The file of a frame below its package, the same on every machine: ``transforms/running/counts.py``."""
+    """Return the file of a frame below its package, the same on every machine: ``transforms/running/counts.py``."""
     name = str(frame.f_globals.get("__name__", ""))
     if name == "__main__":
         return frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
@@ -194,11 +196,11 @@ def _trace(frames: _Frames, last: str) -> str:
 
 
 def trace_of(error: InputError) -> str:
-    """The traceback of a fault; nothing where the record is to blame."""
+    """Return the traceback of a fault; empty if the record is the cause."""
     return error.trace if isinstance(error, Fault) else ""
 
 
-# Calls of code that is not ours, plug-ins and models: what it does to the process stays within the call.
+# Calls of plug-ins and models: their effects on the process are contained in the call.
 
 _calling = threading.local()
 _exit = os._exit
@@ -206,14 +208,14 @@ _exit = os._exit
 
 class _Command(NamedTuple):
     process: int
-    folder: str | None  # None where it was removed
+    folder: str | None  # None if it was removed
 
 
-_commands: list[_Command] = []  # that run in this process, or ran where it was forked
+_commands: list[_Command] = []  # commands of this process, or of the process that forked it
 
 
 def _leave(status: int) -> NoReturn:
-    """In place of ``os._exit``: with it, a command would end in the middle as if it were done."""
+    """Replace ``os._exit``, which would end a command in the middle as if it had succeeded."""
     if os.getpid() in {getattr(_calling, "process", None), *(command.process for command in _commands)}:
         sys.stderr.write(f"error: the process was ended by code that it ran, with os._exit({status})\n")
         sys.stderr.flush()
@@ -226,7 +228,7 @@ os._exit = _leave
 
 @contextmanager
 def commanding() -> Iterator[None]:
-    """Around a command: its process does not end with ``os._exit``, and :func:`calling` knows its working folder."""
+    """Run a command's block so that ``os._exit`` counts as a failure, and :func:`calling` knows its working folder."""
     command = _Command(os.getpid(), _working_folder())
     _commands.append(command)
     try:
@@ -237,15 +239,15 @@ def commanding() -> Iterator[None]:
 
 @contextmanager
 def calling() -> Iterator[None]:
-    """Around a call: the working folder is put back, a process that it forks ends here, to end ours is a failure.
+    """Contain a call: restore the working folder, end forked processes here, and treat an exit as a failure.
 
     Raises:
-      RuntimeError: it called ``sys.exit``, which would end the command as if it were done.
+      RuntimeError: the call used ``sys.exit``, which would end the command as if it had succeeded.
     """
     process = os.getpid()
     folder = _commands[-1].folder if _commands else _working_folder()
     outer, _calling.process = getattr(_calling, "process", None), process
-    _go(folder)  # code of a plug-in that Beam calls may have left it
+    _go(folder)  # a plug-in's code called by Beam may have changed it
     try:
         yield
     except SystemExit as stop:

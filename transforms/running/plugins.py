@@ -1,7 +1,9 @@
-"""Plug-ins: what distributions add by entry points, ours too. They are listed by name; one is imported when chosen.
+"""Plug-ins: entry points of installed distributions, including our own.
 
-A flag names a plug-in as ``NAME``, or as ``NAME=ARGUMENT``: what stands behind the sign is given to it, as a text. What
-is built in is registered in ``setup.py`` and comes this way too; only its errors and records do not call it a plug-in.
+They are listed by name and imported when chosen.
+
+A flag names a plug-in as ``NAME`` or ``NAME=ARGUMENT``, and passes it the argument as a string. Built-in ones are
+registered in ``setup.py`` and loaded in the same way; only errors and records do not call them plug-ins.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ PERTURBATIONS = "parapet.perturbations"
 DISTANCES = "parapet.distances"
 VETTING_RULES = "parapet.vetting_rules"
 
-# The groups of entry points, and what one of each is called.
+# The groups of entry points, and the words for their members.
 GROUPS = {
     TRANSLATION_ENGINES: "translation engine",
     SPEECH_ENGINES: "speech engine",
@@ -42,16 +44,16 @@ GROUPS = {
 }
 
 
-# The groups that have something built in: nothing there means that the checkout is newer than its installation.
+# The groups with built-in members: if these are missing, the checkout is newer than its installation.
 BUILT_IN = {TRANSLATION_ENGINES, SPEECH_ENGINES, MODELS, PERTURBATIONS, DISTANCES}
 
 
 class Plugin(msgspec.Struct, frozen=True, order=True):
-    """A plug-in that is installed.
+    """An installed plug-in.
 
     Attributes:
       target: ``module:attribute`` of its entry point.
-      distribution: that brings it, with its ``version``.
+      distribution: the name of its distribution, with its ``version``.
     """
 
     group: str
@@ -62,21 +64,21 @@ class Plugin(msgspec.Struct, frozen=True, order=True):
 
     @property
     def built_in(self) -> bool:
-        """Whether it is ours."""
+        """Whether it is built in."""
         return self.distribution == DISTRIBUTION
 
     @property
     def extras(self) -> list[str]:
-        """The extras of its distribution that it needs."""
+        """Return the extras of its distribution that it requires."""
         return EntryPoint(self.name, self.target, self.group).extras
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A plug-in that a flag names.
+    """A plug-in chosen by a flag.
 
     Attributes:
-      argument: what stood behind ``NAME=``; None where there was none.
-      flag: for messages.
+      argument: the text after ``NAME=``, or None.
+      flag: the flag for messages.
     """
 
     plugin: Plugin
@@ -84,7 +86,7 @@ class Chosen(msgspec.Struct, frozen=True):
     flag: str
 
     def refused(self, reason: str) -> InputError:
-        """An error about the plug-in, with where it is from."""
+        """Return an error about the plug-in that names its distribution."""
         one = self.plugin
         if one.built_in:
             return InputError(f"{one.name} {reason}", self.flag)
@@ -92,11 +94,11 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 class Names:
-    """The names that a flag takes, as ``choices`` of argparse: looked up when they are asked for, not before.
+    """The names that a flag accepts, as ``choices`` of argparse, looked up on first use.
 
     Args:
-      group: the entry points.
-      others: names that need none.
+      group: the group of entry points.
+      others: further names without entry points.
     """
 
     def __init__(self, group: str, *others: str) -> None:
@@ -110,12 +112,12 @@ class Names:
 
 
 def installed(group: str) -> list[Plugin]:
-    """The plug-ins of a group, those that are built in first; nothing of them is imported."""
+    """List the plug-ins of a group, built-in ones first, without importing any."""
     return list(_installed(group, tuple((place, *_stamp(place)) for place in sys.path)))
 
 
 def _stamp(place: str) -> tuple[int, int]:
-    """Which folder a place on the path is, and when something was last installed in it."""
+    """Return the inode of a folder on the path, and the time of the last installation in it."""
     try:
         found = os.stat(place or ".")
     except OSError:
@@ -125,8 +127,8 @@ def _stamp(place: str) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=64)
 def _installed(group: str, path: tuple[tuple[str, int, int], ...]) -> list[Plugin]:
-    """Reads the metadata of every distribution on the path, which takes some ten milliseconds."""
-    # A distribution reads its metadata anew whenever it is asked.
+    """Read the metadata of every distribution on the path, which takes some ten milliseconds."""
+    # cached, since a distribution reads its metadata on every access
     sources: dict[Distribution | None, tuple[str, str]] = {None: ("", "")}
     plugins = []
     for point in entry_points(group=group):
@@ -137,7 +139,7 @@ def _installed(group: str, path: tuple[tuple[str, int, int], ...]) -> list[Plugi
 
 
 def names(group: str) -> list[str]:
-    """The names of a group's plug-ins, each once, those that are built in first."""
+    """Return the distinct names of a group's plug-ins, built-in ones first."""
     return list(dict.fromkeys(one.name for one in installed(group)))
 
 
@@ -147,15 +149,15 @@ def _split(given: str) -> tuple[str, str | None]:
 
 
 def find(group: str, given: str, flag: str) -> Chosen | None:
-    """The plug-in that a flag names, if there is one. What is built in goes before a plug-in of its name.
+    """Find the plug-in named by a flag, or return None. Built-in ones have priority.
 
     Args:
-      group: the entry points.
+      group: the group of entry points.
       given: ``NAME`` or ``NAME=ARGUMENT``.
-      flag: that has it.
+      flag: the flag for messages.
 
     Raises:
-      InputError: two distributions bring one of that name.
+      InputError: two distributions have a plug-in with this name.
     """
     name, argument = _split(given)
     found = [one for one in installed(group) if one.name == name]
@@ -166,7 +168,7 @@ def find(group: str, given: str, flag: str) -> Chosen | None:
 
 
 def choose(group: str, given: str, flag: str) -> Chosen:
-    """As :func:`find`. Raises InputError, which says what there is, where there is no such plug-in."""
+    """Return the result of :func:`find`. Raises InputError with the available names if the plug-in does not exist."""
     found = find(group, given, flag)
     if found is None:
         raise InputError(f"there is no {GROUPS[group]} {_split(given)[0]!r}: {told(group)}", flag)
@@ -174,7 +176,7 @@ def choose(group: str, given: str, flag: str) -> Chosen:
 
 
 def told(group: str) -> str:
-    """What there is of a group, for messages."""
+    """Describe the plug-ins of a group, for messages."""
     there = installed(group)
     if group in BUILT_IN and not any(one.built_in for one in there):
         return f"not even what is built in is registered: install Parapet again, {install_line()}"
@@ -185,19 +187,19 @@ def told(group: str) -> str:
 
 
 def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Mapping[str, Any] | None = None) -> Any:
-    """Imports a plug-in, and calls it with its argument if it was given one.
+    """Import a plug-in, and call it with its argument, if any.
 
     Args:
       chosen: the plug-in.
-      wanted: the attributes that what it gives must have.
-      part: of what the entry point names, the attribute to call.
-      options: what the flags of the command say. A class that has ``from_options`` is made by that, of these.
+      wanted: the attributes that the result must have.
+      part: the attribute of the entry point to call.
+      options: the command's flags. A class with ``from_options`` is created by that method from them.
 
     Returns:
-      What it gave.
+      The plug-in's result.
 
     Raises:
-      InputError: it cannot be imported or called so, or what it gives lacks something.
+      InputError: it cannot be imported or called, or the result lacks an attribute.
     """
     target = target_of(chosen, part)
     from_options = getattr(target, "from_options", None) if options is not None else None
@@ -211,7 +213,7 @@ def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Ma
 
 
 def target_of(chosen: Chosen, part: str = "") -> Any:
-    """What is called: what the entry point names, or a part of it. Raises InputError where there is none."""
+    """Return the object to call: the entry point's or its part. Raises InputError if it does not exist."""
     target = load(chosen)
     if part and not hasattr(target, part):
         raise chosen.refused(f"has no {part}: name another")
@@ -219,7 +221,7 @@ def target_of(chosen: Chosen, part: str = "") -> Any:
 
 
 def parallel_calls(options: Mapping[str, Any]) -> int:
-    """The ``parallel_calls`` of options: requests at a time, 4 where nothing is said. Raises InputError beyond 32."""
+    """Return ``parallel_calls`` of the options, by default 4. Raises InputError unless it is between 1 and 32."""
     calls = int(options.get("parallel_calls", 4))
     if not 1 <= calls <= 32:
         raise InputError(f"{calls} cannot be: give 1 to 32", "--parallel_calls")
@@ -227,12 +229,12 @@ def parallel_calls(options: Mapping[str, Any]) -> int:
 
 
 def load(chosen: Chosen) -> Any:
-    """What the entry point names, imported. Raises InputError where that fails, whatever the error."""
+    """Import the entry point's object. Raises InputError for any exception."""
     plugin = chosen.plugin
     try:
         with calling():
             return EntryPoint(plugin.name, plugin.target, plugin.group).load()
-    except Exception as error:  # a stranger's module may raise anything
+    except Exception as error:  # a plug-in's module may raise anything
         raise _blamed(chosen, error, "cannot be imported") from None
 
 
@@ -255,7 +257,7 @@ def _called(chosen: Chosen, target: Callable[..., Any], options: Mapping[str, An
 
 
 def call(chosen: Chosen, function: Callable[..., Any], *given: Any) -> Any:
-    """What a function of a plug-in gives. Raises InputError where it raises anything, which says where it is from."""
+    """Call a plug-in's function. Raises InputError, naming the plug-in, for any exception."""
     try:
         with calling():
             return function(*given)
@@ -268,7 +270,7 @@ def _takes(target: Callable[..., Any], given: Sequence[Any]) -> bool:
         inspect.signature(target).bind(*given)
     except TypeError:
         return False
-    except ValueError:  # of what is written in C nothing is known
+    except ValueError:  # functions written in C have no signature
         return True
     return True
 
@@ -278,16 +280,16 @@ def _summary(error: Exception) -> str:
 
 
 def members(protocol: type) -> list[str]:
-    """The attributes and methods of a protocol, for :func:`make`."""
+    """Return the attributes and methods of a protocol, for :func:`make`."""
     classes = [one for one in reversed(protocol.__mro__) if one.__module__ not in ("builtins", "typing")]
     named = [name for one in classes for name in (*inspect.get_annotations(one), *vars(one))]
     return [name for name in dict.fromkeys(named) if not name.startswith("_")]
 
 
 def recorded(*chosen: Chosen | None) -> dict[str, Any]:
-    """What ``run.json`` says of the plug-ins of a run: where they are from. Nothing where all was built in.
+    """Return the origin of a run's plug-ins for ``run.json``; empty if all are built in.
 
-    Arguments are left out: a place on this machine tells nobody anything, and engines name their model anyway.
+    Arguments are left out: a path on this machine is useless elsewhere, and engines record their model separately.
     """
     used = sorted({one.plugin for one in chosen if one is not None and not one.plugin.built_in})
     records = [{name: getattr(one, name) for name in ("group", "name", "distribution", "version")} for one in used]

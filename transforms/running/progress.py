@@ -1,7 +1,7 @@
-"""How far a run is: workers, in whatever process of this machine, append what they have done to a file.
+"""The progress of a run: workers in any process on this machine append what they have done to a file.
 
-The command reads it while it waits (``parapet.pipelines.progress``): Beam's own counters are not visible before a stage
-has ended, and worker processes have no other way to it. Where nobody reads, nothing is written.
+The command reads it while it waits (``parapet.pipelines.progress``), because Beam's own counters are only visible after
+a stage has ended, and worker processes cannot report otherwise. Without a reader, nothing is written.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from parapet.schemas.limits import open_file
 if TYPE_CHECKING:
     from parapet.schemas.dialogue import DialogueFile
 
-VARIABLE = "PARAPET_PROGRESS"  # the environment variable that names the file; worker processes inherit it
+VARIABLE = "PARAPET_PROGRESS"  # names the file; inherited by worker processes
 
-ANALYSIS = "analysis"  # the stage before the dialogues of a corpus are perturbed
-BESIDES = "besides"  # no stage: what is spent meanwhile, such as tokens; shown behind what is done
-READING = "reading"  # of dialogues, for whatever; not shown beside another stage that counts
+ANALYSIS = "analysis"  # the stage before a corpus's dialogues are perturbed
+BESIDES = "besides"  # for amounts spent meanwhile, such as tokens, which are shown after the progress
+READING = "reading"  # for reading dialogues; not shown beside another stage with progress
 
 _ID = b'"dialogue_id"'
-_EVERY = 0.1  # seconds between two records of a loop
+_EVERY = 0.1  # seconds between two reports of a loop
 
 Each = TypeVar("Each")
 
 
 def expect(total: int, unit: str, stage: str = "") -> None:
-    """Adds to what a stage will do.
+    """Add to the total of a stage.
 
     Args:
-      total: how many.
-      unit: of what, in the plural: ``dialogues``.
-      stage: the name of the stage; none for the main one of a command.
+      total: the number of items.
+      unit: the items, in the plural: ``dialogues``.
+      stage: the name of the stage; empty for the main stage of a command.
     """
     _append(0, total, unit, stage)
 
 
 def advance(n: int, unit: str, stage: str = "") -> None:
-    """Adds to what a stage has done; see :func:`expect`."""
+    """Add to what a stage has done; see :func:`expect`."""
     _append(n, 0, unit, stage)
 
 
 def spend(**amounts: int) -> None:
-    """Adds to what is spent while whatever stage runs: ``tokens``, ``microdollars``, ``errors``."""
+    """Add to the amounts spent in any stage: ``tokens``, ``microdollars``, ``errors``."""
     for unit, n in amounts.items():
         _append(n, 0, unit, BESIDES)
 
 
 def tracked(items: Iterable[Each], unit: str, stage: str = "") -> Iterator[Each]:
-    """The same items. Each is done when the next one is asked for; see :func:`advance`."""
+    """Yield the items, and report each as done when the next one is requested; see :func:`advance`."""
     if VARIABLE not in os.environ:
         yield from items
         return
@@ -70,7 +70,10 @@ def tracked(items: Iterable[Each], unit: str, stage: str = "") -> Iterator[Each]
 
 
 def expect_dialogues(files: Iterable[DialogueFile | str], stage: str = "") -> None:
-    """Adds the dialogues of some files to what a stage will do, unless a file is in a bucket: reading it takes long."""
+    """Add the dialogues of files to the total of a stage.
+
+    Files in a bucket add nothing, because reading them takes too long.
+    """
     if VARIABLE not in os.environ:
         return
     total = 0
@@ -86,9 +89,9 @@ def expect_dialogues(files: Iterable[DialogueFile | str], stage: str = "") -> No
 
 
 def _count_ids(path: str) -> int:
-    """A hundredth of the time that it takes to do anything with the dialogues."""
+    """Count dialogues in a hundredth of the time for processing them."""
     total, end = 0, b""
-    with suppress(OSError, InputError), open_file(path) as file:  # whoever reads its dialogues will report it
+    with suppress(OSError, InputError), open_file(path) as file:  # the step that reads its dialogues reports errors
         while chunk := file.read(2**18):
             total += (end + chunk).count(_ID)
             end = chunk[1 - len(_ID) :]
@@ -100,6 +103,6 @@ def _append(done: int, total: int, unit: str, stage: str) -> None:
         with suppress(OSError):  # a worker may outlive the command
             file = os.open(path, os.O_WRONLY | os.O_APPEND)
             try:
-                os.write(file, f"{done}\t{total}\t{unit}\t{stage}\n".encode())  # whole: it is short
+                os.write(file, f"{done}\t{total}\t{unit}\t{stage}\n".encode())  # short enough for an atomic write
             finally:
                 os.close(file)

@@ -1,5 +1,7 @@
-"""What all runs that write files have in common: each element becomes whole files, counts, dead letters and examples;
-the counts are summed and checked; metadata files are made of them; and everything is published, the manifest last.
+"""The steps of all runs that write files.
+
+Each element becomes complete files, counts, dead letters and examples; the counts are summed and checked; metadata
+files are made from them; and everything is published, with the manifest last.
 """
 
 from __future__ import annotations
@@ -33,21 +35,21 @@ from parapet.transforms.storage.files import PublishStaged, Written, manifest_of
 
 WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
 
-MetadataFiles = Callable[..., Mapping[str, bytes | Iterable[bytes]]]  # whole, or in pieces
+MetadataFiles = Callable[..., Mapping[str, bytes | Iterable[bytes]]]  # contents may be whole or in pieces
 Letters = tuple[str, list[DeadLetter]]  # the key of an element, and its dead letters
-Sums = Iterable[tuple[tuple[str, str, str, str], int]]  # counts, by CountKey as a tuple
+Sums = Iterable[tuple[tuple[str, str, str, str], int]]  # counts by CountKey as a tuple
 
 
 class RunInfo(msgspec.Struct, frozen=True):
-    """A run, as its manifest and its dead letters have it.
+    """A run, for its manifest and its dead letters.
 
     Attributes:
       pipeline: the name of the command.
       output: the output folder.
-      options: the options that shape the content, as JSON.
-      max_bad: the share of each kind of record that may be bad.
-      done: what could not be done to a bad record, for the message: ``used``.
-      header: what ``run.json`` says besides: the plug-in that was used, for example.
+      options: the options that affect the content, as JSON.
+      max_bad: maximum share of bad records of each kind.
+      done: the operation that failed for bad records, as a participle such as ``used``, for messages.
+      header: further entries of ``run.json``, such as the plug-in in use.
     """
 
     pipeline: str
@@ -58,19 +60,19 @@ class RunInfo(msgspec.Struct, frozen=True):
     header: Mapping[str, object] = {}
 
     def manifest(self) -> dict[str, object]:
-        """What ``run.json`` says besides files and counts."""
+        """Return the entries of ``run.json`` besides files and counts."""
         return {**run_header(self.pipeline, self.options), **self.header}
 
 
 class FileResult:
-    """What became of one element of a run: a dialogue file, or a shard of a simulation.
+    """The result of one element of a run, such as a dialogue file or a shard of a simulation.
 
     Attributes:
-      key: by which dead letters are sorted: usually the path of the file.
-      written: the files that were written into staging.
-      dead_letters: the records that could not be used.
-      counts: of this element.
-      examples: set to (draw, example); the examples with the lowest draws are shown.
+      key: the sort key of dead letters, usually the path of the file.
+      written: the files written into staging.
+      dead_letters: the dead letters of records that could not be used.
+      counts: the counts of this element.
+      examples: set to (draw, example); those with the lowest draws are shown.
       others: further outputs, by tag.
     """
 
@@ -83,7 +85,7 @@ class FileResult:
         self.others: dict[str, list[Any]] = {}
 
     def failed(self, letter: DeadLetter) -> FileResult:
-        """Forgets everything but that the file could not be read."""
+        """Return a result that only records that the file could not be read."""
         result = FileResult(self.key)
         result.dead_letters = [letter]
         result.counts.add("files")
@@ -92,13 +94,13 @@ class FileResult:
 
 
 class Outputs(NamedTuple):
-    """The outputs of a run, before they are summed up.
+    """The outputs of a run before summation.
 
     Attributes:
       written: PCollection of Written.
-      dead_letters: PCollection of (key, list of DeadLetter); None where there are none.
+      dead_letters: PCollection of (key, list of DeadLetter), or None.
       counts: PCollection of (CountKey as a tuple, n).
-      examples: PCollection of (set, (draw, example)); None where there are none.
+      examples: PCollection of (set, (draw, example)), or None.
       others: tag to PCollection.
     """
 
@@ -110,11 +112,11 @@ class Outputs(NamedTuple):
 
     @classmethod
     def plain(cls, written: beam.PCollection, counts: beam.PCollection) -> Outputs:
-        """Of a run without dead letters and examples."""
+        """Return the outputs of a run without dead letters and examples."""
         return cls(written, None, counts)
 
     def with_more(self, label: str, **more: beam.PCollection) -> Outputs:
-        """The same with further written files, dead letters or counts."""
+        """Add further written files, dead letters or counts."""
         flattened = {
             name: [pcollection for pcollection in (getattr(self, name), more[name]) if pcollection is not None]
             | f"{label}: {name}" >> beam.Flatten()
@@ -126,17 +128,17 @@ class Outputs(NamedTuple):
 class WriteEach(beam.PTransform):
     """Writes the files of each element into staging.
 
-    Where ``write`` raises of a dialogue file, or of a tuple that begins with one, the file is a dead letter; of
-    anything else the run fails.
+    If ``write`` raises an exception for a dialogue file, or for a tuple that begins with one, the file becomes a dead
+    letter; for other elements, the run fails.
 
     Args:
-      write: makes a FileResult of an element and of the side inputs.
-      side: side inputs.
-      shown: how many examples of a set are kept; 0: there are none.
+      write: makes a FileResult from an element and the side inputs.
+      side: the side inputs.
+      shown: number of examples kept for each set; 0 for none.
       others: the tags of further outputs.
-      progress: the names of the counts that are shown while the run goes on.
-      setup: called once on each worker; what it returns is passed to ``write`` after the element. Where that has a
-        method ``close``, it is called at the end.
+      progress: the names of the counts that are shown during the run.
+      setup: called once on each worker; its result is passed to ``write`` after the element. If it has a method
+        ``close``, that is called at the end.
     """
 
     def __init__(
@@ -153,7 +155,7 @@ class WriteEach(beam.PTransform):
         self.side, self.shown, self.others = side, shown, tuple(others)
 
     def expand(self, elements: beam.PCollection) -> Outputs:
-        """PCollection of elements to Outputs."""
+        """Convert a PCollection of elements to Outputs."""
         tags = (DEAD_LETTERS, COUNTS, *([EXAMPLES] if self.shown else []), *self.others)
         outputs = elements | "Write file" >> beam.ParDo(self.each, *self.side).with_outputs(*tags, main=WRITTEN)
         examples = outputs[EXAMPLES] if self.shown else None
@@ -173,7 +175,7 @@ class _WriteEach(beam.DoFn):
         self.write, self.shown, self.progress, self.set_up = write, shown, tuple(progress), setup
 
     def default_type_hints(self) -> IOTypeHints:
-        """None: Beam takes those of ``*side`` for those of each side input."""
+        """Return no hints, since Beam would apply those of ``*side`` to each side input."""
         return IOTypeHints.empty()
 
     def setup(self) -> None:
@@ -197,17 +199,17 @@ class _WriteEach(beam.DoFn):
 
 
 def _failed(element: Any, error: Exception) -> FileResult:
-    """The result of a dialogue file of which nothing can be used; the error of anything else."""
+    """Return the result of a dialogue file that cannot be used, or re-raise the exception for other elements."""
     file = element[0] if isinstance(element, tuple) else element
     if isinstance(file, DialogueFile):
         return FileResult(file.relative).failed(dead_file(file, bad_record(error)))
-    if isinstance(error, UserCodeError):  # which says where, with its own traceback
+    if isinstance(error, UserCodeError):  # it already names the place in its own traceback
         raise error
     raise fatal(bad_record(error)) from error
 
 
 def outputs_of(result: FileResult, shown: int) -> Iterator[TaggedOutput]:
-    """The outputs of an element besides the files that were written."""
+    """Yield the outputs of an element besides its files."""
     if result.dead_letters:
         yield TaggedOutput(DEAD_LETTERS, (result.key, result.dead_letters))
     for key, n in result.counts.items():
@@ -224,18 +226,18 @@ def _draw(example: tuple[bytes, Any]) -> bytes:
 
 
 class FinishRun(beam.PTransform):
-    """Sums up and publishes a run: dead letters, metadata files, invariants, the manifest last.
+    """Sums up and publishes a run: dead letters, metadata files, checks, and the manifest last.
 
     Args:
       info: the run.
-      metadata_files: gives the files that are made of numbers, by path below the output: it is called with the
-        summed Counts, the examples by set, and the side inputs.
+      metadata_files: returns the files made from counts, by path below the output; called with the summed Counts, the
+        examples by set, and the side inputs.
       side: further side inputs of ``metadata_files``.
-      tallies: what is held against ``max_bad``, given the summed counts; None where the run has no dead letters, or
-        records of its own kind, which it writes among the metadata files.
-      invariants: what must hold of the summed counts.
-      recorded: the names of the counts that ``run.json`` records; all of them unless given.
-      shown: how many examples of a set are shown.
+      tallies: returns the tallies that ``max_bad`` limits, given the summed counts; None if the run has no dead
+        letters, or writes its own kind of them among the metadata files.
+      invariants: the checks on the summed counts.
+      recorded: the names of the counts for ``run.json``; by default all.
+      shown: number of examples for each set.
     """
 
     def __init__(
@@ -253,12 +255,12 @@ class FinishRun(beam.PTransform):
         self.tallies, self.invariants, self.recorded, self.shown = tallies, list(invariants), recorded, shown
 
     def _extract_input_pvalues(self, outputs: Outputs) -> tuple[Outputs, dict[str, beam.PCollection]]:
-        """Beam's own, but for what a run does not have: Beam accepts no None."""
+        """Call Beam's method, and remove missing inputs, since Beam does not accept None."""
         outputs, inputs = super()._extract_input_pvalues(outputs)
         return outputs, {name: pcollection for name, pcollection in inputs.items() if pcollection is not None}
 
     def expand(self, outputs: Outputs) -> beam.PCollection:
-        """Outputs to one element, the manifest as a dict."""
+        """Convert Outputs to one element, the manifest as a dict."""
         summed = outputs.counts | "Sum counts" >> beam.CombinePerKey(sum)
         optional = {}
         if outputs.dead_letters is not None and self.tallies is not None:
@@ -269,7 +271,7 @@ class FinishRun(beam.PTransform):
         published: beam.PCollection = (
             outputs.written.pipeline
             | "Once" >> beam.Create([self.info], reshuffle=False)
-            # All in one step: each step that Beam runs takes some 50 ms, whatever it does.
+            # a single step, since each of Beam's steps takes some 50 ms
             | "Publish"
             >> beam.ParDo(
                 _Finish(self.metadata_files, self.tallies, self.invariants, self.recorded),
@@ -296,7 +298,7 @@ class _Finish(beam.DoFn):
         self.recorded = recorded
 
     def default_type_hints(self) -> IOTypeHints:
-        """As of _WriteEach."""
+        """Return no hints, as in _WriteEach."""
         return IOTypeHints.empty()
 
     def process(
@@ -329,7 +331,7 @@ def check_dead_letters(
     tallies: Callable[[Counts], list[Tally]],
     max_bad: Fraction,
 ) -> None:
-    """Fails the pipeline where more records are bad than may be, or nothing is left."""
+    """Make the pipeline fail if too many records are bad or none is usable."""
     summed = counts | "Counts to check" >> beam.CombinePerKey(sum)
     _ = (
         dead_letters.pipeline

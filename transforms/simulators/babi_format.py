@@ -1,14 +1,14 @@
 """The file format of the bAbI dialog tasks (Bordes et al. 2017): names of files, reading and writing.
 
 A line of a dialogue is ``N user<TAB>bot``, numbered from 1; a fact of the knowledge base is a line without a tab, ``N
-entity relation value``. Where the bot speaks twice in a row, the user's part is ``<SILENCE>``; where the user does,
-as in chats between people, the bot's part is: that is no answer, and neither learned nor scored. A blank line ends each
-dialogue, the last one too.
+entity relation value``. If the bot speaks twice in a row, the user's part is ``<SILENCE>``. If the user speaks twice,
+as in chats between people, the bot's part is ``<SILENCE>``, which does not count as an answer and is neither learned
+nor scored. A blank line ends each dialogue, including the last.
 
-The published files do not all keep to this. In those of task 6 some user turns are empty, the candidates end without a
-newline, and the knowledge base has a space where that of tasks 1 to 5 has a tab. Such :class:`Deviations` are accepted,
-and a warning says which, how many, and where the first is. A byte order mark and Windows' line ends are no deviations.
-Everything else that is not of the format is an error.
+Not all published files keep to this. In task 6 some user turns are empty, the candidates end without a newline, and the
+knowledge base has a space instead of the tab in tasks 1 to 5. Such :class:`Deviations` are accepted with a warning that
+tells their kind, number and first line. A byte order mark and Windows line ends are no deviations. Anything else that
+breaks the format is an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FACTS = "dialog-babi-kb-all.txt"
 _NUMBERED = re.compile(r"([1-9][0-9]{0,8})(?: |(?=\t))(.+)", re.DOTALL)
 
 
-# Kind of deviation to the warning for one, and for several.
+# Kind of deviation to the warning, in singular and plural.
 _DEVIATIONS = {
     "empty_user": (f"empty user turn, read as {SILENCE}", f"empty user turns, read as {SILENCE}"),
     "spaces": ("line with stray blanks, dropped", "lines with stray blanks, dropped"),
@@ -58,7 +58,7 @@ class Exchange(msgspec.Struct, frozen=True):
 
 
 class Unanswered(msgspec.Struct, frozen=True):
-    """An utterance of the user that the bot does not answer: the user goes on, or the chat ends."""
+    """An utterance that the bot does not answer: the user speaks again, or the chat ends."""
 
     user: str
 
@@ -70,8 +70,8 @@ class BabiDialogue(msgspec.Struct, frozen=True):
     """A dialogue.
 
     Attributes:
-      lines: in order.
-      line: where it begins in its file, from 1.
+      lines: the lines in order.
+      line: its first line in the file, from 1.
     """
 
     lines: tuple[Line, ...]
@@ -79,12 +79,12 @@ class BabiDialogue(msgspec.Struct, frozen=True):
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """The exchanges alone."""
+        """The exchanges of the dialogue, without facts and unanswered utterances."""
         return [line for line in self.lines if isinstance(line, Exchange)]
 
     @property
     def facts(self) -> list[Fact]:
-        """The facts alone."""
+        """The facts of the dialogue."""
         return [line for line in self.lines if isinstance(line, Fact)]
 
 
@@ -92,36 +92,36 @@ class Deviations:
     """Accepted deviations of a file from the format."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, tuple[int, int]] = {}  # how many, and the line of the first
+        self._counts: dict[str, tuple[int, int]] = {}  # number of deviations, and the line of the first
 
     def note(self, kind: str, line: int) -> None:
-        """Counts a deviation in a line, numbered from 1."""
+        """Count a deviation in a line, numbered from 1."""
         count, first = self._counts.get(kind, (0, line))
         self._counts[kind] = count + 1, first
 
     def cut_off(self, line: int) -> str:
-        """An addition to errors about the line, where the file may be cut off in it."""
+        """Return an addition to errors about a line if the file may be cut off in it, else an empty text."""
         ends_here = self._counts.get("no_newline") == (1, line)
         return "; the file ends inside this line: is it cut off?" if ends_here else ""
 
     def messages(self) -> list[str]:
-        """A message for each kind: how many there are, and where the first is."""
+        """Return a message for each kind, with the number of deviations and the line of the first."""
         return [
             f"accepted {count:,} {_DEVIATIONS[kind][count > 1]}; {'the first is in ' if count > 1 else ''}line {first}"
             for kind, (count, first) in self._counts.items()
         ]
 
     def warn(self, path: object) -> None:
-        """Logs a warning for each kind."""
+        """Log a warning for each kind."""
         for message in self.messages():
             logging.warning("%s: %s", path, message)
 
 
 def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
-    """The dialogues of a file's bytes, one by one; deviations from the format are reported after the last.
+    """Yield the dialogues in a file's bytes; deviations from the format are logged after the last.
 
     Raises:
-      InputError: a line that breaks the format, with its number, possibly after dialogues.
+      InputError: a line breaks the format; with its number. May come after some dialogues.
     """
     current: list[Line] = []
     first = 1
@@ -134,7 +134,7 @@ def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
             current = []
             continue
         place, parsed = _parse(line, path, number, deviations)
-        if place == 1 and current:  # numbers that begin again are enough
+        if place == 1 and current:  # numbers that begin again at 1 also start a dialogue
             yield BabiDialogue(tuple(current), first)
             current = []
         if place != len(current) + 1:
@@ -150,10 +150,10 @@ def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
 
 
 def parse_facts(data: bytes, path: object = "") -> Iterator[Fact]:
-    """The knowledge base, whose lines are ``1 entity relation<TAB>value``, or ``1 entity relation value`` as in task 6.
+    """Parse a knowledge base, with lines ``1 entity relation<TAB>value``, or ``1 entity relation value`` as in task 6.
 
     Raises:
-      InputError: a line that is no fact; with the line.
+      InputError: a line is not a fact; with the line.
     """
     deviations = Deviations()
     for number, line in _lines(data, path, deviations):
@@ -163,7 +163,7 @@ def parse_facts(data: bytes, path: object = "") -> Iterator[Fact]:
 
 
 def parse_candidates(data: bytes, path: object = "") -> list[str]:
-    """The candidates for the answers of the bot, one per line, ``1 text``. Raises InputError with the line."""
+    """Parse the candidates for the bot's answers, one per line, ``1 text``. Raises InputError with the line."""
     deviations = Deviations()
     texts = [
         _stripped(_content(line, path, f"line {number}")[1], number, deviations)[0]
@@ -175,7 +175,7 @@ def parse_candidates(data: bytes, path: object = "") -> list[str]:
 
 
 def _lines(data: bytes, path: object, deviations: Deviations) -> Iterator[tuple[int, str]]:
-    """(number from 1, line) of a text; lines of blanks alone are empty."""
+    """Yield (number from 1, line) of a text; lines of blanks alone are empty."""
     try:
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
     except UnicodeDecodeError as error:
@@ -200,7 +200,7 @@ def _content(line: str, path: object, where: str) -> tuple[int, str]:
 
 
 def _stripped(content: str, number: int, deviations: Deviations) -> list[str]:
-    """The parts between tabs, stripped; tabs at the end are ignored."""
+    """Return the parts between tabs, stripped; tabs at the end are ignored."""
     raw = content.split("\t")
     parts = [part.strip() for part in raw]
     while len(parts) > 2 and not parts[-1]:
@@ -241,18 +241,21 @@ def _parse(line: str, path: object, number: int, deviations: Deviations) -> tupl
 
 
 def dialogues_name(task: int, split: str, part: int = 1, parts: int = 1) -> str:
-    """``dialog-babi-task1-API-calls-trn.txt``; where a set has several files, ``...-trn-00002-of-00010.txt``."""
+    """Return a file name such as ``dialog-babi-task1-API-calls-trn.txt``.
+
+    If a set has several files, the name ends with ``-00002-of-00010``.
+    """
     numbered = f"-{part:05}-of-{parts:05}" if parts > 1 else ""
     return f"dialog-babi-task{task}-{TASKS[task]}-{SPLITS[split]}{numbered}.txt"
 
 
 def dialogue_text(lines: Iterable[Line]) -> str:
-    """A dialogue with the blank line that ends it."""
+    """Format a dialogue with the blank line that ends it."""
     return "".join(f"{i} {_line(one)}\n" for i, one in enumerate(lines, 1)) + "\n"
 
 
 def labelled_lines(lines: Iterable[Line]) -> list[tuple[str, str]]:
-    """A dialogue for a report: (``user``, ``bot`` or ``fact``, text) of each line."""
+    """Return (``user``, ``bot`` or ``fact``, text) for each utterance and fact of a dialogue, for reports."""
     labelled: list[tuple[str, str]] = []
     for line in lines:
         if isinstance(line, Fact):
@@ -265,12 +268,12 @@ def labelled_lines(lines: Iterable[Line]) -> list[tuple[str, str]]:
 
 
 def facts_text(facts: Iterable[Fact]) -> str:
-    """A knowledge base; its lines all have the number 1."""
+    """Format a knowledge base; all its lines have the number 1."""
     return "".join(f"1 {fact.entity} {fact.relation}\t{fact.value}\n" for fact in facts)
 
 
 def candidates_text(texts: Iterable[str]) -> str:
-    """A file of candidates; its lines all have the number 1."""
+    """Format a file of candidates; all its lines have the number 1."""
     return "".join(f"1 {text}\n" for text in texts)
 
 

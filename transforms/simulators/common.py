@@ -1,4 +1,4 @@
-"""What the simulators share: turns and schemas in the SGD layout, text with spans, tables of reports, digests."""
+"""Shared parts of the simulators: turns and schemas in the SGD layout, text with spans, tables of reports, digests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GAP = re.compile(r"\{(\w+)\}")
 
 
 class Sentence(msgspec.Struct, frozen=True):
-    """An utterance with the places of its values.
+    """An utterance with the spans of its values.
 
     Attributes:
       utterance: the text.
@@ -28,7 +28,7 @@ class Sentence(msgspec.Struct, frozen=True):
 
 
 def filled(pattern: str, values: Mapping[str, str]) -> Sentence:
-    """A pattern such as ``"a table in {location}, please"`` with its slots filled.
+    """Fill the slots of a pattern such as ``"a table in {location}, please"``.
 
     Raises:
       KeyError: a slot of the pattern has no value.
@@ -47,12 +47,12 @@ def filled(pattern: str, values: Mapping[str, str]) -> Sentence:
 
 
 def slots_of(pattern: str) -> list[str]:
-    """The slots of a pattern, in order."""
+    """Return the slots of a pattern in order."""
     return _GAP.findall(pattern)
 
 
 def joined(*lines: Sentence) -> Sentence:
-    """Lines joined by spaces."""
+    """Join lines by spaces, and shift their spans."""
     text = ""
     spans: list[tuple[str, int, int]] = []
     for line in lines:
@@ -63,13 +63,13 @@ def joined(*lines: Sentence) -> Sentence:
 
 
 def act(name: str, slot: str = "", *values: str, canonical: Sequence[str] | None = None) -> dict[str, Any]:
-    """An action of a frame; the values are canonical, too, unless canonical ones are given."""
+    """Create an action of a frame; canonical values are the values unless others are given."""
     forms = values if canonical is None else canonical
     return {"act": name, "canonical_values": list(forms), "slot": slot, "values": list(values)}
 
 
 def state(intent: str, values: Mapping[str, Sequence[str]], requested: Sequence[str] = ()) -> dict[str, Any]:
-    """The dialogue state after a user turn."""
+    """Create the dialogue state after a user turn."""
     return {
         "active_intent": intent,
         "requested_slots": sorted(requested),
@@ -78,12 +78,12 @@ def state(intent: str, values: Mapping[str, Sequence[str]], requested: Sequence[
 
 
 def user_turn(service: str, line: Sentence, acts: Sequence[dict[str, Any]], after: dict[str, Any]) -> dict[str, Any]:
-    """A turn of the user.
+    """Create a turn of the user.
 
     Args:
-      service: of the frame.
+      service: the service of the frame.
       line: the utterance.
-      acts: made by :func:`act`.
+      acts: actions created by :func:`act`.
       after: the :func:`state` after the turn.
     """
     frame = {"actions": list(acts), "service": service, "slots": _slots(line), "state": after}
@@ -97,14 +97,14 @@ def system_turn(
     call: tuple[str, Mapping[str, str]] | None = None,
     results: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """A turn of the system.
+    """Create a turn of the system.
 
     Args:
-      service: of the frame.
+      service: the service of the frame.
       line: the utterance.
-      acts: made by :func:`act`.
-      call: the call of the service before the turn, intent and values of slots; None where there is none.
-      results: of the call.
+      acts: actions created by :func:`act`.
+      call: the intent and values of the service call before the turn; None without a call.
+      results: the results of the call.
     """
     frame: dict[str, Any] = {"actions": list(acts), "service": service, "slots": _slots(line)}
     if call is not None:
@@ -120,12 +120,12 @@ def _slots(line: Sentence) -> list[dict[str, Any]]:
 def schema_service(
     name: str, description: str, slots: Sequence[dict[str, Any]], intents: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """A service of a schema file, with slots and intents from :func:`schema_slot` and :func:`schema_intent`."""
+    """Create a service of a schema, with slots and intents from :func:`schema_slot` and :func:`schema_intent`."""
     return {"service_name": name, "description": description, "slots": list(slots), "intents": list(intents)}
 
 
 def schema_slot(name: str, description: str, values: Sequence[str] = ()) -> dict[str, Any]:
-    """A slot of a service; with values it is categorical."""
+    """Create a slot of a service; with values it is categorical."""
     return {
         "name": name,
         "description": description,
@@ -143,7 +143,7 @@ def schema_intent(
     optional: Mapping[str, str] | None = None,
     transactional: bool = False,
 ) -> dict[str, Any]:
-    """An intent of a service."""
+    """Create an intent of a service."""
     return {
         "name": name,
         "description": description,
@@ -162,14 +162,14 @@ def nested_table(
     percents: Collection[str] = (),
     **options: Any,
 ) -> Table:
-    """A table of nested numbers: a row for each innermost dictionary, named by the keys that lead to it.
+    """Create a table of nested numbers: a row for each innermost dictionary, named by the keys that lead to it.
 
     Args:
-      title: of the table.
+      title: the title of the table.
       first: the heading of the column of names.
       tree: names to dictionaries; empty ones are left out.
-      columns: the keys of the innermost dictionaries, which are the headings, too.
-      percents: those of shares.
+      columns: the keys of the innermost dictionaries, which are also the headings.
+      percents: the keys of shares.
       options: further arguments of :class:`Table`.
     """
     rows = [
@@ -189,7 +189,7 @@ def _leaves(tree: Mapping[str, Any], keys: Collection[str], names: tuple[str, ..
 
 
 def cell(value: Any) -> str:
-    """A number as it reads in a table; shares by outcome one after the other; a dash where nothing is known."""
+    """Format a value for a table; shares by outcome are joined in a list, and None is a dash."""
     if isinstance(value, dict):
         return ", ".join(f"{outcome}:\N{NO-BREAK SPACE}{percent(share)}" for outcome, share in value.items())
     if isinstance(value, float):
@@ -200,7 +200,7 @@ def cell(value: Any) -> str:
 
 
 def best_rated(names: Iterable[str], facts: Mapping[str, Mapping[str, str]], rating: str) -> str:
-    """The first name with the highest rating among its facts; empty where there is no name."""
+    """Return the first name with the highest rating among its facts; empty without names."""
 
     def rated(name: str) -> float:
         try:
@@ -212,5 +212,5 @@ def best_rated(names: Iterable[str], facts: Mapping[str, Mapping[str, str]], rat
 
 
 def count_distinct(digests: Iterable[bytes]) -> int:
-    """How many different digests of eight bytes some runs of digests have together."""
+    """Count the different digests of eight bytes in several concatenations of digests."""
     return len(np.unique(np.frombuffer(b"".join(digests), "<u8")))

@@ -1,7 +1,7 @@
-"""Few-shot splits: small training sets for each domain, with their tests (RADDLE, Peng et al. 2021, section 4).
+"""Few-shot splits: small training sets for each domain, with tests (RADDLE, Peng et al. 2021, section 4).
 
-Files are read for candidates, which are held in memory (some 400 bytes each); each domain chooses, and the chosen
-dialogues are read again and written.
+All files are read for candidates, which are held in memory (about 400 bytes each); then dialogues are chosen for each
+domain, read again and written.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ FILE = "dialogues_001.json"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """What is requested.
+    """The requested sets.
 
     Attributes:
       domains: the domains.
       sizes: the sizes of the training sets, ascending.
-      test: dialogues of a test.
-      train_split: the split that training dialogues are taken from.
-      test_split: the split that tests are taken from.
-      multi_domain: whether dialogues that touch other domains, too, may be taken.
-      seed: of the random order.
+      test: the maximum number of dialogues of a test.
+      train_split: the split for training dialogues.
+      test_split: the split for test dialogues.
+      multi_domain: whether to allow dialogues that also touch other domains.
+      seed: the seed of the random order.
     """
 
     domains: tuple[str, ...]
@@ -60,17 +60,17 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, order=True):
-    """A dialogue that a domain may have. Candidates sort in a random order that the seed fixes.
+    """A dialogue that may be chosen for a domain. Candidates sort in a random order determined by the seed.
 
     Attributes:
-      draw: 64 bits of seed, domain and dialogue id.
+      draw: a 64-bit hash of seed, domain and dialogue id.
       dialogue_id: its id.
       file: its file, below the root.
-      position: its position there.
-      digest: of all utterances; dialogues with the same digest are the same.
-      services: those that it touches, lists, or has idle frames of: the schema of its set needs them.
+      position: its position in the file.
+      digest: a hash of all utterances; dialogues with the same digest count as equal.
+      services: the services that it touches, lists, or has idle frames of, which the schema of its set must contain.
       slots: element ids (``Restaurants_1/slot/city``) of the domain's slots that occur in it.
-      turns: number of user turns.
+      turns: the number of user turns.
       alone: whether it touches no other domain.
     """
 
@@ -85,22 +85,22 @@ class Candidate(msgspec.Struct, frozen=True, order=True):
     alone: bool
 
 
-# The candidates of a file, by domain and split. Beam pickles it whole, so that each name is in it once.
+# The candidates of a file by domain and split. Beam pickles the dict as a whole, so that each name is stored once.
 Candidates = dict[tuple[str, str], list[Candidate]]
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """The dialogues of a domain.
+    """The dialogues chosen for a domain.
 
     Attributes:
-      train: those of the largest training set; the first of them make the smaller ones.
-      test: those of the test.
+      train: the dialogues of the largest training set; smaller sets are its first ones.
+      test: the dialogues of the test.
       occurring: element ids of the slots that occur in any training candidate, sorted.
-      candidates: training candidates that differ from each other and from the test.
-      test_candidates: test candidates that differ from each other.
-      repeated: candidates with the id or the utterances of another candidate of their split.
-      same_id: training candidates that are skipped because a dialogue of the test has their id.
-      several: training and test dialogues that are skipped because they touch other domains, too.
+      candidates: the number of training candidates without duplicates, of each other or of the test.
+      test_candidates: the number of test candidates without duplicates.
+      repeated: the number of candidates with the id or the utterances of another candidate of their split.
+      same_id: the number of training candidates skipped because a test dialogue has the same id.
+      several: the numbers of training and test dialogues skipped because they also touch other domains.
     """
 
     train: list[Candidate]
@@ -124,15 +124,15 @@ class FewShot(msgspec.Struct, frozen=True, kw_only=True):
     rule: Rule
 
     def splits(self) -> Sequence[str]:
-        """The split of training and that of the tests."""
+        """Return the split of training and that of the tests."""
         return (self.rule.train_split, self.rule.test_split)
 
     def options(self) -> dict[str, object]:
-        """The options that shape the content, for ``run.json``."""
+        """Return the options that affect the content, for ``run.json``."""
         return dict(msgspec.to_builtins(self.rule))
 
     def write(self, files: beam.PCollection[sgd.DialogueFile], run: RunInfo) -> tuple[Outputs, beam.pvalue.AsSideInput]:
-        """Chooses among the dialogues of all files, reads those that are chosen again, and writes the sets."""
+        """Choose among the dialogues of all files, read the chosen ones again, and write the sets."""
         outputs = files | "Read" >> WriteEach(partial(read_candidates, split=self), shown=0, others=("candidates",))
         chosen = (
             files.pipeline
@@ -158,12 +158,12 @@ class FewShot(msgspec.Struct, frozen=True, kw_only=True):
         return outputs.with_more("Sets", written=written, counts=counts), beam.pvalue.AsSingleton(chosen)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Every dialogue has one domain, several, others, or is left out; every set has all that were chosen."""
+        """Every dialogue counts for one domain, several, others, or is left out; every chosen dialogue is written."""
         of_domains = Balance("dialogues", ("of_domains", "of_several_domains", "of_others", "left_out"))
         return [of_domains, Balance("chosen", ("written",))]
 
     def sets(self, result: Result) -> Iterator[SetOfDialogues]:
-        """The sets that have dialogues. Their schemas have all services of the domain."""
+        """Yield the sets that have dialogues. Their schemas contain all services of the domain."""
         for domain, chosen in result.items():
             for folder, dialogues in sets_of(domain, chosen, self.rule):
                 split = self.rule.test_split if folder.endswith("/test") else self.rule.train_split
@@ -172,13 +172,13 @@ class FewShot(msgspec.Struct, frozen=True, kw_only=True):
                 yield SetOfDialogues(folder, split, used.union(own))
 
     def statistics(self, result: Result, counts: Counts) -> dict[str, Any]:
-        """The content of ``statistics.json``."""
+        """Return the content of ``statistics.json``."""
         slots = domain_slots(self.corpus.schemas[self.rule.train_split])
         domains = {name: _of_domain(result[name], slots.get(name, ()), self.rule) for name in self.rule.domains}
         return {"domains": domains, "short": [*_short(domains, self.rule), *without_training(result)]}
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """A line for each domain that has training sets."""
+        """Yield a line for each domain that has training sets."""
         for name, domain in statistics["domains"].items():
             if domain["train_candidates"]:
                 sizes = ", ".join(str(of_set["dialogues"]) for of_set in domain["train"].values())
@@ -186,7 +186,7 @@ class FewShot(msgspec.Struct, frozen=True, kw_only=True):
                 yield f"{name}: training sets of {sizes}; {n:,} test dialogue{'' if n == 1 else 's'}"
 
     def report(self, statistics: Mapping[str, Any]) -> Report:
-        """The page and the card."""
+        """Create the report for the page and the card."""
         rule = self.rule
         domains = {name: of for name, of in statistics["domains"].items() if of["train_candidates"]}
         return Report(
@@ -216,7 +216,7 @@ class FewShot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def domain_slots(schema: Schema) -> dict[str, list[str]]:
-    """Each domain of a schema to the element ids of its slots."""
+    """Map each domain of a schema to the element ids of its slots."""
     slots: dict[str, list[str]] = {}
     for name, service in schema.services.items():
         slots.setdefault(domain_of(name), []).extend(f"{name}/slot/{slot.name}" for slot in service.slots)
@@ -224,7 +224,7 @@ def domain_slots(schema: Schema) -> dict[str, list[str]]:
 
 
 def read_candidates(file: sgd.DialogueFile, split: FewShot) -> FileResult:
-    """The candidates of one file; none of a file that cannot be read to its end."""
+    """Return the candidates of one file; none if it cannot be read to its end."""
     result = FileResult(file.relative)
     rule, relative = split.rule, file.relative
     of_file: Candidates = {}
@@ -248,14 +248,14 @@ def _kind_of(candidates: Mapping[str, Candidate], rule: Rule) -> str:
 
 
 def candidates_of(dialogue: sgd.Dialogue, used: Used, rule: Rule, file: str, position: int) -> dict[str, Candidate]:
-    """The dialogue as a candidate of each of the requested domains that it touches.
+    """Return the dialogue as a candidate of each requested domain that it touches.
 
     Args:
       dialogue: the dialogue.
-      used: its services.
-      rule: what is requested.
-      file: its file, below the root.
-      position: its position there.
+      used: the services of the dialogue.
+      rule: the requested sets.
+      file: the file of the dialogue, below the root.
+      position: the position of the dialogue in the file.
     """
     touched = {domain_of(service) for service in used.touched}
     digest = short_digest(key_of(*(turn.utterance for turn in dialogue.turns)))
@@ -267,7 +267,7 @@ def candidates_of(dialogue: sgd.Dialogue, used: Used, rule: Rule, file: str, pos
             file=file,
             position=position,
             digest=digest,
-            services=tuple(map(intern, used.all)),  # so that each name is in memory once
+            services=tuple(map(intern, used.all)),  # interned so that each name is in memory once
             slots=tuple(
                 sorted({slot for frame in frames if domain_of(frame.service) == domain for slot in frame_slots(frame)})
             ),
@@ -279,7 +279,7 @@ def candidates_of(dialogue: sgd.Dialogue, used: Used, rule: Rule, file: str, pos
 
 
 def frame_slots(frame: sgd.Frame) -> set[str]:
-    """Element ids of the slots in a frame: in spans, actions, the state, a service call."""
+    """Return the element ids of the slots in a frame: in spans, actions, the state, a service call."""
     names = {span.slot for span in frame.slots}
     names |= {
         action.slot for action in frame.actions or [] if action.slot and not sgd.is_marker(action.act, action.slot)
@@ -298,19 +298,19 @@ def chosen_of(
     dead_letters: Sequence[Letters],
     counts: Iterable[tuple[tuple[str, str, str, str], int]],
 ) -> dict[str, Chosen]:
-    """The dialogues of each domain.
+    """Choose the dialogues of each domain.
 
     Args:
       run: the run.
-      rule: what is requested.
+      rule: the requested sets.
       files: the candidates of each file.
-      dead_letters: of all files.
-      counts: of each file.
+      dead_letters: the dead letters of all files.
+      counts: the counts of each file.
 
     Raises:
       InputError: too many dialogues cannot be used, or no domain has a training dialogue.
     """
-    # Reported here, before a lack of candidates that it causes.
+    # Reported here, before a lack of candidates that they may cause.
     check_letters(in_order(dead_letters), of_dialogues(Counts.of_pairs(counts)), run.max_bad, run.done)
     pool: dict[tuple[str, str], list[Candidate]] = {}
     for candidates in files:
@@ -330,20 +330,21 @@ def chosen_of(
 
 
 def choose(train: Sequence[Candidate], test: Sequence[Candidate], rule: Rule) -> Chosen:
-    """Chooses the dialogues of one domain: nested training sets in which every slot occurs, and a test with others.
+    """Choose the dialogues of one domain.
+
+    The training sets are nested and contain every slot; the test has other dialogues.
 
     Args:
       train: the dialogues of the training split that touch the domain.
-      test: those of the test split.
-      rule: what is requested.
+      test: the dialogues of the test split that touch it.
+      rule: the requested sets.
     """
     usable_train, usable_test = (
         sorted(candidate for candidate in candidates if candidate.alone or rule.multi_domain)
         for candidates in (train, test)
     )
     trainable, testable = different(usable_train), different(usable_test)
-    # SGD's splits use the same ids. The test takes dialogues whose id training does not have first, so that training
-    # loses few; then training, which mostly has more to choose from, gives up dialogues that are in the test.
+    # SGD's splits share ids. The test prefers dialogues whose id is not in training, so that training loses few;
     train_ids = {candidate.dialogue_id for candidate in trainable}
     tests = sorted(testable, key=lambda candidate: candidate.dialogue_id in train_ids)[: rule.test]
     digests, ids = {candidate.digest for candidate in tests}, {candidate.dialogue_id for candidate in tests}
@@ -362,7 +363,7 @@ def choose(train: Sequence[Candidate], test: Sequence[Candidate], rule: Rule) ->
 
 
 def different(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The candidates without those that have the utterances or the id of an earlier one."""
+    """Drop candidates with the utterances or the id of an earlier one."""
     digests, ids, kept = set[bytes](), set[str](), []
     for candidate in candidates:
         if candidate.digest not in digests and candidate.dialogue_id not in ids:
@@ -373,12 +374,12 @@ def different(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def ordered(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """First those that cover all slots, then the others in random order.
+    """Order candidates: first a cover of all slots, then the others in random order.
 
-    Greedy set cover (Chvatal 1979): each of the first has the most slots that are not covered yet; ties go to the first
-    in random order. So small sets have about as many slots as sets of their size can have.
+    Greedy set cover (Chvatal 1979): the next one always has the most slots not covered yet; ties go to the earlier one
+    in random order. So small sets have about as many slots as is possible for their size.
     """
-    # Of those with the same slots only the first can cover anything new.
+    # Among candidates with the same slots, only the first can cover anything new.
     first: dict[tuple[str, ...], int] = {}
     for i, candidate in enumerate(candidates):
         first.setdefault(candidate.slots, i)
@@ -392,7 +393,7 @@ def ordered(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def sets_of(domain: str, chosen: Chosen, rule: Rule) -> Iterator[tuple[str, list[Candidate]]]:
-    """(folder, dialogues) of each set of a domain; none if it has no training dialogue."""
+    """Yield (folder, dialogues) for each set of a domain; none if it has no training dialogue."""
     if chosen.train:
         for size in rule.sizes:
             yield f"{domain}/{size}/train", chosen.train[:size]
@@ -401,7 +402,7 @@ def sets_of(domain: str, chosen: Chosen, rule: Rule) -> Iterator[tuple[str, list
 
 
 def uses_of(result: Result, rule: Rule) -> Iterator[tuple[str, tuple[int, str, int]]]:
-    """(dialogue file, (position in it, path of a set's file, position there)) of every dialogue of every set."""
+    """Yield (dialogue file, (position in it, path of a set's file, position there)) for every dialogue of every set."""
     for domain, chosen in result.items():
         for folder, dialogues in sets_of(domain, chosen, rule):
             for rank, candidate in enumerate(dialogues):
@@ -409,10 +410,10 @@ def uses_of(result: Result, rule: Rule) -> Iterator[tuple[str, tuple[int, str, i
 
 
 def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str, tuple[int, bytes]]]:
-    """(path of a set's file, (position there, text)) of every chosen dialogue of a file.
+    """Yield (path of a set's file, (position there, text)) for every chosen dialogue of a file.
 
     Raises:
-      InputError: one cannot be written, which was chosen among all: no other can take its place now.
+      InputError: a chosen dialogue cannot be written; it is too late to choose another.
     """
     _, groups = joined
     uses: dict[int, list[tuple[str, int]]] = {}
@@ -434,7 +435,7 @@ def _counted(_: object, key: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
 
 
 def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
-    """(path, bytes) of a set's dialogue file."""
+    """Return (path, bytes) of a set's dialogue file."""
     in_order = [text for _, text in sorted(texts)]
     return path, sgd.OPENING + sgd.BETWEEN.join(in_order) + sgd.CLOSING if in_order else sgd.EMPTY
 
@@ -464,7 +465,7 @@ def _lengths(dialogues: Sequence[Candidate]) -> dict[str, int]:
 
 
 def without_training(result: Result) -> list[str]:
-    """Which domains have no training dialogue, and why: first those for which an option helps."""
+    """Explain which domains have no training dialogue: first the domains for which an option helps."""
     lacking = {name: chosen for name, chosen in result.items() if not chosen.train}
     several = {name: chosen.several[0] for name, chosen in lacking.items() if chosen.several[0]}
     none = [name for name in lacking if name not in several]
@@ -478,7 +479,7 @@ def without_training(result: Result) -> list[str]:
 
 
 def _short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
-    """What is less than was asked for: a line for each domain that has a training dialogue."""
+    """Return what is less than requested: a line for each domain that has a training dialogue."""
     lines = []
     largest = str(rule.sizes[-1])
     for name, domain in domains.items():

@@ -1,6 +1,7 @@
-"""Splits copy dialogues of a corpus unchanged into sets, each a corpus of its own; and the splits ``unseen_services``.
+"""The base of splits, which copy dialogues of a corpus into sets, each a corpus of its own; and ``unseen_services``.
 
-Those have a corpus for each domain or service: nothing in its training touches it, and everything in its test does.
+The splits ``unseen_services`` are a corpus for each domain or service that is held out: no training dialogue touches
+it, and every test dialogue does.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Schema(msgspec.Struct, frozen=True):
     """The schema of a split of the corpus.
 
     Attributes:
-      raw: the services by name, as the file has them, in its order.
-      services: the same, typed.
+      raw: the services by name, as in the file and in its order.
+      services: the same services as typed objects.
     """
 
     raw: dict[str, Any]
@@ -42,13 +43,13 @@ class Schema(msgspec.Struct, frozen=True):
 
 
 class SplitCorpus(msgspec.Struct, frozen=True):
-    """The corpus that dialogues are taken from.
+    """The corpus that dialogues are copied from.
 
     Attributes:
       root: its folder.
       schemas: the schema of each split that has dialogues.
       one_schema: whether all splits share one schema file, as in MultiWOZ 2.2.
-      problems: what is wrong with services that were left out.
+      problems: the problems of services that were left out, by split.
     """
 
     root: str
@@ -57,16 +58,16 @@ class SplitCorpus(msgspec.Struct, frozen=True):
     problems: dict[str, list[str]]
 
     def files(self, splits: Collection[str]) -> list[DialogueFile]:
-        """The dialogue files of some splits, the largest first."""
+        """List the dialogue files of some splits, the largest first."""
         return list_files(as_path(self.root), splits)
 
     def problems_of(self, splits: Collection[str]) -> list[str]:
-        """The problems of some splits, each once."""
+        """Return the problems of some splits without duplicates."""
         return list(dict.fromkeys(line for split in splits for line in self.problems[split]))
 
 
 def read_split_corpus(root: str) -> SplitCorpus:
-    """Reads the schemas of a corpus. Raises InputError where there are none, or dialogues without one."""
+    """Read the schemas of a corpus. Raises InputError if there are none, or dialogues lack a schema."""
     originals = read_root(root, leave_out_bad=True)
     folders = dialogue_folders(as_path(root), originals)
     found = {split: folders[split] for split in SPLITS if split in folders}
@@ -85,7 +86,7 @@ def read_split_corpus(root: str) -> SplitCorpus:
 
 
 class SetOfDialogues(NamedTuple):
-    """A set that a split has made: where it is, the split of the corpus that it is of, and the services it needs."""
+    """A set created by a split: its folder, its split of the corpus, and the services of its schema."""
 
     folder: str
     split: str
@@ -93,57 +94,57 @@ class SetOfDialogues(NamedTuple):
 
 
 class Split(Protocol):
-    """Takes sets of dialogues out of a corpus.
+    """Copies sets of dialogues from a corpus.
 
     Attributes:
       name: the name of the command.
-      corpus: where the dialogues are taken from.
+      corpus: the corpus that dialogues are copied from.
     """
 
     name: ClassVar[str]
 
     @property
     def corpus(self) -> SplitCorpus:
-        """The corpus that dialogues are taken from."""
+        """The corpus that dialogues are copied from."""
 
     def splits(self) -> Collection[str]:
-        """The splits of the corpus whose dialogues are read."""
+        """Return the splits of the corpus whose dialogues are read."""
 
     def options(self) -> dict[str, object]:
-        """The options that shape the content, for ``run.json``."""
+        """Return the options that affect the content, for ``run.json``."""
 
     def write(self, files: beam.PCollection[DialogueFile], run: RunInfo) -> tuple[Outputs, beam.pvalue.AsSideInput]:
-        """Writes the dialogue files of all sets into staging.
+        """Write the dialogue files of all sets into staging.
 
         Returns:
-          The outputs; and the result of the split, as :meth:`sets` and :meth:`statistics` take it.
+          The outputs, and the result of the split, which :meth:`sets` and :meth:`statistics` accept.
         """
 
     def sets(self, result: Any) -> Iterator[SetOfDialogues]:
-        """The sets that have dialogues."""
+        """Yield the sets that have dialogues."""
 
     def statistics(self, result: Any, counts: Counts) -> dict[str, Any]:
-        """The content of ``statistics.json``; ``short`` has what is less than was asked for, a line each."""
+        """Return the content of ``statistics.json``; ``short`` lists what is less than requested, a line each."""
 
     def report(self, statistics: Mapping[str, Any]) -> Report:
-        """The page and the card."""
+        """Create the report for the page and the card."""
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """The lines that the command prints."""
+        """Yield the lines that the command prints."""
 
     def invariants(self) -> Sequence[Invariant]:
-        """What must hold of the counts."""
+        """Return the invariants of the counts."""
 
 
 class WriteSplit(beam.PTransform):
-    """Makes a split and publishes it: the sets with their schemas, statistics, card and page."""
+    """Creates a split and publishes it: the sets with their schemas, statistics, card and page."""
 
     def __init__(self, split: Split, run: RunInfo) -> None:
         super().__init__()
         self.split, self.run = split, run
 
     def expand(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection:
-        """PCollection of dialogue files to one element, the manifest."""
+        """Transform a PCollection of dialogue files to a single element, the manifest."""
         outputs, result = self.split.write(files, self.run)
         finish = FinishRun(
             self.run,
@@ -167,7 +168,7 @@ def _metadata_files(counts: Counts, _: object, result: Any, split: Split) -> dic
 
 
 class SplitDialogue(NamedTuple):
-    """A dialogue of a file: its position there, as the file has it, whether that is plain JSON, typed; its services."""
+    """A dialogue in a file: its position, JSON object, whether that is plain JSON, typed object, services."""
 
     position: int
     raw: dict[str, Any]
@@ -179,16 +180,16 @@ class SplitDialogue(NamedTuple):
 def take_each(
     file: DialogueFile, services: Mapping[str, Service], result: FileResult, take: Callable[[SplitDialogue], None]
 ) -> None:
-    """Gives each dialogue of a file to ``take``. One that cannot be used is a dead letter, and so is the file.
+    """Call ``take`` for each dialogue of a file. Unusable dialogues become dead letters, as does an unreadable file.
 
     Args:
       file: the dialogue file.
-      services: of its split, by name.
-      result: where dead letters and counts are added.
-      take: raises where it cannot use a dialogue, before it does anything with it.
+      services: the services of its split by name.
+      result: receives dead letters and counts.
+      take: raises if it cannot use a dialogue, before it does anything with it.
 
     Raises:
-      InputError: the file cannot be read to its end; possibly after some dialogues.
+      InputError: the file cannot be read to its end; may come after some dialogues.
     """
     result.counts.add("files")
     for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
@@ -209,11 +210,10 @@ SETS = (TRAIN, DEV, TEST, TEST_SEEN)
 ONLY, BOTH, OTHERS = "touches_it_alone", "touches_it_and_others", "test_of_others"
 REASONS = (ONLY, BOTH, OTHERS)
 
-# The files of the output folder, beside the folders of what is held out.
+# The files of the output folder beside the folders of domains or services.
 _RESERVED = ("run.json", "statistics.json", "readme.md", "report.html", "dead_letters.jsonl")
 
-# Split, services that are touched, idle services, what is counted: ``dialogues`` or ``turns`` of the user. All numbers
-# are sums over these: how many dialogues there are of each combination of services.
+# Split, touched services, idle services, unit of the count: ``dialogues`` or ``turns`` of the user. All numbers are
 Combination = tuple[str, tuple[str, ...], tuple[str, ...], str]
 Combinations = Sequence[tuple[Combination, int]]
 
@@ -235,11 +235,11 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
     """Splits by domain or service, each held out in a corpus of its own (leave one domain out).
 
     Attributes:
-      corpus: where the dialogues are taken from.
+      corpus: the corpus that dialogues are copied from.
       by: ``domain`` or ``service``.
-      groups: each domain or service that is held out to its services, sorted.
-      test_split: the split of the corpus whose dialogues are tested on.
-      with_seen: whether its other dialogues are written too, as ``test_seen``.
+      groups: each held-out domain or service to its services, sorted.
+      test_split: the split of the corpus for test dialogues.
+      with_seen: whether to write its other dialogues too, as ``test_seen``.
     """
 
     name: ClassVar[str] = "unseen_services"
@@ -250,11 +250,11 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
     with_seen: bool
 
     def splits(self) -> Collection[str]:
-        """All splits of the corpus."""
+        """Return all splits of the corpus."""
         return self.corpus.schemas
 
     def options(self) -> dict[str, object]:
-        """The options that shape the content, for ``run.json``."""
+        """Return the options that affect the content, for ``run.json``."""
         return {
             "by": self.by,
             "hold_out": list(self.groups),
@@ -263,33 +263,33 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def services(self, split: str) -> dict[str, Service]:
-        """The services of a split of the corpus, by name."""
+        """Return the services of a split of the corpus by name."""
         return self.corpus.schemas[split].services
 
-    # Where a dialogue goes.
+    # Destinations of dialogues.
 
     def destination(self, group: str, split: str, used: Used) -> str:
-        """Where a dialogue goes: one of ``SETS``, or one of ``REASONS`` if it is in none.
+        """Return the set of a dialogue (of ``SETS``), or a reason (of ``REASONS``) if it is in none.
 
         Args:
-          group: the domain or service that is held out.
+          group: the held-out domain or service.
           split: the split of the dialogue.
-          used: its services.
+          used: the services of the dialogue.
         """
         held = [service for service in used.touched if service in self.groups[group]]
         if split != self.test_split:
             return split if not held else ONLY if len(held) == len(used.touched) else BOTH
         if held:
             return TEST
-        # Where dev is the test split, it is also dev for what is not held out.
+        # If dev is the test split, it is also dev for the other services.
         return TEST_SEEN if self.with_seen else DEV if split == DEV else OTHERS
 
     def dropped(self, group: str, set_name: str, used: Used) -> tuple[str, ...]:
-        """The services whose idle frames a set does not have: only a test may name what is held out."""
+        """Return the services whose idle frames a set omits: only a test may name what is held out."""
         return () if set_name == TEST else tuple(service for service in used.idle if service in self.groups[group])
 
     def write(self, files: beam.PCollection[DialogueFile], run: RunInfo) -> tuple[Outputs, beam.pvalue.AsSideInput]:
-        """Writes each dialogue file as every set has it."""
+        """Write each dialogue file for every set."""
         outputs = files | "Write" >> WriteEach(
             partial(write_file, split=self, run=run), shown=0, others=("combinations",)
         )
@@ -297,13 +297,13 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
         return outputs, beam.pvalue.AsList(combinations)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Of everything that is held out, each dialogue is in one set, or left out for one reason."""
+        """For every held-out group, each dialogue is in one set, or left out for one reason."""
         return [Balance("dialogues", (*SETS, *REASONS), tuple(self.groups), shared=("left_out",))]
 
-    # Numbers.
+    # Statistics.
 
     def sets(self, result: Combinations) -> Iterator[SetOfDialogues]:
-        """The sets that have dialogues."""
+        """Yield the sets that have dialogues."""
         for group in self.groups:
             for name, of_set in self.set_counts(group, result)[0].items():
                 split = self.test_split if name in (TEST, TEST_SEEN) else name
@@ -312,8 +312,10 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
     def set_counts(
         self, group: str, combinations: Combinations
     ) -> tuple[dict[str, dict[str, Any]], dict[str, int], int]:
-        """The sets of a group that have dialogues: how many, of how many user turns, and of which services; why
-        dialogues are in none; how many lost idle frames.
+        """Count the sets of a group that have dialogues.
+
+        Returns the dialogues, user turns and services of each set; the number of dialogues in no set by reason; and the
+        number of dialogues that lost idle frames.
         """
         sets: dict[str, dict[str, Any]] = {name: {"dialogues": 0, "turns": 0, "services": set()} for name in SETS}
         left_out = dict.fromkeys(REASONS, 0)
@@ -331,7 +333,7 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
         return {name: of_set for name, of_set in sets.items() if of_set["dialogues"]}, left_out, shortened
 
     def statistics(self, result: Combinations, counts: Counts) -> dict[str, Any]:
-        """The content of ``statistics.json``."""
+        """Return the content of ``statistics.json``."""
         held_out = {group: self._of_group(group, result) for group in self.groups}
         return {
             "by": self.by,
@@ -353,7 +355,7 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
             "left_out": left_out,
             "without_idle_frames": shortened,
             "seen": seen([test[name] for name in tested], [train[name] for name in services[TRAIN]]),
-            # In a part of a corpus few services have dialogues: its schema is then closer to the whole corpus.
+            # In a part of a corpus few services have dialogues; the schema then tells more about the whole corpus.
             "seen_in_schema": seen(
                 [test[name] for name in self.groups[group] if name in test],
                 [service for name, service in train.items() if name not in self.groups[group]],
@@ -361,11 +363,11 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def as_given(self, combinations: Combinations) -> dict[str, Any]:
-        """The corpus's own splits: their services, which of them training has, and dialogues by that."""
+        """Describe the corpus's own splits: their services, which of them occur in training, and dialogues by that."""
         of_split: dict[str, dict[tuple[str, ...], dict[str, int]]] = {split: {} for split in self.corpus.schemas}
         for (split, touched, _, what), n in combinations:
             of_split[split].setdefault(touched, {"dialogues": 0, "turns": 0})[what] += n
-        # One schema for all splits says nothing about training: what its dialogues touch does.
+        # One schema for all splits says nothing about training, so the services that its dialogues touch count.
         trained = [service for touched in of_split.get(TRAIN, {}) for service in touched]
         known = frozenset(trained if self.corpus.one_schema else self.services(TRAIN))
         return {split: self._as_given(split, by_services, known) for split, by_services in of_split.items()}
@@ -393,14 +395,14 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """A line for each split."""
+        """Yield a line for each split."""
         for name, group in statistics["held_out"].items():
             sets = ", ".join(f"{key} {of['dialogues']:,}" for key, of in group["sets"].items())
             names = f"{percent(group['seen']['slot_names_seen'], 0)} of slot names seen"
             yield f"{name}: {sets}; {names}; left out {sum(group['left_out'].values()):,}"
 
     def report(self, statistics: Mapping[str, Any]) -> Report:
-        """The page and the card."""
+        """Create the report for the page and the card."""
         held_out, given = statistics["held_out"], statistics["as_given"]
         return Report(
             command=self.name,
@@ -452,7 +454,7 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_file(file: DialogueFile, split: UnseenServices, run: RunInfo) -> FileResult:
-    """Writes one dialogue file as every set has it, into staging; no file without a dialogue."""
+    """Write one dialogue file for every set into staging; no file without dialogues."""
     result = FileResult(file.relative)
     names = [f"{group}/{end}" for group in split.groups for end in SETS]
     combinations: Counter[Combination] = Counter()
@@ -490,10 +492,10 @@ def write_file(file: DialogueFile, split: UnseenServices, run: RunInfo) -> FileR
 
 
 def groups_of(services: Iterable[str], by: str) -> dict[str, tuple[str, ...]]:
-    """Domain or service to its services, both sorted.
+    """Map each domain or service to its services, both sorted.
 
     Raises:
-      InputError: one has the name of a file of the output.
+      InputError: a domain or service has the name of an output file.
     """
     groups: dict[str, list[str]] = {}
     for service in sorted(set(services)):
@@ -505,7 +507,7 @@ def groups_of(services: Iterable[str], by: str) -> dict[str, tuple[str, ...]]:
 
 
 def chosen(available: Collection[str], requested: str | None, what: str, flag: str) -> list[str]:
-    """The names of a comma-separated list, sorted, or all. Raises InputError where one does not exist."""
+    """Return the names in a comma-separated list, sorted, or all. Raises InputError if a name does not exist."""
     if requested is None:
         return sorted(available)
     names = sorted(set(listed(requested)))
@@ -517,7 +519,7 @@ def chosen(available: Collection[str], requested: str | None, what: str, flag: s
 
 
 def test_split_of(requested: str | None, splits: Collection[str]) -> str:
-    """The split that is tested on: the requested one, else test, else dev. Raises InputError where it cannot be."""
+    """Return the split for tests: the requested one, else test, else dev. Raises InputError if it has no dialogues."""
     test_split = requested or next((split for split in (TEST, DEV) if split in splits), "")
     if TRAIN not in splits:
         raise InputError("there are no dialogues in 'train', and so nothing to train on", "--sgd")
@@ -528,11 +530,11 @@ def test_split_of(requested: str | None, splits: Collection[str]) -> str:
 
 
 def seen(services: Sequence[Service], trained: Sequence[Service]) -> dict[str, Any]:
-    """How much of some services is known from others, as SGD-X counts it (Lee et al. 2022, Table 1).
+    """Count how much of some services is known from others, as in SGD-X (Lee et al. 2022, Table 1).
 
     Args:
-      services: those that are tested on.
-      trained: those that are trained on.
+      services: the services tested on.
+      trained: the services trained on.
     """
     slots = [(slot.name, slot.description) for service in services for slot in service.slots]
     known = {(slot.name, slot.description) for service in trained for slot in service.slots}
@@ -555,5 +557,5 @@ def _short(held_out: Mapping[str, Any]) -> list[str]:
 
 
 def _seen_cells(shares: Mapping[str, float | None]) -> list[str]:
-    """The shares of what was seen, as cells."""
+    """Format the shares of seen names as cells."""
     return [percent(shares[name], 0) for name in _SEEN]

@@ -1,1 +1,1 @@
-"""Files of a run: written whole or not at all, on disk or in a bucket; compressed input; checkpoints."""
+"""Files of a run, written atomically on disk or in a bucket; compressed input; checkpoints."""

@@ -1,4 +1,4 @@
-"""Folders of models as ``save_pretrained`` of transformers writes them: looked at before anything heavy is imported."""
+"""Inspect folders of models written by transformers' ``save_pretrained`` before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 FETCH = "models are not downloaded here; 'hf download HUB/NAME --local-dir FOLDER' does it"
 
-# The files of a tokenizer: any of the lines will do. Without these transformers makes a tokenizer that knows no word,
-# and says nothing of it.
+# Sets of files of a tokenizer, one of which is required. Without any, transformers silently creates a tokenizer that
+# knows no words.
 TOKENIZERS = (
     ("tokenizer.json",),
     ("vocab.json", "merges.txt"),
@@ -31,13 +31,13 @@ TOKENIZERS = (
     ("spm.model",),
 )
 
-# What a result may depend on. A folder off the hub has more: a README, the weights for other frameworks.
+# Files that may affect a result. Folders from the hub have others, such as a README and weights for other frameworks.
 _PARTS = (
     CONFIG,
     "generation_config.json",
     "model*.safetensors",
     "model*.safetensors.index.json",
-    "model.bin",  # by CTranslate2
+    "model.bin",  # of CTranslate2
     "*vocab*",
     "merges.txt",
     "*.spm",
@@ -46,16 +46,16 @@ _PARTS = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
-_OLD_PARTS = ("pytorch_model*.bin", "pytorch_model.bin.index.json")  # not read where there are safetensors
+_OLD_PARTS = ("pytorch_model*.bin", "pytorch_model.bin.index.json")  # not read if there are safetensors
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """A folder with a configuration.
+    """A model's folder with a configuration.
 
     Attributes:
-      path: where it is.
-      config: what ``config.json`` says.
-      flag: the flag that named it, for messages.
+      path: the path of the folder.
+      config: the content of ``config.json``.
+      flag: the flag that names it for messages.
     """
 
     path: str
@@ -64,25 +64,25 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The architecture's name, ``t5``, ``bert``; empty where the configuration has none."""
+        """Return the name of the architecture, such as ``t5`` or ``bert``; may be empty."""
         return str(self.config.get("model_type") or "")
 
     @property
     def heads(self) -> list[str]:
-        """The classes that it was saved from, such as ``T5ForConditionalGeneration``."""
+        """Return the classes from which it was saved, such as ``T5ForConditionalGeneration``."""
         return [str(one) for one in self.config.get("architectures") or []]
 
     def refused(self, reason: str) -> InputError:
-        """An error about this folder."""
+        """Return an error about this folder."""
         return InputError(reason, self.path, self.flag)
 
 
 def opened(path: str, flag: str = "") -> Checkpoint:
-    """A model's folder with its configuration.
+    """Read the configuration of a model's folder.
 
     Raises:
-      InputError: there is no such folder (a hub's name is none), no configuration that can be read in it, or a training
-        that was broken off.
+      InputError: the folder does not exist (names on the hub are not supported), has no readable configuration, or is
+        from an interrupted training run.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -95,15 +95,15 @@ def opened(path: str, flag: str = "") -> Checkpoint:
 
 
 def inspect(path: str, kinds: Sequence[str], flag: str = "") -> Checkpoint:
-    """A model's folder that can be loaded: of an architecture that is taken, with weights and a tokenizer.
+    """Check that a model's folder has a supported architecture, weights and a tokenizer.
 
     Args:
       path: the folder.
-      kinds: the architectures that are taken, such as ``t5``.
-      flag: the flag that named it.
+      kinds: the supported architectures, such as ``t5``.
+      flag: the flag that names it for messages.
 
     Raises:
-      InputError: it cannot be loaded, and why.
+      InputError: the model cannot be loaded.
     """
     found = opened(path, flag)
     if found.kind not in kinds:
@@ -116,25 +116,25 @@ def inspect(path: str, kinds: Sequence[str], flag: str = "") -> Checkpoint:
 
 
 def check_weights(checkpoint: Checkpoint) -> None:
-    """Raises InputError where a folder has no weights."""
+    """Raise InputError if a folder has no weights."""
     if not any((Path(checkpoint.path) / name).is_file() for name in WEIGHTS):
         raise checkpoint.refused(f"has no weights ({WEIGHTS[0]} or {WEIGHTS[2]}); {FETCH}")
 
 
 def check_tokenizer(checkpoint: Checkpoint, files: Iterable[Sequence[str]] = TOKENIZERS) -> None:
-    """Raises InputError where a folder lacks a tokenizer's files: any of the lines will do."""
+    """Raise InputError if a folder has none of the sets of tokenizer files."""
     if not has_files(checkpoint.path, files):
         told = " or ".join(", ".join(names) for names in files)
         raise checkpoint.refused(f"lacks the files of a tokenizer ({told}): copy them from where the model is from")
 
 
 def has_files(path: str, files: Iterable[Sequence[str]]) -> bool:
-    """Whether a folder has all files of any of the lines."""
+    """Whether a folder has all files of one of the sets."""
     return any(all((Path(path) / name).is_file() for name in names) for names in files)
 
 
 def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
-    """Empty where there is no such file. Raises InputError where it is no JSON object."""
+    """Read a JSON object; empty if the file does not exist. Raises InputError if it is invalid."""
     try:
         if not (folder / name).exists():
             return {}
@@ -149,7 +149,7 @@ def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
 
 
 def digest(path: str) -> str:
-    """Of all files that a result depends on: another model's is another, the same model's the same in any folder."""
+    """Hash all files that affect a result, so that the hash identifies the model independently of its folder."""
     folder = Path(path)
     patterns = _PARTS if list(folder.glob("model*.safetensors")) else (*_PARTS, *_OLD_PARTS)
     files = sorted({file for pattern in patterns for file in folder.glob(pattern) if file.is_file()})
@@ -159,20 +159,20 @@ def digest(path: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _digest_of(file: Path, size: int, changed: int) -> str:
-    """Of one file as it was then: a process reads it once."""
+    """Hash a file in a given state, cached so that a process reads it once."""
     with file.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def check_packages(names: Iterable[str], extra: str, flag: str = "") -> None:
-    """Imports what a model is computed with. Raises MissingExtra where a package cannot be imported.
+    """Import the packages of a model. Raises MissingExtra if a package cannot be imported.
 
     Args:
-      names: of the packages.
-      extra: that installs them.
-      flag: that asks for them, for the message.
+      names: the names of the packages.
+      extra: the extra that installs them.
+      flag: the flag that requires them, for messages.
     """
-    # huggingface_hub reads it when it is imported. No call of Parapet's uses the network either.
+    # read by huggingface_hub when it is imported; Parapet never downloads models
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     for name in names:
         try:

@@ -1,7 +1,7 @@
-"""Files that people give, compressed or not, as their names say: read to the end, or refused.
+"""Read input files, compressed or not by their names, completely or not at all.
 
-Beam opens such files too, and takes one that a broken download cut off for a shorter one. Local files need no Beam;
-those of a bucket are opened by Beam's client, which every worker has.
+Beam opens such files, too, but treats a truncated download as a shorter file. Local files do not need Beam; those in a
+bucket are opened by Beam's client, which every worker has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from parapet.schemas.limits import (
 )
 
 _CHUNK = 1 << 16  # bytes
-_ZSTD_CHUNK = 1 << 11  # zstd gives no pieces: of zeros 64 MiB come out of so many bytes
+_ZSTD_CHUNK = 1 << 11  # zstd's output has no size limit: this many bytes may contain 64 MiB of zeros
 _PIECE = 1 << 20
 
 
@@ -44,7 +44,7 @@ _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     "xz": lambda: lzma.LZMADecompressor(memlimit=1 << 30),
     "zstd": _zstd,
 }
-_SUFFIXES = {  # as Beam has them
+_SUFFIXES = {  # as in Beam
     ".bz2": "bzip2",
     ".deflate": "deflate",
     ".gz": "gzip",
@@ -56,7 +56,7 @@ _SUFFIXES = {  # as Beam has them
 
 
 def open_plain(path: str) -> BinaryIO:
-    """Opens a file for reading as it is, local or of a bucket. Raises InputError for a local pipe or device."""
+    """Open a local file, or one in a bucket, without decompression. Raises InputError for a local pipe or device."""
     if "://" not in path:
         return open_file(path)
     from apache_beam.io.filesystem import CompressionTypes
@@ -66,14 +66,14 @@ def open_plain(path: str) -> BinaryIO:
 
 
 def read_bytes(path: str, limit: int = 0) -> bytes:
-    """A file, local or of a bucket, as it is. Workers read with this: it needs no more than Beam has.
+    """Read a file, local or in a bucket, without decompression. It requires only Beam, so that workers can use it.
 
     Args:
-      path: of the file.
-      limit: of its size, in bytes; 0: there is none.
+      path: the path of the file.
+      limit: maximum size in bytes; 0 for none.
 
     Raises:
-      InputError: a local pipe or device, or a file beyond the limit.
+      InputError: it is a local pipe or device, or exceeds the limit.
     """
     with open_plain(path) as handle:
         data = handle.read(limit + 1 if limit else -1)
@@ -83,17 +83,17 @@ def read_bytes(path: str, limit: int = 0) -> bytes:
 
 
 def read_input(path: str, limit: int = MAX_FILE, where: str = "") -> bytes:
-    """A file that somebody gives, as :func:`read_bytes` has it: of at most ``limit`` bytes, and not compressed.
+    """Read an input file of at most ``limit`` bytes that must not be compressed.
 
     Raises:
-      InputError: it is no file, cannot be read, is larger, or is compressed.
+      InputError: it is not a file, cannot be read, exceeds the limit, or is compressed.
     """
     if "://" not in path:
         return read_whole(path, limit, where)
     try:
         data = read_bytes(path, limit)
     except OSError as error:
-        if error.strerror is None:  # of the network: the runner tries again
+        if error.strerror is None:  # a network error, which the runner retries
             raise
         raise InputError(f"cannot be read: {error.strerror}", path, where) from None
     check_plain(data[:8], path, where)
@@ -101,11 +101,11 @@ def read_input(path: str, limit: int = MAX_FILE, where: str = "") -> bytes:
 
 
 def open_input(path: str) -> io.BufferedReader:
-    """Opens a file for reading, local or of a bucket; names in .gz, .bz2, .zst, .xz and .deflate are decompressed.
+    """Open a file, local or in a bucket; .gz, .bz2, .zst, .xz and .deflate are decompressed.
 
     Raises:
-      InputError: it is no file, or is compressed and named as if it were not.
-      DamagedFile: while it is read: it ends too early, is damaged, or is not compressed as its name says.
+      InputError: it is not a file, or is compressed without such an extension.
+      DamagedFile: raised while reading: the file is truncated, damaged, or not compressed as its name says.
     """
     handle = open_plain(path)
     kind = next((kind for suffix, kind in _SUFFIXES.items() if path.lower().endswith(suffix)), "")
@@ -122,7 +122,7 @@ def open_input(path: str) -> io.BufferedReader:
 
 
 def check_input(path: str) -> None:
-    """Reads the beginning of a file. Raises InputError where :func:`open_input` cannot read it."""
+    """Read the beginning of a file. Raises InputError if :func:`open_input` cannot read it."""
     with open_input(path) as handle:
         handle.peek(1)
 
@@ -133,7 +133,7 @@ def _decompressed(handle: BinaryIO, path: str, kind: str) -> Iterator[bytes]:
     while data := handle.read(_CHUNK if kind != "zstd" else _ZSTD_CHUNK):
         head = head or data[:8]
         if parser is None and size:
-            data = data.lstrip(b"\0")  # as below
+            data = data.lstrip(b"\0")  # padding, see below
         while data:
             parser = parser or new()
             try:
@@ -142,7 +142,7 @@ def _decompressed(handle: BinaryIO, path: str, kind: str) -> Iterator[bytes]:
                     yield plain
             except GeneratorExit:
                 raise
-            except Exception as error:  # each format has its own
+            except Exception as error:  # exceptions differ between formats
                 raise _damaged(path, kind, size, size > 0 or compression_of(head) == kind, error) from None
             if size > MAX_CONTENT:
                 raise DamagedFile(f"has more than {in_bytes(MAX_CONTENT)} of content, which is the limit", path)
@@ -156,7 +156,7 @@ def _decompressed(handle: BinaryIO, path: str, kind: str) -> Iterator[bytes]:
 
 
 def _pieces(parser: Any, data: bytes, kind: str) -> Iterator[bytes]:
-    """What data decompress to, in pieces: a small file may hold gigabytes of zeros."""
+    """Yield decompressed data in pieces, since a small file may contain gigabytes of zeros."""
     if kind == "zstd":
         yield parser.decompress(data)
         return
@@ -165,7 +165,7 @@ def _pieces(parser: Any, data: bytes, kind: str) -> Iterator[bytes]:
         yield plain
         if parser.eof or len(plain) < _PIECE:
             return
-        data = getattr(parser, "unconsumed_tail", b"")  # zlib's; the others keep theirs
+        data = getattr(parser, "unconsumed_tail", b"")  # of zlib; the others keep their rest internally
 
 
 def _damaged(path: str, kind: str, size: int, is_of_kind: bool, error: Exception) -> DamagedFile:
@@ -176,17 +176,17 @@ def _damaged(path: str, kind: str, size: int, is_of_kind: bool, error: Exception
 
 
 class _Chunks(io.RawIOBase):
-    """Chunks of bytes as a file; closes the file that they come from."""
+    """A file object over chunks of bytes; closes the file they come from."""
 
     def __init__(self, handle: BinaryIO, chunks: Iterator[bytes]) -> None:
         self._handle, self._chunks, self._rest = handle, chunks, memoryview(b"")
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fills what it can; 0 at the end."""
+        """Fill the buffer as far as possible; return 0 at the end."""
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
@@ -197,7 +197,7 @@ class _Chunks(io.RawIOBase):
         return n
 
     def close(self) -> None:
-        """Closes both."""
+        """Close both files."""
         if not self.closed:
             self._handle.close()
         super().close()

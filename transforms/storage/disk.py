@@ -1,14 +1,13 @@
-"""The local disk: what outlasts a power failure, and locks on output folders.
+"""The local disk: durable writes, and locks on output folders.
 
-Other processes see a write or a rename at once, but the disk may keep them later, and in another order: after a power
-failure a file may have its new name and none of its content. What must come first is therefore synchronised first: a
-file before it gets its name, and its folder, which holds the name, before anything that relies on it.
+Other processes see a write or a rename immediately, but the disk may store them later, and in another order: after a
+power failure, a file may have its new name without its content. So anything that must come first is synchronised first:
+a file before it gets its name, and the folder that contains the name before anything that relies on it. Buckets do not
+need this step, since existing objects are durable, and some file systems do not have it; it is skipped there.
 
-Buckets need no such step: an object that is there is durable. Some file systems have none. Nothing is done in either.
-
-A lock (one run writes, or several read) is the kernel's, on the open folder itself (``flock``): it ends with its
-process, however that ends, and leaves no file behind. Forked workers let go of it at once. Buckets have none, nor have
-some network file systems: there a run does not publish where another has begun since
+A lock (one run writes, or several read) is a kernel lock on the open folder itself (``flock``): it ends with its
+process, however that ends, and leaves no file behind. Forked workers release it immediately. Buckets and some network
+file systems have no locks: there, a run does not publish if another one has begun since
 (:mod:`parapet.transforms.storage.files`).
 """
 
@@ -28,17 +27,17 @@ from pathlib import Path
 
 from parapet.schemas.errors import InputError
 
-_AT_ONCE = 16  # files: the disk writes those that wait together in one go
+_AT_ONCE = 16  # files synchronised in parallel, which the disk writes together
 _NO_SUCH_STEP = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def is_disk(path: str | Path) -> bool:
-    """Whether a path is on a file system of this machine, and not in a bucket or the like."""
+    """Whether a path is on a file system of this machine rather than in a bucket."""
     return "://" not in str(path)
 
 
 def sync(path: str | Path) -> None:
-    """Forces the content of a file, or the names in a folder, onto the disk.
+    """Force the content of a file, or the names in a folder, onto the disk.
 
     Raises:
       OSError: the content could not be written; its ``filename`` is the path.
@@ -47,7 +46,7 @@ def sync(path: str | Path) -> None:
         return
     try:
         handle = os.open(path, os.O_RDONLY)
-    except PermissionError:  # a folder that may be written, but not listed
+    except PermissionError:  # a folder that can be written but not listed
         return
     try:
         os.fsync(handle)
@@ -59,7 +58,7 @@ def sync(path: str | Path) -> None:
 
 
 def sync_files(paths: Iterable[str]) -> None:
-    """Forces the contents of many files onto the disk. Raises OSError, see :func:`sync`."""
+    """Force the contents of many files onto the disk. Raises OSError, see :func:`sync`."""
     here = [path for path in paths if is_disk(path)]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         for _ in threads.map(sync, here):
@@ -67,7 +66,7 @@ def sync_files(paths: Iterable[str]) -> None:
 
 
 def sync_folders(root: str, relatives: Iterable[str]) -> None:
-    """Forces the names of files onto the disk: all folders from theirs up to ``root``, but for those that are gone."""
+    """Force the names of files onto the disk: all existing folders from theirs up to ``root``."""
     folders = {""}
     for relative in relatives:
         folder = os.path.dirname(relative)
@@ -78,7 +77,7 @@ def sync_folders(root: str, relatives: Iterable[str]) -> None:
 
 
 def make_folder(path: str | Path) -> None:
-    """Makes a folder and its parents, whose names are then on the disk; one that is there already is fine."""
+    """Create a folder and its parents durably, unless they exist."""
     folder, parents = os.path.abspath(path), []
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
@@ -89,19 +88,20 @@ def make_folder(path: str | Path) -> None:
 
 
 def replace(source: str | Path, target: str | Path) -> None:
-    """Renames a file whose content is on the disk already; the name is there as well when this returns."""
+    """Rename a file whose content is on the disk; the name is on the disk, too, when this returns."""
     os.replace(source, target)
     sync(os.path.dirname(os.path.abspath(target)))
 
 
 def write(path: str | Path, data: bytes, private: bool = False) -> None:
-    """Writes a file under a temporary name and renames it: its reader sees the old one or the new one, whole.
+    """Write a file under a temporary name and rename it, so that readers never see it partially written.
 
-    The temporary name is always the same, so that killed runs leave one file at most: for one process at a time.
+    The temporary name is always the same, so that killed runs leave at most one file. Only one process may use it at a
+    time.
 
     Args:
       path: the file.
-      data: its bytes.
+      data: its content.
       private: whether only its owner may read it.
 
     Raises:
@@ -125,17 +125,17 @@ def write(path: str | Path, data: bytes, private: bool = False) -> None:
         raise
 
 
-_SHOWN = 80  # characters of a command
-_TRIES = 100  # to lock a folder that others remove in the meantime
+_SHOWN = 80  # characters of a command in messages
+_TRIES = 100  # attempts to lock a folder that others remove meanwhile
 
 _Key = tuple[int, int]  # device and inode of a folder
 
-_writers: dict[_Key, tuple[int, str]] = {}  # what this process has locked to write there: the thread, the real path
+_writers: dict[_Key, tuple[int, str]] = {}  # folders locked for writing by this process: the thread and the real path
 _descriptors: set[int] = set()
 
 
 def _let_go() -> None:
-    """In a forked process: a lock stays as long as any process has it open."""
+    """Release locks in a forked process, since a lock lasts as long as any process has it open."""
     for descriptor in _descriptors:
         with suppress(OSError):
             os.close(descriptor)
@@ -147,18 +147,18 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 def close_in_forks(descriptor: int) -> None:
-    """Lets forked processes go of a lock, so that it ends with the process that has it."""
+    """Make forked processes release a lock, so that it ends with the process that acquired it."""
     _descriptors.add(descriptor)
 
 
 @contextmanager
 def writing(folder: str) -> Iterator[None]:
-    """Keeps others from writing to a local folder, or reading it, while the block runs; makes it where it is missing.
+    """Lock a local folder for writing during the block, creating it if necessary.
 
-    The thread that has the lock may take it again. A folder that was made and is empty in the end is removed.
+    The thread that holds the lock may acquire it again. A folder that was created and is empty in the end is removed.
 
     Raises:
-      InputError: others write there, or read.
+      InputError: other processes write or read there.
     """
     made: list[str] = []
     descriptor = None if "://" in folder else _locked(folder, made)
@@ -179,12 +179,12 @@ def writing(folder: str) -> Iterator[None]:
 
 @contextmanager
 def reading(folder: str) -> Iterator[None]:
-    """Keeps others from writing to a local folder while the block runs.
+    """Lock a local folder against writing by others during the block.
 
-    One below what this process writes itself is left to it: it is the output of another command, which it runs.
+    Folders below those that this process writes are not locked: they are outputs of commands that it runs.
 
     Raises:
-      InputError: others write there.
+      InputError: another process writes there.
     """
     place = os.path.realpath(folder)
     is_own = any(place == own or place.startswith(f"{own}/") for _, own in _writers.values())
@@ -200,12 +200,12 @@ def reading(folder: str) -> Iterator[None]:
 
 
 def _locked(folder: str, made: list[str]) -> int | None:
-    """The descriptor of a folder that is locked; None where it cannot be opened, or this thread has the lock."""
+    """Return the descriptor of a locked folder; None if it cannot be opened, or this thread holds the lock."""
     for _ in range(_TRIES):
         _make(folder, made)
         descriptor = _opened(folder)
         if descriptor is None:
-            return None  # whoever writes there reports it
+            return None  # the step that writes there reports the error
         try:
             if _writers.get(_key(descriptor), (None, ""))[0] == threading.get_ident():
                 _close(descriptor)
@@ -222,7 +222,7 @@ def _locked(folder: str, made: list[str]) -> int | None:
 
 
 def _make(folder: str, made: list[str]) -> None:
-    """Makes a folder and those above it, and notes which."""
+    """Create a folder and its parents, and record which were created."""
     missing = []
     while folder and not os.path.lexists(folder):
         missing.append(folder)
@@ -256,12 +256,12 @@ def _lock(descriptor: int, folder: str, operation: int) -> None:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
     except BlockingIOError:
         raise InputError(f"{holder(descriptor)}: wait until it ends", folder) from None
-    except OSError as error:  # not every file system has locks
+    except OSError as error:  # some file systems have no locks
         logging.debug("%s: no lock: %s", folder, error)
 
 
 def holder(descriptor: int) -> str:
-    """Who has a lock, as far as the kernel says."""
+    """Describe the holder of a lock, as far as the kernel tells."""
     with suppress(OSError, ValueError):
         inode = os.fstat(descriptor).st_ino
         for line in Path("/proc/locks").read_text().splitlines():
@@ -275,7 +275,7 @@ def holder(descriptor: int) -> str:
 
 
 def _described(process: int) -> str:
-    """``'parapet compose --output out' (process 4711, since 14:03:20)``."""
+    """Describe a process: ``'parapet compose --output out' (process 4711, since 14:03:20)``."""
     words = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     if words[1:3] == ["-m", "parapet"]:
         words = ["parapet", *words[3:]]

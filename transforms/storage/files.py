@@ -1,14 +1,14 @@
-"""Whole files only: staged below the output folder, local or gs://, then published, the manifest last.
+"""Atomic output: files are staged below the output folder, local or gs://, then published, with the manifest last.
 
-Everything is written to ``OUT/.incomplete/`` under a temporary name and renamed there; when all of a run's files
-stand, they are moved into place and ``OUT/run.json`` is written last. A run killed anywhere leaves either no
-``run.json``, or the one of the run before with all of that run's files. What a rerun of another shape no longer
-writes is removed, files of the user's are left alone. The same holds after a power failure: contents are on the disk
-before a file is moved, and every name is before the manifest that lists it (:mod:`parapet.transforms.storage.disk`).
+Everything is written to ``OUT/.incomplete/`` under a temporary name and renamed there. When all files of a run are
+complete, they are moved into place, and ``OUT/run.json`` is written last. A run killed at any point leaves either no
+``run.json``, or that of the previous run with all of its files. Files that a rerun with other options no longer writes
+are removed; the user's own files are not touched. The same holds after a power failure: contents are on disk before a
+file is moved, and all names before the manifest that lists them (:mod:`parapet.transforms.storage.disk`).
 
-A bucket has no folders, and renames an object by copying it and deleting the first: the copy appears whole, and a kill
-between the two leaves the same bytes in both places, which is as good as one before the two. What is there is asked by
-listing, and files are moved a hundred at a time: each question takes a while.
+A bucket has no folders, and renames an object by copying it and deleting the original: the copy appears complete, and a
+kill between the two steps leaves the same bytes in both places, which is harmless. Existing files are determined by
+listing, and files are moved a hundred at a time, because each request is slow.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from parapet.schemas.layout import MANIFEST, OWNER, PREVIOUS, STAGING, stays_wit
 from parapet.transforms.storage import disk
 from parapet.transforms.storage.compressed import read_bytes as read_bytes
 
-GONE = ".gone"  # below staging: what the run no longer writes
+GONE = ".gone"  # below staging: files that the run no longer writes
 
-_BATCHES = "batches"  # further output: files that a worker moves at once
-_BATCH = 100  # as many as a bucket's client takes
+_BATCHES = "batches"  # further output: files that a worker moves together
+_BATCH = 100  # maximum of a bucket's client
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-_tokens: dict[str, str] = {}  # output folder to the name of the file by which this process has begun there
+_tokens: dict[str, str] = {}  # output folder to the name of the file with which this process has begun there
 
 Written = tuple[str, str, int]  # path below the output folder, sha256, bytes
 
 
 def join(folder: str, relative: str) -> str:
-    """``folder/relative`` on any file system. Raises ValueError where ``relative`` would leave ``folder``."""
+    """Return ``folder/relative`` on any file system. Raises ValueError if ``relative`` leaves ``folder``."""
     parts = relative.split("/")
     if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
         raise ValueError(f"not a path below the output folder: {relative!r}")
@@ -56,7 +56,7 @@ def join(folder: str, relative: str) -> str:
 
 
 def make_folder(path: str) -> None:
-    """Makes a folder and its parents; one that is there already (or made by another worker meanwhile) is fine."""
+    """Create a folder and its parents, unless they exist or another worker creates them."""
     if disk.is_disk(path):
         disk.make_folder(path)
         return
@@ -68,30 +68,31 @@ def make_folder(path: str) -> None:
 
 
 def is_object_store(path: str) -> bool:
-    """Whether a path is in a bucket, where there are no folders and no renaming in one step."""
+    """Whether a path is in a bucket, without folders and atomic renames."""
     return not FileSystems.get_filesystem(path).has_dirs()
 
 
 def prepare(output: str, pipeline: str) -> None:
-    """Makes the output folder, clears what a killed run left in staging, and says there which run has begun.
+    """Create the output folder, clear the staging folder of a killed run, and mark there that this run has begun.
 
     Raises:
-      InputError: the folder cannot be written, holds the output of another pipeline, or a file in it was changed since
-        it was written: a reviewer's work, perhaps, which a rerun would replace.
+      InputError: the folder cannot be written, has the output of another pipeline, or a file in it was changed since it
+        was written, such as a reviewer's work, which a rerun would replace.
     """
     try:
         _prepare(output, pipeline)
     except (InputError, DiskError):
         raise
-    except Exception as error:  # a file system's or a bucket's own
+    except Exception as error:  # exceptions differ between storages
         raise InputError(f"cannot write here: {_cause(error)}", output) from None
 
 
 def _cause(error: Exception) -> object:
-    """What Beam wraps, each time with all the names again; of an upload's, not what its client had hoped for."""
+    """Return the innermost exception wrapped by Beam, which repeats all names at each level."""
     while isinstance(error, BeamIOError) and error.exception_details:
         error = next(iter(error.exception_details.values()))
-    if isinstance(error, OSError) and error.args and isinstance(error.args[0], OSError):  # Beam's for a local disk
+    # Beam's wrapper for a local disk
+    if isinstance(error, OSError) and error.args and isinstance(error.args[0], OSError):
         error = error.args[0]
     return error if len(error.args) < 3 else " ".join(map(str, error.args[:2]))
 
@@ -110,8 +111,8 @@ def _prepare(output: str, pipeline: str) -> None:
     make_folder(output)
     if FileSystems.exists(ours):
         move([(ours, previous)])
-        disk.sync(output)  # before staging goes
-    # Only a write shows whether a bucket takes one, and a full disk still makes folders.
+        disk.sync(output)  # before staging is removed
+    # Only a write shows whether a bucket accepts one, and folders can be created on a full disk.
     token = f"{OWNER}{uuid.uuid4().hex}"
     content = json.dumps({"pipeline": pipeline}).encode()
     write_staged(output, token, content)
@@ -130,30 +131,30 @@ def _prepare(output: str, pipeline: str) -> None:
 
 
 def _check_owner(output: str, token: str | None, manifest: Mapping[str, Any]) -> None:
-    """Raises InputError where another run has begun in the folder since: its files would be mixed with these.
+    """Raise InputError if another run has begun in the folder since, since its files would be mixed with these.
 
-    A bucket has no locks, and some file systems have none that hold.
+    Buckets have no locks, and those of some file systems do not work.
 
     Args:
-      output: the folder.
-      token: of this run; None where it is not known, as for a template that is run many times.
-      manifest: what it publishes: when a try is repeated after that, its token is gone.
+      output: the output folder.
+      token: the name of this run's file; None if unknown, as for a template that is run many times.
+      manifest: the manifest to publish: if a bundle is retried after publishing, the file is gone.
     """
     staging = FileSystems.join(output, STAGING)
     if token is None or FileSystems.exists(join(staging, token)):
         return
     if is_object_store(output):
         is_lost = _read_manifest(join(output, MANIFEST)) != manifest
-    else:  # a worker that sees another disk than the command has no token at all, which the command reports
+    else:  # a worker without access to the command's disk has no such file at all, which the command reports
         is_lost = os.path.isdir(staging) and any(name.startswith(OWNER) for name in os.listdir(staging))
     if is_lost:
         raise InputError("another run has begun to write here: let it end, then run this again", output)
 
 
 def clear(folder: str) -> None:
-    """Deletes a folder and all that is in it, where there is one; of a link only the link."""
+    """Delete a folder with its content, if it exists; of a link only the link."""
     if is_object_store(folder):
-        FileSystems.delete([f"{folder}/"])  # all whose names begin so, a hundred at a time
+        FileSystems.delete([f"{folder}/"])  # deletes all names with this prefix, a hundred at a time
     elif os.path.islink(folder):
         os.unlink(folder)
     elif FileSystems.exists(folder):
@@ -161,7 +162,7 @@ def clear(folder: str) -> None:
 
 
 def _check_untouched(output: str) -> None:
-    """Raises InputError where a file of the run before is another now. Only those that may be are hashed."""
+    """Raise InputError if a file of the previous run was changed. Only files that may have changed are hashed."""
     place = join(output, MANIFEST)
     files = _read_manifest(place).get("files", {})
     standing = _standing(output, _files_of(place, output) | {MANIFEST}) if files else {}
@@ -169,7 +170,7 @@ def _check_untouched(output: str) -> None:
     if not there:
         return
     manifest = standing[MANIFEST]
-    # A younger file was changed, or the folder is a copy: the times then say nothing of the other files.
+    # A newer file was changed, or the folder is a copy, whose times are meaningless.
     is_ours = is_object_store(output) or all(standing[name].changed <= manifest.written for name in there)
     doubtful = [
         name
@@ -177,9 +178,9 @@ def _check_untouched(output: str) -> None:
         if not (is_ours and standing[name].is_left_as(manifest, (files[name] or {}).get("bytes")))
     ]
     for name in doubtful if "://" not in output else ():
-        if not os.path.isfile(join(output, name)):  # a FIFO would wait for ever
+        if not os.path.isfile(join(output, name)):  # opening a FIFO would block forever
             raise InputError("is no longer a file: move it away", join(output, name))
-    with ThreadPoolExecutor() as threads:  # hashing leaves the others free to read
+    with ThreadPoolExecutor() as threads:  # hashing releases the lock of the interpreter
         digests = list(threads.map(_digest, [join(output, name) for name in doubtful]))
     for name, digest in zip(doubtful, digests, strict=True):
         if digest != (files[name] or {}).get("sha256"):
@@ -188,14 +189,14 @@ def _check_untouched(output: str) -> None:
 
 
 class _Standing(NamedTuple):
-    """A file that is there.
+    """An existing file.
 
     Attributes:
-      size: bytes.
-      written: when its content was written.
-      changed: when its content, its name or its rights last changed.
-      is_moved: whether it got its name after its content, as files of ours do: one that was edited in place, or copied,
-        did not. In a bucket nobody knows.
+      size: size in bytes.
+      written: the time when its content was written.
+      changed: the time when its content, name or permissions were last changed.
+      is_moved: whether it got its name after its content, as our files do, in contrast to files edited in place or
+        copied. Always True in a bucket, where it is unknown.
     """
 
     size: int
@@ -204,12 +205,12 @@ class _Standing(NamedTuple):
     is_moved: bool
 
     def is_left_as(self, manifest: _Standing, size: object) -> bool:
-        """Whether the file is as it was when the manifest was written, the last of the run's files."""
+        """Whether the file is unchanged since the manifest was written, as the last file of the run."""
         return self.size == size and self.is_moved and self.changed < manifest.written
 
 
 def _standing(folder: str, relatives: Iterable[str]) -> dict[str, _Standing]:
-    """Those of the files below ``folder`` that are there."""
+    """Return the existing files among those below ``folder``."""
     paths = {relative: join(folder, relative) for relative in relatives}
     if is_object_store(folder):
         (found,) = FileSystems.match([f"{folder}/**"])
@@ -239,19 +240,19 @@ def _digest(path: str) -> str:
 
 @contextmanager
 def whole(path: str) -> Iterator[BinaryIO]:
-    """Opens a new file; it takes its name when the block ends well, and is gone when it does not.
+    """Open a new file that gets its name when the block succeeds, and is removed otherwise.
 
-    It is then on the disk, its name too, and outlasts a power failure.
+    The file and its name are durable afterwards, even after a power failure.
 
     Raises:
-      DiskError: it cannot be written; NoRoomError where the disk is full.
+      DiskError: it cannot be written; NoRoomError if the disk is full.
     """
     with _whole(path, is_durable=disk.is_disk(path)) as handle:
         yield handle
 
 
 def unpublished(path: str) -> AbstractContextManager[BinaryIO]:
-    """:func:`whole` for a file of staging, which only publishing forces onto the disk: many at once take less time."""
+    """Open a file like :func:`whole`, but for staging: publishing makes many files durable at once, which is faster."""
     return _whole(path, is_durable=False)
 
 
@@ -261,7 +262,7 @@ def _whole(path: str, is_durable: bool) -> Iterator[BinaryIO]:
     try:
         if is_durable:
             disk.make_folder(os.path.dirname(os.path.abspath(path)))
-        # Uncompressed: Beam would gzip a name that ends in .gz.
+        # uncompressed, since Beam would gzip names that end in .gz
         with FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
             yield handle
         if is_durable:
@@ -270,7 +271,7 @@ def _whole(path: str, is_durable: bool) -> Iterator[BinaryIO]:
         else:
             FileSystems.rename([temporary], [path])
     except BaseException as error:
-        with suppress(Exception):  # what went wrong first is what is to be told
+        with suppress(Exception):  # the first error must be reported
             if FileSystems.exists(temporary):
                 FileSystems.delete([temporary])
         if isinstance(error, OSError) and (reported := _disk_error(error, path)) is not None:
@@ -280,7 +281,7 @@ def _whole(path: str, is_durable: bool) -> Iterator[BinaryIO]:
 
 @contextmanager
 def reporting(folder: str) -> Iterator[None]:
-    """Raises DiskError in place of what the operating system says of a folder, or of what is in it."""
+    """Convert the operating system's errors about a folder or its content to DiskError."""
     try:
         yield
     except OSError as error:
@@ -290,9 +291,9 @@ def reporting(folder: str) -> Iterator[None]:
 
 
 def _disk_error(error: OSError, path: str) -> DiskError | None:
-    """What is to be reported of an error while ``path`` is written; None for an error of something else."""
+    """Return the error to report while ``path`` is written; None if the cause is something else."""
     cause: Any = error
-    while isinstance(cause, OSError) and cause.errno is None:  # Beam's, around that of the operating system
+    while isinstance(cause, OSError) and cause.errno is None:  # Beam's wrappers around the operating system's error
         details = getattr(cause, "exception_details", None)
         cause = next(iter(details.values())) if details else next(iter(cause.args), None)
     if not isinstance(cause, OSError) or isinstance(cause, FileNotFoundError):
@@ -307,13 +308,13 @@ def _disk_error(error: OSError, path: str) -> DiskError | None:
 
 @contextmanager
 def staged(output: str, relative: str) -> Iterator[BinaryIO]:
-    """Opens a file of the staging folder, see :func:`unpublished`."""
+    """Open a file in the staging folder, see :func:`unpublished`."""
     with unpublished(join(FileSystems.join(output, STAGING), relative)) as handle:
         yield handle
 
 
 def write_staged(output: str, relative: str, data: bytes | Iterable[bytes]) -> Written:
-    """Writes one whole file into staging; what is large comes in pieces."""
+    """Write a complete file into staging; large data may come in pieces."""
     with staged(output, relative) as handle:
         writer = HashingWriter(handle)
         for piece in (data,) if isinstance(data, bytes) else data:
@@ -322,14 +323,14 @@ def write_staged(output: str, relative: str, data: bytes | Iterable[bytes]) -> W
 
 
 class HashingWriter:
-    """A file object that counts and hashes what goes through it."""
+    """A file object that counts and hashes the data written to it."""
 
     def __init__(self, handle: BinaryIO) -> None:
         self.handle, self.sha256, self.size = handle, hashlib.sha256(), 0
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Writes bytes or a buffer."""
+        """Write bytes or a buffer."""
         data = bytes(data)
         self.sha256.update(data)
         self.size += len(data)
@@ -337,22 +338,22 @@ class HashingWriter:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back here."""
+        """Do nothing: there is no buffer."""
 
     def written(self, relative: str) -> Written:
-        """What was written, for the manifest."""
+        """Return the entry for the manifest."""
         return relative, self.sha256.hexdigest(), self.size
 
 
 class WriteFiles(beam.PTransform):
-    """Writes (path below the output folder, bytes) into staging; gives what was written."""
+    """Writes (path below the output folder, bytes) into staging; returns entries for the manifest."""
 
     def __init__(self, output: str) -> None:
         super().__init__()
         self.output = output
 
     def expand(self, files: beam.PCollection) -> beam.PCollection:
-        """PCollection of (str, bytes) to PCollection of Written."""
+        """Convert a PCollection of (str, bytes) to a PCollection of Written."""
         return files | "Write file" >> beam.Map(_write, self.output)
 
 
@@ -361,14 +362,14 @@ def _write(file: tuple[str, bytes], output: str) -> Written:
 
 
 class Publish(beam.PTransform):
-    """When all files of the run are staged: checks the counts, moves the files into place, writes ``run.json`` last.
+    """Checks the counts, moves all staged files into place, and writes ``run.json`` last.
 
     Args:
       output: the output folder.
-      header: what ``run.json`` says besides files and counts: pipeline, version, options that shape the content.
-      counts: PCollection of (name, n) to be summed into ``run.json``.
-      check: called with the summed counts; raises where they do not balance, which fails the run unpublished, and
-        gives those to record.
+      header: the entries of ``run.json`` besides files and counts: pipeline, version, options that affect the content.
+      counts: PCollection of (name, n), summed for ``run.json``.
+      check: called with the summed counts; returns those to record, or raises an exception if they do not balance, so
+        that nothing is published.
     """
 
     def __init__(
@@ -382,7 +383,7 @@ class Publish(beam.PTransform):
         self.output, self.header, self.counts, self.check = output, dict(header), counts, check
 
     def expand(self, written: beam.PCollection) -> beam.PCollection:
-        """PCollection of Written to one element, the manifest as a dict."""
+        """Convert a PCollection of Written to one element, the manifest as a dict."""
         pipeline = written.pipeline
         counts = self.counts if self.counts is not None else pipeline | "No counts" >> beam.Create([], reshuffle=False)
         summed = counts | "Sum counts" >> beam.CombinePerKey(sum)
@@ -413,7 +414,7 @@ def _manifest(
 
 
 def manifest_of(header: Mapping[str, Any], counts: Mapping[str, int], written: Iterable[Written]) -> dict[str, Any]:
-    """The content of ``run.json``."""
+    """Return the content of ``run.json``."""
     files = {path: {"bytes": size, "sha256": digest} for path, digest, size in sorted(written)}
     return {**header, "counts": counts, "files": files}
 
@@ -421,8 +422,8 @@ def manifest_of(header: Mapping[str, Any], counts: Mapping[str, int], written: I
 class PublishStaged(beam.PTransform):
     """Moves the staged files of a manifest into place, see :func:`publish`.
 
-    In a bucket, where each file is copied, all workers move; elsewhere renaming them all takes less than a step of
-    Beam's.
+    In a bucket, where each file is copied, all workers move files; otherwise, renaming all of them takes less time than
+    a Beam step.
     """
 
     def __init__(self, output: str) -> None:
@@ -430,7 +431,7 @@ class PublishStaged(beam.PTransform):
         self.output = output
 
     def expand(self, manifests: beam.PCollection) -> beam.PCollection:
-        """PCollection of the one manifest to the same, once it is published."""
+        """Return the PCollection of the manifest after it is published."""
         is_template = manifests.pipeline.options.get_all_options().get("template_location")
         token = None if is_template else _tokens.get(self.output)
         if not is_object_store(self.output):
@@ -458,11 +459,11 @@ def _finish(manifest: dict[str, Any], output: str, token: str | None, moved: Seq
 
 
 def publish(output: str, manifest: dict[str, Any]) -> None:
-    """Moves staged files into place; may be killed or repeated anywhere.
+    """Move staged files into place; can be killed or repeated at any point.
 
-    The manifest in place goes aside first and comes back as the new one last: while files change, none stands. A list
-    of all files of both runs stays in staging meanwhile, so that after a kill a rerun of any shape knows what is to go.
-    Each of these steps is on the disk before the next begins.
+    The old manifest is moved aside first, and the new one written last, so that there is none while files change.
+    Meanwhile, staging has a list of all files of both runs, so that a rerun with any options can remove them after a
+    kill. Each of these steps is on the disk before the next one begins.
     """
     _publish_all(output, manifest, _tokens.get(output))
 
@@ -474,19 +475,19 @@ def _publish_all(output: str, manifest: dict[str, Any], token: str | None) -> No
 
 
 def begin_publishing(output: str, manifest: dict[str, Any], token: str | None = None) -> list[list[str]]:
-    """Checks that all files are there, and puts the manifest in place aside. Gives the files to be moved, in batches.
+    """Check that all files exist, and move the old manifest aside. Return the files to move, in batches.
 
     Raises:
-      InputError: a file that is not of an earlier run would be replaced, a link leads outside of the folder, or another
-        run has begun here.
+      InputError: a file that is not from an earlier run would be replaced, a link leads outside of the folder, or
+        another run has begun here.
       OSError: a file was never written.
     """
     staging, files = FileSystems.join(output, STAGING), set(manifest["files"])
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
-    # The last is there already where a bundle is tried again.
+    # The last one exists if a bundle is retried.
     stale = {name for each in (place, previous, join(staging, PREVIOUS)) for name in _files_of(each, output)}
     ready = _standing(staging, files)
-    if not ready and _read_manifest(place) == manifest:  # another try has published it meanwhile
+    if not ready and _read_manifest(place) == manifest:  # another attempt has published it
         return []
     _check_owner(output, token, manifest)
     for relative in sorted(_leading_outside(output, files)):
@@ -503,14 +504,14 @@ def begin_publishing(output: str, manifest: dict[str, Any], token: str | None = 
             handle.write(json.dumps({**manifest, "files": dict.fromkeys(stale | files)}, sort_keys=True).encode())
         if FileSystems.exists(place):
             move([(place, previous)])
-        disk.sync(output)  # the manifest is gone from it, and the list in staging can be found
-    # Those that are not ready were moved by an earlier try.
+        disk.sync(output)  # its manifest is removed, and the list in staging is durable
+    # Files that are not ready were moved by an earlier attempt.
     moved = sorted(ready)
     return [moved[i : i + _BATCH] for i in range(0, len(moved), _BATCH)]
 
 
 def move_staged(batch: Sequence[str], output: str) -> None:
-    """Moves staged files into place; those that an earlier try has moved stay there."""
+    """Move staged files into place; files moved by an earlier attempt are skipped."""
     staging = FileSystems.join(output, STAGING)
     pairs = [(join(staging, relative), join(output, relative)) for relative in batch]
     with reporting(output):
@@ -522,7 +523,7 @@ def move_staged(batch: Sequence[str], output: str) -> None:
 
 
 def finish_publishing(output: str, manifest: dict[str, Any], token: str | None = None) -> None:
-    """Removes what the run no longer writes, and writes the manifest. Raises InputError where another run has begun."""
+    """Remove files that are no longer written, and write the manifest. Raises InputError if another run has begun."""
     _check_owner(output, token, manifest)
     staging, files = FileSystems.join(output, STAGING), set(manifest["files"])
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
@@ -532,7 +533,7 @@ def finish_publishing(output: str, manifest: dict[str, Any], token: str | None =
         move([(join(output, relative), join(FileSystems.join(staging, GONE), relative)) for relative in gone])
         _remove_empty({join(output, relative).rpartition("/")[0] for relative in stale}, output)
         disk.sync_folders(output, files | stale)
-        # Staged as well, so that it appears whole; then what is left of staging goes.
+        # staged, too, so that it appears atomically; then staging is removed
         with whole(join(staging, MANIFEST)) as handle:
             handle.write((json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
         move([(join(staging, MANIFEST), place)])
@@ -541,19 +542,19 @@ def finish_publishing(output: str, manifest: dict[str, Any], token: str | None =
         if FileSystems.exists(previous):
             FileSystems.delete([previous])
         clear(staging)
-    except OSError as error:  # the output stands
+    except OSError as error:  # the output is complete
         logging.warning("%s: cannot be cleared away, the next run will: %s", staging, _cause(error))
 
 
 def move(pairs: Sequence[tuple[str, str]]) -> None:
-    """Renames files, (from, to), replacing what is there."""
+    """Rename files, (from, to), replacing existing ones."""
     for folder in sorted({target.rpartition("/")[0] for _, target in pairs}):
         make_folder(folder)
     FileSystems.rename([source for source, _ in pairs], [target for _, target in pairs])
 
 
 def _remove_empty(folders: set[str], output: str) -> None:
-    """Removes local folders that are empty now, and their parents, below the output folder."""
+    """Remove local folders that have become empty, and their parents, below the output folder."""
     for folder in sorted(folders, reverse=True):
         while folder.startswith(f"{output}/"):
             try:
@@ -564,7 +565,7 @@ def _remove_empty(folders: set[str], output: str) -> None:
 
 
 def read_written(output: str, relative: str) -> bytes:
-    """A file of the output folder, whole."""
+    """Read a file of the output folder."""
     return read_bytes(join(output, relative))
 
 
@@ -578,8 +579,8 @@ def _read_manifest(path: str) -> dict[str, Any]:
 
 
 def _read_json(path: str) -> dict[str, Any]:
-    """A JSON object; empty where there is none."""
-    if FileSystems.exists(path) and ("://" in path or os.path.isfile(path)):  # a FIFO would wait for ever
+    """Read a JSON object; empty if there is none."""
+    if FileSystems.exists(path) and ("://" in path or os.path.isfile(path)):  # opening a FIFO would block forever
         with FileSystems.open(path) as handle, suppress(ValueError, RecursionError):
             found = json.loads(handle.read())
             return found if isinstance(found, dict) else {}
@@ -587,7 +588,7 @@ def _read_json(path: str) -> dict[str, Any]:
 
 
 def _files_of(manifest: str, output: str) -> set[str]:
-    """The files of a manifest that are below the output folder: what any other names is not ours to touch."""
+    """Return the files of a manifest below the output folder; others are not touched."""
     safe = set()
     for relative in _read_manifest(manifest).get("files", {}):
         try:
@@ -602,7 +603,7 @@ def _files_of(manifest: str, output: str) -> set[str]:
 
 
 def _leading_outside(output: str, relatives: Iterable[str]) -> set[str]:
-    """Those of the paths on which a link leads out of a local folder."""
+    """Return the paths on which a link leads out of a local folder."""
     if "://" in output:
         return set()
     of_folder: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""The files of the sets that a run makes of one dialogue file, in the SGD layout."""
+"""The files in the sets of a run made from one dialogue file, in the SGD layout."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from parapet.transforms.storage.files import HashingWriter, Written, staged
 
 
 class SetFiles:
-    """The files of a run's sets that are made of one dialogue file. A file is opened with its first dialogue.
+    """The files in a run's sets made from one dialogue file. A file is opened when its first dialogue is added.
 
     Args:
       output: the output folder.
-      sets: the folder of each set below it; empty where the set is the output itself.
+      sets: the folder of each set below it; empty if the set is the output folder itself.
       relative: the path of the dialogue file below each set.
-      stack: closes the files; where it ends by an exception none of them is there.
+      stack: closes the files; if it ends with an exception, none of them is created.
 
     Attributes:
-      dialogues: how many each set has.
+      dialogues: the number of dialogues by set.
     """
 
     def __init__(self, output: str, sets: Iterable[str], relative: str, stack: ExitStack) -> None:
@@ -28,14 +28,14 @@ class SetFiles:
         self._writers: dict[str, HashingWriter] = {}
 
     def add(self, name: str, text: bytes) -> None:
-        """Adds a dialogue to one set, as ``dialogue_text`` has it."""
+        """Add a dialogue to a set, as formatted by ``dialogue_text``."""
         writer = self._writers.get(name) or self._open(name)
         writer.write(BETWEEN if self.dialogues[name] else OPENING)
         writer.write(text)
         self.dialogues[name] += 1
 
     def close(self, keep_empty: bool = True) -> None:
-        """Ends the files. A set without a dialogue has an empty list, or no file unless ``keep_empty``."""
+        """Finish the files. A set without dialogues has an empty list, or no file unless ``keep_empty``."""
         for name, n in self.dialogues.items():
             if n:
                 self._writers[name].write(CLOSING)
@@ -43,7 +43,7 @@ class SetFiles:
                 self._open(name).write(EMPTY)
 
     def written(self) -> list[Written]:
-        """The files that were written, once the stack is closed."""
+        """Return the written files after the stack is closed."""
         return [self._writers[name].written(self._path(name)) for name in self.dialogues if name in self._writers]
 
     def _open(self, name: str) -> HashingWriter:

@@ -1,4 +1,4 @@
-"""Tables as TOML, which the standard library only reads; and readers of TOML with errors that name the place."""
+"""Write tables as TOML, which the standard library only reads; and read TOML with errors that name the place."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BARE = re.compile("[A-Za-z0-9_-]+")
 
 
 def toml_of(table: Mapping[str, Any], place: str = "") -> str:
-    """A table as TOML: plain values first, then lists of tables, then tables.
+    """Format a table as TOML: plain values first, then lists of tables, then tables.
 
     Args:
       table: strings, numbers, truth values, lists of these, and tables or lists of tables.
-      place: the keys that lead to it, each with a dot; empty for the whole.
+      place: the keys that lead to it, each followed by a dot; empty for the root.
     """
     nested = {key: value for key, value in table.items() if isinstance(value, dict)}
     lists = {key: value for key, value in table.items() if isinstance(value, list) and value and _all_tables(value)}
@@ -45,12 +45,12 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    # Strings of JSON are strings of TOML, but for one control character.
+    # JSON strings are valid TOML strings, except for one control character
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def parse_toml(data: bytes, path: object) -> dict[str, Any]:
-    """The table of a file, with a byte order mark or without. Raises InputError."""
+    """Parse a TOML file, with or without a byte order mark. Raises InputError."""
     try:
         return tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except UnicodeDecodeError:
@@ -62,17 +62,17 @@ def parse_toml(data: bytes, path: object) -> dict[str, Any]:
 
 
 def convert(value: Any, kind: Any, path: object, place: str = "", prefix: str = "") -> Any:
-    """A value as a type of msgspec.
+    """Convert a value to a type with msgspec.
 
     Args:
-      value: as TOML or JSON have it.
+      value: a value from TOML or JSON.
       kind: the type.
-      path: of the file, for messages.
-      place: of the value in the file, for messages.
-      prefix: stands before the reason.
+      path: the path of the file for messages.
+      place: the place of the value in the file for messages.
+      prefix: text before the reason.
 
     Raises:
-      InputError: it does not fit; with the place.
+      InputError: it does not fit the type; with the place.
     """
     try:
         return msgspec.convert(value, kind)
@@ -83,5 +83,5 @@ def convert(value: Any, kind: Any, path: object, place: str = "", prefix: str = 
 
 
 def read_table(package: str, name: str) -> dict[str, Any]:
-    """A TOML file that comes with a package."""
+    """Read a TOML file in a package."""
     return tomllib.loads((resources.files(package) / name).read_text(encoding="utf-8"))

@@ -1,1 +1,1 @@
-"""Texts into other languages: engines, batches within their limits, a memory that pays for each text once."""
+"""Translation of texts: engines, batches within their limits, and a memory so that each text is paid for only once."""

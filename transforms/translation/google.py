@@ -1,4 +1,4 @@
-"""Google Cloud Translation v3, by its own client; with another endpoint, whatever speaks the same gRPC."""
+"""Google Cloud Translation v3 with its own client, or any server at another endpoint with the same gRPC interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parapet.transforms.translation.memory import Limits
 MOST_TEXTS = 1024
 MOST_CODEPOINTS = 30_000
 
-# Google's codes, where they are not those of BCP 47.
+# Google's codes that differ from BCP 47.
 LANGUAGES = {"zh": "zh-CN", "zh-Hans": "zh-CN", "zh-Hant": "zh-TW", "nb": "no"}
 
 _LOGIN = "run 'gcloud auth application-default login', or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
@@ -24,43 +24,43 @@ _LOGIN = "run 'gcloud auth application-default login', or set GOOGLE_APPLICATION
 _ADDRESS = re.compile(r"http://[^\s/:@]+:\d+/?|(https://)?[^\s/:@]+(:\d+)?/?")
 _RATE = re.compile(r"user ?rate ?limit ?exceeded", re.IGNORECASE)
 _DAILY = re.compile(r"daily ?limit|per day", re.IGNORECASE)
-# The client fetches the token of a call itself; if it is denied one, the error looks like an outage.
+# The client fetches the token for a call itself; a refused token looks like an outage.
 _NO_TOKEN = re.compile(
     r"metadata from plugin failed(?:(?!metadata from).)*(invalid_|unauthorized|impersonat|reauth)",
     re.IGNORECASE | re.DOTALL,
 )
-# Errors that other texts would cause, too.
+# Errors that depend on the languages or the settings, not on the texts.
 _OF_THE_PAIR = re.compile(r"language|glossary|resource name", re.IGNORECASE)
 _SECRETS = re.compile(r"ya29\.[\w.-]+|AIza[\w-]+|(?<![\w-])eyJ[\w-]+\.[\w.-]*|bearer +\S+|-----BEGIN.*", re.IGNORECASE)
 
 
 class Google:
-    """Translates by ``TranslateText``, as plain text.
+    """Translates plain text by ``TranslateText``.
 
     Transient errors (an outage, a quota per minute, a deadline, a broken connection) are retried with exponential
     backoff and jitter. Google does not charge for failed requests, but a retry after a deadline or a broken connection
-    may be charged twice: the first answer may have been lost on its way.
+    may be charged twice, because the first answer may have been lost.
 
     Args:
-      project: id of the Google Cloud project that pays.
-      location: ``global``, or a region such as ``us-central1``: glossaries and custom models are in one.
-      model: ``general/nmt``, ``general/translation-llm``, or a custom model's id or full name.
-      glossary: id or full name of one; it must know both directions of every pivot. The memory keeps its
-        translations under ``MODEL+GLOSSARY``; give a glossary whose content changes a new id.
-      endpoint: ``HOST:PORT`` in place of Google's, by TLS with the application default credentials; with ``http://``
-        before it (a local server) unencrypted and without credentials.
+      project: the id of the Google Cloud project that pays.
+      location: ``global``, or a region such as ``us-central1``, which glossaries and custom models belong to.
+      model: ``general/nmt``, ``general/translation-llm``, or the id or full name of a custom model.
+      glossary: the id or full name of a glossary with both directions of every pivot. The memory keeps its translations
+        under ``MODEL+GLOSSARY``; give a glossary a new id when its content changes.
+      endpoint: ``HOST:PORT`` instead of Google's, with TLS and the application default credentials; with the prefix
+        ``http://`` (a local server) unencrypted and without credentials.
       seconds: the deadline of each attempt.
       patience: how long a request is retried, in seconds. After that, later requests have one attempt each until one
-        succeeds, so that an outage is not waited out batch by batch.
+        succeeds, so that not every batch waits for the end of an outage.
       first_wait: the maximum wait before the second attempt, in seconds.
       longest_wait: the maximum wait before any attempt, in seconds.
-      codepoints: of one request; Google recommends 5,000 and takes up to 30,000.
+      codepoints: the maximum of one request; Google recommends 5,000 and accepts up to 30,000.
       dollars_per_million: the list price of NMT beyond the free 500,000 a month, from a copy of
         cloud.google.com/translate/pricing read in November 2026. Custom models cost more.
       parallel: the maximum number of concurrent requests.
 
     Raises:
-      InputError: an invalid argument.
+      InputError: an argument is invalid.
     """
 
     provider = "google"
@@ -103,7 +103,10 @@ class Google:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Google:
-        """Creates one of the flags ``google_...`` and ``parallel_calls``. Raises InputError without a project."""
+        """Create an engine from the flags ``google_...`` and ``parallel_calls``.
+
+        Raises InputError without a project.
+        """
         calls = plugins.parallel_calls(options)
         arguments = {
             name.removeprefix("google_"): value for name, value in options.items() if name.startswith("google_")
@@ -117,7 +120,7 @@ class Google:
         return name if name.startswith("projects/") else f"{self.parent}/{kind}/{name}"
 
     def open(self) -> None:
-        """Creates the client; sends no request yet, but credentials may be fetched.
+        """Create the client. This sends no request yet, but may fetch credentials.
 
         Raises:
           InputError: google-cloud-translate is not installed, or there are no credentials.
@@ -133,24 +136,24 @@ class Google:
             raise InputError(f"no Google credentials: {_LOGIN} ({message_of(error)})") from None
 
     def close(self) -> None:
-        """Closes the connection. A second call does nothing."""
+        """Close the connection. A second call does nothing."""
         if self._client is not None:
             self._client.transport.close()
             self._client = None
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """The translations in order; with a glossary, those that follow it.
+        """Return the translations in order, with the glossary applied if there is one.
 
         Raises:
-          Refused: ``invalid``: Google rejects these texts. ``pair``: or these languages. ``unavailable``: it did not
-            answer while the request was retried. ``failed``: anything else.
+          Refused: ``invalid`` if Google rejects these texts, ``pair`` if it rejects the languages, ``unavailable`` if
+            it did not answer while the request was retried, ``failed`` on any other error.
           Stopped: ``daily_limit``, ``credentials``, ``denied`` or ``not_found``.
         """
         from google.api_core.exceptions import GoogleAPICallError, RetryError
 
         request = self._request(texts, source, target)
         try:
-            # The client's own retry would make the deadline one for all attempts together.
+            # With the client's own retry, the deadline would cover all attempts together.
             answer = self._retry()(self._client.translate_text)(request=request, timeout=self.seconds, retry=None)
         except RetryError as error:
             self._down = True
@@ -167,7 +170,7 @@ class Google:
         request: dict[str, Any] = {
             "parent": self.parent,
             "contents": texts,
-            "mime_type": "text/plain",  # else it is HTML, and the answer is escaped
+            "mime_type": "text/plain",  # otherwise the text is read as HTML and the answer is escaped
             "source_language_code": LANGUAGES.get(source, source),
             "target_language_code": LANGUAGES.get(target, target),
             "model": self.model_name,
@@ -188,7 +191,7 @@ class Google:
         )
 
     def _meaning(self, error: Exception, source: str, target: str) -> Refused | Stopped:
-        """The meaning of an error that a retry would not change."""
+        """Translate an error that a retry would not change into an error of ours."""
         from google.api_core import exceptions as api
 
         message = message_of(error)
@@ -216,7 +219,7 @@ def _connect(endpoint: str) -> Any:
         return translate_v3.TranslationServiceClient(client_options=options)
     import grpc
 
-    # With api_endpoint alone the client creates a TLS channel and looks for credentials.
+    # With only api_endpoint, the client creates a TLS channel and looks for credentials.
     host = endpoint.removeprefix("http://")
     transport = translate_v3.TranslationServiceClient.get_transport_class("grpc")
     return translate_v3.TranslationServiceClient(transport=transport(channel=grpc.insecure_channel(host), host=host))
@@ -241,6 +244,6 @@ def _is_daily(error: Exception) -> bool:
 
 
 def message_of(error: BaseException | None) -> str:
-    """Google's message, in one line, without anything that looks like a token or key."""
+    """Return Google's message in one line, without anything that looks like a token or key."""
     message = getattr(error, "message", None) or str(error)
     return _SECRETS.sub("…", " ".join(message.split()))[:300]

@@ -1,4 +1,4 @@
-"""LibreTranslate, or whatever speaks the same HTTP."""
+"""LibreTranslate, or any server with the same HTTP interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from parapet.transforms.translation.memory import Limits
 
 KEY_VARIABLE = "LIBRETRANSLATE_API_KEY"
 
-_LONGEST_WAIT = 60.0  # seconds, whatever a server asks for
+_LONGEST_WAIT = 60.0  # seconds; the maximum, whatever a server asks for
 _PASSING = (429, 502, 503, 504)
 
 _OF_THE_KEY = re.compile(r"api key", re.IGNORECASE)
@@ -27,19 +27,20 @@ _OF_THE_PAIR = re.compile(r"is not supported|not available as a target", re.IGNO
 
 
 class LibreTranslate:
-    """Translates by ``POST /translate``, as plain text, on a private or a public server.
+    """Translates plain text by ``POST /translate`` on a private or a public server.
 
-    If the server needs a key, it is read from the environment variable ``LIBRETRANSLATE_API_KEY`` on each worker: it is
+    If the server needs a key, each worker reads it from the environment variable ``LIBRETRANSLATE_API_KEY``: it is
     never pickled, and no message contains it.
 
     Args:
-      url: of the server, such as ``http://127.0.0.1:5000``.
+      url: the address of the server, such as ``http://127.0.0.1:5000``.
       model: the name under which the memory keeps its translations.
-      texts: the maximum of one request; if the server allows fewer, a batch is sent in halves.
+      texts: the maximum number of texts in one request; if the server allows fewer, a batch is sent in halves.
       codepoints: the maximum of one request.
       seconds: the deadline of each attempt; without a GPU a text takes about one second.
       tries: the maximum number of attempts on transient errors: rate limits, outages, broken connections.
-      wait: seconds, doubled for each attempt from the third on; or as the server asks, up to a minute.
+      wait: the wait before the third attempt in seconds, doubled for each later one; or what the server asks for, up to
+        a minute.
       parallel: the maximum number of concurrent requests.
 
     Raises:
@@ -69,24 +70,27 @@ class LibreTranslate:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> LibreTranslate:
-        """Creates one of the flags ``libretranslate_url`` and ``parallel_calls``. Raises InputError without a URL."""
+        """Create an engine from the flags ``libretranslate_url`` and ``parallel_calls``.
+
+        Raises InputError without a URL.
+        """
         calls = plugins.parallel_calls(options)
         if "libretranslate_url" not in options:
             raise InputError("give the address of the server", "--libretranslate_url")
         return cls(options["libretranslate_url"], parallel=calls)
 
     def open(self) -> None:
-        """Creates a session, and requests the languages to see whether the server answers.
+        """Create a session, and request the languages to check that the server answers.
 
         Raises:
-          InputError: it does not.
+          InputError: the server does not answer.
         """
         self._key = os.environ.get(KEY_VARIABLE, "")
         self._session = requests.Session()
-        self._session.headers["Accept-Language"] = "en"  # that of its errors
+        self._session.headers["Accept-Language"] = "en"  # the language of error messages
         retries = _Retry(
             total=self.tries - 1,
-            read=1,  # do not wait five times for a server that stalls
+            read=1,  # no repeated waits for a server that stalls
             status_forcelist=_PASSING,
             allowed_methods=("GET", "POST"),
             backoff_factor=self.wait,
@@ -102,18 +106,18 @@ class LibreTranslate:
             raise InputError(f"no LibreTranslate answers there: {_why(error)}", "url", self.url) from None
 
     def close(self) -> None:
-        """Closes the connections. A second call does nothing."""
+        """Close the connections. A second call does nothing."""
         if self._session is not None:
             self._session.close()
             self._session = None
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """The translations, in order.
+        """Return the translations in order.
 
         Raises:
-          Refused: ``invalid``: the server rejects these texts. ``failed``: it fails on them. ``pair``: it does not
-            support the languages. ``unavailable``: it does not answer now. ``not_json``, ``wrong_answer``: its answer
-            is no translation.
+          Refused: ``invalid`` if the server rejects these texts, ``failed`` if it fails on them, ``pair`` if it does
+            not support the languages, ``unavailable`` if it does not answer now, ``not_json`` or ``wrong_answer`` if
+            its answer is not a translation.
           Stopped: ``key``, ``denied`` or ``address``.
         """
         assert self._session is not None, "open it first"
@@ -165,13 +169,13 @@ class LibreTranslate:
 
 class _Retry(Retry):
     def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
-        """As long as the server asks for, within reason."""
+        """Return the wait that the server asks for, up to a maximum."""
         seconds = super().get_retry_after(response)
         return None if seconds is None else min(seconds, _LONGEST_WAIT)
 
 
 def _json(answer: requests.Response) -> dict[str, Any] | None:
-    """None where it is something else: a proxy's page, perhaps."""
+    """Parse the JSON object; None for anything else, such as the page of a proxy."""
     try:
         found = answer.json()
     except ValueError:
@@ -180,7 +184,7 @@ def _json(answer: requests.Response) -> dict[str, Any] | None:
 
 
 def _why(error: Exception) -> str:
-    """The innermost reason: the outer ones repeat the address."""
+    """Return the innermost reason, because the outer ones repeat the address."""
     reason = getattr(error.args[0], "reason", error.args[0]) if error.args else error
     text = str(getattr(reason, "args", [reason])[-1]) or type(error).__name__
     return " ".join(text.rpartition(">: ")[2].split())[:300]

@@ -1,4 +1,4 @@
-"""Local models: they translate (Marian, M2M100, NLLB, also converted for CTranslate2), or paraphrase. No network."""
+"""Local models, which translate (Marian, M2M100, NLLB, also converted for CTranslate2) or paraphrase, offline."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from parapet.transforms.translation.memory import Limits
 ANY = "*"
 
 _CODEPOINTS = 20_000
-_TOP_K = 50  # samples are drawn from so many of the likeliest tokens
+_TOP_K = 50  # samples are drawn from this many of the most probable tokens
 
 Kind = Literal["marian", "m2m_100", "nllb"]
 
 _TAKEN = "Marian (OPUS-MT), M2M100 and NLLB models are taken"
 
 _OF_TOKENIZER: dict[str, Kind] = {"MarianTokenizer": "marian", "M2M100Tokenizer": "m2m_100", "NllbTokenizer": "nllb"}
-# NLLB's is the architecture of M2M100.
+# NLLB has the architecture of M2M100.
 _OF_MODEL: dict[str, tuple[Kind, ...]] = {"marian": ("marian",), "m2m_100": ("m2m_100", "nllb")}
-# One of the lines is needed.
+# A folder needs all files of one of the tuples.
 _FILES: dict[Kind, list[tuple[str, ...]]] = {
     "marian": [("source.spm", "target.spm", "vocab.json")],
     "m2m_100": [("vocab.json", "sentencepiece.bpe.model")],
     "nllb": [("tokenizer.json",), ("sentencepiece.bpe.model",)],
 }
-CONVERTED = "model.bin"  # by CTranslate2
+CONVERTED = "model.bin"  # written by CTranslate2's converter
 
 
 class Folder(msgspec.Struct, frozen=True):
-    """The folder of a model that can be used.
+    """The folder of a supported model.
 
     Attributes:
       path: the folder.
-      kind: of its tokenizer.
-      converted: whether it is for CTranslate2.
-      digest: of all files that a translation depends on, wherever the folder is.
+      kind: the kind of its tokenizer.
+      converted: whether it was converted for CTranslate2.
+      digest: a hash of all files that translations depend on, independent of the folder's location.
     """
 
     path: str
@@ -61,10 +61,10 @@ class Folder(msgspec.Struct, frozen=True):
 
 
 def inspect(path: str) -> Folder:
-    """Inspects a folder; nothing is loaded.
+    """Inspect a folder without loading the model.
 
     Raises:
-      InputError: there is no such folder, or no model in it that can be used.
+      InputError: there is no such folder, or it holds no supported model.
     """
     checkpoint = checkpoints.opened(path)
     converted = (Path(path) / CONVERTED).is_file()
@@ -79,7 +79,7 @@ def inspect(path: str) -> Folder:
 
 
 def _kind(checkpoint: Checkpoint) -> Kind:
-    """The tokenizer of a folder: the one that its configuration names, else the one whose files are there."""
+    """Return the kind of a folder's tokenizer: as its configuration says, else according to its files."""
     settings = checkpoints.read_json(Path(checkpoint.path), "tokenizer_config.json")
     named = settings.get("tokenizer_class") or checkpoint.config.get("tokenizer_class")
     if named:
@@ -88,7 +88,7 @@ def _kind(checkpoint: Checkpoint) -> Kind:
             raise checkpoint.refused(f"its tokenizer is a {named}: {_TAKEN}")
         checkpoints.check_tokenizer(checkpoint, _FILES[kind])
         return kind
-    # NLLB's file names are common ones: such a tokenizer must be named.
+    # NLLB's file names are common, so its tokenizer must be named in the configuration.
     for kind in get_args(Kind)[:2]:
         if checkpoints.has_files(checkpoint.path, _FILES[kind]):
             return kind  # type: ignore[no-any-return]
@@ -97,29 +97,30 @@ def _kind(checkpoint: Checkpoint) -> Kind:
 
 
 class Local:
-    """Translates by models on this machine, on its GPU if torch or CTranslate2 can use one.
+    """Translates with models on this machine, on its GPU if torch or CTranslate2 can use it.
 
-    The memory keeps its translations under ``KIND:PAIR@DIGEST,…,OPTIONS``: the digest of the files that a translation
-    depends on, wherever they are, and the options that shape one. Another model, or one more, has another name.
+    The memory keeps the translations under ``KIND:PAIR@DIGEST,…,OPTIONS``: the digest of the files that translations
+    depend on, and the options that change translations. A different or an additional model has a different name.
 
     A text has the same translation in any batch: padding is masked, and samples are drawn text by text. But rounding
-    depends on the shape of a batch, the number of threads and the processor: of two translations whose scores differ
-    in the sixth digit, either may result. A translation in the memory is kept.
+    depends on the shape of a batch, the number of threads and the processor: if the scores of two translations differ
+    only in the sixth digit, either may result. Translations in the memory are kept.
 
     Args:
-      models: folder by pair, ``{"en-zh": "opus-mt-en-zh", "zh-en": "opus-mt-zh-en"}``, or one for all that have none
-        of their own, ``{"*": "nllb-200-distilled-600M"}``. Their files are read and hashed here.
-      batch: texts at a time.
-      beams: of the search; 1 is greedy.
-      max_tokens: of a translation; a longer one, perhaps repeating itself, is refused.
-      sample: samples each next token instead of searching: for diversity, at the cost of accuracy. Not with
+      models: folder by pair, ``{"en-zh": "opus-mt-en-zh", "zh-en": "opus-mt-zh-en"}``, or one folder for all pairs
+        without their own, ``{"*": "nllb-200-distilled-600M"}``. Creating the engine reads and hashes their files.
+      batch: the number of texts translated at a time.
+      beams: the number of beams of the search; 1 is greedy.
+      max_tokens: the maximum length of a translation; longer ones, which may be endless repetitions, are refused.
+      sample: whether to sample each token instead of searching, for more diversity and less accuracy. Not with
         CTranslate2, whose samples cannot be repeated.
-      temperature: of sampling; above 1, less likely tokens are sampled more often.
-      seed: of sampling, with the text and its languages: any text. A CPU and a GPU sample differently.
-      threads: of the CPU; 0 leaves it to torch or CTranslate2.
+      temperature: the temperature of sampling; above 1, less probable tokens are sampled more often.
+      seed: the seed of sampling, any text; combined with each text and its languages. A CPU and a GPU sample
+        differently.
+      threads: the number of CPU threads; 0 leaves the number to torch or CTranslate2.
 
     Raises:
-      InputError: an invalid argument, or a folder without a model that can be used.
+      InputError: an argument is invalid, or a folder holds no supported model.
     """
 
     provider = "local"
@@ -149,17 +150,19 @@ class Local:
         self.sample, self.temperature, self.seed = sample, temperature, seed
         self.threads = threads
         self.limits = Limits(batch, _CODEPOINTS)
-        # max_tokens does not change a translation: one that is cut off is refused.
+        # max_tokens does not change translations: longer ones are refused.
         how = f"temperature={temperature:g},top_k={_TOP_K},seed={seed}" if sample else f"beams={beams}"
         self.model = ",".join([*(_name(*one) for one in self.folders.items()), how])
         self._models: dict[str, Model] = {}
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Local:
-        """Creates one of the flags ``model`` (``[PAIR=]DIR``), ``beams``, ``sample``, ``temperature`` and ``seed``.
+        """Create an engine from the flags.
+
+        These are ``model`` (``[PAIR=]DIR``), ``beams``, ``sample``, ``temperature`` and ``seed``.
 
         Raises:
-          InputError: there is no model for one of the directions of ``pivots``.
+          InputError: a direction of ``pivots`` has no model.
         """
         plugins.parallel_calls(options)
         if "model" not in options:
@@ -173,21 +176,21 @@ class Local:
         return cls(pairs, **{name: options[name] for name in names if name in options})
 
     def open(self) -> None:
-        """Checks that the packages are installed. A model is loaded with its first text. Raises MissingExtra."""
+        """Check that the packages are installed; a model is loaded when its first text comes. Raises MissingExtra."""
         converted = {folder.converted for folder in self.folders.values()}
         frameworks = {"ctranslate2" if one else "torch" for one in converted}
         checkpoints.check_packages(sorted({"transformers", "sentencepiece", *frameworks}), "local")
 
     def close(self) -> None:
-        """Unloads the models. A second call does nothing."""
+        """Unload the models. A second call does nothing."""
         self._models.clear()
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """The translations, in order; ``""`` where a model gives none.
+        """Return the translations in order; ``""`` if the model's translation is empty.
 
         Raises:
-          Refused: ``pair``: no model has these languages. ``invalid``: is not Unicode text. ``too_long``: for the
-            model. ``cut_off``: its translation does not end. ``memory``: there is not enough.
+          Refused: ``pair`` if no model has these languages, ``invalid`` if a text is not valid Unicode, ``too_long`` if
+            it is too long for the model, ``cut_off`` if its translation does not end, ``memory`` if memory runs out.
           InputError: the model cannot be loaded, or its files have changed.
         """
         folder = self.folders.get(f"{source}-{target}") or self.folders.get(ANY)
@@ -202,7 +205,7 @@ class Local:
 
 
 def _check(folders: Mapping[str, Folder], sample: bool) -> None:
-    """Raises InputError where a model cannot do what it is given for."""
+    """Raise InputError if a model does not support how it is used."""
     if not folders:
         raise InputError("give a folder for each pair, or one for *", "models")
     for pair, folder in folders.items():
@@ -221,14 +224,14 @@ def _name(pair: str, folder: Folder) -> str:
     return f"{kind}:{pair}@{folder.digest}"
 
 
-# Tokenizers remember the language of a call, and torch has one seed for a process.
+# Tokenizers keep the language of a call as state, and torch has one seed per process.
 LOCK = threading.Lock()
 
 _LOADED: WeakValueDictionary[tuple[str, str], Model] = WeakValueDictionary()
 
 
 class Model:
-    """A model and its tokenizer. One for all threads of a process; ``positions`` is the longest text in tokens."""
+    """A model and its tokenizer, shared by all threads of a process. ``positions`` is the maximum length in tokens."""
 
     positions = float("inf")
 
@@ -237,15 +240,15 @@ class Model:
         self.load(folder, threads)
 
     def load(self, folder: Folder, threads: int) -> None:
-        """Loads the weights."""
+        """Load the weights."""
         raise NotImplementedError
 
     def generate(self, rows: list[list[int]], first: str, how: Local, seed: int) -> list[list[str]]:
-        """The tokens of the translations, in order. Raises Refused where one of them does not end."""
+        """Return the tokens of the translations in order. Raises Refused if a translation does not end."""
         raise NotImplementedError
 
     def translate(self, texts: Sequence[str], source: str, target: str, how: Local) -> list[str]:
-        """The translations, in order.
+        """Return the translations in order.
 
         Raises:
           Refused: ``pair``, ``too_long``, ``cut_off`` or ``memory``.
@@ -255,7 +258,7 @@ class Model:
         if longest > self.positions:
             raise Refused(f"too_long: {longest} tokens, the model takes {self.positions}", splits=True)
         translations = [""] * len(texts)
-        # The short with the short: little padding.
+        # Texts of similar length share a batch, so that there is little padding.
         order = sorted(range(len(texts)), key=lambda n: len(rows[n]))
         size = 1 if how.sample else how.batch
         for start in range(0, len(order), size):
@@ -263,7 +266,8 @@ class Model:
             seed = seed_of(how.seed, source, target, texts[chunk[0]])
             try:
                 generated = self.generate([rows[n] for n in chunk], first, how, seed)
-            except RuntimeError as error:  # both torch and CTranslate2 raise what has no other name
+            # both torch and CTranslate2 raise RuntimeError for errors without a class of their own
+            except RuntimeError as error:
                 if "out of memory" in str(error):
                     raise Refused("memory: there is not enough for a batch: try a smaller one", splits=True) from None
                 if "No position encodings" in str(error):
@@ -275,15 +279,15 @@ class Model:
 
 
 def seed_of(seed: str, source: str, target: str, text: str) -> int:
-    """That of one text's draws, whatever is drawn before."""
+    """Return the seed for one text, independent of what was drawn before."""
     return int.from_bytes(hashlib.sha256(msgspec.json.encode([seed, source, target, text])).digest()[:8])
 
 
 def load(folder: Folder, threads: int) -> Model:
-    """A model; the one that is loaded already, where this process has it.
+    """Load a model, or return it if this process has loaded it already.
 
     Raises:
-      InputError: it cannot be loaded, or is not the one that was there before.
+      InputError: the model cannot be loaded, or has changed since the folder was inspected.
     """
     if inspect(folder.path) != folder:
         raise InputError("is not the model that it was when this began: begin again", folder.path)
@@ -297,7 +301,7 @@ def load(folder: Folder, threads: int) -> Model:
 
 @contextmanager
 def _loading(path: str, flag: str = "") -> Iterator[None]:
-    """Makes one line of whatever is wrong with a model's files; no progress bars."""
+    """Convert any error about a model's files to a one-line InputError, and hide progress bars."""
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
@@ -307,27 +311,30 @@ def _loading(path: str, flag: str = "") -> Iterator[None]:
             yield
     except InputError:
         raise
-    except Exception as error:  # theirs are of a dozen kinds
+    except Exception as error:  # transformers raises errors of a dozen classes
         message = " ".join(str(error).split())[:300]
         raise InputError(f"the model cannot be loaded ({type(error).__name__}): {message}", path, flag) from None
 
 
 def _weights(name: str, path: str, flag: str = "") -> Any:
-    """A model of transformers for inference, in single precision: in half of it rounding would decide more often."""
+    """Load a model of transformers for inference in single precision.
+
+    In half precision, rounding would decide more often.
+    """
     import transformers
 
     model, info = getattr(transformers, name).from_pretrained(path, local_files_only=True, output_loading_info=True)
-    if info["missing_keys"]:  # which would be filled with noise
+    if info["missing_keys"]:  # they would be filled with noise
         raise InputError(f"its file lacks weights, {sorted(info['missing_keys'])[0]} for one", path, flag)
-    model.generation_config.max_length = None  # in favour of ours
+    model.generation_config.max_length = None  # max_tokens replaces it
     return model.float().eval()
 
 
 class Torch(Model):
-    """A model as its authors saved it."""
+    """A model in the format of transformers."""
 
     def load(self, folder: Folder, threads: int) -> None:
-        """Loads the weights."""
+        """Load the weights."""
         import torch
 
         if threads:
@@ -338,7 +345,7 @@ class Torch(Model):
         self.positions = self.model.config.max_position_embeddings
 
     def generate(self, rows: list[list[int]], first: str, how: Local, seed: int) -> list[list[str]]:
-        """The tokens of the translations, in order. Raises Refused where one of them does not end."""
+        """Return the tokens of the translations in order. Raises Refused if a translation does not end."""
         import torch
 
         pad = self.model.config.pad_token_id
@@ -351,7 +358,7 @@ class Torch(Model):
             options |= {"temperature": float(how.temperature), "top_k": _TOP_K, "top_p": 1.0}
         if first:
             options["forced_bos_token_id"] = self.tokens.tokenizer.convert_tokens_to_ids(first)
-        # generate takes no generator of random numbers of its own.
+        # generate does not accept a random generator.
         devices = [torch.cuda.current_device()] if self.device == "cuda" else []
         with torch.inference_mode(), torch.random.fork_rng(devices):
             torch.manual_seed(seed)
@@ -359,7 +366,10 @@ class Torch(Model):
         return [self._tokens(row[1:], most) for row in generated.tolist()]
 
     def _tokens(self, ids: list[int], most: int) -> list[str]:
-        """Up to the end. Marian is made to end where there is no more room: that end is none."""
+        """Return the tokens before the end token.
+
+        Marian forces an end token at the maximum length, which does not count.
+        """
         end = self.model.config.eos_token_id
         length = ids.index(end) if end in ids else most
         if length + 1 >= most:
@@ -369,21 +379,24 @@ class Torch(Model):
 
 
 class Converted(Model):
-    """A model that CTranslate2 converted. Its files do not say how long a text may be; it does when one is too long."""
+    """A model converted by CTranslate2.
+
+    Its files do not give the maximum length; CTranslate2 fails on a text that is too long.
+    """
 
     def load(self, folder: Folder, threads: int) -> None:
-        """Loads the weights."""
+        """Load the weights."""
         import ctranslate2
 
         self.translator = ctranslate2.Translator(folder.path, device="auto", intra_threads=threads)
 
     def generate(self, rows: list[list[int]], first: str, how: Local, seed: int) -> list[list[str]]:
-        """The tokens of the translations, in order. Raises Refused where one of them does not end."""
+        """Return the tokens of the translations in order. Raises Refused if a translation does not end."""
         results = self.translator.translate_batch(
             [self.tokens.tokenizer.convert_ids_to_tokens(row) for row in rows],
             target_prefix=[[first]] * len(rows) if first else None,
             beam_size=how.beams,
-            max_input_length=0,  # or it would cut off in silence
+            max_input_length=0,  # otherwise it would cut off silently
             max_decoding_length=how.max_tokens,
             return_end_token=True,
         )
@@ -398,7 +411,7 @@ def _cut_off(most: int) -> Refused:
     return Refused(f"cut_off: the translation does not end within {most} tokens", splits=True)
 
 
-# facebookresearch/flores, flores200/README.md; the languages that M2M100 has too.
+# From facebookresearch/flores, flores200/README.md: the languages that M2M100 has too.
 FLORES = {
     "af": "afr_Latn", "am": "amh_Ethi", "ar": "arb_Arab", "az": "azj_Latn", "be": "bel_Cyrl", "bg": "bul_Cyrl",
     "bn": "ben_Beng", "bs": "bos_Latn", "ca": "cat_Latn", "cs": "ces_Latn", "cy": "cym_Latn", "da": "dan_Latn",
@@ -416,21 +429,21 @@ FLORES = {
     "zh-TW": "zho_Hant", "zu": "zul_Latn",
 }  # fmt: skip
 
-# To M2M100 all Chinese is one, but traditional script cannot be asked for.
+# M2M100 has a single code for Chinese; the traditional script cannot be requested.
 M2M100 = {"zh-CN": "zh", "zh-Hans": "zh", "nb": "no"}
 
 FLORES_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 
 
 def flores(language: str) -> str:
-    """The FLORES-200 code of a language, one given as it is; ``""`` where it is not known."""
+    """Return the FLORES-200 code of a language, which may be such a code itself; ``""`` if unknown."""
     return language if FLORES_CODE.fullmatch(language) else FLORES.get(language, "")
 
 
 def marian_names(language: str) -> list[str]:
-    """By which names a Marian model may know a language, the likeliest to be right first.
+    """Return the names that a Marian model may have for a language, the most probable first.
 
-    OPUS-MT models say ``jpn`` and ``kor``, but ``cmn_Hans`` for Chinese; the oldest ``ja`` and ``zh_CN``.
+    OPUS-MT models use ``jpn`` and ``kor``, but ``cmn_Hans`` for Chinese; the oldest ones use ``ja`` and ``zh_CN``.
     """
     code = flores(language)
     spoken = [code.replace("zho", "cmn"), code]
@@ -439,7 +452,7 @@ def marian_names(language: str) -> list[str]:
 
 
 class Tokens:
-    """The tokenizer of a Marian model. Not for two threads: it remembers the language of a call."""
+    """The tokenizer of a Marian model. Not thread-safe, because it keeps the language of a call."""
 
     def __init__(self, folder: Folder) -> None:
         import transformers
@@ -449,11 +462,14 @@ class Tokens:
         self.silent = {*self.tokenizer.all_special_tokens, *self.languages()}
 
     def languages(self) -> set[str]:
-        """The tokens that stand for languages."""
+        """Return the tokens that stand for languages."""
         return set(self.tokenizer.supported_language_codes)
 
     def encode(self, texts: Sequence[str], source: str, target: str) -> tuple[list[list[int]], str]:
-        """Ids by text, and the token that translations begin with, if any. Of several targets each text names one."""
+        """Return the ids by text and the first token of translations, if any.
+
+        With several targets, each text names its own.
+        """
         known, prefix = self.languages(), ""
         if known:
             name = next((name for name in marian_names(target) if f">>{name}<<" in known), "")
@@ -463,8 +479,8 @@ class Tokens:
         return self.tokenizer([prefix + text for text in texts])["input_ids"], ""
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The text; ``""`` of nothing but special tokens."""
-        # Not by the tokenizer's own decode: of transformers 5 it is by Marian's source pieces.
+        """Return the text; ``""`` if there are only special tokens."""
+        # The tokenizer's own decode is wrong: in transformers 5 it uses the source pieces of Marian.
         text: str = self.tokenizer.convert_tokens_to_string([token for token in tokens if token not in self.silent])
         return text.strip()
 
@@ -473,12 +489,12 @@ class ManyTokens(Tokens):
     """The tokenizer of an M2M100 or NLLB model."""
 
     def languages(self) -> set[str]:
-        """The tokens that stand for languages."""
+        """Return the tokens that stand for languages."""
         return set(self._codes.values())
 
     @cached_property
     def _codes(self) -> dict[str, str]:
-        """Token by code: M2M100 has a table, NLLB's codes are tokens."""
+        """Token by code: M2M100 has a table, and NLLB's codes are tokens."""
         if hasattr(self.tokenizer, "lang_code_to_token"):
             return dict(self.tokenizer.lang_code_to_token)
         return {token: token for token in self.tokenizer.get_vocab() if FLORES_CODE.fullmatch(token)}
@@ -491,7 +507,7 @@ class ManyTokens(Tokens):
         raise _unknown(language, sorted(codes))
 
     def encode(self, texts: Sequence[str], source: str, target: str) -> tuple[list[list[int]], str]:
-        """Ids by text, with that of its language, and the token of the target language."""
+        """Return the ids by text, including that of the source language, and the token of the target language."""
         self.tokenizer.src_lang = self._code(source)
         return self.tokenizer(list(texts))["input_ids"], self._codes[self._code(target)]
 
@@ -500,28 +516,28 @@ def _unknown(language: str, known: Sequence[str]) -> Refused:
     return Refused(f"pair: the model has no {language}, but {', '.join(known)}"[:300])
 
 
-PARAPHRASED = "en-x-para"  # a language tag: English, and a private subtag
+PARAPHRASED = "en-x-para"  # a language tag: English with a private subtag
 
-# Encoder-decoders, and what their paraphrasers expect before a text.
+# Encoder-decoder architectures, with the prefix that their paraphrasers expect.
 PREFIXES = {"t5": "paraphrase: ", "mt5": "paraphrase: ", "bart": "", "mbart": "", "pegasus": ""}
 
 _MAX_TOKENS = 256
 
 
 class Paraphraser:
-    """Paraphrases by beam search: of the best results, the first that is no copy.
+    """Paraphrases by beam search: takes the best result with words that differ from the text.
 
     As with :class:`parapet.transforms.translation.local.Local`, rounding may decide between results of nearly the same
-    score; one that is in the memory is kept.
+    score; paraphrases in the memory are kept.
 
     Args:
-      folder: of the checkpoint, as ``save_pretrained`` of transformers writes it.
-      beams: of the search, and how many results there are to choose from.
-      prefix: what stands before each text; by default as :data:`PREFIXES` has it for the architecture.
-      batch: texts at a time.
+      folder: the folder of the checkpoint, as written by ``save_pretrained`` of transformers.
+      beams: the number of beams of the search, and of results to choose from.
+      prefix: the prefix of each text; by default from :data:`PREFIXES` for the architecture.
+      batch: the number of texts at a time.
 
     Raises:
-      InputError: an invalid argument, or a folder without a checkpoint that can be used.
+      InputError: an argument is invalid, or the folder holds no supported checkpoint.
     """
 
     provider = "checkpoint"
@@ -539,18 +555,18 @@ class Paraphraser:
         self._loaded: tuple[Any, Any] | None = None
 
     def open(self) -> None:
-        """Checks that the packages are installed. The model is loaded with its first text. Raises MissingExtra."""
+        """Check that the packages are installed; the model is loaded when the first text comes. Raises MissingExtra."""
         checkpoints.check_packages(("torch", "transformers"), "models", "--engine")
 
     def close(self) -> None:
-        """Unloads the model."""
+        """Unload the model."""
         self._loaded = None
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """The texts in other words, in order; back from there as they are; ``""`` where nothing came of one.
+        """Return paraphrases in order, ``""`` if the result is empty; in the opposite direction, the texts unchanged.
 
         Raises:
-          Refused: the languages are others.
+          Refused: the languages are not these two.
           InputError: the model cannot be loaded.
         """
         if (source, target) == (PARAPHRASED, "en"):
@@ -583,5 +599,5 @@ class Paraphraser:
 
 
 def _first_other(text: str, results: list[str]) -> str:
-    """The first result with other words than the text; a copy where all are."""
+    """Return the first result with words that differ from the text, or the first result if all are copies."""
     return next((result for result in results if words(result) != words(text)), results[0])

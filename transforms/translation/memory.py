@@ -1,6 +1,6 @@
-"""The interface of translation engines, their batches, and the memory of every translation that was ever paid for.
+"""The interface of translation engines, their batches, and the memory of all translations that were paid for.
 
-The memory is Parquet, or CSV where people write it.
+The memory is a Parquet file, or a CSV file if people write it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     Attributes:
       texts: the maximum number of texts.
-      codepoints: their maximum total length; a single text that is longer is refused.
+      codepoints: the maximum total length; a longer single text is refused.
     """
 
     texts: int
@@ -34,13 +34,13 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Engine(Protocol):
-    """Translates batches. It is pickled and sent to the workers: a connection or a model is created in ``open``.
+    """Translates batches. The engine is pickled and sent to the workers; ``open`` creates the connection or the model.
 
     Attributes:
       provider: its name in the memory.
-      model: the name of its model there; translations of other models are not reused.
-      limits: of one request.
-      dollars_per_million: what a million codepoints cost.
+      model: the name of its model in the memory; translations of other models are not reused.
+      limits: the limits of one request.
+      dollars_per_million: the price of a million codepoints in US dollars.
       parallel: the maximum number of concurrent requests of one worker; 1 if ``translate`` is not thread-safe.
     """
 
@@ -51,21 +51,21 @@ class Engine(Protocol):
     parallel: int
 
     def open(self) -> None:
-        """Connects, or loads the model, once per worker.
+        """Connect, or load the model, once per worker.
 
         Raises:
-          InputError: what the user gave (a model's folder, an address) cannot be used.
+          InputError: the user's folder or address cannot be used.
         """
 
     def close(self) -> None:
-        """Closes the connection, or unloads the model."""
+        """Close the connection, or unload the model."""
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """The translations, in order. It retries and sets deadlines itself.
+        """Return the translations in order. The engine handles retries and deadlines itself.
 
         Raises:
           Refused: these texts cannot be translated.
-          Stopped: no further request can succeed: a wrong key, a daily limit.
+          Stopped: no further request can succeed, for example because of a wrong key or a daily limit.
         """
 
 
@@ -78,10 +78,10 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def make_batches(texts: Iterable[str], source: str, target: str, limits: Limits) -> tuple[list[Batch], list[str]]:
-    """Sorts texts and fills them into batches.
+    """Sort texts and fill them into batches.
 
     Returns:
-      The batches; the texts that are too long for any batch.
+      The batches, and the texts that are too long for any batch.
     """
     batches: list[list[str]] = []
     too_long: list[str] = []
@@ -99,16 +99,16 @@ def make_batches(texts: Iterable[str], source: str, target: str, limits: Limits)
 
 
 ENGLISH = "en"
-MEMORY_FILE = "memory.parquet"  # as runs publish it
+MEMORY_FILE = "memory.parquet"  # the name in the output of runs
 
 Texts = dict[tuple[str, str], dict[str, str]]  # (source, target) -> text -> translation
 
 
 def read_memory(path: str | Path) -> list[Translation]:
-    """The rows of a ``.parquet`` or ``.csv`` file, or of all such files of a folder.
+    """Read the rows of a ``.parquet`` or ``.csv`` file, or of all such files in a folder.
 
     Raises:
-      InputError: nothing there, not such a file, a column missing, a row without a text or translation.
+      InputError: the path does not exist, a file is invalid or lacks a column, or a row lacks a text or translation.
     """
     place = as_path(path)
     if place.is_dir():
@@ -132,7 +132,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         with open_path(path) as handle:
             table = pq.read_table(handle)
-        table.validate(full=True)  # a text may be no UTF-8
+        table.validate(full=True)  # a text may be invalid UTF-8
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot be read as Parquet: {error}", path) from None
     _check_columns(table.column_names, path)
@@ -141,18 +141,18 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    text = read_text(path, MAX_DIALOGUE_FILE)  # with the line ends that a text has
+    text = read_text(path, MAX_DIALOGUE_FILE)  # keeps the line ends within texts
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         _check_columns(reader.fieldnames or [], path)
         for row in reader:
-            if None in row:  # where DictReader puts what is too much
+            if None in row:  # DictReader stores surplus values under None
                 raise InputError(
                     "has more values than columns: quote those with commas", path, f"row {reader.line_num}"
                 )
             yield f"row {reader.line_num}", row
     except csv.Error as error:
-        # Of the row that it could not finish only the reader below knows.
+        # Only the inner reader knows the line of a row that it could not finish.
         raise InputError(f"not CSV: {error}", path, f"row {reader.reader.line_num}") from None
 
 
@@ -162,7 +162,7 @@ def _check_columns(names: Sequence[str], path: Path) -> None:
 
 
 def merge(*memories: Iterable[Translation]) -> list[Translation]:
-    """All rows, sorted, one per text and engine; where they differ the one of the earlier memory."""
+    """Merge memories: all rows sorted, one per text and engine; earlier memories take precedence."""
     kept: dict[tuple[str, ...], Translation] = {}
     for memory in memories:
         for row in memory:
@@ -171,7 +171,7 @@ def merge(*memories: Iterable[Translation]) -> list[Translation]:
 
 
 def by_languages(memory: Iterable[Translation], provider: str = "", model: str = "") -> Texts:
-    """What the memory has for an engine; of any, the first in order, where none is named."""
+    """Return the translations in the memory by languages: of one engine, or of any if no engine is named."""
     texts: Texts = {}
     for row in sorted(memory):
         if provider in ("", row.provider) and model in ("", row.model):
@@ -180,10 +180,10 @@ def by_languages(memory: Iterable[Translation], provider: str = "", model: str =
 
 
 def memory_bytes(rows: Iterable[Translation]) -> bytes:
-    """The rows as Parquet, sorted; the same rows give the same bytes."""
+    """Format the rows as sorted Parquet; the same rows give the same bytes."""
     return parquet_bytes(pa.Table.from_pylist([msgspec.to_builtins(row) for row in sorted(rows)], MEMORY))
 
 
 def missing(texts: Iterable[str], known: Mapping[str, str]) -> list[str]:
-    """The texts that are not known, sorted, each once."""
+    """Return the unknown texts, sorted and without duplicates."""
     return sorted(set(texts) - known.keys())

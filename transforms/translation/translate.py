@@ -1,4 +1,4 @@
-"""Batches through an engine, there and back. Each answer is written down before anything else happens to it."""
+"""Translation of batches by an engine, there and back. Each answer is stored before anything else happens to it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from parapet.transforms.translation.memory import ENGLISH, Batch, Engine, Texts,
 DEAD = "dead"
 
 _STAGE = "translation"
-_REQUESTS_EACH = 8  # of a group: one that is slow does not hold the others up
+_REQUESTS_EACH = 8  # requests per thread in a group: few enough that a slow request does not hold up the others
 
 
 class Untranslated(msgspec.Struct, frozen=True, order=True):
-    """A text that has no translation: an id of the reason and, after a colon, what a person should know."""
+    """A text without a translation. The reason is an id and, after a colon, an explanation for people."""
 
     source: str
     target: str
@@ -37,11 +37,11 @@ class Untranslated(msgspec.Struct, frozen=True, order=True):
 
 
 class Translate(beam.PTransform):
-    """Translates batches, each in one request, several at a time where the engine allows it.
+    """Translates batches, each in one request, several at a time if the engine allows it.
 
     Args:
-      engine: by which.
-      paid: folder in which every answer is kept, so that a run that is cut off has paid for nothing in vain.
+      engine: the engine.
+      paid: the folder for all answers, so that a run that is cut off does not lose translations that were paid for.
     """
 
     def __init__(self, engine: Engine, paid: str) -> None:
@@ -49,7 +49,7 @@ class Translate(beam.PTransform):
         self.engine, self.paid = engine, paid
 
     def expand(self, groups: beam.PCollection) -> Any:
-        """PCollection of lists of Batch (see :func:`in_groups`) to Translation (main) and Untranslated (DEAD)."""
+        """Transform lists of Batch (see :func:`in_groups`) to Translation (main) and Untranslated (DEAD)."""
         return (
             groups
             | "Spread" >> beam.Reshuffle()
@@ -58,7 +58,7 @@ class Translate(beam.PTransform):
 
 
 def in_groups(batches: Sequence[Batch], engine: Engine) -> list[list[Batch]]:
-    """Batches in groups that one worker sends at a time; each group has a few for every request under way."""
+    """Group batches that a worker sends at a time; a group has several batches per concurrent request."""
     size = engine.parallel * _REQUESTS_EACH if engine.parallel > 1 else 1
     expect(sum(len(batch.texts) for batch in batches), "texts", _STAGE)
     return [list(batches[i : i + size]) for i in range(0, len(batches), size)]
@@ -82,7 +82,7 @@ class _Translate(beam.DoFn):
         for name, n in (self.engine.popped() if hasattr(self.engine, "popped") else {}).items():
             Metrics.counter("parapet", name).inc(n)
         for outcomes, requests, codepoints in done:
-            # Beam loses what threads of our own count.
+            # Beam loses counts made in our own threads.
             Metrics.counter("parapet", "requests").inc(requests)
             Metrics.counter("parapet", "codepoints").inc(codepoints)
             for outcome in outcomes:
@@ -93,7 +93,7 @@ class _Translate(beam.DoFn):
                     yield outcome
 
     def _open_for(self, batches: list[Batch]) -> None:
-        """Before any thread asks; not where everything is known already."""
+        """Open the engine before any thread needs it, unless all answers are known already."""
         if not self.opened and any(
             _rest(batch, read_part(self.paid, part_of(batch, self.engine))) for batch in batches
         ):
@@ -101,9 +101,9 @@ class _Translate(beam.DoFn):
             self.opened = True
 
     def _translate(self, batch: Batch) -> tuple[list[Translation | Untranslated], int, int]:
-        """What came of one batch, with the number of requests that it took and of codepoints that were sent."""
+        """Return the outcomes of one batch, with the number of requests and of codepoints sent."""
         part = part_of(batch, self.engine)
-        # There already where this bundle is tried again: nothing in it is asked for twice.
+        # Answers exist already if Beam retries this bundle; they are not requested twice.
         kept = read_part(self.paid, part)
         outcomes_of_batch: list[Translation | Untranslated] = list(kept)
         requests = codepoints = 0
@@ -111,7 +111,7 @@ class _Translate(beam.DoFn):
         for outcomes, sent in self._requests(Batch(batch.source, batch.target, rest)) if rest else ():
             fresh = [outcome for outcome in outcomes if isinstance(outcome, Translation)]
             if fresh:
-                # Before the next request: a batch that was split is paid for in several.
+                # Stored before the next request, because the parts of a split batch are paid for separately.
                 kept = [*kept, *fresh]
                 with whole(join(self.paid, part)) as handle:
                     handle.write(msgspec.json.encode(kept))
@@ -121,7 +121,7 @@ class _Translate(beam.DoFn):
         return outcomes_of_batch, requests, codepoints
 
     def _requests(self, batch: Batch) -> Iterator[tuple[list[Translation | Untranslated], int]]:
-        """What came of the texts of one request after the other, and the codepoints that were answered."""
+        """Yield the outcomes of one request after the other, with the number of codepoints answered."""
         try:
             if self.stopped:
                 raise Stopped(self.stopped)
@@ -164,28 +164,28 @@ def _dead(batch: Batch, reason: str) -> list[Translation | Untranslated]:
 
 
 def unescaped(text: str, answer: str) -> str:
-    """An answer whose HTML entities are text again, where the text that was sent had none."""
+    """Replace HTML entities in an answer if the text that was sent had none."""
     return answer if html.unescape(text) != text else html.unescape(answer)
 
 
 def part_of(batch: Batch, engine: Engine) -> str:
-    """The file that keeps the answers to a batch: another engine's, or to other texts, are in another."""
+    """Return the name of the file for the answers to a batch, which depends on the engine and the texts."""
     what = msgspec.json.encode([engine.provider, engine.model, batch])
     return f"{hashlib.sha256(what).hexdigest()}.json"
 
 
-_decode = msgspec.json.Decoder(list[Translation]).decode  # laid out before threads, as in schemas/service.py
+_decode = msgspec.json.Decoder(list[Translation]).decode  # created before threads start, as in schemas/service.py
 
 
 def read_part(paid: str, part: str) -> list[Translation]:
-    """The answers to a batch that are kept; none where it was never answered."""
+    """Read the stored answers to a batch; empty if it was never answered."""
     if not FileSystems.exists(join(paid, part)):
         return []
     return _decode(read_written(paid, part))
 
 
 def read_parts(paid: str) -> list[Translation]:
-    """All answers that are kept in a folder: what a run that was cut off has paid for."""
+    """Read all answers stored in a folder, that is, everything an interrupted run has paid for."""
     if not is_there(folder := as_path(paid)):
         return []
     found = [read_part(paid, path.name) for path in sorted(folder.iterdir()) if path.suffix == ".json"]
@@ -196,22 +196,22 @@ ROWS = "rows"
 
 
 class Known(msgspec.Struct, frozen=True):
-    """Translations that need not be paid for: the memory's rows of one engine (of any, for a replay)."""
+    """Translations that need not be paid for: the memory's rows of one engine, or of any engine for a replay."""
 
     texts: Texts
 
     def of(self, source: str, target: str) -> dict[str, str]:
-        """Text to translation."""
+        """Return translation by text."""
         return self.texts.get((source, target), {})
 
     def rows(self, texts: Iterable[str], source: str, target: str) -> list[Translation]:
-        """Those of the texts that are known, as rows of no engine in particular."""
+        """Return the known texts as rows without an engine."""
         known = self.of(source, target)
         return [Translation("", "", source, target, text, known[text]) for text in sorted(set(texts) & known.keys())]
 
 
 def replay(texts: Sequence[str], pivots: Sequence[str], known: Known) -> tuple[list[Translation], list[Untranslated]]:
-    """Both legs from the memory alone: the translations that it has, and the texts that it lacks."""
+    """Translate both ways from the memory alone. Returns the known translations and the texts that the memory lacks."""
     translations: list[Translation] = []
     lacking: list[Untranslated] = []
     for pivot in pivots:
@@ -228,13 +228,13 @@ def replay(texts: Sequence[str], pivots: Sequence[str], known: Known) -> tuple[l
 
 
 class BackTranslate(beam.PTransform):
-    """Sends what is not known to an engine, each text once per leg.
+    """Sends unknown texts to an engine, each text once per direction.
 
     Args:
-      known: translations of the memory.
-      engine: for all others.
+      known: the translations in the memory.
+      engine: the engine for all other texts.
       paid: the folder in which every translation is kept as soon as it arrives.
-      again: whether what comes back goes there and back a second time, which shows whether it still says the same.
+      again: whether to translate the results there and back again, to check that they still mean the same.
     """
 
     def __init__(self, known: Known, engine: Engine, paid: str, again: bool = False) -> None:
@@ -242,7 +242,7 @@ class BackTranslate(beam.PTransform):
         self.known, self.engine, self.paid, self.again = known, engine, paid, again
 
     def expand(self, texts: beam.PCollection) -> Any:
-        """PCollection of (pivot, English text) to those of Translation, of both legs, and of Untranslated."""
+        """Transform a PCollection of (pivot, English text) to Translation, in both directions, and Untranslated."""
         there, lost = texts | "There" >> OneWay(False, self.known, self.engine, self.paid)
         back, lost_too = (
             there
@@ -261,12 +261,12 @@ class BackTranslate(beam.PTransform):
 
 
 class OneWay(beam.PTransform):
-    """(pivot, text) to Translation and Untranslated, one way.
+    """Translates (pivot, text) in one direction to Translation and Untranslated.
 
     Args:
-      back: whether into English, and not out of it.
-      known: translations of the memory.
-      engine: for all others.
+      back: whether into English instead of out of it.
+      known: the translations in the memory.
+      engine: the engine for all other texts.
       paid: the folder in which every translation is kept as soon as it arrives.
     """
 
@@ -275,7 +275,7 @@ class OneWay(beam.PTransform):
         self.back, self.known, self.engine, self.paid = back, known, engine, paid
 
     def expand(self, texts: beam.PCollection) -> Any:
-        """PCollection of (pivot, text) to those of Translation and of Untranslated."""
+        """Transform a PCollection of (pivot, text) to Translation and Untranslated."""
         batches = (
             texts
             | "Once each" >> beam.Distinct()
@@ -292,7 +292,7 @@ class OneWay(beam.PTransform):
 def _batches(
     group: tuple[str, Iterable[str]], back: bool, known: Known, engine: Engine
 ) -> Iterator[list[Batch] | TaggedOutput]:
-    """Batches of the texts of a pivot that are not known, the known translations, and texts too long to send."""
+    """Yield batches of a pivot's unknown texts, the known translations, and the texts that are too long to send."""
     pivot, texts = group[0], list(group[1])
     source, target = (pivot, ENGLISH) if back else (ENGLISH, pivot)
     unknown = missing(texts, known.of(source, target))

@@ -1,4 +1,4 @@
-"""Schema variants (SGD-X, Lee et al. 2022): their names matched with the original's, and dialogues renamed to them."""
+"""Schema variants (SGD-X, Lee et al. 2022): match their names with the original's, and rename dialogues to them."""
 
 from parapet.transforms.perturbation import REQUIRED, Command, Option
 

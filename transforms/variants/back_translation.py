@@ -1,6 +1,6 @@
-"""Schemas through another language and back: one variant per pivot (Lee et al. 2022, "Schema Augmentation").
+"""Back-translate schemas: one variant per pivot language (Lee et al. 2022, "Schema Augmentation").
 
-What cannot be used keeps its original, with a reason in the audit.
+Texts that cannot be used keep the original, with a reason in the audit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from parapet.transforms.translation.translate import Untranslated
 from parapet.transforms.variants import table1
 from parapet.transforms.variants.matching import MAPPING, by_position, compose_variant, mapping_bytes
 
-MAX_NAME_WORDS = 10  # a longer one is a sentence: the longest name of SGD-X has seven words
+MAX_NAME_WORDS = 10  # a longer name is a sentence: the longest name in SGD-X has seven words
 
 REASONS = {
     "identical": "the back-translation is the same text",
@@ -42,15 +42,15 @@ REASONS = {
 
 
 class SourceText(msgspec.Struct, frozen=True):
-    """One name or description.
+    """A name or description.
 
     Attributes:
-      element_id: whose.
-      place: its form field, ``slot_3``: kind and position.
+      element_id: the element's id.
+      place: its form field, such as ``slot_3``: kind and position.
       field: ``name`` or ``description``.
-      original: as the schema has it.
-      text: what is sent to an engine; empty where there is nothing to send.
-      scopes: of a name, see :class:`parapet.schemas.service.Element`.
+      original: the text in the schema.
+      text: the text sent to an engine; may be empty.
+      scopes: the scopes of a name, see :class:`parapet.schemas.service.Element`.
     """
 
     element_id: str
@@ -62,9 +62,9 @@ class SourceText(msgspec.Struct, frozen=True):
 
 
 def source_texts(service: Service) -> Iterator[SourceText]:
-    """Yields the names of intents and slots, then the descriptions, the service's too."""
+    """Yield the names of intents and slots, then the descriptions, including the service's."""
     for element in elements_of(service, "names"):
-        phrase = phrase_of(element.name.rpartition(".")[2])  # what is in front is kept
+        phrase = phrase_of(element.name.rpartition(".")[2])  # the prefix is kept
         yield SourceText(element.id, element.field, "name", element.name, phrase, element.scopes)
     for element in elements_of(service, "descriptions"):
         text = " ".join(element.description.split())
@@ -72,17 +72,17 @@ def source_texts(service: Service) -> Iterator[SourceText]:
 
 
 def phrase_of(name: str) -> str:
-    """``FindRestaurants`` and ``find_restaurants`` are "find restaurants"."""
+    """Split a name into words: ``FindRestaurants`` and ``find_restaurants`` become "find restaurants"."""
     return " ".join(name_words(name))
 
 
 def texts_of(services: Iterable[Service]) -> list[str]:
-    """All texts to translate, each once, sorted."""
+    """Return all distinct texts to translate, sorted."""
     return sorted({source.text for service in services for source in source_texts(service) if source.text})
 
 
 class Legs(msgspec.Struct, frozen=True):
-    """What is known of one pivot.
+    """The known translations of one pivot.
 
     Attributes:
       there: English text to pivot text.
@@ -96,16 +96,16 @@ class Legs(msgspec.Struct, frozen=True):
 def back_translated(
     raw: Mapping[str, Any], pivot: str, legs: Legs, conventions: Conventions
 ) -> tuple[dict[str, Any], list[BackTranslation]]:
-    """A service as the variant of a pivot.
+    """Return a service as the variant of a pivot.
 
     Args:
-      raw: the service as its file has it.
-      pivot: the language.
-      legs: its translations.
-      conventions: how the corpus writes names.
+      raw: the service as read from its file.
+      pivot: the pivot language.
+      legs: the translations of the pivot.
+      conventions: the naming conventions of the corpus.
 
     Returns:
-      The variant, in the layout of SGD-X, as ``SERVICEzh``; one row for each name and description, in their order.
+      The variant ``SERVICEzh``, in the layout of SGD-X; and a row for each name and description, in order.
     """
     service = parse_service(dict(raw))
     sources, conventions = list(source_texts(service)), conventions.within(service)
@@ -141,7 +141,7 @@ def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -
 
 
 def name_of(text: str, original: str, convention: Convention) -> tuple[str, str]:
-    """A back-translation as a name; the original and a reason where it is none."""
+    """Convert a back-translation to a name; return the original and a reason if that is impossible."""
     words = name_words(text)
     if any(char.isalpha() and not name_words(char) for char in text):
         return original, "non_ascii"
@@ -154,9 +154,9 @@ def name_of(text: str, original: str, convention: Convention) -> tuple[str, str]
 
 
 def without_collisions(rows: Sequence[BackTranslation], scopes: Sequence[tuple[str, ...]]) -> list[BackTranslation]:
-    """Names of one kind, unique in each scope: of two that are the same, the later one gets its original back.
+    """Make names of one kind unique in each scope: of two equal names, the later one is replaced by its original.
 
-    Originals are unique, so a new name that equals another original gives way. Each step settles one name.
+    Originals are unique, so a new name that equals another original is replaced. Each step resolves one name.
     """
     rows = list(rows)
     while True:
@@ -171,7 +171,7 @@ def without_collisions(rows: Sequence[BackTranslation], scopes: Sequence[tuple[s
         rows[same[-1]] = msgspec.structs.replace(rows[same[-1]], emitted=rows[same[-1]].original, reason="collision")
 
 
-EXAMPLES = 200  # rows of the table of names; a page with more is slow to open
+EXAMPLES = 200  # rows in the table of names; a page with more is slow to open
 
 # Lee et al. 2022, "Schema Augmentation": back-translations of SGD's training schemas, mean over the three pivots.
 PUBLISHED = {"name_distance": 0.14, "description_bleu": 34.1, "self_bleu": 41.8}
@@ -184,7 +184,7 @@ _TERMS = {
 
 
 def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTranslation]) -> Report:
-    """The report, given ``statistics.json`` and the rows of the audit."""
+    """Make the report from ``statistics.json`` and the rows of the audit."""
     pivots, average = statistics["pivots"], statistics["average"]
     kept = {name: Counter(of["name_fallbacks"]) + Counter(of["description_fallbacks"]) for name, of in pivots.items()}
     reasons = dict.fromkeys(reason for of_pivot in kept.values() for reason in of_pivot)
@@ -269,14 +269,14 @@ KEPT = "translated (what was translated is kept: run the same command again for 
 
 
 class Corpus(msgspec.Struct, frozen=True):
-    """What is back-translated.
+    """The schemas to back-translate.
 
     Attributes:
-      files: path below a root (``train/schema.json``) to the names of its services, in their order.
-      raw: every service as its file has it.
-      pivots: the languages, in the order given.
-      conventions: how the corpus writes names.
-      tools: the file where the services are toolsets.
+      files: path below a root (``train/schema.json``) to the names of its services, in order.
+      raw: every service as read from its file.
+      pivots: the pivot languages, in the given order.
+      conventions: the naming conventions of the corpus.
+      tools: the file of the toolsets, if the services are toolsets.
     """
 
     files: dict[str, list[str]]
@@ -286,7 +286,7 @@ class Corpus(msgspec.Struct, frozen=True):
     tools: ToolFile | None = None
 
     def services(self) -> list[Service]:
-        """Every service, parsed."""
+        """Parse every service."""
         return [parse_service(dict(raw)) for raw in self.raw.values()]
 
 
@@ -297,17 +297,17 @@ def make_files(
     untranslated: Iterable[Untranslated],
     max_bad: Fraction,
 ) -> Iterator[tuple[str, bytes]]:
-    """Yields (path below the output, bytes) of everything there is to write.
+    """Yield (path below the output, bytes) of all output.
 
     Args:
       corpus: the schemas.
-      translations: of this run's texts, both ways, known before or new.
-      memory: whatever else is to be kept.
-      untranslated: the texts that have no translation.
-      max_bad: the share of each pivot's texts that may be; their elements keep the original.
+      translations: the translations of this run's texts in both directions, known or new.
+      memory: other translations to keep.
+      untranslated: the texts without a translation.
+      max_bad: maximum share of each pivot's texts without a translation; their elements keep the original.
 
     Raises:
-      InputError: there are more, or a translation of none.
+      InputError: more texts, or all, have no translation.
     """
     dead = sorted(set(untranslated))
     translations = list(translations)
@@ -350,13 +350,13 @@ def make_files(
 
 
 def legs_of(pivots: Sequence[str], translations: Iterable[Translation]) -> dict[str, Legs]:
-    """What is known of each pivot."""
+    """Group translations by pivot."""
     texts = by_languages(translations)
     return {pivot: Legs(texts.get((ENGLISH, pivot), {}), texts.get((pivot, ENGLISH), {})) for pivot in pivots}
 
 
 def check_invariants(texts: Sequence[str], legs: Mapping[str, Legs], dead: Iterable[Untranslated]) -> None:
-    """Every text is translated, or among the dead letters. Raises RuntimeError where one is neither."""
+    """Raise RuntimeError unless every text is translated or among the dead letters."""
     untranslated = {(letter.source, letter.target, letter.text) for letter in dead}
     for pivot, leg in legs.items():
         lost = {(ENGLISH, pivot, text) for text in texts if text not in leg.there}
@@ -367,13 +367,13 @@ def check_invariants(texts: Sequence[str], legs: Mapping[str, Legs], dead: Itera
 
 
 def audit_bytes(rows: Iterable[BackTranslation]) -> bytes:
-    """``translations.parquet``, sorted by element, field and pivot."""
+    """Return ``translations.parquet``, sorted by element, field and pivot."""
     ordered = sorted(rows, key=lambda row: (row.element_id, row.field, row.pivot))
     return parquet_bytes(pa.Table.from_pylist([msgspec.to_builtins(row) for row in ordered], AUDIT))
 
 
 def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Iterable[BackTranslation]) -> dict[str, Any]:
-    """The measures of SGD-X for back-translations, and what kept its original, and why."""
+    """Return the measures of SGD-X for back-translations, and the number of texts that kept the original, by reason."""
     measured = table1.rounded(table1.measures_of(items, pivots))
     by_pivot: dict[str, Counter[tuple[str, str]]] = {pivot: Counter() for pivot in pivots}
     for row in audit:
@@ -401,14 +401,14 @@ def _unchanged(counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
 def check_untranslated(
     texts: Collection[str], legs: Mapping[str, Legs], dead: Sequence[Untranslated], max_bad: Fraction, done: str
 ) -> None:
-    """Raises InputError where more texts of a pivot have no translation there and back than may be.
+    """Raise InputError if too many texts of a pivot have no back-translation.
 
     Args:
-      texts: all that are to be translated.
-      legs: what is known of each pivot.
-      dead: the texts without a translation, and why.
-      max_bad: the share of each pivot's texts that may be without.
-      done: what could not be done to them.
+      texts: all texts to translate.
+      legs: the known translations of each pivot.
+      dead: the texts without a translation, with reasons.
+      max_bad: maximum share of each pivot's texts without a translation.
+      done: the operation that failed for them, as a participle, for the message.
     """
     tallies = [
         Tally("text", len(texts), sum(leg.there.get(text) not in leg.back for text in texts), pivot, is_record=True)

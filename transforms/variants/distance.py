@@ -1,7 +1,7 @@
-"""How far a paraphrase is from its original (SGD-X, Lee et al. 2022, section 2.3 and Table 1).
+"""Distances between a paraphrase and its original (SGD-X, Lee et al. 2022, section 2.3 and Table 1).
 
-Names: Levenshtein distance on the names as written. Descriptions: Jaccard distance on sets of lemmas. Whatever is
-computed for a text is remembered, so that each distinct text costs once per process.
+Names are compared by Levenshtein distance as written, descriptions by Jaccard distance on sets of lemmas. Results for
+each text are cached, so that each distinct text is processed once per process.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if find_spec("Levenshtein") is not None:
 
     levenshtein: Metric = Levenshtein.distance
     levenshtein_ratio: Metric = Levenshtein.ratio
-else:  # python-Levenshtein is GPL; rapidfuzz (MIT) gives the same values
+else:  # python-Levenshtein is GPL; rapidfuzz (MIT) computes the same values
     import rapidfuzz.distance as rapid
 
     levenshtein = rapid.Levenshtein.distance
     levenshtein_ratio = rapid.Indel.normalized_similarity
 
-# Removing no more than these reproduces the published order of descriptions best.
+# Removing only these words reproduces the published order of descriptions best.
 ARTICLES = frozenset({"a", "an", "the"})
 
 
 class Method(msgspec.Struct, frozen=True):
-    """Which distances rank names and descriptions, and how descriptions become sets of lemmas.
+    """The distances that rank names and descriptions, and how descriptions become sets of lemmas.
 
     Attributes:
       names: ``levenshtein``, ``jaccard``, or a plug-in of the group ``parapet.distances``.
-      descriptions: the same.
+      descriptions: likewise.
       stopwords: words left out of the sets.
-      spacy_model: a trained spaCy pipeline whose lemmas to use; empty for simplemma's.
+      spacy_model: a trained spaCy pipeline for lemmas; empty for simplemma.
     """
 
     names: str = "levenshtein"
@@ -55,11 +55,14 @@ class Method(msgspec.Struct, frozen=True):
     spacy_model: str = ""
 
     def metric(self, task: str) -> Metric:
-        """The distance for ``names`` or ``descriptions``: (original, paraphrase) to a number, 0 where equal."""
+        """Return the distance for ``names`` or ``descriptions``.
+
+        It is a function of original and paraphrase, 0 for equal texts.
+        """
         return self.named(self.names if task == "names" else self.descriptions)
 
     def named(self, distance: str) -> Metric:
-        """The distance of that name. Raises InputError where there is none."""
+        """Return a distance by name. Raises InputError if it does not exist."""
         return _made(distance, self)
 
 
@@ -71,7 +74,7 @@ def _made(distance: str, method: Method) -> Metric:
 
 
 def _of_plugin(chosen: plugins.Chosen, metric: Metric, original: str, paraphrase: str) -> float:
-    """A distance of a stranger's. Raises InputError where it is no number that could be ranked by."""
+    """Call a plug-in's distance. Raises InputError if the result is not a non-negative number."""
     value = plugins.call(chosen, metric, original, paraphrase)
     try:
         number = float(value)
@@ -83,41 +86,41 @@ def _of_plugin(chosen: plugins.Chosen, metric: Metric, original: str, paraphrase
 
 
 def levenshtein_distance() -> Metric:
-    """``--name_distance levenshtein``."""
+    """Return the distance for ``--name_distance levenshtein``."""
     return levenshtein
 
 
 class Jaccard:
-    """``--description_distance jaccard``: of sets of lemmas."""
+    """The distance for ``--description_distance jaccard``, on sets of lemmas."""
 
     def __init__(self, method: Method) -> None:
         self.method = method
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Jaccard:
-        """Of the ``method`` that ranks."""
+        """Create a distance with the ``method`` in the options."""
         return cls(options["method"])
 
     def __call__(self, original: str, paraphrase: str) -> float:
-        """The distance, 0 to 1."""
+        """Return the distance, from 0 to 1."""
         return jaccard(lemma_set(original, self.method), lemma_set(paraphrase, self.method))
 
 
 def check_distance(name: str, place: str) -> plugins.Chosen:
-    """The distance that ``place`` names. Raises InputError where there is none, or it cannot be made."""
+    """Find the distance named in ``place``. Raises InputError if it does not exist, or cannot be created."""
     chosen = plugins.choose(plugins.DISTANCES, name, place)
     plugins.make(chosen, ["__call__"], options={"method": Method()})
     return chosen
 
 
 def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
-    """1 - |A and B| / |A or B|; 0 for two empty sets."""
+    """Return 1 - |A and B| / |A or B|; 0 for two empty sets."""
     union = len(first | second)
     return 1.0 - len(first & second) / union if union else 0.0
 
 
 def load_stopwords(choice: str) -> frozenset[str]:
-    """``articles``, ``spacy`` (its 326 English ones), ``none``, or a file with one word a line."""
+    """Load stopwords: ``articles``, ``spacy`` (its 326 English ones), ``none``, or a file with one word per line."""
     if choice == "articles":
         return ARTICLES
     if choice == "none":
@@ -135,7 +138,7 @@ def load_stopwords(choice: str) -> frozenset[str]:
 
 
 def check_spacy_model(name: str) -> None:
-    """Raises InputError where the trained pipeline is not installed."""
+    """Raise InputError if the trained pipeline is not installed."""
     if not name:
         return
     import spacy
@@ -144,13 +147,13 @@ def check_spacy_model(name: str) -> None:
         raise InputError(f"spaCy model {name!r} is not installed: python -m spacy download {name}", "--spacy_model")
 
 
-# spaCy takes time by the square of what stands between spaces: what is longer than any word is cut.
+# spaCy's time is quadratic in the length of text between spaces, so longer text is split.
 _LONG = re.compile(r"\S{100}(?=\S)")
 
 
 @lru_cache(maxsize=1 << 15)
 def lemma_set(text: str, method: Method) -> frozenset[str]:
-    """The distinct lemmas of a text, lower-cased, without punctuation and stopwords."""
+    """Return the distinct lemmas of a text, lower-cased, without punctuation and stopwords."""
     text = _LONG.sub(r"\g<0> ", storable(text))
     lemmas = _lemmas_by_model(text, method.spacy_model) if method.spacy_model else _lemmas(text)
     return frozenset(lemmas) - method.stopwords
@@ -164,7 +167,7 @@ def _lemmas(text: str) -> Iterable[str]:
 
 @cache
 def _tokenizer() -> Any:
-    # spaCy imports torch where it is installed, for models; a tokenizer needs none, and would wait for seconds.
+    # spaCy imports torch, if installed, for its models. A tokenizer does not need it, and the import takes seconds.
     without = {} if {"spacy", "torch"} & sys.modules.keys() else {"torch": None}
     sys.modules.update(without)  # type: ignore[arg-type]
     try:
@@ -177,7 +180,7 @@ def _tokenizer() -> Any:
 
 @lru_cache(maxsize=1 << 16)
 def lemma(word: str) -> str:
-    """The lemma of an English word in lower case, by simplemma."""
+    """Return the lemma of a lower-case English word by simplemma."""
     import simplemma
 
     return str(simplemma.lemmatize(word, "en")).lower()

@@ -1,4 +1,4 @@
-"""Variants matched with a corpus: their folders and ``mapping.json``, and the names of services, intents and slots."""
+"""Match variants with a corpus: their folders, ``mapping.json``, and the names of services, intents and slots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from parapet.schemas.service import Service, variant_service_name
 
 _SLOT_REFERENCES = ("required_slots", "optional_slots", "result_slots")
 
-# Service to its slots and its intents.
+# service to (its slots, its intents)
 Known = Mapping[str, tuple[frozenset[str], frozenset[str]]]
 
 
@@ -27,8 +27,8 @@ class Names(msgspec.Struct, frozen=True):
 
     Attributes:
       service: the service's name.
-      intents: old name to new name, every intent.
-      slots: old name to new name, every slot.
+      intents: old name to new name of every intent.
+      slots: old name to new name of every slot.
     """
 
     service: str
@@ -37,10 +37,10 @@ class Names(msgspec.Struct, frozen=True):
 
 
 def name_suffix(originals: Iterable[str], names: Iterable[str]) -> str:
-    """What a variant puts behind the names of services: ``3`` in SGD-X's v3.
+    """Return what a variant appends to the names of services: ``3`` in SGD-X's v3.
 
-    The suffix that accounts for the most services, then the shortest: read singly, ``Hotels_11`` may be variant 1 of
-    ``Hotels_1`` or another service left as it is.
+    It is the suffix that matches the most services, and of these the shortest. A single name is ambiguous:
+    ``Hotels_11`` may be variant 1 of ``Hotels_1`` or an unchanged service.
     """
     known = set(originals)
     votes: Counter[str] = Counter()
@@ -50,10 +50,10 @@ def name_suffix(originals: Iterable[str], names: Iterable[str]) -> str:
 
 
 def by_position(original: Service, variant: Service) -> Names:
-    """Matches intents and slots by position: the n-th of the variant is the n-th of the original, as in SGD-X.
+    """Match intents and slots by position, as in SGD-X.
 
     Raises:
-      InputError: the numbers of intents or slots differ, or a slot is categorical in one of the two only.
+      InputError: the numbers of intents or slots differ, or a slot is categorical in only one of the two.
     """
     for what in ("intents", "slots"):
         ours, theirs = len(getattr(original, what)), len(getattr(variant, what))
@@ -69,11 +69,11 @@ def by_position(original: Service, variant: Service) -> Names:
 
 
 def by_mapping(original: Service, variant: Service, names: Names) -> Names:
-    """Recorded names, checked against both schemas.
+    """Check recorded names against both schemas, and return them in the schema's order.
 
     Raises:
-      InputError: the mapping has other intents or slots than the schemas, gives two of them the same name, or pairs a
-        categorical slot with a free one.
+      InputError: the mapping has other intents or slots than the schemas, maps two of them to the same name, or pairs a
+        categorical slot with a non-categorical one.
     """
     ordered = []
     for what, renamed in (("intents", names.intents), ("slots", names.slots)):
@@ -97,12 +97,12 @@ def _check_categorical(original: Service, variant: Service, names: Names) -> Non
 
 
 def marker_names(names: Names) -> list[str]:
-    """The slots that are named ``intent`` or ``count`` only in the variant: names with a special meaning in actions."""
+    """Return slots that only the variant names ``intent`` or ``count``, which have a meaning in actions."""
     return [old for old, new in names.slots.items() if new in MARKERS and old != new]
 
 
 def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """Each service to its slots and its intents: the names that dialogues may use."""
+    """Return service → (slots, intents): the names that dialogues may use."""
     return {
         service.service_name: (
             frozenset(slot.name for slot in service.slots),
@@ -115,18 +115,20 @@ def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], 
 def compose_variant(
     raw: Mapping[str, Any], variant: int | str, names: Mapping[str, str], descriptions: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The service under new names and descriptions, every reference renamed. Other keys and their order are kept.
+    """Return the service with new names and descriptions, and all references renamed.
+
+    Other keys and their order are kept.
 
     Args:
-      raw: the service as its file has it.
-      variant: 1 to 5; ``X_1`` becomes ``X_11``.
-      names: form field (``intent_0``, ``slot_3``) to new name, for every intent and slot.
-      descriptions: form field, ``service`` included, to new description.
+      raw: the service as read from its file.
+      variant: 1 to 5, or a suffix; ``X_1`` becomes ``X_11``.
+      names: form field (``intent_0``, ``slot_3``) to new name of every intent and slot.
+      descriptions: form field, including ``service``, to new description.
     """
     slots = {slot["name"]: names[f"slot_{i}"] for i, slot in enumerate(raw["slots"])}
     service = dict(raw)
     service["service_name"] = variant_service_name(raw["service_name"], variant)
-    if "tool_keys" not in raw:  # a toolset has no description
+    if "tool_keys" not in raw:  # toolsets have no description
         service["description"] = descriptions["service"]
     service["slots"] = [
         {**slot, "name": names[f"slot_{i}"], "description": descriptions[f"slot_{i}"]}
@@ -152,21 +154,22 @@ def _renamed(references: Any, slots: Mapping[str, str]) -> Any:
 
 MAPPING = "mapping.json"
 
-Mapped = dict[str, dict[str, Names]]  # variant, original service, names: what mapping.json holds
+Mapped = dict[str, dict[str, Names]]  # variant to original service to its names: the content of mapping.json
 
 _decoder = msgspec.json.Decoder(Mapped)
 
 
 def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str = "--variants") -> dict[str, Path]:
-    """The variants in a folder by name, in natural order (v2 before v10); or the folder itself if it is one.
+    """Find the variants in a folder by name, in natural order (v2 before v10); the folder may also be a variant itself.
 
     Args:
-      folder: holds ``v1/train/schema.json`` and so on, or is such a variant, a split's folder of one, or its schema.
-      requested: the names of the variants; all of them if it is empty.
+      folder: contains ``v1/train/schema.json`` and so on, or is such a variant, the folder of one of its splits, or its
+        schema.
+      requested: the names of the variants; if empty, all.
       flag: the flag that names the folder, for messages.
 
     Raises:
-      InputError: no such folder, no variant in it, none of a requested name, or sets of dialogues instead of variants.
+      InputError: the folder does not exist, has no variants, lacks a requested one, or has sets of dialogues instead.
     """
     folder = layout.as_path(folder)
     if not layout.is_there(folder):
@@ -183,21 +186,21 @@ def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str
 
 
 def _name_of(variant: Path) -> str:
-    """``v1`` of the folder ``v1``, of ``v1/test`` and of ``v1/test/schema.json``."""
+    """Return ``v1`` for the folder ``v1``, for ``v1/test`` and for ``v1/test/schema.json``."""
     path = variant.resolve()
     path = path.parent if path.is_file() else path
     return path.parent.name if path.name in layout.SPLITS else path.name
 
 
 def find_mapping(folder: str | Path, source: str) -> Mapped | None:
-    """The recorded names, or None if elements are matched by position.
+    """Read the recorded names; None if elements are matched by position.
 
     Args:
       folder: the variants' folder.
-      source: ``auto`` (the folder's ``mapping.json``, if it has one), ``position``, or a file.
+      source: ``auto`` for the folder's ``mapping.json``, if it exists; ``position``; or a file.
 
     Raises:
-      InputError: no such file, or no mapping.
+      InputError: the file does not exist, or is not a mapping.
     """
     if source == "position":
         return None
@@ -210,7 +213,7 @@ def find_mapping(folder: str | Path, source: str) -> Mapped | None:
 
 
 def read_mapping(data: bytes, path: object) -> Mapped:
-    """Reads a ``mapping.json``. Raises InputError with file, place and reason."""
+    """Parse a ``mapping.json``. Raises InputError with file, place and reason."""
     layout.parse_json(data, path)
     try:
         return _decoder.decode(data.removeprefix(b"\xef\xbb\xbf"))
@@ -222,22 +225,25 @@ def read_mapping(data: bytes, path: object) -> Mapped:
 
 
 def mapping_bytes(mapped: Mapped) -> bytes:
-    """A ``mapping.json``: two spaces, sorted variants and services, names in the order of the schema, a newline."""
+    """Format a ``mapping.json``, indented by two spaces.
+
+    Variants and services are sorted, and names are in the order of the schema.
+    """
     ordered = {variant: dict(sorted(names.items())) for variant, names in sorted(mapped.items())}
     text = msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
     return text.encode()
 
 
-_SHOWN = 5  # lines of what does not match, in an error
+_SHOWN = 5  # mismatches listed in an error
 
 
 class Variant(msgspec.Struct, frozen=True):
     """One variant of a split.
 
     Attributes:
-      name: its folder's name.
+      name: the name of its folder.
       names: original service to its names.
-      bad: original service to the reason why it has no names.
+      bad: original service to the reason why it has no match.
     """
 
     name: str
@@ -246,22 +252,22 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 class Split(msgspec.Struct, frozen=True):
-    """The names that the dialogues of a folder may use, and their variants."""
+    """The names that the dialogues of a folder may use, and the names in its variants."""
 
     known: Known
     variants: list[Variant]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A corpus, matched with its variants.
+    """A corpus matched with its variants.
 
     Attributes:
-      variants: their names, in natural order.
-      splits: folder to the services and variants of its dialogues.
-      files: the dialogue files, the largest first, so that workers finish at about the same time.
-      schemas: (path below the output, path of a variant's schema file) to be copied.
-      mapped: the names of each variant, as ``mapping.json`` records them.
-      problems: what does not match, one line each.
+      variants: the names of the variants, in natural order.
+      splits: folder to the services of its dialogues, and their variants.
+      files: the dialogue files, largest first, so that workers finish at about the same time.
+      schemas: (path below the output, path of a variant's schema file) of files to copy.
+      mapped: the names in each variant, for ``mapping.json``.
+      problems: mismatches, one line each.
       remarks: further warnings.
     """
 
@@ -275,15 +281,15 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | None) -> Plan:
-    """Reads all schemas, matches them, and lists the dialogue files.
+    """Read and match all schemas, and list the dialogue files.
 
     Args:
       root: the original corpus.
       variants: the folder of each variant, by name.
-      mapped: the recorded names; None: elements are matched by position.
+      mapped: the recorded names; None to match elements by position.
 
     Raises:
-      InputError: a schema file that cannot be read, no dialogues, or dialogues without a schema.
+      InputError: a schema file cannot be read, or there are no dialogues, or dialogues without a schema.
     """
     originals = layout.read_root(root, leave_out_bad=True)
     root = layout.as_path(root)
@@ -319,7 +325,7 @@ def match_folders(
     mapped: Mapped | None,
     chosen: Sequence[layout.SplitSchemas] | None = None,
 ) -> dict[str, Matched]:
-    """Reads and matches variants, given the folder of each; see :func:`match_variant`."""
+    """Read and match variants in their folders; see :func:`match_variant`."""
     return {
         name: match_variant(
             name,
@@ -334,12 +340,12 @@ def match_folders(
 
 
 def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad: Fraction) -> None:
-    """Raises InputError if no service of a variant matches, so that it cannot have any dialogue.
+    """Raise InputError if no service of a variant matches, so that it cannot have any dialogues.
 
     Args:
-      variants: of every split.
-      problems: what does not match, one line each.
-      max_bad: the share of a variant's dialogues that may be left out; with 1, one variant at least must match.
+      variants: the variants of every split.
+      problems: mismatches, one line each.
+      max_bad: maximum share of a variant's dialogues that may be left out; with 1, only one variant must match.
     """
     matched: Counter[str] = Counter()
     for variant in variants:
@@ -352,7 +358,7 @@ def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad:
 
 
 class Matched(msgspec.Struct):
-    """One variant: the names and the schemas of each split; problems and remarks as in ``Plan``."""
+    """A matched variant: the names and schemas of each split; problems and remarks as in ``Plan``."""
 
     splits: dict[str, Variant] = {}
     targets: dict[str, layout.SplitSchemas] = {}
@@ -368,15 +374,15 @@ def match_variant(
     mapped: Mapping[str, Names] | None,
     chosen: Sequence[layout.SplitSchemas] | None = None,
 ) -> Matched:
-    """Matches the services of a variant with those of the original.
+    """Match the services of a variant with those of the original.
 
     Args:
       name: the name of the variant.
-      splits: its schemas.
-      path: its folder, for messages.
-      originals: the schemas of the original.
-      mapped: the recorded names; None: elements are matched by position.
-      chosen: those of the originals whose services are matched; by default all.
+      splits: the variant's schemas.
+      path: the variant's folder for messages.
+      originals: the original's schemas.
+      mapped: the recorded names; None to match elements by position.
+      chosen: the original schemas whose services are matched; by default all.
     """
     suffix = name_suffix(layout.services_by_name(list(originals)), layout.services_by_name(splits))
     of = Matched()
@@ -408,16 +414,16 @@ def match_variant(
 def match_services(
     services: Iterable[Service], target: layout.SplitSchemas, suffix: str, mapped: Mapping[str, Names] | None
 ) -> tuple[dict[str, Names], dict[str, str]]:
-    """Matches the services of one schema file.
+    """Match the services of one schema file.
 
     Args:
-      services: the original ones.
+      services: the original services.
       target: the variant's schema file.
-      suffix: what the variant appends to the names of services, if there is no mapping.
-      mapped: original service to its names as recorded, or None: by position.
+      suffix: the suffix of the variant's service names, if there is no mapping.
+      mapped: original service to its recorded names; None to match by position.
 
     Returns:
-      (original service to its names, original service to the reason why it has none).
+      (original service to its names, original service to the reason why it has no match).
     """
     there = {service.service_name: service for service in target.services}
     broken = {str(bad.raw.get("service_name")): bad.error for bad in target.bad if isinstance(bad.raw, dict)}

@@ -1,6 +1,6 @@
 """Dialogues under the names of schema variants, as a corpus and as a perturbation (SGD-X, section 3).
 
-The places of names in a dialogue are found once, then written with the names of one variant after another.
+The places of names in a dialogue are located once, then written with the names of each variant.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _intents(names: matching.Names, values: Sequence[str]) -> list[str]:
 
 
 def _record(names: matching.Names, record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record with new keys, replaced all at once: names may swap."""
+    """Rename all keys of a record at once, since names may be swapped."""
     return dict(zip(map(names.slots.__getitem__, record), record.values(), strict=True))
 
 
@@ -47,18 +47,18 @@ def _records(names: matching.Names, records: Sequence[Mapping[str, Any]]) -> lis
 
 
 class Places:
-    """The places of names in one dialogue, each with its original names.
+    """The places of names in one dialogue, with the original names.
 
     Attributes:
-      services: the services that it touches, in its list or in a frame.
-      unknown_intents: how many intents the schema lacks; they are unchanged.
+      services: the services of the dialogue, in its list or in a frame.
+      unknown_intents: the number of intents that the schema does not have; they are unchanged.
 
     Args:
-      dialogue: the dialogue, parsed; :meth:`write` replaces its names in place.
+      dialogue: the parsed dialogue; :meth:`write` replaces its names in place.
       known: the slots and intents of every service of its split.
 
     Raises:
-      InputError: a service or slot that the schema lacks, or not the SGD format; ``where`` is the place.
+      InputError: the schema lacks a service or slot, or the dialogue is not in SGD format; ``where`` is the place.
     """
 
     def __init__(self, dialogue: Any, known: matching.Known) -> None:
@@ -67,7 +67,7 @@ class Places:
         self._known = known
         self.services: list[str] = []
         self._frames: list[tuple[dict[str, Any], str]] = []
-        # The object and the key of each place, its service, and how names are written where it does not hold one slot.
+        # Object, key and service of each place and, unless it is a single slot, the function that renames it.
         self._slots: list[tuple[dict[str, Any], str, str, str]] = []
         self._others: list[tuple[dict[str, Any], str, str, Callable[[matching.Names, Any], Any], Any]] = []
         copies: list[tuple[dict[str, Any], str]] = []  # spans with ``copy_from``, and their services
@@ -96,7 +96,7 @@ class Places:
             self.services.append(service)
 
     def _take(self, frame: dict[str, Any], service: str) -> Iterator[tuple[dict[str, Any], str]]:
-        """Takes the places of a frame. Yields the spans that are copied from another slot."""
+        """Collect the places of a frame, and yield the spans that are copied from another slot."""
         self._touch(service)
         self._frames.append((frame, service))
         add, slots = self._others.append, self._known[service][0]
@@ -145,7 +145,10 @@ class Places:
             self.unknown_intents += 1
 
     def _take_copy(self, span: dict[str, Any], service: str) -> None:
-        """The slot of ``copy_from`` belongs to the service of the frame, or else to another service of the dialogue."""
+        """Collect a ``copy_from``.
+
+        Its slot belongs to the frame's service or else to another service of the dialogue.
+        """
         slot = span["copy_from"]
         owners = [name for name in self.services if slot in self._known[name][0]]
         owners = [service] if service in owners else owners
@@ -155,10 +158,11 @@ class Places:
         self._slots.append((span, "copy_from", owners[0], slot))
 
     def write(self, names: Mapping[str, matching.Names]) -> None:
-        """Writes the names of one variant in all places. Can be repeated with those of another.
+        """Write the names of one variant in all places. Can be repeated for other variants.
 
         Args:
-          names: of every service in ``services``. New names may swap, or be old names of others.
+          names: the names of every service in ``services``. New names may be swapped, or be old names of other
+            elements.
         """
         self.dialogue["services"] = [names[service].service for service in self._listed]
         for frame, service in self._frames:
@@ -182,7 +186,7 @@ def _typed(value: Any, kind: type) -> Any:
 
 
 def _not_sgd(dialogue: Any, place: str) -> InputError:
-    """The error of the typed reader, which is stricter and slower."""
+    """Return the error of the typed reader, which is stricter and slower."""
     try:
         typed(dialogue)
     except InputError as error:
@@ -191,7 +195,7 @@ def _not_sgd(dialogue: Any, place: str) -> InputError:
 
 
 def places_of(dialogue: Any, known: matching.Known) -> Places | InputError:
-    """The places of a dialogue, or why it cannot be renamed; one that cannot be read is the error itself."""
+    """Return the places of a dialogue, or the reason why it cannot be read or renamed."""
     if isinstance(dialogue, InputError):
         return dialogue
     try:
@@ -201,14 +205,14 @@ def places_of(dialogue: Any, known: matching.Known) -> Places | InputError:
 
 
 def rename(variant: matching.Variant, places: Places | InputError) -> Any:
-    """Renames the dialogue of these places to the names of a variant, in place.
+    """Rename a dialogue to the names of a variant, in place.
 
     Args:
       variant: the variant.
-      places: the places, or why the dialogue cannot be renamed.
+      places: the places in the dialogue, or the reason why it cannot be renamed.
 
     Raises:
-      InputError: why the variant cannot have the dialogue.
+      InputError: the dialogue cannot be renamed.
     """
     if isinstance(places, InputError):
         raise places
@@ -227,9 +231,9 @@ class RenamedCorpus(Corpus):
     """A corpus under the names of one variant. Dialogues are renamed when they are read.
 
     Attributes:
-      variant: its name.
+      variant: the name of the variant.
       names: folder to the names of its services.
-      known: folder to what the original's services have.
+      known: folder to the slots and intents of the original's services.
     """
 
     def __init__(
@@ -241,7 +245,7 @@ class RenamedCorpus(Corpus):
         self.known = {folder: matching.known_names(of.services) for folder, of in original.folders.items()}
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
-        """The dialogues of one of the files, renamed."""
+        """Yield the renamed dialogues of a file."""
         for item in self.original.read(file):
             if item.error is None:
                 places = places_of(item.raw, self.known[file.split])
@@ -252,7 +256,7 @@ class RenamedCorpus(Corpus):
             yield item
 
     def provenance(self) -> dict[str, Any]:
-        """The variant, after the provenance of the original."""
+        """Return the original's provenance with the variant."""
         return {**self.original.provenance(), "variant": self.variant}
 
 
@@ -264,7 +268,7 @@ def _bytes_of(schemas: SplitSchemas) -> bytes:
 def renamed_corpora(
     corpus: Corpus, variants: str | Path | Variants, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
-    """A corpus under the names of each variant, by name. See ``parapet.apply_variants``."""
+    """Return a corpus under the names of each variant, by name. See ``parapet.apply_variants``."""
     originals = list({id(of): of for of in corpus.folders.values()}.values())
     if isinstance(variants, Mapping):
         if missing := [name for name in names if name not in variants]:
@@ -290,7 +294,7 @@ def renamed_corpora(
 
 
 def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[list[SplitSchemas], str]:
-    """(schemas, place for messages) of a variant in memory."""
+    """Return (schemas, place for messages) of a variant in memory."""
     place, schemas = f"variants[{name!r}]", []
     for split, services in splits.items():
         if split not in (*SPLITS, SINGLE):
@@ -333,7 +337,7 @@ class ApplyVariants(Perturbation):
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> ApplyVariants:
-        """Reads and matches the schemas. Raises InputError where none of a variant's services match."""
+        """Read and match the schemas. Raises InputError if no service of a variant matches."""
         variants = matching.find_variants(flags["variants"], [name for name in flags["variant"].split(",") if name])
         mapping = matching.find_mapping(flags["variants"], flags["mapping"])
         plan = matching.make_plan(flags["sgd"], variants, mapping)
@@ -345,39 +349,39 @@ class ApplyVariants(Perturbation):
         return perturbation
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """What does not match."""
+        """Yield warnings about mismatches."""
         yield from ((logging.WARNING, f"does not match: {line}") for line in self.problems)
         yield from ((logging.WARNING, line) for line in self.plan_remarks)
 
     def recorded_options(self) -> Mapping[str, object]:
-        """The variants, and how they were matched."""
+        """Return the variants, and how they were matched."""
         return {"variants": [*self.sets], "variant": "", "mapping": "", "matched_by": self.matched_by}
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The names of the variants."""
+        """Return the names of the variants."""
         return tuple(self.variants)
 
     def row_sets(self) -> Sequence[str]:
-        """None: all that changes are names, which ``mapping.json`` lists."""
+        """Return an empty tuple: only names change, and ``mapping.json`` lists them."""
         return ()
 
     def items(self, file: DialogueFile) -> Iterator[Item]:
-        """The dialogues of a file. They are not typed: finding their names checks them, in a third of the time."""
+        """Yield the untyped dialogues of a file, since locating the names checks them in a third of the time."""
         for position, (raw, plain) in enumerate(read_each(read_file(file), file.path)):
             yield Item(position, raw, plain)
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> matching.Split:
-        """The services of the dialogue's split, with their names in each variant."""
+        """Return the services of the dialogue's split, with their names in each variant."""
         return self.splits_of[place[0].rpartition("/")[0]]
 
     def perturb_sets(self, item: Item, state: matching.Split) -> Iterator[tuple[str, Perturbed | InputError]]:
-        """The dialogue under the names of one variant after another, renamed in place."""
+        """Yield the dialogue under the names of each variant, renamed in place."""
         places = places_of(item.raw, state.known)
         counts: dict[Counted, int] = {"unknown_intents": places.unknown_intents} if isinstance(places, Places) else {}
         for variant in state.variants:
             try:
-                # A copy, for the driver takes one dialogue for one text; what is in it is still changed in place.
+                # A new object, since the driver identifies texts by dialogue; its content is still modified in place.
                 dialogue = {**rename(variant, places)}
             except InputError as error:
                 yield variant.name, error
@@ -385,23 +389,23 @@ class ApplyVariants(Perturbation):
                 yield variant.name, Detailed(dialogue, counts=counts)
 
     def schema_files(self, corpus: Corpus) -> list[tuple[str, bytes]]:
-        """The schemas of the variants, byte for byte."""
-        # Read here, not by the workers: the variants may be on this machine while the dialogues are on gs://.
+        """Return the variants' schema files, unchanged."""
+        # Read here, not on workers: the variants may be on this machine while the dialogues are on gs://.
         return [(path, read_whole(as_path(source), MAX_SCHEMA_FILE)) for path, source in self.schemas]
 
     def tallies(self, counts: Counts) -> list[Tally]:
-        """The dialogues of each variant that may be left out."""
+        """Return tallies of the dialogues that may be left out of each variant."""
         return of_variants(counts, self.variants)
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """The dialogues of each variant."""
+        """Count the dialogues of each variant."""
         of_all = counts.sum("left_out", set="")
         left_out = {name: counts.sum("left_out", set=name) + of_all for name in self.sets}
         return {
             "files": counts.sum("files"),
             "dialogues": counts.sum("dialogues", set=""),
             "left_out": sum(left_out.values()),
-            # The same for each variant that has the dialogue.
+            # equal for all variants that have the dialogue
             "unknown_intents": max(counts.by("set", "unknown_intents").values(), default=0),
             "sets": {
                 name: {"dialogues": counts.sum("dialogues", set=name), "left_out": left_out[name]} for name in self.sets
@@ -409,10 +413,10 @@ class ApplyVariants(Perturbation):
         }
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """A warning of names that could not be changed."""
+        """Yield a warning about names that could not be changed."""
         if statistics["unknown_intents"]:
             yield f"unchanged: {counted(statistics['unknown_intents'], 'intent')} that no schema has"
 
     def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
-        """The names of each variant."""
+        """Return ``mapping.json``."""
         return {matching.MAPPING: self.mapping}

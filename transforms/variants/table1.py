@@ -1,20 +1,20 @@
-"""The measures of SGD-X (Lee et al. 2022, Table 1 and section "Dataset Statistics"): how far variants are from their
-original.
+"""The measures of SGD-X (Lee et al. 2022) for the distance of variants from their original.
 
-- *Names seen*: of the names of services that train lacks, the share that occurs among train's original names. Every
-  name counts as often as services have it: so read, SGD's 15 unseen test services give the published 65 % of slots
-  (75 of 116) and 71 % of intents (20 of 28); counted once each they would give 57 % and 70 %.
+See Table 1 and the section "Dataset Statistics".
+
+- *Names seen*: the share of the names in services missing from train that occur among train's original names. A name
+  counts once for each service that has it; in this reading, SGD's 15 unseen test services give the published 65 % of
+  slots (75 of 116) and 71 % of intents (20 of 28). Distinct names would give 57 % and 70 %.
 - *Name distance*: mean of 1 - Levenshtein.ratio(original, paraphrase) over the names of intents and slots.
 - *Description BLEU*: corpus BLEU of a variant's descriptions (services', intents', slots') against the original's,
-  lower-cased, punctuation split off.
-- *Self-BLEU*: mean, over ordered pairs of variants, of the corpus BLEU of one against the other. This is the reading
-  that comes nearest to the published 4.5.
-- *Self-BLEU by description*, as the paper's footnote 3 defines it: for each description the mean sentence BLEU over
+  lower-cased, with punctuation split off.
+- *Self-BLEU*: mean, over ordered pairs of variants, of the corpus BLEU of one against the other. Of all readings, this
+  comes closest to the published 4.5.
+- *Self-BLEU by description*, as defined in the paper's footnote 3: for each description the mean sentence BLEU over
   ordered pairs of variants, then the mean over descriptions.
 
-docs/papers.md has the readings that were tried. Elements belong together by position. Sums are exactly rounded, so
-the order of services does not show. Nothing here imports Beam before it is used, so that wrong input is reported at
-once.
+docs/papers.md has the readings that were tried. Elements are matched by position. Sums are exactly rounded, so the
+order of services has no effect. Beam is only imported when it is used, so that wrong input is reported immediately.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from parapet.transforms.running.fence import needed
 from parapet.transforms.variants.distance import levenshtein_ratio
 from parapet.transforms.variants.matching import find_variants, name_suffix
 
-TOKENIZER = "intl"  # of sacrebleu's, the one that comes closest to the BLEU and self-BLEU that SGD-X published
-ORIGINAL = ""  # the original's key beside the variants' names; no folder has this name
+TOKENIZER = "intl"  # of sacrebleu's tokenizers, the closest to the BLEU and self-BLEU published in SGD-X
+ORIGINAL = ""  # the original's key beside the variants' names; folders cannot have this name
 
 Read = Callable[[str | Path], list[layout.SplitSchemas]]
 
@@ -52,21 +52,21 @@ class Item(msgspec.Struct, frozen=True):
     unseen: bool = False
 
     def forms(self) -> dict[str, Service]:
-        """The original and its variants, by ORIGINAL or name."""
+        """Return the original and its variants by name; the original's is ORIGINAL."""
         return {ORIGINAL: self.original, **self.variants}
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """What to measure.
+    """The services to measure.
 
     Attributes:
-      items: the services that have variants; all of them where no variants are measured.
+      items: the services with variants; all services if no variants are measured.
       variants: the names of the variants, in natural order.
-      split: of the services whose names are looked up among those of train.
-      train: the services of train; None where there is no train.
-      left_out: the services that no variant has.
-      ignored: the services of the variants that the corpus lacks.
-      tokenizer: of BLEU, by its name in sacrebleu.
+      split: the split of the services whose names are searched in train.
+      train: the services of train; None if there is no train split.
+      left_out: the services without a variant.
+      ignored: services of the variants that the corpus lacks.
+      tokenizer: the name of sacrebleu's tokenizer.
     """
 
     items: list[Item]
@@ -85,17 +85,17 @@ def read_inputs(
     tokenizer: str = TOKENIZER,
     read: Read = layout.read_root,
 ) -> Inputs:
-    """Reads the original and its variants, and brings their services together.
+    """Read the original and its variants, and match their services.
 
     Args:
       sgd: the original corpus.
-      folder: of variants; None measures the original alone.
-      split: whose services that train lacks are looked up in train; None takes test, else dev.
-      tokenizer: of BLEU.
+      folder: the folder of variants; None to measure only the original.
+      split: the split whose unseen services are compared with train; None for test, or else dev.
+      tokenizer: the name of sacrebleu's tokenizer.
       read: reads the schemas of the original.
 
     Raises:
-      InputError: neither variants nor a train split and services that it lacks, or variants that do not match.
+      InputError: there are neither variants nor a train split with unseen services, or variants do not match.
     """
     splits, train, alone = _splits_of(sgd, read)
     if train is None and folder is None:
@@ -130,7 +130,10 @@ def read_inputs(
 
 
 def _splits_of(sgd: str | Path, read: Read) -> tuple[dict[str, list[Service]], list[Service] | None, str | None]:
-    """The services of each split, those of train, and the split where it is one's folder: train is beside it."""
+    """Return the services of each split and of train.
+
+    If ``sgd`` is the folder of a split, also returns that split; train is then beside it.
+    """
     splits = {split.split: split.services for split in read(sgd)}
     alone = layout.split_of_folder(sgd)
     if alone is None:
@@ -141,14 +144,14 @@ def _splits_of(sgd: str | Path, read: Read) -> tuple[dict[str, list[Service]], l
 
 
 def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dict[str, Service]]:
-    """The services of each variant below ``folder``, in natural order of the variants (v2 before v10).
+    """Read the services of each variant below ``folder``, in natural order of variants (v2 before v10).
 
     Args:
-      folder: holds ``v1/train/schema.json`` and so on.
-      split: only its services; a variant that has no splits is taken whole.
+      folder: contains ``v1/train/schema.json`` and so on.
+      split: read only this split; variants without splits are read completely.
 
     Raises:
-      InputError: no such folder, no variants in it, or it is itself a variant.
+      InputError: the folder does not exist, has no variants, or is itself a variant.
     """
     if layout.is_root(layout.as_path(folder)):
         raise InputError("this is one corpus; give the folder that holds the variants' folders", folder, "--variants")
@@ -163,20 +166,21 @@ def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dic
 def align(
     originals: Mapping[str, Service], variants: Mapping[str, Mapping[str, Service]]
 ) -> tuple[dict[str, dict[str, Service]], list[str]]:
-    """Finds the service of each variant that stands for each original service, and checks that they compare.
+    """Find the counterpart of each original service in each variant.
 
     Args:
       originals: the original services, by name.
       variants: each variant's services, by their own names (``Hotels_13``).
 
     Returns:
-      Per original name, in the order of ``originals``, each variant's service. A service that every variant lacks is
-      left out: compose leaves out what is short of answers. Second, the services that the original lacks, sorted,
-      without the variant's suffix: the published variants cover all of SGD, and the original may be a part of it.
+      For each original name, in the order of ``originals``, the service in each variant. Services that all variants
+        lack are left out, since compose leaves out services that need more answers. Second, the sorted services that
+        the original lacks, without the variant's suffix: the published variants cover all of SGD, of which the original
+        may be a part.
 
     Raises:
-      InputError: a service that only some variants have, a variant with no service of the original, or a service with
-        another number of intents or slots.
+      InputError: only some variants have a service, a variant has no service of the original, or a service has another
+        number of intents or slots.
     """
     aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
     unknown: set[str] = set()
@@ -200,12 +204,12 @@ def align(
 
 
 def element_names(service: Service) -> list[str]:
-    """The names of intents and slots, by position."""
+    """Return the names of intents and slots, by position."""
     return [*(intent.name for intent in service.intents), *(slot.name for slot in service.slots)]
 
 
 def descriptions_of(service: Service) -> list[str]:
-    """The descriptions of the service, its intents and its slots, by position."""
+    """Return the descriptions of the service, its intents and its slots, by position."""
     intents = (intent.description for intent in service.intents)
     return [service.description, *intents, *(slot.description for slot in service.slots)]
 
@@ -221,7 +225,7 @@ def _check_positions(original: Service, service: Service, variant: str) -> None:
 
 
 def names_seen(services: Iterable[Service], train: Iterable[Service]) -> dict[str, float | None]:
-    """The share of the names of some services that services of ``train`` have, too; None where there are no names."""
+    """Return the share of names in ``services`` that also occur in ``train``; None if there are no names."""
     services, train = list(services), list(train)
     shares: dict[str, float | None] = {}
     for kind in ("slot", "intent"):
@@ -232,11 +236,11 @@ def names_seen(services: Iterable[Service], train: Iterable[Service]) -> dict[st
 
 
 def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str = TOKENIZER) -> dict[str, Any]:
-    """The measures that need no training split.
+    """Compute the measures that do not need a train split.
 
     Returns:
       ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu",
-      "self_bleu_by_description"}``: distances 0-1, BLEU 0-100, None where there is nothing to measure.
+      "self_bleu_by_description"}``: distances 0-1, BLEU 0-100, None if undefined.
 
     Raises:
       InputError: a variant has another number of intents or slots.
@@ -279,23 +283,23 @@ def _corpus_bleu(tokenizer: str, hypotheses: Sequence[str], references: Sequence
 
 @cache
 def _bleu(tokenizer: str, of_sentences: bool = False) -> Any:
-    from sacrebleu.metrics.bleu import BLEU  # imported late: it takes a quarter of a second
+    from sacrebleu.metrics.bleu import BLEU  # imported late because it takes a quarter of a second
 
-    # Of a sentence only the orders count that it is long enough for. Forced: no warning of tokenized text.
+    # For a sentence, only n-gram orders up to its length count. force avoids a warning about tokenized text.
     return BLEU(lowercase=True, tokenize=tokenizer, effective_order=of_sentences, force=True)
 
 
 def bleu_signature(tokenizer: str = TOKENIZER) -> str:
-    """Sacrebleu's own description of the settings, to be quoted beside the numbers."""
+    """Return sacrebleu's signature of the settings, to quote beside the numbers."""
     bleu = _bleu(tokenizer)
-    bleu.corpus_score(["a"], [["a"]])  # a signature exists only once something was scored
+    bleu.corpus_score(["a"], [["a"]])  # the signature only exists after a score was computed
     return str(bleu.get_signature())
 
 
 def statistics_of(inputs: Inputs) -> dict[str, Any]:
-    """The content of ``statistics.json``: shares and distances 0-1, BLEU 0-100, to six places.
+    """Return the content of ``statistics.json``: shares and distances 0-1, BLEU 0-100, rounded to six places.
 
-    Without variants only the original has numbers.
+    Without variants, only the original has numbers.
     """
     measured = measures_of(inputs.items, inputs.variants, inputs.tokenizer)
     unseen = [item.forms() for item in inputs.items if item.unseen]
@@ -315,7 +319,7 @@ def statistics_of(inputs: Inputs) -> dict[str, Any]:
 
 
 def statistics_files(inputs: Inputs) -> Iterator[tuple[str, bytes]]:
-    """The output: statistics.json and report.html."""
+    """Yield the output: statistics.json and report.html."""
     from apache_beam.metrics import Metrics
 
     from parapet.transforms.reports.report import page
@@ -327,7 +331,7 @@ def statistics_files(inputs: Inputs) -> Iterator[tuple[str, bytes]]:
 
 
 def rounded(value: Any) -> Any:
-    """The numbers of a JSON value to six places: the last bits differ between builds of Python's mathematics."""
+    """Round the numbers of a JSON value to six places, since the last bits differ between platforms."""
     if isinstance(value, dict):
         return {key: rounded(part) for key, part in value.items()}
     return round(value, 6) if isinstance(value, float) else value
@@ -340,13 +344,13 @@ def _average(rows: Mapping[str, Mapping[str, float | None]]) -> dict[str, float 
 
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    # fsum is exactly rounded, so the order of services does not show.
+    # fsum is exactly rounded, so the order of services has no effect
     return math.fsum(known) / len(known) if known else None
 
 
 Measured = Mapping[str, float | None]
 
-# Lee et al. 2022, Table 1: the whole of SGD (45 services); the original, v1 to v5, and their average.
+# Lee et al. 2022, Table 1, for the whole of SGD (45 services): the original, v1 to v5, and their average.
 PUBLISHED: dict[str, tuple[float | None, ...]] = {
     "slot_names_seen": (0.65, 0.13, 0.14, 0.05, 0.06, 0.02, 0.08),
     "intent_names_seen": (0.71, 0.0, 0.0, 0.04, 0.0, 0.04, 0.02),
@@ -366,7 +370,7 @@ _SEEN = (
     "Slots seen, intents seen",
     "Of the names of the services that train lacks, the share that occurs in train. Low is hard.",
 )
-# What they mean, by the column; self-BLEU is of all variants together.
+# Explanations by column; self-BLEU is computed over all variants together.
 TERMS = {
     "slot_names_seen": _SEEN,
     "intent_names_seen": _SEEN,
@@ -393,7 +397,7 @@ _BY_DESCRIPTION = (
 
 
 def statistics_report(statistics: Mapping[str, Any]) -> Report:
-    """The report of ``parapet statistics``, given the content of its statistics.json."""
+    """Make the report of ``parapet statistics`` from the content of its statistics.json."""
     variants, average, original = statistics["variants"], statistics["average"], statistics["original"]
     split, unseen = statistics["split"], statistics["unseen_services"]
     whose = f"the {counted(unseen, 'service')} of {split} that train lacks" if unseen else "no service: train has all"
@@ -437,7 +441,7 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
 
 
 def text_table(statistics: Mapping[str, Any]) -> str:
-    """The numbers of statistics.json for the terminal, a line a variant."""
+    """Format the numbers of statistics.json for the terminal, with one line per variant."""
     variants = statistics["variants"]
     rows = {"original": statistics["original"], **variants, **({"average": statistics["average"]} if variants else {})}
     columns = {"slots seen": ("slot_names_seen", ".1%"), "intents seen": ("intent_names_seen", ".1%")}
@@ -451,7 +455,7 @@ def text_table(statistics: Mapping[str, Any]) -> str:
 
 
 def measure_lines(rows: Mapping[str, Measured], columns: Mapping[str, tuple[str, str]]) -> list[str]:
-    """Numbers as lines of text: a row of a name, and a column of a heading, given its key and format."""
+    """Format numbers as lines of text: a row per name, and a column per heading, given its key and format."""
     width = max(len(name) for name in rows)
     lines = ["  ".join((" " * width, *columns))]
     for name, row in rows.items():
@@ -465,7 +469,7 @@ def _form(value: float | None, form: str) -> str:
 
 
 def measured(key: str, value: float | None) -> str:
-    """A value of one of ``MEASURES`` as text."""
+    """Format a value of one of ``MEASURES``."""
     if key in ("slot_names_seen", "intent_names_seen"):
         return percent(value, 0)
     return number(value, 2 if key == "name_distance" else 1)
@@ -479,15 +483,15 @@ def measures_table(
     published: Mapping[str, Mapping[str, float | None]] | None = None,
     note: str = "",
 ) -> Table:
-    """A row for each variant.
+    """Make a table with a row for each variant.
 
     Args:
-      title: of the table.
-      variants: name to its numbers; a dash where one is missing.
-      average: the last row.
-      keys: of ``MEASURES``, the columns.
-      published: name to numbers that are shown below.
-      note: above the table.
+      title: the title of the table.
+      variants: name to its numbers; missing ones are shown as a dash.
+      average: the numbers of the last row.
+      keys: the columns, keys of ``MEASURES``.
+      published: name to published numbers, shown below.
+      note: shown above the table.
     """
     rows = []
     for name, row in [*variants.items(), *([("Average", average)] if average is not None else [])]:
@@ -504,7 +508,7 @@ def measures_table(
 
 
 def distance_charts(variants: Mapping[str, Measured]) -> list[Bars]:
-    """Name distance and BLEU by variant, of those that were measured."""
+    """Make charts of name distance and BLEU by variant."""
     return [
         Bars(
             title=title,

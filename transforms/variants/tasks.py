@@ -1,6 +1,6 @@
-"""Tasks of BFCL, and the calls that they expect, under the names of tool variants.
+"""Rewrite BFCL tasks, and the calls that they expect, to the names of tool variants.
 
-A task and its answer are one record: where one of them cannot be renamed, neither is written.
+A task and its answer form one record: if one of them cannot be renamed, neither is written.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class ToolTexts(msgspec.Struct, frozen=True):
     Attributes:
       name: the new name.
       description: the new description.
-      names: of the parameters, by JSON Pointer in the original.
-      descriptions: of the parameters, by JSON Pointer in the variant.
+      names: JSON Pointer of each parameter in the original to its new name.
+      descriptions: JSON Pointer of each parameter in the variant to its new description.
     """
 
     name: str
@@ -64,12 +64,12 @@ class ToolTexts(msgspec.Struct, frozen=True):
 
 
 class TaskVariant(msgspec.Struct, frozen=True):
-    """A variant of tools.
+    """A variant of toolsets.
 
     Attributes:
-      name: of its folder.
-      tools: toolset, to original name, to texts.
-      mapping: the bytes of its ``names.json``.
+      name: the name of its folder.
+      tools: toolset to original tool name to new texts.
+      mapping: the bytes of ``names.json``.
     """
 
     name: str
@@ -77,10 +77,12 @@ class TaskVariant(msgspec.Struct, frozen=True):
     mapping: bytes
 
     def texts(self, task: str, tool: Tool) -> ToolTexts:
-        """Those of a task's own toolset, else of the first toolset that has the tool with the same parameters.
+        """Return the texts of a tool from a task's own toolset.
+
+        Otherwise, return them from the first toolset with the same tool and parameters.
 
         Raises:
-          InputError: none has.
+          InputError: no toolset has it.
         """
         pointers = {parameter.pointer for parameter in tool.parameters.all}
         own = [self.tools[task]] if task in self.tools else self.tools.values()
@@ -94,7 +96,7 @@ class TaskVariant(msgspec.Struct, frozen=True):
 
 @collection_paused()
 def read_variant(name: str, folder: Path) -> TaskVariant:
-    """Reads a variant's ``tools.json`` and ``names.json``. Raises InputError where they do not belong together."""
+    """Read a variant's ``tools.json`` and ``names.json``. Raises InputError if they do not match."""
     place = folder / NAMES
     if not is_there(place):
         raise InputError(f"the variant has no {NAMES}: --tasks takes variants of tools", folder, "--variants")
@@ -102,9 +104,9 @@ def read_variant(name: str, folder: Path) -> TaskVariant:
 
 
 def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], mapping: bytes, place: object) -> TaskVariant:
-    """A variant of tools and names. Raises InputError, about ``place``, where they do not belong together."""
+    """Make a variant from tools and names. Raises InputError with ``place`` if they do not match."""
     toolsets = file.toolsets | {task: file.toolsets[toolset] for task, toolset in file.of_tasks.items()}
-    if len(names) == len(file.toolsets) == 1:  # which has the name of the file
+    if len(names) == len(file.toolsets) == 1:  # which is named after the file
         toolsets = dict(zip(names, file.toolsets.values(), strict=True))
     tools: dict[str, dict[str, ToolTexts]] = {}
     for toolset, of_toolset in names.items():
@@ -121,7 +123,7 @@ def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], mapping: 
 
 
 def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
-    """The files of tasks. Raises InputError where two have the same name, as their outputs would."""
+    """List the files of tasks. Raises InputError if two have the same name, since their outputs would, too."""
     places = {path.name: path for path in map(as_path, paths)}
     if len(places) < len(paths):
         raise InputError("two of the files have the same name, and so would their outputs", "--tasks")
@@ -129,23 +131,23 @@ def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
 
 
 def toolset_of(task: Mapping[str, Any]) -> Toolset:
-    """The tools of a task. Raises InputError where one is none."""
+    """Return the tools of a task. Raises InputError if one is invalid."""
     return Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
 
 
 def renamed_task(
     task: Mapping[str, Any], answer: Mapping[str, Any] | None, variant: TaskVariant, toolset: Toolset | None = None
 ) -> tuple[Any, Any]:
-    """A task and its answer under the names of a variant.
+    """Rewrite a task and its answer to the names of a variant.
 
     Args:
       task: the task.
-      answer: its right calls, if any.
+      answer: the expected calls, if any.
       variant: the variant.
-      toolset: of the task, where it is at hand.
+      toolset: the task's toolset, if it is already parsed.
 
     Raises:
-      InputError: the variant lacks a tool, gives two of them one name, or the answer calls another function.
+      InputError: the variant lacks a tool or has duplicate names, or the answer calls an unknown function.
     """
     toolset = toolset or toolset_of(task)
     chosen = {tool.name: variant.texts(task["id"], tool) for tool in toolset.tools}
@@ -180,7 +182,7 @@ def _renaming(tool: Tool, texts: ToolTexts) -> Renaming:
 
 @collection_paused()
 def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str) -> FileResult:
-    """Writes the tasks of a file, and their answers, under the names of each variant."""
+    """Write the tasks of a file, and their answers, under the names of each variant."""
     result = FileResult(file.relative)
     result.counts.add("files")
     data = read_whole(as_path(file.path), MAX_FILE)
@@ -244,7 +246,7 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
 
 
 def tallies(counts: Counts, variants: Sequence[str]) -> list[Tally]:
-    """The tasks of each variant, and answers of no task, that may be left out."""
+    """Return tallies of the tasks of each variant, and of answers without a task, which may be left out."""
     total = counts.sum("tasks")
     answers = Tally("answer", counts.sum("answers"), counts.sum("unused_answers"), is_needed=False)
     left_out = counts.by("set", "left_out")
@@ -255,12 +257,13 @@ def tallies(counts: Counts, variants: Sequence[str]) -> list[Tally]:
 def build(
     pipeline: beam.Pipeline, files: Sequence[DialogueFile], variants: Sequence[TaskVariant], info: RunInfo
 ) -> None:
-    """Files of tasks -> tasks and answers of each variant, and the variants' names."""
+    """Build the steps that write tasks, answers and names of each variant."""
     import apache_beam as beam
 
     names = [variant.name for variant in variants]
     mappings = {f"{variant.name}/{NAMES}": variant.mapping for variant in variants}
-    variants = [msgspec.structs.replace(variant, mapping=b"") for variant in variants]  # each stage has what it needs
+    # the mapping is not needed on workers
+    variants = [msgspec.structs.replace(variant, mapping=b"") for variant in variants]
     _ = (
         pipeline
         | "Files" >> beam.Create(files)

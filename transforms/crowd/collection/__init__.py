@@ -1,1 +1,1 @@
-"""Answers to the forms of ``parapet hits`` from elsewhere: a language model, or participants of Prolific."""
+"""Collect answers to the forms of ``parapet hits`` from a language model or from Prolific's participants."""

@@ -1,8 +1,8 @@
-"""A language model fills in blind forms, as annotators who each have a style and a temperature of their own.
+"""Let a language model fill in blind forms, as annotators who differ in style and temperature.
 
-An annotator stays with names or with descriptions, for good: odd numbers name, even numbers describe. So the two tasks
-of a service stay blind to each other, in this batch and in later ones. What the form of a person would not send is
-refused here, too, and asked for again with the form's own message.
+Each annotator works on either names or descriptions: odd numbers give names, even numbers descriptions. This keeps the
+two tasks of a service blind to each other, in this batch and in later ones. Answers that the form would refuse from a
+person are refused here, too, and requested again with the form's own message.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from parapet.transforms.storage.toml import read_table
 TRIES = 3
 STAGE = "collect"  # of dead letters
 
-_TOKENS_OF_FIELD = {"names": 16, "descriptions": 28}  # of a usual answer with its key
-_MOST_TOKENS = {"names": 40, "descriptions": 80}  # of what the form accepts
+_TOKENS_OF_FIELD = {"names": 16, "descriptions": 28}  # of a typical answer with its key
+_MOST_TOKENS = {"names": 40, "descriptions": 80}  # of the longest answer that the form accepts
 _NOT_IN_IDS = re.compile(r"[\s,]+")
 _FENCE = re.compile(r"^\s*```\w*\s*\n(.*?)\n?```\s*$", re.DOTALL)
 
 
 class Annotator(msgspec.Struct, frozen=True):
-    """One annotator.
+    """A simulated annotator.
 
     Attributes:
       number: odd for names, even for descriptions.
-      style: what distinguishes the annotator from others of the same model.
-      temperature: of the model's answers. ``seed`` is of the first try.
+      style: the part of the prompt that distinguishes annotators of the same model.
+      temperature: the temperature of the model's answers. ``seed`` is the seed of the first attempt.
     """
 
     number: int
@@ -52,7 +52,10 @@ class Annotator(msgspec.Struct, frozen=True):
     seed: int
 
     def worker_id(self, model: str) -> str:
-        """``llm:MODEL:3``. A comma would end the id, see :func:`parapet.transforms.crowd.ingest.worker_hash`."""
+        """Return ``llm:MODEL:3``, without commas.
+
+        A comma would end the id in :func:`parapet.transforms.crowd.ingest.worker_hash`.
+        """
         return f"llm:{_NOT_IN_IDS.sub('_', model)}:{self.number}"
 
 
@@ -64,14 +67,14 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Filled(msgspec.Struct):
-    """What became of a form.
+    """The result of filling in a form.
 
     Attributes:
       answers: form field to text.
       refused: form field to (reason id, message, text) of answers that the form does not accept.
-      failed: why there is no answer at all: a reason id, and after a colon an explanation.
-      raw: what the model said last.
-      used: ``calls``, ``kept`` (answered from the cache), ``sent`` and ``answered`` tokens of the calls.
+      failed: why there is no answer at all: a reason id, a colon and an explanation.
+      raw: the model's last reply.
+      used: ``calls``, ``kept`` (answered from the cache), and ``sent`` and ``answered`` tokens of the calls.
     """
 
     answers: dict[str, str] = {}
@@ -84,14 +87,14 @@ class Filled(msgspec.Struct):
 def plan(
     sheets: Sequence[Sheet], annotators: int | None, temperatures: Sequence[float], seed: int = 0, first: int = 1
 ) -> list[Work]:
-    """The forms for each annotator, in the order of forms.
+    """Plan which annotators fill in which forms, in the order of forms.
 
     Args:
       sheets: the forms.
-      annotators: how many fill in each form; None: as many as the form wants people.
-      temperatures: of one annotator of a task after the other, in a circle.
-      seed: of all answers.
-      first: the first annotator of each task, from 1; others have answered in an earlier batch.
+      annotators: number of annotators per form; None for the number of people that the form wants.
+      temperatures: assigned to the annotators of a task in turn, repeating.
+      seed: the seed of all answers.
+      first: the number of the first annotator of each task, from 1; lower ones answered in an earlier batch.
     """
     styles = _prompts()["styles"]
     work = []
@@ -105,7 +108,7 @@ def plan(
 
 
 def messages(sheet: Sheet, style: str) -> list[Message]:
-    """The conversation that asks for a form: what the model is to do, and the form as people see it."""
+    """Return the conversation that asks for a form: the instructions, and the form as people see it."""
     prompts = _prompts()
     fields = prompts["fields"].format(fields=", ".join(sheet.form.fields))
     return [
@@ -115,10 +118,10 @@ def messages(sheet: Sheet, style: str) -> list[Message]:
 
 
 def fill_in(chat: Chat, work: Work) -> Filled:
-    """Fills in a form: up to three tries, the second and third for what the form has refused.
+    """Fill in a form in up to three attempts; the later ones ask again for refused answers.
 
     Raises:
-      Stopped: no further request can be answered.
+      Stopped: further requests would fail, too.
     """
     sheet, result = work.sheet, Filled()
     begin = messages(sheet, work.annotator.style)
@@ -168,10 +171,10 @@ def _parameters(work: Work, fields: Sequence[str], i: int = 0) -> dict[str, Any]
 
 
 def _ask(chat: Chat, conversation: Sequence[Message], wanted: Sequence[str], work: Work, i: int) -> Reply:
-    """Asks for JSON of these fields; without a schema where the server does not take one."""
+    """Ask for JSON with these fields; without a schema if the server does not accept one."""
     plain = _parameters(work, wanted, i)
     with_schema = {**plain, "response_format": response_format(wanted)}
-    # The cache has what was answered in one of the two ways: then nothing is sent.
+    # An earlier run may have asked without a schema: then the cached reply is used instead of a new request.
     if not chat.knows(conversation, **with_schema) and chat.knows(conversation, **plain):
         return chat.ask(conversation, **plain)
     try:
@@ -183,7 +186,7 @@ def _ask(chat: Chat, conversation: Sequence[Message], wanted: Sequence[str], wor
 
 
 def response_format(fields: Sequence[str]) -> dict[str, Any]:
-    """The parameter of the chat completions API that wants a JSON object of these fields, all text."""
+    """Return the parameter of the chat completions API that requests a JSON object with these fields as strings."""
     schema = {
         "type": "object",
         "properties": {field: {"type": "string"} for field in fields},
@@ -200,14 +203,14 @@ def _used(reply: Reply) -> dict[str, int]:
 
 
 def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
-    """The answers in what a model said: a JSON object, in a code fence or among other words.
+    """Extract the answers from a model's reply: a JSON object, possibly in a code fence or between other text.
 
     Args:
-      text: of the model.
-      fields: those asked for; others are left out.
+      text: the model's reply.
+      fields: the fields to extract; others are ignored.
 
     Raises:
-      ValueError: there is no JSON object with one of the fields.
+      ValueError: there is no JSON object with any of the fields.
     """
     if fenced := _FENCE.match(text):
         text = fenced[1]
@@ -231,7 +234,7 @@ def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
 
 
 def _answers(value: Any, fields: Sequence[str]) -> dict[str, str]:
-    """The texts of an object by field, also of an object in an object: ``{"answers": {…}}``."""
+    """Extract the texts of an object by field, also if the object is nested: ``{"answers": {…}}``."""
     if not isinstance(value, dict):
         return {}
     answers = {field: value[field] for field in fields if isinstance(value.get(field), str)}
@@ -243,15 +246,15 @@ def _answers(value: Any, fields: Sequence[str]) -> dict[str, str]:
 def fill_in_all(
     chat: Chat, work: Sequence[Work], told: Callable[[int, int], None] = lambda *_: None
 ) -> tuple[list[Filled | None], str]:
-    """Fills in all forms, several at a time.
+    """Fill in all forms, several at a time.
 
     Args:
-      chat: open.
+      chat: an open chat.
       work: the forms.
-      told: called with the number done, and of how many.
+      told: called with the number of forms done and the total.
 
     Returns:
-      What became of each, None where it was not asked; and why no further request could be answered, or nothing.
+      The result for each form, None if it was not attempted; and why further requests would fail, or an empty string.
     """
     reasons: list[str] = []
     stopped, lock, done = threading.Event(), threading.Lock(), 0
@@ -275,18 +278,18 @@ def fill_in_all(
         try:
             return list(pool.map(attempt, work)), reasons[0] if reasons else ""
         finally:
-            stopped.set()  # after Ctrl-C what is waiting is not asked
+            stopped.set()  # after Ctrl-C, waiting forms are not attempted
 
 
 def assignment_id(work: Work, model: str) -> str:
-    """The same for the same form, annotator and seed."""
+    """Return an id that depends only on the form, the annotator and the seed."""
     annotator = work.annotator
     name = f"{work.sheet.form.key} {annotator.worker_id(model)} {annotator.seed}"
     return f"llm-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 def lines(done: Sequence[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
-    """The answers in the format of ``--responses``. A model takes no working time: there is none in them."""
+    """Yield the answers in the format of ``--responses``, without working times, which a model does not have."""
     for work, filled in done:
         if filled.answers:
             fields = work.sheet.form.fields
@@ -307,7 +310,7 @@ def lines(done: Sequence[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
 
 
 def dead_letters(done: Sequence[tuple[Work, Filled]], model: str) -> list[DeadLetter]:
-    """What is missing of the answers, and why; in the order of the keys."""
+    """Return a dead letter for every missing answer, in the order of keys."""
     letters = []
     for work, filled in done:
         key = assignment_id(work, model)
@@ -320,7 +323,7 @@ def dead_letters(done: Sequence[tuple[Work, Filled]], model: str) -> list[DeadLe
 
 
 def estimate(chat: Chat, work: Sequence[Work]) -> Counter[str]:
-    """Before anything is asked: ``calls``, ``kept``, and estimated tokens ``sent`` and ``answered`` of the calls."""
+    """Estimate, without sending requests, ``calls``, ``kept``, and the tokens ``sent`` and ``answered``."""
     used: Counter[str] = Counter()
     for item in work:
         fields, conversation = item.sheet.form.fields, messages(item.sheet, item.annotator.style)
@@ -334,7 +337,7 @@ def estimate(chat: Chat, work: Sequence[Work]) -> Counter[str]:
 
 
 def _is_kept(chat: Chat, work: Work) -> bool:
-    """Whether the cache has the first try."""
+    """Whether the cache has the first attempt."""
     fields, conversation = work.sheet.form.fields, messages(work.sheet, work.annotator.style)
     plain = _parameters(work, fields)
     return any(chat.knows(conversation, **plain, **more) for more in ({"response_format": response_format(fields)}, {}))

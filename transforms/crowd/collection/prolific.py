@@ -1,10 +1,10 @@
-"""A study at Prolific: created, published, its submissions approved, rejected and paid a bonus, each once.
+"""A study at Prolific: create and publish it, approve and reject submissions, pay bonuses, each once.
 
-Every call that changes something is in the journal of the study's folder before it is made. What was cut off is looked
-up at Prolific. One thing cannot be looked up: whether bonuses were paid. Prolific pays them again where the request is
-sent again, so after a lost answer a person has to look.
+Every call with side effects is logged in the journal of the study's folder before it is sent. The outcome of an
+interrupted call is looked up at Prolific, except for bonus payments: these cannot be looked up, and Prolific pays again
+if the request is repeated. So after a lost response, a person has to check.
 
-All money is whole cents or pence, of the account's currency.
+All money is whole cents or pence, in the account's currency.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Journal(journal.Journal):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What a study is created with.
+    """The settings with which a study is created.
 
     Attributes:
-      url: to which participants are sent, with Prolific's placeholders.
-      places: how many participants take part.
-      minutes: that the study takes. ``reward``: cents or pence for a submission.
+      url: the address that participants are sent to, with Prolific's placeholders.
+      places: the number of participants.
+      minutes: the estimated duration. ``reward``: cents or pence per submission.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """A submission as Prolific lists it. ``participant`` goes into no file and no message."""
+    """A submission as listed by Prolific. ``participant`` must not appear in any file or message."""
 
     id: str
     participant: str
@@ -69,13 +69,13 @@ class Study:
     """The open folder of a study.
 
     Args:
-      folder: where its journal is.
-      client: of the API.
-      settings: what the study is to be created with; None: it must be there.
-      writable: False for a look that changes nothing.
+      folder: the folder with the journal.
+      client: the client of the API.
+      settings: the settings of a new study; None if the study must exist.
+      writable: False for read-only access.
 
     Raises:
-      InputError: there is no study, it was begun with other settings or at another address, or another process uses it.
+      InputError: the study does not exist, has other settings or another address, or another process uses it.
     """
 
     def __init__(self, folder: Path, client: Prolific, settings: Settings | None = None, writable: bool = True) -> None:
@@ -116,16 +116,16 @@ class Study:
 
     @property
     def id(self) -> str:
-        """Prolific's id of the study; empty until it is created."""
+        """Return Prolific's id of the study; empty until it is created."""
         return str(self.journal.done.get("create", {}).get("study_id", ""))
 
     @property
     def completion_url(self) -> str:
-        """Where participants go when they are done."""
+        """Return the URL to which participants return at the end."""
         return COMPLETED.format(code=self.code)
 
     def body(self) -> dict[str, Any]:
-        """The request that creates the study."""
+        """Return the request that creates the study."""
         settings = self.settings
         return {
             "name": settings.name,
@@ -144,7 +144,7 @@ class Study:
         }
 
     def cost(self) -> int | None:
-        """What the study costs with fees and taxes, by Prolific's calculator; None where it does not say."""
+        """Return the study's cost with fees and taxes by Prolific's calculator; None if it does not answer."""
         body = {"reward": self.settings.reward, "total_available_places": self.settings.places}
         try:
             answer = self.client.post("/study-cost-calculator/", body, repeats=True)
@@ -153,10 +153,10 @@ class Study:
         return _whole(answer.get("total_cost")) if isinstance(answer, dict) else None
 
     def create(self) -> bool:
-        """Creates the draft, unless it is there. Returns whether it was made by this call.
+        """Create the draft, unless it exists. Returns whether this call created it.
 
         Raises:
-          InputError: it was refused, it is not known whether it was made, or it is not what was asked for.
+          InputError: it was refused, the outcome is unknown, or the study differs from the request.
         """
         if self.id:
             return False
@@ -177,7 +177,7 @@ class Study:
         return made
 
     def _find(self) -> dict[str, Any] | None:
-        """The study that an earlier run has made whose answer was lost."""
+        """Find a study that an earlier run created without receiving the response."""
         try:
             studies = self.client.listed("/studies/")
             found = [study for study in studies if study.get("internal_name") == self.internal_name]
@@ -189,7 +189,7 @@ class Study:
             raise InputError(f"the studies cannot be listed: {error.reason}; nothing was made") from None
 
     def _check(self, study: Any) -> None:
-        """Raises InputError where a study is not what was asked for."""
+        """Raise InputError if a study differs from the request."""
         if not isinstance(study, dict) or not is_id(study.get("id")):
             raise InputError("Prolific's answer names no study: run this again, which looks it up there")
         asked = self.body()
@@ -202,7 +202,7 @@ class Study:
             raise InputError(f"study {study['id']} is not what was asked for: {shown}; look at it at Prolific")
 
     def status(self) -> str:
-        """Prolific's status of the study. Raises InputError where there is none."""
+        """Return Prolific's status of the study. Raises InputError if the study does not exist."""
         try:
             study = self.client.get(f"/studies/{self._made()}/")
         except Refused as error:
@@ -216,7 +216,7 @@ class Study:
         return self.id
 
     def publish(self) -> bool:
-        """Publishes the study, unless it is. Returns whether this call did it. Raises InputError."""
+        """Publish the study, unless it is published. Returns whether this call published it. Raises InputError."""
         if self.status() != DRAFT:
             if "publish" not in self.journal.done:
                 self.journal.write([("done", "publish", "", {})])
@@ -234,7 +234,7 @@ class Study:
         return True
 
     def submissions(self) -> list[Submission]:
-        """All submissions, in Prolific's order. Raises InputError where they cannot be listed."""
+        """List all submissions in Prolific's order. Raises InputError if that fails."""
         try:
             entries = list(self.client.listed(f"/studies/{self._made()}/submissions/"))
         except Refused as error:
@@ -250,10 +250,10 @@ class Study:
         ]
 
     def settle(self, submission_id: str, body: Mapping[str, str]) -> str:
-        """Approves or rejects a submission, which the API does once. Returns why it was refused, or nothing.
+        """Approve or reject a submission, which the API does only once. Returns why it was refused, or an empty string.
 
         Raises:
-          InputError: no request can be answered.
+          InputError: further requests would fail, too.
         """
         key = f"settle:{submission_id}"
         self.journal.write([("begun", key, "POST /submissions/ID/transition/", {"action": body["action"]})])
@@ -273,7 +273,7 @@ class Study:
         return ""
 
     def unsure(self) -> dict[str, dict[str, Any]]:
-        """Bonus payments that may have been made or not: bulk id to facts."""
+        """Return the bonus payments with an unknown outcome: bulk id to facts."""
         return {
             key.removeprefix("pay:"): facts
             for key, facts in self.journal.open.items()
@@ -281,7 +281,7 @@ class Study:
         }
 
     def declare(self, paid: bool) -> None:
-        """Writes down what a person has seen at Prolific of the payments that nobody was sure of."""
+        """Record the outcome, as checked by a person at Prolific, of the payments with an unknown outcome."""
         for bulk, facts in self.unsure().items():
             if paid:
                 self._paid(bulk, facts["bonuses"])
@@ -289,7 +289,7 @@ class Study:
                 self._failed(f"pay:{bulk}", "not paid, says the requester")
 
     def unpaid(self, bonuses: Mapping[str, int]) -> dict[str, int]:
-        """Those that no run has paid. Raises InputError where one was paid in another amount."""
+        """Return the bonuses that no run has paid. Raises InputError if one was paid with another amount."""
         paid = self.journal.with_prefix("bonus")
         for submission_id, cents in bonuses.items():
             before = paid.get(submission_id, {}).get("cents", cents)
@@ -299,10 +299,10 @@ class Study:
         return {submission_id: cents for submission_id, cents in bonuses.items() if submission_id not in paid}
 
     def prepare_bonuses(self, bonuses: Mapping[str, int]) -> tuple[str, int]:
-        """(bulk id, cost with fees and taxes) of bonuses, which are not paid by this.
+        """Set up bonuses without paying them; return (bulk id, cost with fees and taxes).
 
         Raises:
-          InputError: they are refused, or Prolific has understood another amount.
+          InputError: the bonuses were refused, or Prolific's total differs.
         """
         rows = "".join(f"{submission_id},{money(cents)}\n" for submission_id, cents in bonuses.items())
         key = f"prepare:{hashlib.sha256(rows.encode()).hexdigest()[:16]}"
@@ -328,10 +328,12 @@ class Study:
         return bulk, total
 
     def pay_bonuses(self, bulk: str, bonuses: Mapping[str, int]) -> None:
-        """Pays what was set up. Sent once, whatever happens: Prolific would pay a second request again.
+        """Pay the bonuses that were set up.
+
+        The request is sent only once, since Prolific would pay a repeated one again.
 
         Raises:
-          InputError: it was refused, or nobody knows whether it was done.
+          InputError: it was refused, or its outcome is unknown.
         """
         key = f"pay:{bulk}"
         self.journal.write([("begun", key, "POST /bulk-bonus-payments/ID/pay/", {"bonuses": dict(bonuses)})])
@@ -356,7 +358,7 @@ class Study:
         self.journal.write([("failed", key, "", {"code": code, "message": message})])
 
     def close(self) -> None:
-        """Lets other processes in."""
+        """Unlock the study for other processes."""
         self.journal.close()
 
     def __enter__(self) -> Study:
@@ -373,12 +375,12 @@ UNSURE = (
 
 
 def money(cents: int) -> str:
-    """``12.50``, of the account's currency."""
+    """Format an amount as ``12.50``, in the account's currency."""
     return f"{Decimal(cents) / 100:.2f}"
 
 
 def _whole(value: Any) -> int | None:
-    """A number of cents: JSON may have it as 250.0."""
+    """Convert an amount to whole cents; JSON may have it as 250.0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if value == int(value) else None
@@ -391,12 +393,12 @@ def _id(entry: Mapping[str, Any]) -> str:
 
 
 def is_id(value: object) -> bool:
-    """Whether it has the form of an id at Prolific."""
+    """Whether a value has the form of a Prolific id."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def to_settle(submissions: Iterable[Submission], wanted: Collection[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    """(ids that await review, (id, why) of those that are left alone) of the wanted submissions."""
+    """Split the wanted submissions into ids that await review, and (id, reason) of the others."""
     by_id = {submission.id: submission for submission in submissions}
     ready: list[str] = []
     left: list[tuple[str, str]] = []
@@ -410,6 +412,6 @@ def to_settle(submissions: Iterable[Submission], wanted: Collection[str]) -> tup
 
 
 def counts_of(submissions: Sequence[Submission]) -> dict[str, int]:
-    """Status to number, sorted."""
+    """Count submissions by status, sorted."""
     statuses = [submission.status for submission in submissions]
     return {status: statuses.count(status) for status in sorted(set(statuses))}

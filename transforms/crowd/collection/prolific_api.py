@@ -1,7 +1,7 @@
-"""Prolific's REST API: requests with a token, what may be sent again, and what nobody knows the outcome of.
+"""A client for Prolific's REST API that repeats only requests that are safe to repeat.
 
-As documented at docs.prolific.com in 2026; it was never tried against the live service. Of what the service says no
-message repeats ids that we did not send: they may be participants'.
+It follows docs.prolific.com as of 2026 and was never tested against the live service. Messages from the service are
+shown without ids that we did not send, since these may identify participants.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from parapet.transforms.running.fence import THIS_MACHINE, Refused, in_one_line
 URL = "https://api.prolific.com/api/v1"
 TOKEN = "PROLIFIC_TOKEN"  # noqa: S105 - the name of a variable
 
-_SECONDS = 60.0  # the deadline of a request
+_SECONDS = 60.0  # timeout of a request
 _TRIES = 5
-_LONGEST_WAIT = 60.0  # seconds, whatever the service asks for
+_LONGEST_WAIT = 60.0  # upper limit, even if the service asks for more
 _MOST_PAGES = 1_000
-_LARGEST = 1 << 24  # bytes of an answer
+_LARGEST = 1 << 24  # bytes of a response
 _ID = re.compile(r"\b[0-9a-fA-F]{24}\b")
 
 
 class Unknown(Exception):
-    """A request may have been carried out, or not."""
+    """The request may or may not have been carried out."""
 
 
 class Denied(InputError):
-    """The token is not valid, or may not do this: no further request can be answered."""
+    """The token is invalid or lacks permission, so further requests would fail, too."""
 
 
 class Prolific:
-    """A client.
+    """A client for Prolific's REST API.
 
     Args:
-      url: of the API.
-      token: of the account.
-      wait: seconds before a second try, doubled for each further one.
+      url: the address of the API.
+      token: the account's token.
+      wait: seconds before the second attempt, doubled for each further one.
 
     Raises:
-      InputError: the address cannot be used, or there is no token.
+      InputError: the address is invalid, or the token is missing.
     """
 
     def __init__(self, url: str, token: str, wait: float = 1) -> None:
@@ -60,19 +60,19 @@ class Prolific:
             raise InputError("set it to an API token of your Prolific account (Settings, API tokens)", TOKEN)
         self.url, self._token, self._wait = url.rstrip("/"), token.strip(), wait
         self._session = requests.Session()
-        self._session.trust_env = False  # a .netrc would replace the token
+        self._session.trust_env = False  # a .netrc would override the token
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
     def close(self) -> None:
-        """Closes connections."""
+        """Close all connections."""
         self._session.close()
 
     def get(self, path: str) -> dict[str, Any]:
-        """What the API says of something. Raises Refused, or InputError where no request can be answered."""
+        """Send a GET request. Raises Refused, or InputError if further requests would fail, too."""
         return _object(self._send("GET", f"{self.url}{path}", None, repeats=True))
 
     def listed(self, path: str) -> Iterator[dict[str, Any]]:
-        """All entries of a list, page by page; each once. Raises as :meth:`get`."""
+        """Yield all entries of a paged list without duplicates. Raises as :meth:`get`."""
         address = f"{self.url}{path}"
         seen: set[str] = set()
         for _ in range(_MOST_PAGES):
@@ -86,24 +86,24 @@ class Prolific:
             address = _next(answer)
             if not address or not new:
                 return
-            if not address.startswith(f"{self.url}/"):  # the token goes nowhere else
+            if not address.startswith(f"{self.url}/"):  # so that the token is not sent elsewhere
                 raise Refused("wrong_answer: the next page is at another address")
 
     def post(self, path: str, body: Mapping[str, Any], repeats: bool = False) -> Any:
-        """Has something done.
+        """Send a POST request.
 
         Args:
-          path: below the address of the API.
-          body: of the request, JSON.
-          repeats: whether sending it twice does no more than once.
+          path: the path below the API's address.
+          body: the JSON body.
+          repeats: whether the request is idempotent, so that it can be repeated.
 
         Returns:
-          What the API says.
+          The parsed response.
 
         Raises:
-          Refused: it was not done.
-          Unknown: it may have been done.
-          InputError: no request can be answered.
+          Refused: the request was not carried out.
+          Unknown: the request may have been carried out.
+          InputError: further requests would fail, too.
         """
         return self._send("POST", f"{self.url}{path}", body, repeats)
 
@@ -154,14 +154,14 @@ class Prolific:
             raise (Refused(f"wrong_answer: {reason}") if method == "GET" else Unknown(reason)) from None
 
     def _message(self, data: bytes, body: Mapping[str, Any] | None) -> str:
-        """What the service says, in one line, without the token and without ids that were not sent."""
+        """Return the service's message on one line, without the token and without ids that were not sent."""
         sent = str(body)
         text = in_one_line(data[:2_000].decode("utf-8", "replace"), self._token)
         return _ID.sub(lambda match: match[0] if match[0] in sent else "…", text) or "no message"
 
 
 def _was_never_sent(error: requests.RequestException) -> bool:
-    """Whether there was no connection through which a request could have gone."""
+    """Whether the connection failed before the request could be sent."""
     cause = getattr(error.args[0], "reason", None) if error.args else None
     return isinstance(error, requests.ConnectTimeout) or isinstance(cause, NewConnectionError)
 
@@ -173,7 +173,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _next(answer: Mapping[str, Any]) -> str:
-    """The address of the next page; empty on the last one."""
+    """Return the address of the next page; empty on the last page."""
     links = answer.get("_links")
     following = links.get("next") if isinstance(links, dict) else None
     address = following.get("href") if isinstance(following, dict) else following
@@ -181,7 +181,7 @@ def _next(answer: Mapping[str, Any]) -> str:
 
 
 def _asked(header: str | None, otherwise: float) -> float:
-    """Seconds to wait: as the service asks, up to a minute."""
+    """Return the seconds to wait that the service asks for, at most a minute."""
     try:
         seconds = float(header or "")
     except ValueError:

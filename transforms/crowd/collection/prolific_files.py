@@ -1,4 +1,4 @@
-"""The files about submissions that a requester gives: whose answers are there, who is rejected, who gets a bonus."""
+"""Read the requester's files about submissions: collected answers, rejections and bonuses."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.transforms.crowd.collection.prolific import is_id
 from parapet.transforms.crowd.mturk.pay import read_rows
 
-# Why a submission may be rejected, as the API lists it.
+# The API's reasons for a rejection.
 CATEGORIES = (
     *("TOO_QUICKLY", "TOO_SLOWLY", "FAILED_INSTRUCTIONS", "INCOMP_LONGITUDINAL", "FAILED_CHECK", "LOW_EFFORT"),
     *("MALINGERING", "NO_CODE", "BAD_CODE", "NO_DATA", "UNSUPP_DEVICE", "OTHER"),
 )
-SHORTEST_MESSAGE = 100  # characters, by the API
+SHORTEST_MESSAGE = 100  # characters, required by the API
 
 _AMOUNT = re.compile(r"\d{1,6}(?:\.\d{1,2})?")
 
 
 def cents_of(text: str) -> int | None:
-    """Cents or pence of an amount such as ``1.50``; None where the text is none."""
+    """Parse an amount such as ``1.50`` to cents or pence; None if it is not an amount."""
     return int(Decimal(text) * 100) if _AMOUNT.fullmatch(text) else None
 
 
 def read_participants(path: str) -> set[str]:
-    """The participants whose answers a file of 'parapet collect serve' has. Raises InputError with file and row."""
+    """Read the participants whose answers are in a file of 'parapet collect serve'.
+
+    Raises InputError with file and row.
+    """
     participants = set()
     for number, line in enumerate(read_whole(Path(path), MAX_DIALOGUE_FILE).splitlines(), 1):
         try:
@@ -43,7 +46,7 @@ def read_participants(path: str) -> set[str]:
 
 
 def read_rejections(path: str) -> dict[str, dict[str, str]]:
-    """Submission id to the request that rejects it, from a CSV. Raises InputError with file and row."""
+    """Read a CSV to submission id → request that rejects it. Raises InputError with file and row."""
     rejections: dict[str, dict[str, str]] = {}
     for number, row in read_rows(path, ("submission_id", "category", "message")):
         where = f"row {number}"
@@ -58,7 +61,7 @@ def read_rejections(path: str) -> dict[str, dict[str, str]]:
 
 
 def read_bonuses(path: str) -> dict[str, int]:
-    """Submission id to cents, from a CSV. Raises InputError with file and row."""
+    """Read a CSV to submission id → cents. Raises InputError with file and row."""
     bonuses: dict[str, int] = {}
     for number, row in read_rows(path, ("submission_id", "amount")):
         where = f"row {number}"

@@ -1,4 +1,4 @@
-"""What a person sees on a blind form, as plain text, and what the form does not accept."""
+"""Convert blind forms to plain text, and check answers as the form does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parapet.transforms.reports.text import clean, name_words
 _UNSEEN = frozenset({"head", "style", "script", "noscript", "button"})
 _VOID = frozenset({"input", "meta", "link", "br", "img", "hr"})
 _INLINE = frozenset({"b", "em", "i", "code", "span", "strong", "a", "input", "textarea"})
-_MARKS = {"good": "\N{CHECK MARK} ", "bad": "\N{BALLOT X} "}  # the style sheet draws them
+_MARKS = {"good": "\N{CHECK MARK} ", "bad": "\N{BALLOT X} "}  # drawn by the style sheet
 
 
 class Sheet(msgspec.Struct, frozen=True):
@@ -23,10 +23,10 @@ class Sheet(msgspec.Struct, frozen=True):
 
     Attributes:
       form: the form.
-      text: all that a person sees, line by line. The name of a field stands before its question.
-      given: form field to the texts that its question shows, which are no answers to it.
-      noun: what the form calls an answer: ``name`` or ``description``.
-      words: the most that an answer may have. ``letters`` too.
+      text: the text that a person sees, line by line. The name of a field comes before its question.
+      given: form field to the texts shown in its question, which must not be copied as answers.
+      noun: the form's word for an answer: ``name`` or ``description``.
+      words: the maximum number of words in an answer, as ``letters`` is of letters.
     """
 
     form: Form
@@ -37,11 +37,11 @@ class Sheet(msgspec.Struct, frozen=True):
     letters: int
 
     def fault(self, field: str, answer: str, others: Iterable[str] = ()) -> tuple[str, str]:
-        """(id of a reason, what the page says) for an answer that the page would not send; empty for others.
+        """Return (reason id, the page's message) if the page would refuse an answer; else empty strings.
 
         Args:
           field: the form field.
-          answer: the text, cleaned.
+          answer: the cleaned text.
           others: accepted answers to other fields.
         """
         key = name_words(answer)
@@ -64,12 +64,12 @@ _MESSAGES = ("This only repeats the text above", "The same as another answer", "
 
 
 def _is_message(key: tuple[str, ...]) -> bool:
-    """Whether an answer is what the form has said of another one: weak models repeat that."""
+    """Whether an answer repeats one of the form's messages, as weak models do."""
     return any(key[: len(words)] == words for words in map(name_words, _MESSAGES))
 
 
 def read_sheet(form: Form) -> Sheet:
-    """A served form as text. Raises InputError for a form that asks for no names or descriptions."""
+    """Convert a served form to text. Raises InputError if it does not ask for names or descriptions."""
     if form.task not in TASKS:
         reason = f"asks for {form.task}; a language model fills in forms for names and descriptions only"
         raise InputError(reason, form.task_id, "--hits")
@@ -92,16 +92,16 @@ def read_sheet(form: Form) -> Sheet:
 
 
 class _Reader(HTMLParser):
-    """Collects the lines that a browser shows, and the texts that each question shows."""
+    """Collects the lines that a browser shows, and the texts in each question."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = [""]
         self.given: dict[str, list[str]] = {}
         self.limits: tuple[str, str, str] | None = None
-        self._hidden = 0  # depth below an element that is not shown
-        self._open: list[tuple[str, bool]] = []  # tag, and whether its text is one that a question shows
-        self._shown: list[str] = []  # such texts of the question at hand
+        self._hidden = 0  # depth inside of hidden elements
+        self._open: list[tuple[str, bool]] = []  # tag, and whether its text is part of a question
+        self._shown: list[str] = []  # texts of the current question
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         of = dict(attrs)

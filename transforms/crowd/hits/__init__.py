@@ -1,1 +1,1 @@
-"""From schemas, or dialogues, to HIT pages: what is shown, how it looks, its cost. Only ``make_hits`` needs Beam."""
+"""Generate HIT pages from schemas or dialogues, and compute their cost. Only ``make_hits`` needs Beam."""

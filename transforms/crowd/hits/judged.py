@@ -1,8 +1,8 @@
-"""Pages on which workers judge utterances: which stand together on one, the checks among them, the HTML.
+"""Pages on which workers judge utterances: the grouping of utterances, the checks among them, and the HTML.
 
-SGSAcc (Chen, Lin and Byrne 2023, section 2.2) has three workers say of each generated utterance whether it is faithful
-to its dialogue acts; turns of perturbed sets are compared with the original in the same way. What the metric says of an
-utterance, or of which set it is, decides nothing here, so that no page can reveal it.
+SGSAcc (Chen, Lin and Byrne 2023, section 2.2) asks three workers whether each generated utterance is faithful to its
+dialogue acts; turns of perturbed sets are compared with the original in the same way. Neither the metric's verdict on
+an utterance nor its set affects the pages, so that no page can reveal it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from parapet.transforms.running.seeding import stable_digest, stable_hash
 
 FAITHFUL, NATURAL, SAME, VALUES = "faithful", "natural", "same", "values"
 YES, NO = "yes", "no"
-POINTS = ("1", "2", "3", "4", "5")  # of naturalness, 5 is best
+POINTS = ("1", "2", "3", "4", "5")  # naturalness, 5 is best
 FIELD = re.compile(rf"({FAITHFUL}|{NATURAL}|{SAME}|{VALUES})_(0|[1-9][0-9]{{0,5}})")
 
-# The first question about an utterance, which nobody attentive answers with yes of a check.
+# The first question about an utterance; no attentive worker answers it with yes for a check.
 DECISIVE = {RATINGS: FAITHFUL, VALIDITY: SAME}
 
-_LEAST_LETTERS = 3  # of a value that cannot be part of another utterance by chance
+_LEAST_LETTERS = 3  # shorter values may be part of another utterance by chance
 _QUESTIONS = {
     FAITHFUL: ("Does the reply say everything on the list, and say it correctly?", [(YES, "Yes"), (NO, "No")], None),
     SAME: ("Does version B say the same as version A?", [(YES, "Yes"), (NO, "No")], None),
@@ -53,21 +53,21 @@ Item = TypeVar("Item", RatedItem, VariedItem)
 
 
 def names_of(item: RatedItem | VariedItem, naturalness: bool) -> list[str]:
-    """The questions about an utterance, by the first part of their form fields."""
+    """Return the questions about an utterance, as the first part of the names of their form fields."""
     names = [FAITHFUL] if isinstance(item, RatedItem) else [SAME, *([VALUES] if item.values else [])]
     return [*names, *([NATURAL] if naturalness else [])]
 
 
 def group_items(items: Sequence[Item], per_page: int, checks: int, seed: int) -> list[list[Item]]:
-    """The utterances in random order, as evenly over pages as can be, and with checks among them.
+    """Shuffle the utterances, distribute them evenly over pages, and insert checks.
 
-    Neither order nor checks depend on the verdicts of the metric.
+    Neither order nor checks depend on the metric's verdicts.
 
     Args:
-      items: the utterances, no two of one turn and set.
-      per_page: at most so many on a page, checks aside.
-      checks: so many on each page, where there are any that are certain to be wrong.
-      seed: of order and checks.
+      items: the utterances, at most one for each turn and set.
+      per_page: maximum number of utterances on a page, not counting checks.
+      checks: number of checks on each page, if there are enough that are certainly wrong.
+      seed: the seed of order and checks.
     """
     ordered = sorted(items, key=lambda item: _digest(seed, "order", item))
     pages = -(-len(ordered) // per_page)
@@ -89,15 +89,15 @@ def check_items(
     page: int,
     used: set[tuple[str, int]],
 ) -> list[Item]:
-    """Turns beside the utterance of another one, which says none of their values; of another service where it can be.
+    """Combine turns with another turn's utterance without their values, if possible of another service.
 
     Args:
       items: all utterances, from which turn and utterance are taken.
-      group: those of the page, whose turns are not taken.
-      checks: how many are wanted.
-      seed: of the choice.
+      group: the utterances of the page, whose turns are excluded.
+      checks: the number of checks to create.
+      seed: the seed of the choice.
       page: the number of the page.
-      used: turns that checks of other pages have; they are taken again only where there are no others.
+      used: turns in checks of other pages; they are reused only if there are no others.
     """
     on_page = {(item.dialogue_id, item.turn) for item in group}
     ordered = sorted(
@@ -111,14 +111,14 @@ def check_items(
         values = [value.casefold() for value in item.values if len(value) >= _LEAST_LETTERS]
         others = [other for other in reversed(ordered) if _says_none(other, values) and not _same_turn(other, item)]
         if values and others:
-            # Of equals the first: one of another service, where the corpus has several.
+            # Prefer another service; ties go to the first.
             other = min(others, key=lambda other: other.service_name == item.service_name)
             found.append(item.as_check(other.utterance))
     return found
 
 
 def _same_turn(one: RatedItem | VariedItem, other: RatedItem | VariedItem) -> bool:
-    """Whether they are of one turn, as two sets have it: what the other says then fits."""
+    """Whether both are the same turn in two sets, so that one's utterance fits the other's context."""
     return (one.dialogue_id, one.turn) == (other.dialogue_id, other.turn)
 
 
@@ -128,18 +128,18 @@ def _says_none(other: RatedItem | VariedItem, values: Sequence[str]) -> bool:
 
 
 def render_judged(position: int, items: Sequence[RatedItem | VariedItem], settings: Settings) -> Hits:
-    """Renders the page of a group, in parts where it would be too large; an utterance too large for any is not asked.
+    """Render the page of a group, split into parts if it is too large; an utterance too large for any page is left out.
 
     Args:
-      position: of the group among the others, from 0.
+      position: the position of the group, from 0.
       items: the utterances of the group.
-      settings: what shapes the page.
+      settings: the settings of the pages.
     """
     task = RATINGS if isinstance(items[0], RatedItem) else VALIDITY
     rendered = [item_html(i, item, settings.naturalness) for i, item in enumerate(items)]
     room = capacity(task) - len(judged_body(task, []).encode())
     runs, large = fit(rendered, room)
-    # By the hash, answers to the pages of another sample are recognised; within a sample the number is enough.
+    # The hash identifies answers to the pages of another sample; within a sample, the number suffices.
     page_id = f"{position + 1:03}-{stable_digest(*rendered)[:8]}"
     task_id = f"{page_id}:{task}"
     hits = Hits(position, [], [NotAsked(task_id, f"{items[i].dialogue_id}:{items[i].turn}", TOO_LARGE) for i in large])
@@ -165,7 +165,7 @@ def render_judged(position: int, items: Sequence[RatedItem | VariedItem], settin
 
 
 def item_html(i: int, item: RatedItem | VariedItem, naturalness: bool) -> str:
-    """One utterance with its questions, on one line. Nothing is shown of the verdict on it, or of its set."""
+    """Render an utterance with its questions on one line, without the verdict on it or its set."""
     visible: dict[str, object] = {"utterance": shown(item.utterance)}
     if isinstance(item, RatedItem):
         acts = [{"does": act.does, "about": shown(act.about), "value": shown(act.value)} for act in item.acts]
@@ -189,7 +189,7 @@ def _bold_values(text: str, values: Sequence[str]) -> list[tuple[str, bool]]:
 
 
 def judged_body(task: HitTask, items: Sequence[str]) -> str:
-    """The body of a page, on one line; ``items`` are of :func:`item_html`."""
+    """Render the body of a page on one line; ``items`` are the results of :func:`item_html`."""
     legend = "The replies" if task == RATINGS else "The sentences"
     return one_line(f"<fieldset disabled><legend>{legend}</legend><ol>{''.join(items)}</ol></fieldset>")
 

@@ -1,4 +1,4 @@
-"""The Beam side of ``hits``: services or dialogue files in; pages, manifest, plan, requester files and index out."""
+"""The Beam steps of ``hits``: turn services or dialogue files into pages, manifest, plan, requester files and index."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ _UNITS = {SCHEMAS: "services", REWRITES: "files"}
 
 
 class MakeHits(beam.PTransform):
-    """The pages of services, of the user turns of dialogue files, or of utterances that are judged together.
+    """Makes the pages of services, of the user turns of dialogue files, or of utterances to be judged.
 
-    Dialogue files are read twice: first to choose among all turns.
+    Dialogue files are read twice; the first time to draw from all turns.
 
     Args:
       units: services, dialogue files or groups of utterances, in order.
-      settings: what shapes the pages.
+      settings: the settings of the pages.
       info: the run.
     """
 
@@ -67,7 +67,7 @@ class MakeHits(beam.PTransform):
         self.units, self.settings, self.info = list(units), settings, info
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        """The manifest of the published run."""
+        """Return the manifest of the published run."""
         settings, output, task = self.settings, self.info.output, kind_of(self.settings.tasks)
         expect(len(self.units), _UNITS.get(task, "pages"))
         units = begin.pipeline | "Units" >> beam.Create(list(enumerate(self.units)))
@@ -99,19 +99,19 @@ class MakeHits(beam.PTransform):
 
 
 def _some_turns(counts: Counts) -> Iterator[str]:
-    """Raises InputError where there is nothing to ask about."""
+    """Raise InputError if there is no user turn."""
     if not counts.sum("user_turns"):
         raise InputError("has no user turns, so nothing was written", "--dialogues")
     return iter(())
 
 
 def scan_file(path: DialoguePath, settings: Settings) -> Scan:
-    """Reads a dialogue file for the choice. Raises InputError where it cannot be read."""
+    """Read a dialogue file for drawing turns. Raises InputError if it cannot be read."""
     return scan(path.position, path.name, _read(path), settings.turns, settings.seed)
 
 
 def render_unit(position: int, unit: Unit, settings: Settings, choice: Choice | None = None) -> Hits:
-    """Renders the pages of a service, a dialogue file or a group; ``choice`` is among the turns of dialogue files."""
+    """Render the pages of a service, a dialogue file or a group; ``choice`` has the turns drawn from dialogue files."""
     if isinstance(unit, Service):
         return render_service(position, unit, settings)
     if isinstance(unit, DialoguePath):
@@ -145,7 +145,7 @@ def _written(hits: Hits, settings: Settings, output: str) -> FileResult:
         result.written.append(write_staged(output, page.record.question, page.question))
     result.counts.add("pages", len(hits.pages))
     result.counts.add("not_asked", len(hits.not_asked))
-    # The pages' bytes are written here, and their rows for the requester put aside; only their records travel.
+    # Pages, and their rows for the requester, are written here, so that Beam moves only their records.
     for task in settings.tasks:
         write_staged(output, _rows_path(task, hits.position), csv_rows(hits.pages, task))
     pages = [Page(page.record, b"", b"", "") for page in hits.pages]
@@ -178,7 +178,10 @@ def _metadata_files(
 
 
 def summary_files(hits: Iterable[Hits], settings: Settings) -> dict[str, bytes]:
-    """Every file but the pages and the requester's tables, by path below the output folder, whatever the order."""
+    """Return every file except the pages and the requester's tables, by path below the output folder.
+
+    ``hits`` may be unsorted.
+    """
     ordered = sorted(hits, key=lambda each: each.position)
     pages = [page for each in ordered for page in each.pages]
     plan = plan_of(ordered, settings)
@@ -191,7 +194,7 @@ def summary_files(hits: Iterable[Hits], settings: Settings) -> dict[str, bytes]:
 
 
 def plan_of(hits: Iterable[Hits], settings: Settings) -> Plan:
-    """The plan of what was rendered."""
+    """Return the plan for the rendered pages."""
     hits = list(hits)
     records = [page.record for each in hits for page in each.pages]
     not_asked = [element for each in hits for element in each.not_asked]
@@ -199,13 +202,13 @@ def plan_of(hits: Iterable[Hits], settings: Settings) -> Plan:
 
 
 def csv_head(task: HitTask) -> bytes:
-    """The first row of the requester site's input."""
+    """Return the header row of the requester site's CSV."""
     columns = {REWRITES: REWRITES_CSV_COLUMNS, RATINGS: JUDGED_CSV_COLUMNS, VALIDITY: JUDGED_CSV_COLUMNS}
     return _csv([columns.get(task, CSV_COLUMNS)])
 
 
 def csv_rows(pages: Sequence[Page], task: HitTask) -> bytes:
-    """The other rows, one for each page of ``task``, no cell with a line break."""
+    """Return the CSV rows of the pages of ``task``, without line breaks in cells."""
     return _csv(_row(page) for page in pages if page.record.task == task)
 
 
@@ -227,7 +230,7 @@ def _row(page: Page) -> list[str | int | None]:
 
 
 def index_html(records: Sequence[PageRecord], plan: Plan, settings: Settings) -> str:
-    """The requester's page: plan, links to all pages, what is not asked."""
+    """Render the requester's overview: the plan, links to all pages, and what is left out."""
     return render(
         "hit_index.html.jinja",
         records=records,

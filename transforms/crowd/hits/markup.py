@@ -1,4 +1,4 @@
-"""What pages, XML and MTurk can carry of a text, any of which may be hostile, and which words a rewriting must keep."""
+"""Encode untrusted text for pages, XML and MTurk, and find the words that a rewriting must keep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from parapet.schemas.dialogue import Frame, Turn
 
-# Not allowed in XML 1.0: C0 controls but tab and line ends, surrogates, the two non-characters.
+# Not allowed in XML 1.0: C0 controls except tab and line ends, surrogates, the two non-characters.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _LINE_ENDS = re.compile("\r\n?")
@@ -22,51 +22,51 @@ _LINE_ENDS = re.compile("\r\n?")
 NAMESPACE = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2011-11-11/HTMLQuestion.xsd"
 MAX_BYTES = 65_535
 
-# FrameHeight 0: the page takes the whole frame that the worker's site gives it.
+# FrameHeight 0: the page fills the frame of the worker's site.
 _BEFORE = f'<HTMLQuestion xmlns="{NAMESPACE}"><HTMLContent><![CDATA['
 _AFTER = "]]></HTMLContent><FrameHeight>0</FrameHeight></HTMLQuestion>"
 
-# Most file systems take names of 255 bytes; the turn, the ending and a temporary name's are still to come.
+# Most file systems allow 255 bytes; the turn, the extension and the suffix of temporary files are still added.
 MAX_NAME = 150
 
 
 def shown(text: str) -> str:
-    """A text of the schema as a page shows it: single spaces, no characters that XML forbids."""
+    """Clean a text of the schema for display: single spaces, no characters that XML forbids."""
     return " ".join(_FORBIDDEN.sub(" ", text).split())
 
 
 def carriable(html: str) -> str:
-    """HTML that survives the way through MTurk unchanged.
+    """Encode HTML so that it passes through MTurk unchanged.
 
-    Line ends become ``\\n`` (an XML parser would do the same), forbidden characters go, and characters beyond the
-    basic plane become numeric references (MTurk refuses the four-byte ones). Not for scripts with such characters.
+    Line ends become ``\\n`` (as in an XML parser), forbidden characters are removed, and characters beyond the basic
+    plane become numeric references (MTurk refuses four-byte characters). Not suitable for scripts with such characters.
     """
     html = _FORBIDDEN.sub("", _LINE_ENDS.sub("\n", html))
     return _ASTRAL.sub(lambda match: f"&#{ord(match.group())};", html)
 
 
 def without_variables(html: str) -> str:
-    """HTML in which the requester site finds no ``${VAR}`` to fill in."""
+    """Escape ``${``, so that the requester site does not substitute variables."""
     return html.replace("${", "&#36;{")
 
 
 def question_xml(html: str) -> bytes:
-    """The HTMLQuestion of a page that :func:`carriable` has prepared."""
-    # "]]>" would end the CDATA section: begin another one inside it.
+    """Wrap a page that :func:`carriable` has encoded in an HTMLQuestion."""
+    # "]]>" would end the CDATA section, so it is split across two sections.
     return (_BEFORE + html.replace("]]>", "]]]]><![CDATA[>") + _AFTER).encode("utf-8")
 
 
 def html_of(question: bytes) -> str:
-    """The page inside an HTMLQuestion, as MTurk reads it. Raises ParseError where it is not well-formed."""
+    """Return the page inside an HTMLQuestion. Raises ParseError if the XML is not well-formed."""
     root: Element = fromstring(question)
     return root.findtext(f"{{{NAMESPACE}}}HTMLContent") or ""
 
 
 def page_name(dialogue_id: str) -> str:
-    """The part of a file name that stands for a dialogue; different ids have different ones, letter case included.
+    """Convert a dialogue id to a part of a file name; distinct ids, also by letter case, have distinct names.
 
-    Letters, digits, ``_``, ``-`` and inner dots stay, all else is percent-encoded. A long one is cut, and
-    a ``~``, which no other name has, begins the hash of the whole id.
+    Letters, digits, ``_``, ``-`` and inner dots are kept, all else is percent-encoded. A long name is truncated and
+    ends with ``~``, which occurs in no other name, and the hash of the whole id.
     """
     name = quote(dialogue_id, safe="", errors="surrogatepass").replace("~", "%7E")
     if name.startswith("."):
@@ -77,14 +77,14 @@ def page_name(dialogue_id: str) -> str:
     return name
 
 
-# Actions on these name no slot: an offered intent, the number of results.
+# Actions with these "slots" have no slot: an offered intent, the number of results.
 _NO_SLOTS = frozenset({"", "intent", "count"})
 
 _PARTS_NUMBER = re.compile(r"[:.,/]\d")
 
 
 class KeptValue(msgspec.Struct, frozen=True):
-    """A value that an answer must have character for character, as the page shows it, and its slot."""
+    """A value, as the page shows it, that an answer must contain verbatim, and its slot."""
 
     slot: str
     service: str
@@ -92,7 +92,7 @@ class KeptValue(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A kept value with its place: characters ``start`` to ``end`` of the utterance as the page shows it."""
+    """A kept value and its position: characters ``start`` to ``end`` of the utterance as the page shows it."""
 
     kept: KeptValue
     start: int
@@ -100,18 +100,17 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def marks(turn: Turn, before: Turn | None = None) -> list[Mark]:
-    """The values to keep, in the order of the utterance.
+    """Find the values to keep, in the order of the utterance.
 
-    Those are what the slot spans point to; and values of slots without a span, categorical ones, that occur in the
-    utterance word for word: of the turn's actions or, where a corpus has none, of what the turn has changed in the
-    state.
+    These are the texts of slot spans, and values of slots without a span (categorical ones) that occur verbatim in the
+    utterance. The latter come from the turn's actions or, if a corpus has none, from changes of the state.
 
     Args:
       turn: the user's turn.
-      before: the user's turn before it.
+      before: the previous user turn.
 
     Raises:
-      ValueError: a span is not inside the utterance; says which.
+      ValueError: a span is not inside the utterance.
     """
     found = list(_of_spans(turn))
     text = speakable(turn.utterance)
@@ -123,12 +122,12 @@ def marks(turn: Turn, before: Turn | None = None) -> list[Mark]:
 
 
 def speakable(text: str) -> str:
-    """A text of a dialogue as a page shows it: as :func:`shown`, and no byte order mark, for forms trim that too."""
+    """Clean a text of a dialogue as :func:`shown` does, and remove byte order marks, which forms trim, too."""
     return shown(text.replace("\ufeff", " "))
 
 
 def find_word(text: str, value: str, taken: Sequence[tuple[int, int]] = ()) -> int | None:
-    """The first place of ``value`` in ``text`` as whole words, outside the ``taken`` places; None if nowhere."""
+    """Find the first ``value`` in ``text`` as whole words, outside the ``taken`` ranges; None if absent."""
     start = text.find(value) if value else -1
     while start >= 0:
         end = start + len(value)
@@ -143,7 +142,7 @@ def find_word(text: str, value: str, taken: Sequence[tuple[int, int]] = ()) -> i
 
 
 def bold_pieces(text: str, found: Sequence[Mark]) -> list[tuple[str, bool]]:
-    """The text cut where bold begins or ends; marks that overlap are one bold piece."""
+    """Split a text where bold begins or ends; overlapping marks become one bold piece."""
     pieces: list[tuple[str, bool]] = []
     at = 0
     for start, end in _joined(found):
@@ -157,21 +156,21 @@ def _of_spans(turn: Turn) -> Iterator[Mark]:
     for frame in turn.frames:
         for span in frame.slots:
             if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
-                continue  # copied from another slot: not in this utterance
+                continue  # copied from another slot, so not in this utterance
             where = f"slot {span.slot!r}: {span.start}-{span.exclusive_end}"
             if not 0 <= span.start < span.exclusive_end <= len(raw):
                 raise ValueError(f"{where} is not inside the utterance")
             value = speakable(raw[span.start : span.exclusive_end])
             if not value:
                 raise ValueError(f"{where} has nothing to see")
-            # A letter after the text before the value keeps the space between the two.
+            # A letter is appended so that the space before the value is not stripped.
             first = raw[span.start : span.exclusive_end].find(value[0])
             start = len(speakable(raw[: span.start + first] + "x")) - 1
             yield Mark(KeptValue(span.slot, frame.service, value), start, start + len(value))
 
 
 def _without_span(turn: Turn, before: Turn | None) -> Iterator[tuple[str, str, str]]:
-    """(slot, service, value) of the slots that the turn has no span for."""
+    """Yield (slot, service, value) of slots without a span in the turn."""
     for frame in turn.frames:
         spanned = {span.slot for span in frame.slots} | _NO_SLOTS
         for slot, values in _values_of(frame, before):
@@ -192,7 +191,7 @@ def _values_of(frame: Frame, before: Turn | None) -> Iterator[tuple[str, list[st
 
 
 def _inside_word(text: str, at: int) -> bool:
-    """Whether ``at`` is inside a word or a number: the 2 of 12, 2nd, 2:30 and 2.50 is no number of its own."""
+    """Whether ``at`` is inside a word or number: the 2 in 12, 2nd, 2:30 and 2.50 is not a separate number."""
     left, right = text[max(0, at - 2) : at], text[at : at + 2]
     return (
         (left[-1:].isalnum() and right[:1].isalnum())

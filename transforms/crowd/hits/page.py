@@ -1,6 +1,6 @@
-"""The records of ``hits``, the page around a body, what pages cost, and the top-up of what ``compose`` misses.
+"""The records of ``hits``, the HTML around a body, the cost of pages, and top-ups for what ``compose`` still needs.
 
-All money is Decimal.
+All amounts of money are Decimal.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from parapet.transforms.reports.report import render
 
 AUTO, NONE = "auto", "none"  # values of --ambiguous and --cues
 
-TURNS_OF_ITEM = 3  # the turn before, the acts, which are about as long as a turn, and the utterance
+TURNS_OF_ITEM = 3  # the turn before, the acts (about as long as a turn), and the utterance
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What shapes the pages.
+    """The settings that affect the pages.
 
     Attributes:
       ambiguous: ``auto``, ``none`` or the file that ``listed`` was read from.
@@ -39,10 +39,10 @@ class Settings(msgspec.Struct, frozen=True):
       cues: ``auto``, ``none`` or the file that ``written`` was read from.
       written: cues to the domain from that file, by service.
       sandbox: whether the forms go to MTurk's sandbox.
-      only: the fields of a top-up, as (task id, form field); None for everything.
-      tasks: which tasks the pages are of.
-      turns: how many user turns are drawn; None for all. ``seed`` is of that draw.
-      naturalness: whether judged utterances have the question of how natural they sound.
+      only: the fields of a top-up, as (task id, form field); None for all fields.
+      tasks: the tasks to make pages for.
+      turns: the number of user turns to draw; None for all. ``seed`` is the seed of the draw.
+      naturalness: whether to ask how natural judged utterances sound.
     """
 
     terms: Terms = Terms()
@@ -62,9 +62,9 @@ class PlainAct(msgspec.Struct, frozen=True):
     """A dialogue act in words that a worker understands.
 
     Attributes:
-      does: what the reply has to do: ``Ask for``.
-      about: a slot or intent by its description, or nothing.
-      value: the values to be said, or nothing.
+      does: the task of the reply, such as ``Ask for``.
+      about: the description of a slot or intent, or an empty string.
+      value: the values to mention, or an empty string.
     """
 
     does: str
@@ -73,26 +73,26 @@ class PlainAct(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """All of it as one line, as the page has it."""
+        """Return the act as one line of the page."""
         return ": ".join(filter(None, [self.does, " – ".join(filter(None, [self.about, self.value]))]))
 
 
 CHECK: Literal["check"] = "check"
 Stratum = Literal["faithful", "unfaithful", "invalid", "check"]
-Place = tuple[str, str, int]  # of an utterance that is judged: its set, if it has one, dialogue and turn
+Place = tuple[str, str, int]  # of a judged utterance: its set (may be empty), dialogue and turn
 
 
 class RatedItem(msgspec.Struct, frozen=True):
-    """An utterance that workers judge. Its page shows the acts, the turn before and the utterance, and nothing else.
+    """An utterance to be judged. Its page shows only the acts, the previous turn and the utterance.
 
     Attributes:
       dialogue_id: the dialogue. ``turn`` is the position of the system's turn in it, from 0.
       stratum: ``faithful`` and ``unfaithful`` are the metric's verdicts on a valid turn, ``invalid`` is a turn that
-        fails its validation, and ``check`` a turn beside the utterance of another one.
+        fails its validation, and ``check`` a turn with the utterance of another turn.
       faithful: the metric's verdict, whether the turn is valid or not. False for a check.
-      acts: what the utterance has to say.
-      previous: the turn before, or nothing.
-      utterance: what the system said.
+      acts: the required content of the utterance.
+      previous: the previous turn, or an empty string.
+      utterance: the system's utterance.
     """
 
     dialogue_id: str
@@ -106,34 +106,34 @@ class RatedItem(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> Place:
-        """What distinguishes it from others of its task."""
+        """Return the key that identifies the item among those of its task."""
         return "", self.dialogue_id, self.turn
 
     @property
     def values(self) -> tuple[str, ...]:
-        """What the acts say, but for a plain yes."""
+        """Return the values in the acts, except a plain yes."""
         return tuple(act.value for act in self.acts if act.value != "yes")
 
     @property
     def turns(self) -> int:
-        """Turns to read."""
+        """Return the number of turns to read."""
         return TURNS_OF_ITEM
 
     def as_check(self, utterance: str) -> RatedItem:
-        """The same beside an utterance that does not fit."""
+        """Return a copy with an utterance that does not fit."""
         return msgspec.structs.replace(self, stratum=CHECK, faithful=False, utterance=utterance)
 
 
 class VariedItem(msgspec.Struct, frozen=True):
-    """A user turn of a perturbed set, which workers compare with the original. The page does not say which set it is.
+    """A user turn of a perturbed set to be compared with the original. The page does not name the set.
 
     Attributes:
       dialogue_id: the dialogue. ``turn`` is the position of the user's turn in it, from 0.
-      stratum: the name of the set; ``check`` for a turn beside another one's.
-      before: the turns before it: (speaker, utterance).
-      original: what the user said.
-      values: words of it that say a value.
-      utterance: the same as the set has it.
+      stratum: the name of the set; ``check`` for a turn with the utterance of another turn.
+      before: the previous turns: (speaker, utterance).
+      original: the user's original utterance.
+      values: words of the original that are slot values.
+      utterance: the utterance in the perturbed set.
     """
 
     dialogue_id: str
@@ -147,37 +147,37 @@ class VariedItem(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> Place:
-        """What distinguishes it from others of its task."""
+        """Return the key that identifies the item among those of its task."""
         return self.stratum, self.dialogue_id, self.turn
 
     @property
     def turns(self) -> int:
-        """Turns to read: those before, and both versions."""
+        """Return the number of turns to read: the previous ones and both versions."""
         return len(self.before) + 2
 
     def as_check(self, utterance: str) -> VariedItem:
-        """The same beside an utterance that does not fit."""
+        """Return a copy with an utterance that does not fit."""
         return msgspec.structs.replace(self, stratum=CHECK, utterance=utterance)
 
 
 class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of ``manifest.jsonl``: one HIT, with everything that publishing it needs but the question's text.
+    """A line of ``manifest.jsonl``: one HIT, with everything needed to publish it except the question's text.
 
-    What schema tasks lack comes last, with defaults, and is left out of the lines of other tasks.
+    Fields that schema tasks do not use come last, have defaults, and are left out of the lines of other tasks.
 
     Attributes:
-      page: the HTML, below the output folder. ``question`` is the HTMLQuestion of it.
-      fields: the form fields that the page asks for, in its order; ``element_ids`` the elements they are about.
-      ambiguous: the ids of the elements that are shown with their description.
-      bytes: of the question. ``sha256`` too.
-      reward: dollars, as MTurk takes it.
+      page: the path of the HTML below the output folder; ``question`` is the path of its HTMLQuestion.
+      fields: the page's form fields in order; ``element_ids`` are the elements that they are about.
+      ambiguous: the ids of elements shown with their description.
+      bytes: size of the question; ``sha256`` is its hash.
+      reward: dollars, in MTurk's format.
       requester_annotation: the task id.
-      cue: what the page says of the app as a whole.
-      dialogue_id: the dialogue. ``turn`` is the position of the utterance in it, from 0, ``file`` the file it is in.
+      cue: the page's description of the app as a whole.
+      dialogue_id: the dialogue. ``turn`` is the position of the utterance in it, from 0, ``file`` its file.
       utterance: the sentence to be rewritten, as the page shows it.
-      values: what every answer must have letter for letter, as the page shows it; None where nothing is rewritten.
-      items: what is rated, in the order of the page and of ``fields``, of which each has one or two.
-      pairs: the same of turns that are compared with the original; each has one to three fields.
+      values: the texts that every answer must contain verbatim; None if nothing is rewritten.
+      items: the rated utterances, in the order of the page and of ``fields``, with one or two fields each.
+      pairs: the turns that are compared with the original, likewise, with one to three fields each.
     """
 
     task_id: str
@@ -213,19 +213,22 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def judged(self) -> Sequence[RatedItem | VariedItem] | None:
-        """The utterances that are judged, of either kind."""
+        """Return the utterances to be judged, of either kind."""
         return self.items if self.pairs is None else self.pairs
 
     @property
     def turns(self) -> int:
-        """Turns to read: of the dialogue, that of the utterance included; of what is judged, those of all items."""
+        """Return the number of turns to read: those up to the utterance, or those of all judged items."""
         if self.judged is not None:
             return sum(item.turns for item in self.judged)
         return 0 if self.turn is None else self.turn + 1
 
 
 def read_manifest(folder: str) -> Iterator[tuple[str, PageRecord]]:
-    """(``row N``, record) of the pages of a folder of ``parapet hits``. Raises InputError where it is none."""
+    """Yield (``row N``, record) for the pages in a folder.
+
+    Raises InputError if it is not the output of ``parapet hits``.
+    """
     path = as_path(folder) / "manifest.jsonl"
     try:
         lines = read_whole(path, MAX_DIALOGUE_FILE).splitlines()
@@ -239,7 +242,7 @@ def read_manifest(folder: str) -> Iterator[tuple[str, PageRecord]]:
 
 
 class NotAsked(msgspec.Struct, frozen=True):
-    """An element or turn that cannot be asked about, and why."""
+    """An element or turn that is left out, and the reason."""
 
     task_id: str
     element_id: str
@@ -247,7 +250,7 @@ class NotAsked(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A rendered page. ``body`` is the part between the requester template's ends."""
+    """A rendered page. ``body`` is the part between the two parts of the requester template."""
 
     record: PageRecord
     html: bytes
@@ -256,7 +259,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """All pages of a service, or of a dialogue file. ``position`` is its place among the others.
+    """All pages of a service or dialogue file. ``position`` is its position among the inputs.
 
     Attributes:
       not_drawn: the number of user turns that were not drawn.
@@ -271,8 +274,7 @@ class Hits(msgspec.Struct, frozen=True):
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
 SANDBOX = "https://workersandbox.mturk.com/mturk/externalSubmit"
 
-# Of the published SGD-X paraphrases the longest name has 8 words, the longest description 19.
-# Of rewritings: how many more than the sentence itself.
+# In the published SGD-X paraphrases, the longest name has 8 words and the longest description 19.
 MAX_WORDS: dict[HitTask, int] = {"names": 8, "descriptions": 25, "rewrites": 40}
 MAX_LETTERS: dict[HitTask, int] = {"names": 60, "descriptions": 200, "rewrites": 300}
 
@@ -280,16 +282,16 @@ _BODY = "${body}"
 
 TOO_LARGE = f"too_large: the text alone passes the {MAX_BYTES:,} bytes of an HTMLQuestion"
 
-# Room for what the requester site puts around a page of its own accord.
+# Room for what the requester site adds around a page.
 SITE_BYTES = 1_024
 
 
 def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
-    """A whole page around a body, ready for :func:`parapet.transforms.crowd.hits.markup.question_xml`.
+    """Return a whole page around a body, ready for :func:`parapet.transforms.crowd.hits.markup.question_xml`.
 
     Args:
       task: the task.
-      body: HTML as :func:`one_line` has made it.
+      body: HTML from :func:`one_line`.
       sandbox: whether the form goes to MTurk's sandbox.
     """
     before, after = _frame(task, sandbox)
@@ -298,19 +300,19 @@ def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
 
 @cache
 def _frame(task: HitTask, sandbox: bool) -> tuple[str, str]:
-    """What every page has before and after its body: rendered once, for there are thousands of pages."""
+    """Return the HTML before and after the body; cached because there are thousands of pages."""
     context = {"task": task, "title": WORDING[task].title, "action": SANDBOX if sandbox else LIVE, "body": _BODY}
     before, _, after = carriable(render("hit_page.html.jinja", **context, **_limits(task))).partition(_BODY)
     return before, after
 
 
 def requester_html(task: HitTask) -> str:
-    """The template for the requester site: no form of its own, ``${body}`` in place of the questions."""
+    """Return the template for the requester site: without a form, and with ``${body}`` in place of the questions."""
     return carriable(render("hit_requester.html.jinja", task=task, body=_BODY, **_limits(task)))
 
 
 def one_line(html: str) -> str:
-    """HTML for a body: on one line, as the requester site's CSV has it, with nothing that MTurk would not carry."""
+    """Put the HTML of a body on one line, for the requester site's CSV, and encode it for MTurk."""
     return without_variables("".join(line.strip() for line in carriable(html).split("\n")))
 
 
@@ -320,7 +322,7 @@ def _limits(task: HitTask) -> dict[str, int]:
 
 @cache
 def capacity(task: HitTask) -> int:
-    """Bytes that the body of a page may have."""
+    """Return the maximum number of bytes of a page's body."""
     # The sandbox's address is the longer one.
     return MAX_BYTES - SITE_BYTES - len(question_xml(page_html(task, "", sandbox=True)))
 
@@ -336,16 +338,16 @@ def make_page(
     turns: int = 0,
     **about: Any,
 ) -> Page:
-    """The page and its record.
+    """Make a page and its record.
 
     Args:
       task: the task.
-      stem: the page's files, below the output folder, without their endings.
+      stem: the path of the page's files below the output folder, without extension.
       body: at most :func:`capacity` bytes.
-      settings: the conditions, and where the form goes.
+      settings: the terms, and where the form goes.
       task_id: the task id.
       fields: the form fields.
-      turns: the turns of a dialogue that are to be read.
+      turns: the number of turns to read.
       about: further fields of the record: the service, the elements, the turn or the items.
     """
     terms, wording = settings.terms, WORDING[task]
@@ -378,11 +380,11 @@ def make_page(
 
 
 def fit(items: Sequence[str], room: int) -> tuple[list[list[int]], list[int]]:
-    """The positions of the items of each page, in order, and of those that are too large for any.
+    """Distribute items over pages; return their positions by page, and the positions of items too large for any page.
 
     Args:
-      items: as HTML.
-      room: bytes for the items of a page.
+      items: the items as HTML.
+      room: bytes available for the items of a page.
     """
     sizes = [len(item.encode()) for item in items]
     fits = [i for i, size in enumerate(sizes) if size <= room]
@@ -391,24 +393,24 @@ def fit(items: Sequence[str], room: int) -> tuple[list[list[int]], list[int]]:
 
 
 def split(sizes: Sequence[int], capacity: int) -> list[range]:
-    """Cuts a sequence into as few runs as possible, none above ``capacity``, about equally large.
+    """Split a sequence into the fewest runs of similar size, each at most ``capacity``.
 
     Args:
-      sizes: bytes of each item; none may be above ``capacity``.
-      capacity: bytes that a run may have.
+      sizes: bytes of each item; at most ``capacity`` each.
+      capacity: maximum size of a run in bytes.
 
     Returns:
-      The positions of each run, in order; no run for no items.
+      The positions of each run, in order; an empty list without items.
 
     Raises:
-      ValueError: an item is larger than a run may be.
+      ValueError: an item is larger than ``capacity``.
     """
     if any(size > capacity for size in sizes):
         raise ValueError("an item is larger than a part may be")
     runs = _fill(sizes, capacity)
     if len(runs) < 2:
         return runs
-    # The smallest capacity that needs no more runs makes the largest run as small as it can be.
+    # Binary search for the smallest capacity with this number of runs: it minimises the largest run.
     low, high = max(max(sizes), -(-sum(sizes) // len(runs))), capacity
     while low < high:
         middle = (low + high) // 2
@@ -432,10 +434,10 @@ def _fill(sizes: Sequence[int], capacity: int) -> list[range]:
     return runs
 
 
-# With ten assignments MTurk's fee doubles.
+# From ten assignments on, MTurk's fee doubles.
 MOST = 9
 
-# (task id, form field): the fields of a top-up.
+# The fields of a top-up as (task id, form field).
 Fields = frozenset[tuple[str, str]]
 
 
@@ -443,11 +445,11 @@ class PlanRow(msgspec.Struct, frozen=True):
     """One row of the cost table.
 
     Attributes:
-      hits: HITs. ``fields`` is the form fields on them, ``assignments`` the number of submissions.
-      reward: dollars to the workers. ``fees`` go to MTurk; ``cost`` is the sum.
-      estimated_minutes: of all assignments together.
-      hourly_pay: dollars per hour of work at the estimated pace, rounded down.
-      lowest_reward: dollars for an assignment of the smallest HIT. ``highest_reward`` of the largest.
+      hits: the number of HITs. ``fields`` is the number of their form fields, ``assignments`` of submissions.
+      reward: dollars paid to workers. ``fees`` are paid to MTurk; ``cost`` is the sum.
+      estimated_minutes: the estimate for all assignments together.
+      hourly_pay: dollars per hour at the estimated pace, rounded down.
+      lowest_reward: dollars for an assignment of the smallest HIT; ``highest_reward`` for the largest.
     """
 
     hits: int
@@ -463,7 +465,7 @@ class PlanRow(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The cost table, by task and in total, and the people that it takes."""
+    """The cost table, by task and in total, and the number of people needed."""
 
     terms: Terms
     rows: dict[str, PlanRow]
@@ -471,7 +473,7 @@ class Plan(msgspec.Struct, frozen=True):
     people: People
 
     def to_json(self) -> dict[str, Any]:
-        """``plan.json``."""
+        """Return the content of ``plan.json``."""
         rows = {
             name: {key: plain(getattr(row, key)) for key in row.__struct_fields__} for name, row in self.rows.items()
         }
@@ -487,14 +489,14 @@ class Plan(msgspec.Struct, frozen=True):
         }
 
     def not_asked_by_reason(self) -> dict[str, list[str]]:
-        """Reason to the task ids of what is not asked; both sorted."""
+        """Return reason to the sorted ids of tasks that are left out."""
         by_reason: dict[str, list[str]] = {}
         for each in sorted(self.not_asked, key=lambda each: each.reason):
             by_reason.setdefault(each.reason, []).append(each.task_id)
         return by_reason
 
     def table(self) -> str:
-        """The cost table as aligned text."""
+        """Format the cost table as aligned text."""
         head = ["", "HITs", "fields", "assignments", "reward", "fees", "cost", "hours", "pay an hour"]
         lines = [head, *([name, *cells] for name, cells in self.cells().items())]
         widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
@@ -507,7 +509,7 @@ class Plan(msgspec.Struct, frozen=True):
         )
 
     def cells(self) -> dict[str, list[str]]:
-        """The figures of each row as a person reads them, hours in place of minutes."""
+        """Return the formatted numbers of each row, with hours instead of minutes."""
         return {
             name: [
                 f"{row.hits:,}",
@@ -524,7 +526,7 @@ class Plan(msgspec.Struct, frozen=True):
 def make_plan(
     records: Iterable[PageRecord], not_asked: Iterable[NotAsked], terms: Terms, tasks: Sequence[HitTask] = TASKS
 ) -> Plan:
-    """Adds up the pages, a row for each of ``tasks``. The order of ``records`` does not matter."""
+    """Add up the pages, with a row for each of ``tasks``. The order of ``records`` does not matter."""
     records = list(records)
     rows: dict[str, PlanRow] = {
         task: _row([record for record in records if record.task == task], terms) for task in tasks
@@ -555,15 +557,15 @@ def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
 
 
 def top_up_assignments(most_missing: int) -> int:
-    """Workers per HIT from whom ``most_missing`` more good answers are expected, below the higher fee tier."""
+    """Return the workers per HIT who are expected to give ``most_missing`` good answers, below the higher fee tier."""
     return max(1, min(MOST, ceil(most_missing / YIELD)))
 
 
 def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, int]:
-    """What a ``shortfall.csv`` asks for, and the most that one element lacks.
+    """Read the fields that a ``shortfall.csv`` lists, and the largest number of answers that an element needs.
 
     Raises:
-      InputError: not a shortfall file, or a row names what the schemas lack; with the row.
+      InputError: the file is not a shortfall file, or a row names something that is not in the schemas.
     """
     try:
         with io.StringIO(read_text(as_path(path)), newline="") as handle:

@@ -1,4 +1,4 @@
-"""How many people a batch needs, and what it costs where it can be done."""
+"""The number of people that a batch needs, and its cost on each platform."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from parapet.transforms.crowd.hits.terms import CENT, plain
 if TYPE_CHECKING:
     from parapet.transforms.crowd.hits.page import PageRecord, PlanRow
 
-# Of the reward. Prolific's share for companies as of 2026, which it may change: https://www.prolific.com/pricing
+# Fraction of the reward. Prolific's fee for companies as of 2026: https://www.prolific.com/pricing
 PROLIFIC_FEE = Decimal(1) / 3
 
-# The share of answers that survive vetting and deduplication: about half, of SGD-X's batches and of our sample.
+# The fraction of answers that survive vetting and deduplication: about half in SGD-X's batches and in our sample.
 YIELD = Decimal("0.5")
 _OF_FIVE = "of the 5 that v1 to v5 take"
 
 
 def needed_people(forms: Iterable[tuple[str, str, int]], limit: int | None = None) -> int:
-    """The fewest people who can fill in all forms, none of them one form twice or both tasks of a service.
+    """Return the fewest people who can fill in all forms, if nobody does a form twice or both tasks of a service.
 
     Args:
-      forms: (service, task, number of people wanted) of each; the service is empty where no task hides anything.
-      limit: how many forms one person may do.
+      forms: (service, task, number of people) for each form; the service is empty for tasks that hide nothing.
+      limit: maximum number of forms per person.
     """
     forms = list(forms)
     by_task: dict[tuple[str, str], int] = {}
@@ -43,13 +43,13 @@ def needed_people(forms: Iterable[tuple[str, str, int]], limit: int | None = Non
 
 
 class People(msgspec.Struct, frozen=True):
-    """What a batch needs of people, and costs on each platform, in dollars.
+    """The number of people a batch needs, and its cost on each platform, in dollars.
 
     Attributes:
-      needed: the fewest people who can do it.
-      by_task: of these, how many for each task; of names and descriptions, different ones.
-      cost: platform to the rewards with its fees.
-      good: of schema tasks, the good answers that are expected for each element; None of other tasks.
+      needed: the minimum number of people.
+      by_task: the number of people for each task; names and descriptions need different people.
+      cost: platform to the rewards including its fees.
+      good: for schema tasks, the expected number of good answers per element; None for other tasks.
     """
 
     needed: int
@@ -58,7 +58,7 @@ class People(msgspec.Struct, frozen=True):
     good: Decimal | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The part of ``plan.json``."""
+        """Return the entry of ``plan.json``."""
         return {
             "needed": self.needed,
             "by_task": self.by_task,
@@ -66,7 +66,7 @@ class People(msgspec.Struct, frozen=True):
         }
 
     def lines(self) -> list[str]:
-        """The same in sentences."""
+        """Describe the numbers in sentences."""
         if not self.needed:
             return []
         shares = ""
@@ -83,10 +83,10 @@ class People(msgspec.Struct, frozen=True):
 
 
 def people_of(records: Iterable[PageRecord], total: PlanRow) -> People:
-    """What the pages need.
+    """Compute the number of people and the cost for pages.
 
     Args:
-      records: of all pages.
+      records: the records of all pages.
       total: their cost on MTurk.
     """
     forms = [(r.service_name if r.task in TASKS else "", r.task, r.assignments) for r in records]

@@ -1,6 +1,6 @@
-"""The user turns that workers rewrite: what a page shows of one, why one has no page, which are drawn, the pages.
+"""Pages on which workers rewrite user turns: drawing turns, checking whether they can be asked, and rendering.
 
-Of dialogues that share an id, the first has pages.
+If dialogues share an id, only the first has pages.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ _WORD = re.compile(r"[^\W_]")
 
 
 class Rewriting(msgspec.Struct, frozen=True):
-    """A user's sentence, with the values that every answer must keep."""
+    """A user's utterance with the values that every answer must keep."""
 
     utterance: str
     marks: list[Mark]
 
     def pieces(self) -> list[tuple[str, bool]]:
-        """The sentence in pieces that are bold, or not."""
+        """Return the utterance in pieces with a flag for bold."""
         return bold_pieces(self.utterance, self.marks)
 
     def values(self) -> list[str]:
-        """What is to be kept, each text once."""
+        """Return the texts to keep, without duplicates."""
         return list(dict.fromkeys(mark.kept.value for mark in self.marks))
 
 
 def turn_task_id(dialogue_id: str, turn: int) -> str:
-    """``1_00003:4:rewrites``: the turn is the utterance's position in the dialogue, from 0."""
+    """Return ``1_00003:4:rewrites``; the number is the turn's position in the dialogue, from 0."""
     return f"{dialogue_id}:{turn}:{REWRITES}"
 
 
 def user_turns(dialogue: Dialogue) -> list[int]:
-    """The positions of the user's turns."""
+    """Return the positions of the user's turns."""
     return [i for i, turn in enumerate(dialogue.turns) if turn.speaker == "USER"]
 
 
 def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
-    """What is to be rewritten of the user turn at ``position``; where nothing can be, the reason."""
+    """Return what a worker rewrites of the user turn at ``position``, or the reason why it cannot be asked."""
     task_id = turn_task_id(dialogue.dialogue_id, position)
     if not dialogue.dialogue_id or not _carried(dialogue.dialogue_id):
         return BAD_ID
@@ -80,14 +80,14 @@ def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
     except ValueError as error:
         return f"{BAD_SPAN}: {error}"
     rewriting = Rewriting(utterance, found)
-    # Without a letter or a digit of its own, no typing mistake could be made.
+    # A typo needs a letter or digit outside of the values.
     if not any(_WORD.search(text) for text, bold in rewriting.pieces() if not bold):
         return ONLY_VALUES if found else NO_TEXT
     return rewriting
 
 
 def services_of(dialogue: Dialogue, position: int) -> str:
-    """The services that a turn is about, joined."""
+    """Return the services of a turn, joined."""
     return "+".join(services_in_turns(dialogue)[position])
 
 
@@ -96,18 +96,18 @@ def _before(turns: Sequence[Turn], position: int) -> Turn | None:
 
 
 def _carried(text: str) -> bool:
-    # MTurk refuses four-byte characters in a question, and an id is sent unchanged: there they cannot be escaped.
+    # MTurk refuses four-byte characters in a question, and ids, unlike text, cannot be escaped.
     return shown(text) == text and all(c.isprintable() and ord(c) < 0x10000 for c in text)
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """What the choice needs to know of a dialogue file.
+    """The data about a dialogue file that drawing turns needs.
 
     Attributes:
-      position: the file's place among the others. ``name`` is what it is called in reasons.
-      names: of each dialogue, its :func:`page_name` without regard to case: some file systems have none.
-      keys: of each dialogue, the sort keys of its turns that can be drawn; none where all turns are taken.
-      user_turns: how many there are.
+      position: the file's position among the inputs. ``name`` is its name in reasons.
+      names: the lower-case :func:`page_name` of each dialogue, since some file systems ignore case.
+      keys: for each dialogue, the sort keys of the turns that can be drawn; empty if all turns are taken.
+      user_turns: the number of user turns.
     """
 
     position: int
@@ -118,10 +118,10 @@ class Scan(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Which turns have pages.
+    """The turns that have pages.
 
     Attributes:
-      elsewhere: (file, dialogue), by position, of dialogues whose id an earlier one has; with the file of that one.
+      elsewhere: (file, dialogue) positions of dialogues whose id occurs earlier, to the file where it does.
       last: the last sort key that is drawn; None for all turns, ``""`` for none.
     """
 
@@ -129,12 +129,12 @@ class Choice(msgspec.Struct, frozen=True):
     last: str | None
 
     def draws(self, seed: int, task_id: str) -> bool:
-        """Whether a turn is among those drawn."""
+        """Whether a turn is drawn."""
         return self.last is None or stable_digest(str(seed), task_id) <= self.last
 
 
 def fenced_rewriting(dialogue: Dialogue, turn: int) -> Rewriting | str:
-    """As :func:`rewriting_of`; where that raises, the error is the reason."""
+    """Return the result of :func:`rewriting_of`; if it raises an exception, return that as the reason."""
     try:
         return rewriting_of(dialogue, turn)
     except Exception as error:
@@ -142,7 +142,7 @@ def fenced_rewriting(dialogue: Dialogue, turn: int) -> Rewriting | str:
 
 
 def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | None, seed: int) -> Scan:
-    """Looks through a dialogue file; only where ``turns`` of them are to be drawn, at the turns as well."""
+    """Scan a dialogue file; its turns are only examined if ``turns`` limits their number."""
     scanned = Scan(position, name, [], [], 0)
     count = 0
     for dialogue in dialogues:
@@ -160,7 +160,7 @@ def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | N
 
 
 def choose(scans: Iterable[Scan], turns: int | None) -> Choice:
-    """The choice among all files, in any order."""
+    """Draw turns from all files, whose scans may be in any order."""
     first: dict[str, str] = {}
     elsewhere: dict[tuple[int, int], str] = {}
     keys: list[str] = []
@@ -177,7 +177,7 @@ def choose(scans: Iterable[Scan], turns: int | None) -> Choice:
 
 
 class DialoguePath(msgspec.Struct, frozen=True):
-    """A dialogue file. ``name`` is its last folder and file name: the split, but nothing of the machine."""
+    """A dialogue file. ``name`` is its parent folder and file name, without paths of this machine."""
 
     position: int
     path: str
@@ -185,14 +185,14 @@ class DialoguePath(msgspec.Struct, frozen=True):
 
 
 def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> list[DialoguePath]:
-    """The dialogue files of corpora, splits' folders and files, each once, in that order.
+    """List the dialogue files of corpora, splits' folders and single files, without duplicates, in this order.
 
     Args:
       places: ``ROOT`` with ``{train,dev,test}/dialogues_NNN.json``, a folder with ``dialogues_NNN.json``, or files.
-      split: of corpora; ``test`` unless given. A split's folder has its own.
+      split: the split of a corpus; ``test`` by default. Must be None for a split's folder.
 
     Raises:
-      InputError: nothing there, or no dialogue file in it.
+      InputError: a place does not exist or has no dialogue files.
     """
     found = {path.resolve(): path for place in places for path in _files_of(as_path(place), split)}
     return [
@@ -220,14 +220,14 @@ def _files_of(place: Path, split: str | None) -> list[Path]:
 def render_dialogues(
     position: int, name: str, dialogues: Iterable[Dialogue], choice: Choice, settings: Settings
 ) -> Hits:
-    """Renders a file; each of its user turns has a page, is in ``not_asked`` with the reason, or is not drawn.
+    """Render a file; each user turn has a page, is in ``not_asked`` with the reason, or is not drawn.
 
     Args:
-      position: the file's place among the others.
-      name: what the file is called in the manifest and in reasons.
+      position: the file's position among the inputs.
+      name: the file's name in the manifest and in reasons.
       dialogues: its dialogues.
-      choice: which turns have pages.
-      settings: what shapes the pages.
+      choice: the turns that have pages.
+      settings: the settings of the pages.
     """
     pages: list[Page] = []
     not_asked: list[NotAsked] = []
@@ -257,12 +257,12 @@ def render_dialogues(
 
 
 def turn_html(speaker: str, text: str) -> str:
-    """One turn of the conversation so far."""
+    """Render one turn of the conversation so far."""
     return one_line(render("hit_rewrites_turn.html.jinja", speaker=speaker, text=text))
 
 
 def rewrites_body(history: Sequence[str], rewriting: Rewriting) -> str:
-    """The body of a page, on one line: the dialogue so far, each turn a :func:`turn_html`, and the sentence."""
+    """Render the body of a page on one line: the dialogue so far (results of :func:`turn_html`) and the sentence."""
     pieces, values = rewriting.pieces(), rewriting.values()
     return one_line(render("hit_rewrites_body.html.jinja", heard="".join(history), pieces=pieces, values=values))
 
@@ -275,9 +275,9 @@ def _shown(dialogue: Dialogue, turn: int) -> tuple[str, str]:
 def _page(
     dialogue: Dialogue, turn: int, rewriting: Rewriting, history: Sequence[str], file: str, settings: Settings
 ) -> Page | None:
-    """The page; None where it would be too large."""
+    """Return the page, or None if it is too large."""
     room = capacity(REWRITES)
-    # The sum first: with thousands of turns, rendering a page that is then refused takes long.
+    # The sum is checked first because rendering a page that is then refused takes long with thousands of turns.
     if sum(map(len, history)) > room or len((body := rewrites_body(history, rewriting)).encode()) > room:
         return None
     return make_page(

@@ -1,13 +1,15 @@
-"""Pages that ask for names and descriptions of a service's elements: questions, cues, and one service's pages.
+"""Pages that ask for names and descriptions of a service's elements: questions, cues, and rendering.
 
-The hidden text stays behind here, so that no page can reveal it. Names that do not say by themselves what they mean are
-shown with their description.
+Hidden texts never leave this module, so that no page can reveal them. Names that do not explain themselves are shown
+with their description.
 
-A page also says what the app is, so that a worker knows the domain (SGD-X, Lee et al. 2022, Figures 7 and 8). A
-``descriptions`` page shows names, so it says the service's. A ``names`` page hides them: it shows a cue that a person
-has written ("a service like GooglePay or Venmo"), or else the service's description, as it shows those of its elements.
-The cue is made from what the page may show and never looks at what it hides: two services that differ only in hidden
-text get the same bytes. What a person has written is checked against the hidden text before any page is made.
+A page also describes the app, so that a worker knows the domain (SGD-X, Lee et al. 2022, Figures 7 and 8). A
+``descriptions`` page shows names, so it shows the service's name. A ``names`` page hides them: it shows a cue written
+by a person ("a service like GooglePay or Venmo"), or else the service's description, just as it shows the descriptions
+of elements.
+
+The cue depends only on what the page may show: two services that differ only in hidden text get the same bytes. Cues
+written by a person are checked against the hidden text before any page is made.
 """
 
 from __future__ import annotations
@@ -42,34 +44,105 @@ from parapet.transforms.crowd.hits.page import (
 from parapet.transforms.reports.report import render
 from parapet.transforms.reports.text import name_words
 
-# Beyond these, further values do not help to understand a slot.
+# More values than this do not help to understand a slot.
 MAX_VALUES = 60
 
 _NUMBERED = re.compile(r"_\d+$")
 
-# Words that name a sort of thing and not what it belongs to.
-# fmt: off
-GENERIC = frozenset((
-    "a", "active", "amount", "app", "area", "at", "balance", "by", "category", "class", "code", "count", "data",
-    "date", "day", "description", "detail", "details", "duration", "end", "field", "for", "from", "get", "id", "in",
-    "info", "information", "intent", "item", "items", "kind", "label", "length", "level", "list", "location",
-    "message", "mode", "name", "no", "number", "of", "on", "option", "options", "place", "position", "problem",
-    "quantity", "rate", "rating", "reason", "result", "results", "search", "service", "services", "size", "start",
-    "state", "status", "subcategory", "subject", "text", "time", "title", "to", "total", "type", "unit", "user",
-    "value", "when", "where", "which", "with",
-))
+# Words for a kind of thing that do not say what it belongs to.
+GENERIC = frozenset(
+    (
+        "a",
+        "active",
+        "amount",
+        "app",
+        "area",
+        "at",
+        "balance",
+        "by",
+        "category",
+        "class",
+        "code",
+        "count",
+        "data",
+        "date",
+        "day",
+        "description",
+        "detail",
+        "details",
+        "duration",
+        "end",
+        "field",
+        "for",
+        "from",
+        "get",
+        "id",
+        "in",
+        "info",
+        "information",
+        "intent",
+        "item",
+        "items",
+        "kind",
+        "label",
+        "length",
+        "level",
+        "list",
+        "location",
+        "message",
+        "mode",
+        "name",
+        "no",
+        "number",
+        "of",
+        "on",
+        "option",
+        "options",
+        "place",
+        "position",
+        "problem",
+        "quantity",
+        "rate",
+        "rating",
+        "reason",
+        "result",
+        "results",
+        "search",
+        "service",
+        "services",
+        "size",
+        "start",
+        "state",
+        "status",
+        "subcategory",
+        "subject",
+        "text",
+        "time",
+        "title",
+        "to",
+        "total",
+        "type",
+        "unit",
+        "user",
+        "value",
+        "when",
+        "where",
+        "which",
+        "with",
+    )
+)
 # fmt: on
 
-# "to", "no", "pct": too short to be more than an abbreviation or a preposition.
+# Shorter words, such as "to", "no" and "pct", are mostly abbreviations or prepositions.
 _MIN_LETTERS = 4
 
 
 class Question(msgspec.Struct, frozen=True):
-    """One form field and what is shown beside it, without the text that workers are to find.
+    """A form field and what is shown beside it, without the text that workers must find.
 
     Attributes:
-      field: the form field, ``slot_3``.
-      prompt: the text to be named or described.
+      field: the form field, such as ``slot_3``.
+      prompt: the text to name or describe.
       values: the possible values of a categorical slot, joined, in ``descriptions`` tasks; else ``""``.
       meaning: the original description of an ambiguous element, in ``descriptions`` tasks; else ``""``.
     """
@@ -81,12 +154,12 @@ class Question(msgspec.Struct, frozen=True):
     meaning: str = ""
 
     def texts(self) -> list[str]:
-        """Every text of the schema that the page shows for this question, as the page shows it."""
+        """Return all texts of the schema that the page shows for this question."""
         return [text for text in (self.prompt, self.values, self.meaning) if text]
 
 
 class ElementQuestion(msgspec.Struct, frozen=True):
-    """A question with the element that it is about; the element stays with the requester."""
+    """A question and the element it is about, which the page does not name."""
 
     element_id: str
     question: Question
@@ -95,13 +168,13 @@ class ElementQuestion(msgspec.Struct, frozen=True):
 def questions_of(
     service: Service, task: Task, ambiguous: frozenset[str], only: frozenset[tuple[str, str]] | None = None
 ) -> tuple[list[ElementQuestion], list[str]]:
-    """The questions of a task in the schema's order, and the ids of elements that have nothing to show.
+    """Return the questions of a task in the schema's order, and the ids of elements with nothing to show.
 
     Args:
       service: the service.
       task: ``names`` or ``descriptions``.
-      ambiguous: the ids of the elements whose description is shown beside their name.
-      only: the fields of a top-up, as (task id, form field); None for everything.
+      ambiguous: the ids of elements whose description is shown beside their name.
+      only: the fields of a top-up, as (task id, form field); None for all fields.
     """
     questions, blank = [], []
     for element in elements_of(service, task):
@@ -122,7 +195,7 @@ def questions_of(
 
 
 def service_title(service_name: str) -> str:
-    """``Hotels`` for ``Hotels_1``: the number distinguishes services and means nothing."""
+    """Return ``Hotels`` for ``Hotels_1``; the number only distinguishes services."""
     return _NUMBERED.sub("", service_name) or service_name
 
 
@@ -132,13 +205,13 @@ def _listed(values: tuple[str, ...]) -> str:
 
 
 def ambiguous_elements(service: Service, setting: str, listed: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The ids of a service's ambiguous elements.
+    """Return the ids of a service's ambiguous elements.
 
     Args:
       service: the service.
-      setting: ``auto`` finds those that are vague, and slots whose words another slot has too, with more;
-        ``none`` marks none; anything else takes ``listed``.
-      listed: ids as a person has listed them, of any services.
+      setting: ``auto`` selects vague elements and slots whose words are a proper subset of another slot's; ``none``
+        selects none; anything else uses ``listed``.
+      listed: ids from the user's file, of any services.
     """
     elements = elements_of(service, "descriptions")
     if setting == NONE:
@@ -150,13 +223,13 @@ def ambiguous_elements(service: Service, setting: str, listed: frozenset[str] = 
 
 
 def is_vague(element: Element) -> bool:
-    """Whether the name is one word of under four letters, or all of its words are generic: ``type``, ``end_time``."""
+    """Whether the name is a single word under four letters, or consists of generic words: ``type``, ``end_time``."""
     own = _words(element)
     return all(word in GENERIC or word.isdigit() for word in own) or (len(own) == 1 and len(own[0]) < _MIN_LETTERS)
 
 
 def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
-    """The ids of slots beside another that has all of their words and more: ``alarm_time``, ``new_alarm_time``."""
+    """Return the ids of slots whose words are a proper subset of another slot's: ``alarm_time``, ``new_alarm_time``."""
     words = {element.id: frozenset(_words(element)) for element in elements if element.kind == "slot"}
     having = defaultdict[str, set[str]](set)
     for element_id, own in words.items():
@@ -164,7 +237,7 @@ def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
             having[word].add(element_id)
     found = set()
     for element_id, own in words.items():
-        # The rarest word first: the cost stays small where thousands of slots share one.
+        # Only slots with the rarest word are compared, which is fast even if thousands of slots share another word.
         rarest = min((having[word] for word in own), key=len, default=set[str]())
         if any(own < words[other] for other in rarest):
             found.add(element_id)
@@ -172,10 +245,10 @@ def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
 
 
 def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
-    """Reads a list of element ids: one a line, ``#`` begins a comment.
+    """Read a list of element ids, one per line; ``#`` begins a comment.
 
     Raises:
-      InputError: the file cannot be read, or a line is no element of the schemas; names file and line.
+      InputError: the file cannot be read, or a line is not an element of the schemas; names file and line.
     """
     text = read_text(as_path(path))
     ids, found = frozenset(known), set()
@@ -195,7 +268,7 @@ def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
 
 
 def _uncommented(line: str, ids: frozenset[str]) -> str:
-    # A hostile corpus may have "#" in a name: a line that is itself an id is taken as one.
+    # Names may contain "#", so a line that is itself an id is taken as a whole.
     return line.strip() if line.strip() in ids else line.partition("#")[0].strip()
 
 
@@ -206,7 +279,7 @@ def _words(element: Element) -> tuple[str, ...]:
 COLUMNS = ("service_name", "cue")
 MAX_LETTERS = 200
 
-# What reads as a name of a schema: get_alarms, GetAlarms, Alarm_1. "iPhone" does too, and is a rare loss.
+# Looks like the name of a schema element: get_alarms, GetAlarms, Alarm_1. Rarely also matches names like "iPhone".
 _IDENTIFIER = re.compile(r"[^\W_]_[^\W_]|[a-z0-9][A-Z]")
 
 _IES = re.compile("(?<=..)ies$")
@@ -214,14 +287,14 @@ _S = re.compile("(?<=..[^s])s$")
 
 
 def cue_of(service: Service, task: Task, setting: str, written: Mapping[str, str]) -> str:
-    """What the page of a task says the app is; empty for nothing.
+    """Return the description of the app on the page of a task; may be empty.
 
     Args:
       service: the service.
       task: ``names`` or ``descriptions``.
       setting: ``none`` shows no cue on ``names`` pages.
-      written: cues of :func:`read_cues`, by service. The service's description stands in for a missing one, unless
-        it has what reads as the name of an element: then there is no cue.
+      written: cues from :func:`read_cues`, by service. Without one, the service's description is used, unless it
+        contains something like the name of an element; then there is no cue.
     """
     if task == "descriptions":
         return shown(service_title(service.service_name))
@@ -240,11 +313,11 @@ def _cut(text: str) -> str:
 
 
 def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, str]:
-    """Reads ``service_name,cue`` from CSV; an empty cue shows none for its service.
+    """Read ``service_name,cue`` from CSV; with an empty cue, a service is shown without one.
 
     Raises:
-      InputError: the file cannot be read, or a row has an unknown service, one a second time, a cue that is too long,
-        more columns than the first row, or a cue that has the name of an element or of the service; names file and row.
+      InputError: the file cannot be read, or a row has an unknown or repeated service, a cue that is too long or
+        contains the name of an element or of the service, or more columns than the header; names file and row.
     """
     try:
         with io.StringIO(read_text(as_path(path)), newline="") as handle:
@@ -253,7 +326,7 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
                 raise InputError(f"lacks the column {' and '.join(missing)}: expected service_name,cue", path, "row 1")
             rows = []
             for row in reader:
-                if None in row:  # where DictReader puts what is too much
+                if None in row:  # DictReader stores surplus cells under None
                     reason = "has more columns than the first: put quotes around a cue with a comma"
                     raise InputError(reason, path, f"row {reader.line_num}")
                 rows.append((reader.line_num, row["service_name"] or "", row["cue"] or ""))
@@ -278,9 +351,9 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
 
 
 def revealing(services: Iterable[Service]) -> Iterator[tuple[str, str]]:
-    """Services whose description, as their cue, has an element's name that no other text of the page has, and the name.
+    """Yield (service, name) for services whose description, used as a cue, reveals the name of an element.
 
-    A person should write another cue for these. Nothing of the page depends on it.
+    A person should write another cue for these services. The pages do not depend on this check.
     """
     for service in services:
         prompts = [element.prompt("names") for element in elements_of(service, "names")]
@@ -290,10 +363,10 @@ def revealing(services: Iterable[Service]) -> Iterator[tuple[str, str]]:
 
 
 def revealed_by(text: str, names: Iterable[str]) -> str:
-    """The first of the names whose words stand in a text side by side; empty for none.
+    """Return the first name whose words occur in a text side by side; empty if there is none.
 
-    Words are compared in any spelling, and a plural is its singular. Names of generic words alone (``to``, ``date``)
-    tell nothing, and any sentence may have them.
+    Words are compared in any spelling, and plurals match singulars. Names that consist of generic words (``to``,
+    ``date``) are ignored, since any sentence may contain them.
     """
     words = _singular(name_words(text))
     for name in names:
@@ -319,7 +392,7 @@ NOTHING_TO_SHOW = "nothing_to_show: the text that the page would show is blank"
 
 
 def render_service(position: int, service: Service, settings: Settings) -> Hits:
-    """Renders both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
+    """Render both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
     ambiguous = ambiguous_elements(service, settings.ambiguous, settings.listed)
     hits = Hits(position, [], [])
     for task in TASKS:
@@ -352,24 +425,24 @@ def render_service(position: int, service: Service, settings: Settings) -> Hits:
 
 
 def _room(task: Task, questions: Sequence[ElementQuestion], cue: str) -> int:
-    """Bytes for the questions of a page: all of its body but what is around them, at its largest."""
+    """Return the bytes available for questions: the capacity minus the largest possible rest of the body."""
     one_of_each_kind = list({each.question.kind: each.question for each in questions}.values())
     return capacity(task) - len(body_html(task, one_of_each_kind, [""] * len(one_of_each_kind), cue).encode())
 
 
 def item_html(task: Task, question: Question) -> str:
-    """One question as a list item, on one line."""
+    """Render a question as a list item on one line."""
     return one_line(render("hit_item.html.jinja", task=task, q=question))
 
 
 def body_html(task: Task, questions: Sequence[Question], items: Sequence[str], cue: str = "") -> str:
-    """The sections of a page on one line, as the requester site's CSV has them.
+    """Render the sections of a page on one line, as the requester site's CSV requires.
 
     Args:
       task: the task.
-      questions: the questions, those of one kind side by side.
-      items: each question's :func:`item_html`.
-      cue: what the app is, for the worker; empty for nothing.
+      questions: the questions; those of one kind must be adjacent.
+      items: the :func:`item_html` of each question.
+      cue: the description of the app; may be empty.
     """
     pairs = zip(questions, items, strict=True)
     sections = [

@@ -1,4 +1,4 @@
-"""The conditions of the work: what is paid, to how many, for how long; and MTurk's limits on them."""
+"""The terms of the work: pay, number of workers and time limits, and MTurk's limits on them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Task
 
-# The tasks of a HIT: SGD-X's two on schemas, RADDLE's on user utterances, SGSAcc's on generated ones, and one on user
-# utterances of a perturbed set.
+# The tasks of a HIT: SGD-X's two on schemas, RADDLE's on user utterances, SGSAcc's on generated utterances, and a task
+# on user utterances of a perturbed set.
 HitTask = Task | Literal["rewrites", "ratings", "validity"]
 REWRITES: Literal["rewrites"] = "rewrites"
 RATINGS: Literal["ratings"] = "ratings"
 VALIDITY: Literal["validity"] = "validity"
 SCHEMAS = "schemas"  # both tasks on schemas
 
-# The time estimates that each kind of task uses.
+# The time estimates used by each kind of task.
 ESTIMATES: Mapping[str, tuple[str, ...]] = {
     SCHEMAS: ("name_seconds", "description_seconds", "reading_seconds"),
     REWRITES: ("rewrite_seconds", "turn_seconds"),
@@ -30,7 +30,7 @@ ESTIMATES: Mapping[str, tuple[str, ...]] = {
 
 CENT = Decimal("0.01")
 
-# botocore's service model, MTurkRequesterServiceV20170117.
+# From botocore's service model, MTurkRequesterServiceV20170117.
 REWARD = re.compile(r"[0-9]+(\.)?[0-9]{0,2}")
 MAX_ANNOTATION = 255
 MIN_DURATION, MAX_DURATION = 30, 31_536_000  # seconds
@@ -41,7 +41,10 @@ HOUR, QUARTER = 3_600, 900  # seconds
 
 
 class Wording(msgspec.Struct, frozen=True):
-    """The entry of a task in the worker's list. The same for all of its HITs: a service name would reveal too much."""
+    """How a task appears in the worker's list.
+
+    It is the same for all its HITs, since a service name would reveal too much.
+    """
 
     title: str
     description: str
@@ -78,25 +81,25 @@ WORDING: dict[HitTask, Wording] = {
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What a worker gets and what MTurk takes; checked when made.
+    """What a worker earns and what MTurk charges; validated on creation.
 
     Attributes:
       hourly_wage: target pay in dollars per hour, at the estimated pace.
       reward: dollars per assignment, the same for every HIT; None computes it from the wage.
       name_seconds: estimated seconds to think of one name.
       description_seconds: estimated seconds to write one description.
-      reading_seconds: estimated seconds to read a page's instructions; those of rewrites take none.
+      reading_seconds: estimated seconds to read a page's instructions; not used for rewrites.
       rewrite_seconds: estimated seconds for one rewriting of a sentence.
       rating_seconds: estimated seconds to answer one question about an utterance.
-      turn_seconds: estimated seconds to read one turn of a dialogue: of the one that leads to the sentence, or the
-        sentence itself; of ratings, the turn before, the list of dialogue acts, and the utterance.
+      turn_seconds: estimated seconds to read one turn of a dialogue, including the sentence to be rewritten; for
+        ratings, the previous turn, the list of dialogue acts and the utterance count as one turn each.
       assignments: workers per HIT.
-      fee: MTurk's share of the reward.
-      extra_fee: its further share for HITs with ``extra_fee_from`` assignments or more.
+      fee: MTurk's fee as a fraction of the reward.
+      extra_fee: its additional fee for HITs with ``extra_fee_from`` assignments or more.
       minimum_fee: MTurk's minimum fee per assignment, in dollars.
-      assignment_minutes: minutes a worker has; None gives four times the estimate, an hour at least.
+      assignment_minutes: minutes that a worker has; None for four times the estimate, at least an hour.
       auto_approval_hours: hours after which unreviewed work is paid.
-      lifetime_days: days for which a HIT is on offer.
+      lifetime_days: days for which a HIT is available.
 
     Raises:
       InputError: a value that MTurk would refuse, or that makes no sense; names the flag.
@@ -151,7 +154,7 @@ class Terms(msgspec.Struct, frozen=True):
         ]
 
     def seconds(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:
-        """The estimated seconds for a page with that many fields, and turns of a dialogue."""
+        """Return the estimated seconds for a page with this number of fields and dialogue turns."""
         if task == REWRITES:
             return self.turn_seconds * turns + self.rewrite_seconds * fields
         if task in (RATINGS, VALIDITY):
@@ -160,44 +163,47 @@ class Terms(msgspec.Struct, frozen=True):
         return self.reading_seconds + each * fields
 
     def reward_for(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:
-        """The reward in dollars for a page: the fixed one, or that of the wage, rounded up to the cent."""
+        """Return the reward in dollars for a page: fixed, or computed from the wage and rounded up to the cent."""
         if self.reward is not None:
             return self.reward.quantize(CENT)
         return up_to_cent(self.hourly_wage * self.seconds(task, fields, turns) / HOUR)
 
     def fee_rate(self) -> Decimal:
-        """MTurk's share of each reward, at this number of assignments."""
+        """Return MTurk's fee as a fraction of each reward, for this number of assignments."""
         return self.fee + (self.extra_fee if self.assignments >= self.extra_fee_from else 0)
 
     def fees_for(self, reward: Decimal) -> Decimal:
-        """MTurk's fees in dollars for all assignments of a HIT, rounded up to the cent."""
+        """Return MTurk's fees in dollars for all assignments of a HIT, rounded up to the cent."""
         return up_to_cent(max(reward * self.fee_rate(), self.minimum_fee) * self.assignments)
 
     def duration(self, task: HitTask, fields: int, turns: int = 0) -> int:
-        """Seconds that a worker has for a page."""
+        """Return the seconds that a worker has for a page."""
         if self.assignment_minutes is not None:
             return self.assignment_minutes * 60
-        # Not "-(-a // b)": Decimal division cuts towards zero.
+        # "-(-a // b)" does not work: Decimal division truncates towards zero.
         quarters = (4 * self.seconds(task, fields, turns) / QUARTER).to_integral_value(ROUND_CEILING)
         return min(max(HOUR, int(quarters) * QUARTER), MAX_DURATION)
 
     def options(self, tasks: Collection[str]) -> dict[str, Any]:
-        """The same as JSON, decimals as strings, without the estimates that ``tasks`` have no use for."""
+        """Return the terms as JSON, with decimals as strings, without the estimates that ``tasks`` do not use."""
         kind = kind_of(tasks)
         unused = {name for names in ESTIMATES.values() for name in names} - set(ESTIMATES[kind])
         return {name: plain(getattr(self, name)) for name in self.__struct_fields__ if name not in unused}
 
 
 def kind_of(tasks: Collection[str]) -> str:
-    """The task of all pages of a run as ``--task`` calls it; ``schemas`` for both tasks on schemas."""
+    """Return the task of a run's pages as named by ``--task``; ``schemas`` for both tasks on schemas."""
     return next((task for task in (REWRITES, RATINGS, VALIDITY) if task in tasks), SCHEMAS)
 
 
 def up_to_cent(amount: Decimal) -> Decimal:
-    """Rounds up: nobody is paid less than planned, and no bill is higher."""
+    """Round up to the cent, so that nobody is paid less, and no bill is higher, than planned."""
     return amount.quantize(CENT, rounding=ROUND_UP)
 
 
 def plain(value: Decimal | int | None) -> str | int | None:
-    """A number for JSON: decimals as strings without an exponent, so that no reader makes a float of money."""
+    """Convert a number for JSON.
+
+    Decimals become strings without an exponent, so that no reader parses money as a float.
+    """
     return f"{value:f}" if isinstance(value, Decimal) else value

@@ -1,1 +1,1 @@
-"""MTurk for real: one process, every call that changes something journalled before and after. No Beam in here."""
+"""Use MTurk from a single process, with every call that has side effects logged before and after. Does not use Beam."""

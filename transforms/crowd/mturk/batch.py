@@ -1,7 +1,7 @@
-"""The folder of a batch: its journal, and the settings that every later call keeps to.
+"""The folder of a batch: its journal, and the settings that all later calls use.
 
-``journal.jsonl`` and ``assignments.jsonl`` are the raw files: only their owner can read them, and they belong in no
-release. Everything else that is written here knows workers by keyed hashes.
+``journal.jsonl`` and ``assignments.jsonl`` are raw data: only their owner can read them, and they must not be released.
+All other files identify workers by keyed hashes.
 """
 
 from __future__ import annotations
@@ -32,22 +32,23 @@ from parapet.transforms.crowd.mturk.client import (
 )
 from parapet.transforms.storage import disk
 
-# What a batch was begun with: the first line of its journal, from which a lost journal can be begun again.
+# The settings with which a batch was begun, equal to the first line of its journal, so that a lost journal can be
+# restarted.
 BATCH = "batch.json"
 
-# What stands beside the journal of a batch that was begun: without the journal nobody knows what is out and paid.
+# Files beside the journal of a batch. If they exist without a journal, it is unknown what is published and paid.
 TRACES = (BATCH, "assignments.jsonl", "replaced.jsonl", "ledger.csv", "status.html")
 
-# Locale, share of assignments approved, number approved: MTurk's own qualifications.
+# Includes MTurk's own qualifications: locale, share of assignments approved, number approved.
 MAX_QUALIFICATIONS = 10
 
 _QUALIFICATION_ID = re.compile(r"[A-Z0-9]{1,64}")
 _COUNTRY = re.compile(r"[A-Z]{2}(-[A-Z0-9]{1,3})?")
 
-# Calls that are written down together, for each that is under way: one that is throttled does not hold all others up.
+# Calls logged with one fsync, per parallel call, so that a throttled call does not hold up all others.
 _AT_A_TIME = 8
 
-Told = Callable[[int, int], None]  # how many are done, of how many
+Told = Callable[[int, int], None]  # called with the number done and the total
 
 
 class Journal(journal.Journal):
@@ -56,17 +57,17 @@ class Journal(journal.Journal):
     program, what = "parapet mturk", "batch"
 
     def refuse_lost(self, what: str, always: bool = False) -> None:
-        """As :func:`refuse_lost` says."""
+        """Raise InputError as :func:`refuse_lost` does."""
         refuse_lost(self.path.parent, what, always)
 
 
 def refuse_lost(folder: Path, what: str, always: bool = False) -> None:
-    """Raises InputError where a folder shows that there was a journal.
+    """Raise InputError if a folder shows that there was a journal.
 
     Args:
-      folder: of the batch.
-      what: what is the matter with the journal.
-      always: whether the journal itself shows it.
+      folder: the folder of the batch.
+      what: the problem with the journal, for the message.
+      always: whether the journal itself shows that calls were sent.
     """
     traces = [name for name in TRACES if (folder / name).exists()]
     if not (traces or always):
@@ -82,15 +83,15 @@ def refuse_lost(folder: Path, what: str, always: bool = False) -> None:
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Who may work on the HITs of a batch; kept from its first ``publish`` on.
+    """The workers who may work on a batch; fixed by its first ``publish``.
 
     Attributes:
-      countries: ISO 3166 codes, of which a worker must have one; empty for any.
-      min_approval: per cent of a worker's assignments that were approved, at least; 0 for any.
-      min_approved: their number, at least; 0 for any.
-      masters: whether only MTurk's Masters may.
-      required: ids of qualifications that a worker must have. ``excluded``: must not have.
-      max_per_worker: assignments of this batch that one worker may do; 0 for any number.
+      countries: ISO 3166 codes of allowed countries; empty for any.
+      min_approval: minimum percentage of a worker's assignments that were approved; 0 for any.
+      min_approved: minimum number of approved assignments; 0 for any.
+      masters: whether only MTurk's Masters may work on it.
+      required: ids of qualifications that a worker must have; ``excluded``: must not have.
+      max_per_worker: maximum number of this batch's assignments per worker; 0 for no limit.
 
     Raises:
       InputError: a value that MTurk would refuse; names the flag.
@@ -117,22 +118,22 @@ class Settings(msgspec.Struct, frozen=True):
             for each in ids:
                 if not _QUALIFICATION_ID.fullmatch(each):
                     raise InputError(f"{each!r} is no qualification id: capital letters and digits", flag)
-        # Two are ours: not on the block list, not on the sibling task; a top-up adds a third.
+        # We add two (not on the block list, not on the sibling task), and a third for a top-up.
         own = bool(self.countries) + bool(self.min_approval) + bool(self.min_approved) + self.masters + 3
         if own + len(self.required) + len(self.excluded) > MAX_QUALIFICATIONS:
             raise InputError(f"MTurk takes {MAX_QUALIFICATIONS} qualifications a HIT", "--require_qualification")
 
 
 class OutHit(msgspec.Struct, frozen=True):
-    """A HIT that is out.
+    """A published HIT.
 
     Attributes:
-      part: of its task's pages. ``round``: 0, or the number of the top-up that made it.
-      fields: the form fields that it asks for.
-      reward: dollars for an assignment. ``fee`` is MTurk's for one, not rounded.
-      assignments: workers when it was published. ``wanted``: now, top-ups counted in.
-      expiration: when it goes off offer.
-      gone: whether MTurk said that it no longer has it.
+      part: the part of its task's pages. ``round``: 0, or the number of the top-up that created it.
+      fields: its form fields.
+      reward: dollars per assignment. ``fee`` is MTurk's fee per assignment, not rounded.
+      assignments: the number of workers when it was published. ``wanted``: the current number, including top-ups.
+      expiration: the time when it expires.
+      gone: whether MTurk reported that it no longer exists.
     """
 
     hit_id: str
@@ -153,17 +154,17 @@ class Batch:
     """An open batch.
 
     Args:
-      folder: where it is kept.
-      writable: False for a look that changes nothing.
+      folder: the folder of the batch.
+      writable: False for read-only access.
 
     Attributes:
-      id: made at random once; part of every request token, so that two batches never share a HIT.
-      endpoint: the address that the batch lives at.
-      client: boto3's, through which all calls go. ``parallel``: how many are under way at a time.
-      key: for the workers' hashes, by which journal and ledger know them.
+      id: random; part of every request token, so that two batches never share a HIT.
+      endpoint: the address where the batch is published.
+      client: the boto3 client for all calls. ``parallel``: the number of parallel calls.
+      key: the key for hashing worker ids in journal and ledger.
 
     Raises:
-      InputError: there is no batch here, or it cannot be opened.
+      InputError: there is no batch, or it cannot be opened.
     """
 
     client: Any = None
@@ -184,15 +185,15 @@ class Batch:
 
     @property
     def environment(self) -> str:
-        """``production``, ``sandbox`` or the address itself."""
+        """Return ``production``, ``sandbox`` or the address itself."""
         return environment_of(self.endpoint)
 
     def token(self, key: str) -> str:
-        """The UniqueRequestToken of a call: from the batch and what the call does, 64 characters."""
+        """Return the UniqueRequestToken of a call: 64 characters derived from the batch and the call's key."""
         return hashlib.sha256(f"{self.id} {key}".encode()).hexdigest()
 
     def hits(self) -> dict[str, OutHit]:
-        """The HITs that are out, by id, in the order of publishing, top-ups counted in."""
+        """Return the published HITs by id, in order of publishing, including changes by top-ups."""
         hits = {}
         for facts in self.journal.with_prefix("hit").values():
             hit = msgspec.convert({**facts, "wanted": facts["assignments"]}, OutHit, strict=False)
@@ -217,22 +218,22 @@ class Batch:
 
 
 def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any], recover: bool = False) -> bool:
-    """Begins a batch where there is none; one that is there must live at the same place under the same settings.
+    """Begin a batch, or check that an existing one has the same address and settings.
 
-    What a batch was begun with is kept in ``batch.json`` too, before anything is sent: a folder that has it and no
-    journal is a batch whose journal is lost, from which ``recover`` goes on.
+    The settings are also written to ``batch.json`` before anything is sent. If a folder has that file but no journal,
+    the batch's journal is lost; ``recover`` restarts it from the file.
 
     Args:
-      folder: of the batch.
-      endpoint: where it is to live.
-      given: fields of :class:`Settings` that were asked for; the others have their defaults, or what the batch has.
-      recover: whether a journal that is lost is begun again. What is out is then to be looked up at MTurk.
+      folder: the folder of the batch.
+      endpoint: the address where it is to be published.
+      given: the explicitly set fields of :class:`Settings`; others have their defaults, or the batch's values.
+      recover: whether to restart a lost journal. Published HITs must then be looked up at MTurk.
 
     Returns:
-      Whether nothing of the batch can be at MTurk yet: it was begun just now.
+      Whether the batch is new, so that nothing of it can be at MTurk yet.
 
     Raises:
-      InputError: it lives elsewhere, was begun with other settings, its journal is lost, or it cannot be written.
+      InputError: the batch has another address or other settings, its journal is lost, or it cannot be written.
     """
     if recover:
         _recover(Path(folder))
@@ -261,14 +262,14 @@ def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any], recover: 
 
 
 def _recover(folder: Path) -> None:
-    """Begins a lost journal again with what ``batch.json`` has; what is left of it stays beside it."""
+    """Restart a lost journal from ``batch.json``; its remains are kept beside it."""
     try:
         if not (folder / FILE).exists():
             refuse_lost(folder, "is not there")
             return
         if Journal(folder, writable=False).batch:
             return
-    except InputError:  # lost, or a line in it cannot be read
+    except InputError:  # lost, or a line cannot be read
         pass
     try:
         facts = msgspec.json.decode((folder / BATCH).read_bytes(), type=dict[str, Any])
@@ -280,12 +281,12 @@ def _recover(folder: Path) -> None:
     except (ValueError, TypeError, KeyError, RecursionError, msgspec.MsgspecError) as error:
         raise InputError(f"the batch cannot be recovered: {error}", folder / BATCH) from None
     with Journal(folder, recover=True) as journal:
-        # What was noted is no batch without a call: its settings stay.
+        # The note keeps the recovered settings: a journal without any entry could still get others.
         journal.write([("batch", "batch", "", facts), ("noted", "recovered", "", {})])
 
 
 def check_endpoint(kept: str, wanted: str, folder: str | Path) -> None:
-    """Raises InputError unless the batch lives where the command is to talk to."""
+    """Raise InputError unless the batch is published at the address that the command uses."""
     if kept == wanted:
         return
     lives = environment_of(kept)
@@ -301,16 +302,16 @@ def check_endpoint(kept: str, wanted: str, folder: str | Path) -> None:
 
 
 def where(environment: str) -> str:
-    """``in production``, ``in the sandbox`` or ``at http://…``."""
+    """Return ``in production``, ``in the sandbox`` or ``at http://…``."""
     return {"production": "in production", "sandbox": "in the sandbox"}.get(environment, f"at {environment}")
 
 
 def write_whole(path: Path, data: bytes, private: bool = False) -> None:
-    """Writes a file under another name and renames it: a reader sees the old one or the new one, whole.
+    """Write a file under a temporary name and rename it, so that readers never see it partially written.
 
     Args:
       path: the file.
-      data: its bytes.
+      data: its content.
       private: whether only its owner may read it.
 
     Raises:
@@ -323,13 +324,13 @@ def write_whole(path: Path, data: bytes, private: bool = False) -> None:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One call.
+    """A call to MTurk.
 
     Attributes:
-      key: what it does, the same on every run; the journal knows it by this.
-      operation: boto3's name.
-      arguments: boto3's; may hold a worker id.
-      facts: what the journal keeps; may not.
+      key: identifies the call across runs in the journal.
+      operation: boto3's name for it.
+      arguments: boto3's arguments; may contain a worker id.
+      facts: the facts for the journal; must not contain worker ids.
     """
 
     key: str
@@ -339,7 +340,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class NotTried(Exception):
-    """Why a call that was written down was not made."""
+    """A logged call was not sent, with the reason."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -357,20 +358,21 @@ def perform(
     is_done: Callable[[Call, str], bool] = lambda *_: False,
     do: Callable[[Call], dict[str, Any]] | None = None,
 ) -> list[Failure]:
-    """Makes the calls; gives those that were refused. Any call may be cut off, and then stays open in the journal.
+    """Make the calls and return those that were refused. An interrupted call stays open in the journal.
 
     Args:
-      batch: whose journal it is. Eight times as many calls as are under way at a time are open at most when the run is
-        cut off.
-      calls: in order.
+      batch: the batch whose journal is used. An interrupted run leaves at most eight times as many calls open as run in
+        parallel.
+      calls: the calls in order.
       told: called with the number done.
-      is_done: of a call that MTurk refused, and the code of the refusal: whether MTurk shows it as done, because an
-        earlier attempt had gone through and its answer was lost.
-      do: makes one call and gives further facts of its success, where that takes more. A botocore ClientError is a
-        refusal; an answer that cannot be used leaves it open whether the call was done, and ends the run.
+      is_done: tells from a refused call and the error code whether MTurk shows it as done, because an earlier attempt
+        succeeded and its response was lost.
+      do: makes one call and returns further facts about its success, if a plain call is not enough. A botocore
+        ClientError is a refusal; a response that cannot be used leaves the outcome open and ends the run.
 
     Raises:
-      InputError: a refusal after which no further call can go well, or no answer; what was done is in the journal.
+      InputError: a refusal after which further calls would fail, too, or no response; completed calls are in the
+        journal.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 

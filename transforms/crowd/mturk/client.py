@@ -1,8 +1,8 @@
-"""The boto3 client: where it talks to, what it retries, and what MTurk's answers and refusals mean.
+"""The boto3 client: its address, its retries, and the validation of MTurk's responses and errors.
 
-An answer that lacks a member, has another type in its place or is not JSON at all (the page of a proxy) is one clear
-error that names the operation; it never ends in a KeyError, and never counts as done. In a dry run the same client
-prints every request and answers it here instead of sending it.
+A response with a missing field, a wrong type or a body that is not JSON (such as a proxy's page) raises an error that
+names the operation; it never ends in a KeyError and never counts as success. In a dry run, the same client prints every
+request and answers it locally.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ PRODUCTION = "https://mturk-requester.us-east-1.amazonaws.com"
 SANDBOX = "https://mturk-requester-sandbox.us-east-1.amazonaws.com"
 ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_MTURK"
 
-# MTurk has one region; with another boto3 makes up an address that does not exist.
+# MTurk has one region; for others, boto3 makes up an address that does not exist.
 REGION = "us-east-1"
 
-# Throttling begins at about a hundred calls; standard mode waits longer each time, up to 20 s.
+# Throttling begins at about a hundred calls; standard mode doubles its waits up to 20 s.
 _RETRIES = {"mode": "standard", "max_attempts": 10}
 _TIMEOUT = 60  # seconds
 
@@ -50,19 +50,19 @@ _ADVICE = {
     "--parallel_calls 1",
 }
 
-# After these no further call can go well.
+# After these errors, further calls would fail, too.
 HOPELESS = frozenset(_ADVICE)
 
 _ADDRESS = re.compile(r"https?://[^\s/]+(/\S*)?")
 
-# "A2XYZ…" in a message of MTurk's, shorter or longer ones too.
+# A worker id such as "A2XYZ…" in MTurk's messages, also shorter or longer ones.
 _WORKER_ID = re.compile(r"(?<![A-Za-z0-9])A(?:[A-Z0-9]{9,63}|(?=[A-Z]{0,62}[0-9])[A-Z0-9]{3,63})(?![A-Za-z0-9])")
 
 MAX_BYTES = 64 << 20  # a page of 100 HITs has 6.5 MB
 MAX_ITEMS = 1_000_000  # of a listing
-_SHOWN = 160  # characters of what is wrong
-_LONG = 300  # characters of an argument that a dry run shows
-_EMPTY_PAGES = 5  # in a row, with a token each; then the listing has ended
+_SHOWN = 160  # characters of the reason in messages
+_LONG = 300  # characters of an argument that a dry run prints
+_EMPTY_PAGES = 5  # empty pages in a row after which a listing counts as ended, even with a token
 
 
 _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -73,7 +73,7 @@ _AssignmentStatus = Literal["Submitted", "Approved", "Rejected"]
 
 
 class UnusableAnswer(InputError):
-    """An answer of MTurk's that cannot be what was asked for."""
+    """A response of MTurk does not fit the call."""
 
 
 class _Hit(msgspec.Struct):
@@ -114,7 +114,7 @@ def _answer(**members: Any) -> type[msgspec.Struct]:
     return msgspec.defstruct("Answer", [*members.items(), ("NextToken", str | None, None)])
 
 
-# What the commands read of each answer.
+# The fields of each response that the commands read.
 _ANSWERS = {
     "CreateHITType": _answer(HITTypeId=_Id),
     "CreateHITWithHITType": _answer(HIT=_answer(HITId=_Id, Expiration=_Time)),
@@ -130,15 +130,15 @@ _ANSWERS = {
 }
 _NOTHING = _answer()
 
-# msgspec lays out a Struct when it first meets it; two threads that meet one at once crash the process (0.22).
+# msgspec prepares a Struct on first use; two threads that do so at the same time crash the process (0.22).
 _LAID_OUT = [msgspec.json.Decoder(kind) for kind in (*_ANSWERS.values(), _NOTHING)]
 
 
 def endpoint_of(production: bool, endpoint_url: str | None) -> str:
-    """The address to talk to: MTurk's production, or the one given or in the environment, or MTurk's sandbox.
+    """Return the address to use: production, or the one given or in the environment, or the sandbox.
 
     Raises:
-      InputError: production is asked for and another address given.
+      InputError: both production and another address were requested.
     """
     other = endpoint_url or os.environ.get(ENDPOINT_VARIABLE)
     if production and other and other.rstrip("/") != PRODUCTION:
@@ -150,17 +150,17 @@ def endpoint_of(production: bool, endpoint_url: str | None) -> str:
 
 
 def environment_of(endpoint: str) -> str:
-    """``production``, ``sandbox`` or the address itself."""
+    """Return ``production``, ``sandbox`` or the address itself."""
     return {PRODUCTION: "production", SANDBOX: "sandbox"}.get(endpoint, endpoint)
 
 
 def connect(endpoint: str, parallel: int = 1, **credentials: str) -> Any:
-    """A boto3 client for MTurk.
+    """Create a boto3 client for MTurk.
 
     Args:
       endpoint: the address, see :func:`endpoint_of`.
-      parallel: how many threads will use it.
-      credentials: boto3's arguments; without them it looks where it always does (environment, profile, role).
+      parallel: the number of threads that will use it.
+      credentials: boto3's arguments; without them, boto3 uses its usual sources (environment, profile, role).
 
     Raises:
       InputError: boto3 is not installed.
@@ -170,7 +170,7 @@ def connect(endpoint: str, parallel: int = 1, **credentials: str) -> Any:
         from botocore.config import Config
     except ImportError:
         raise MissingExtra("boto3", "mturk") from None
-    # At lower levels these say what they send: worker ids, and where the credentials are from.
+    # At lower levels these log what they send, including worker ids, and the source of the credentials.
     for name in ("boto3", "botocore", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
     config = Config(
@@ -184,21 +184,21 @@ def connect(endpoint: str, parallel: int = 1, **credentials: str) -> Any:
 
 
 def code_of(error: Exception) -> str:
-    """The last part of MTurk's own code, ``HitAlreadyExists``; or botocore's, ``ThrottlingException``."""
-    response = getattr(error, "response", None) or {}  # of a connection that broke it is None
+    """Return the last part of MTurk's error code, ``HitAlreadyExists``, or botocore's code, ``ThrottlingException``."""
+    response = getattr(error, "response", None) or {}  # None for a broken connection
     turk = str(response.get("TurkErrorCode") or response.get("Error", {}).get("TurkErrorCode") or "")
     return turk.rpartition(".")[2] or str(response.get("Error", {}).get("Code", "")) or type(error).__name__
 
 
 def message_of(error: Exception) -> str:
-    """What MTurk says, without worker ids."""
+    """Return MTurk's message without worker ids."""
     text = str((getattr(error, "response", None) or {}).get("Error", {}).get("Message", "")) or str(error)
     return _WORKER_ID.sub(MASK, redact(text))
 
 
 @contextmanager
 def explaining(what: str = "") -> Iterator[None]:
-    """Turns botocore's errors into those that a user should read. Raises InputError."""
+    """Convert botocore's errors to errors for users. Raises InputError."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -208,7 +208,7 @@ def explaining(what: str = "") -> Iterator[None]:
 
 
 def explained(error: Exception, what: str = "") -> InputError:
-    """The error as a user should read it."""
+    """Convert an error to one for users."""
     from botocore import exceptions
 
     code = code_of(error)
@@ -226,18 +226,18 @@ def explained(error: Exception, what: str = "") -> InputError:
 
 
 def in_parallel(do: Callable[[T], R], items: Sequence[T], parallel: int) -> list[R]:
-    """Reads, a few at a time, in order. Raises InputError where one is not answered."""
+    """Apply ``do`` to items in parallel, keeping their order. Raises InputError if a request fails."""
     with explaining(), ThreadPoolExecutor(parallel) as pool:
         return list(pool.map(do, items))
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Runs of ``size`` items."""
+    """Split a sequence into chunks of ``size`` items."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def check_before_parsing(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:
-    """botocore's event ``before-parse``. Raises UnusableAnswer where the answer is not one to the call."""
+    """Handle botocore's event ``before-parse``. Raises UnusableAnswer if the response does not fit the call."""
     if response_dict["status_code"] >= 300:
         response_dict["body"] = _refusal(response_dict["body"])
     else:
@@ -245,7 +245,7 @@ def check_before_parsing(operation_model: Any, response_dict: dict[str, Any], **
 
 
 def check(operation: str, body: bytes) -> None:
-    """Raises UnusableAnswer unless the body of an answer has what is read of it, and each as what it must be."""
+    """Raise UnusableAnswer unless a response has all fields that are read, with the right types."""
     expected = _ANSWERS.get(operation, _NOTHING)
     if expected is _NOTHING and not body.strip():
         return
@@ -266,7 +266,7 @@ def _no_number(name: str) -> float:
 
 
 def _refusal(body: bytes) -> bytes:
-    """The body of an error as botocore can read it: all but an object of JSON whose members are plain is none."""
+    """Return the body of an error in a form that botocore can read: a JSON object with string values."""
     try:
         error = json.loads(body)
     except (ValueError, RecursionError):
@@ -280,16 +280,16 @@ def _refusal(body: bytes) -> bytes:
 def pages(
     operation: Callable[..., Any], key: str, most: int | None = None, **arguments: Any
 ) -> Iterator[dict[str, Any]]:
-    """Every item of a paged listing.
+    """Yield every item of a paged listing.
 
     Args:
-      operation: boto3's method.
-      key: the member that holds the items.
-      most: items that there can be, if fewer than ``MAX_ITEMS``.
-      **arguments: of the operation.
+      operation: the boto3 method.
+      key: the field with the items.
+      most: maximum number of items; ``MAX_ITEMS`` by default.
+      **arguments: the operation's arguments.
 
     Raises:
-      UnusableAnswer: the listing does not end: a token comes again after items, or there are more of them than can be.
+      UnusableAnswer: the listing does not end: a token repeats after items, or there are too many items.
     """
     name = operation.__name__
     most = MAX_ITEMS if most is None else most
@@ -300,7 +300,7 @@ def pages(
         answer = operation(MaxResults=100, **arguments, **token)
         yield from answer[key]
         items += len(answer[key])
-        # The last page may come with a token and nothing on it; one in the middle may be empty as well.
+        # The last page may have a token and no items; other pages may be empty, too.
         empty = 0 if answer[key] else empty + 1
         following = answer.get("NextToken")
         if not following or empty == _EMPTY_PAGES or (empty and following in seen):
@@ -314,15 +314,15 @@ def pages(
 
 
 def rehearsing_client(endpoint: str, lines: Iterable[dict[str, Any]], key: bytes, show: Callable[[str], None]) -> Any:
-    """A boto3 client that sends nothing.
+    """Create a boto3 client that sends nothing.
 
-    Requests go as far as botocore's signed HTTP request. Listings of assignments are answered from what was collected.
+    It builds botocore's signed HTTP requests. Listings of assignments are answered from collected data.
 
     Args:
-      endpoint: where the calls would go.
-      lines: what was collected.
-      key: worker ids are shown as keyed hashes.
-      show: is given each request as a line of JSON.
+      endpoint: the address for the calls.
+      lines: the collected assignments.
+      key: the key for hashing the worker ids that are shown.
+      show: called with each request as a line of JSON.
     """
     client = connect(endpoint, aws_access_key_id="rehearsal", aws_secret_access_key="rehearsal")  # noqa: S106
     by_hit: dict[str, list[dict[str, Any]]] = {}
@@ -352,7 +352,7 @@ def _shown(name: str, value: Any, key: bytes) -> Any:
 def _canned(
     operation: str, body: dict[str, Any], by_hit: dict[str, list[dict[str, Any]]], numbers: Iterator[int]
 ) -> dict[str, Any]:
-    """What MTurk would answer, as far as the commands look at it."""
+    """Return MTurk's response, as far as the commands read it."""
     if operation == "CreateQualificationType":
         return {"QualificationType": {"QualificationTypeId": f"TYPE{next(numbers)}"}}
     if operation == "CreateHITType":

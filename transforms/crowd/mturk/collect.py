@@ -1,6 +1,6 @@
-"""Collecting: what workers have submitted so far. Reads only, so it may be run and cut off at any time.
+"""Collect what workers have submitted. It only reads from MTurk, so it can be run and interrupted at any time.
 
-``assignments.jsonl`` has one boto3 assignment a line, as ``compose`` reads it.
+``assignments.jsonl`` has one boto3 assignment per line, as ``compose`` reads it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ REPLACED = "replaced.jsonl"
 
 GONE = "HITDoesNotExist"
 LISTING = "ListAssignmentsForHIT"
-MAX_ASSIGNMENTS = 20_000  # of a HIT
+MAX_ASSIGNMENTS = 20_000  # per HIT
 
-_SAVE_EVERY = 30.0  # seconds; what is lost by a kill is only read again
+_SAVE_EVERY = 30.0  # seconds; what a killed run has not saved is read again by the next one
 
 Line = dict[str, Any]
 
@@ -38,7 +38,7 @@ _MEMBERS = (
 
 
 def line_of(assignment: Mapping[str, Any], annotation: str) -> Line:
-    """boto3's assignment as JSON can hold it: times in ISO 8601, UTC, to the second."""
+    """Convert boto3's assignment to JSON types: times in ISO 8601, UTC, to the second."""
     line = {name: _plain(assignment[name]) for name in _MEMBERS if assignment.get(name) is not None}
     return {**line, "RequesterAnnotation": annotation}
 
@@ -50,7 +50,7 @@ def _plain(value: Any) -> Any:
 
 
 def load(folder: Path, name: str = FILE) -> list[Line]:
-    """The lines, in their order. Raises InputError where the file is not ours."""
+    """Read the lines in their order. Raises InputError if the file was not written by ``collect``."""
     path = folder / name
     if not path.exists():
         return []
@@ -68,31 +68,31 @@ def load(folder: Path, name: str = FILE) -> list[Line]:
 
 
 def save(folder: Path, lines: Iterable[Line], name: str = FILE) -> None:
-    """Writes all lines, sorted by task, HIT and assignment, whole."""
+    """Write all lines, sorted by task, HIT and assignment, with an atomic rename."""
     ordered = sorted(lines, key=lambda line: (line["RequesterAnnotation"], line["HITId"], line["AssignmentId"]))
     data = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in ordered)
     write_whole(folder / name, data, private=True)
 
 
 def same_work(a: Line, b: Line) -> bool:
-    """Whether two lines under one assignment id are the same submission of the same worker."""
+    """Whether two lines with the same assignment id are the same submission of the same worker."""
     return all(a.get(name) == b.get(name) for name in ("WorkerId", "HITId", "SubmitTime", "Answer"))
 
 
 def is_final(line: Line) -> bool:
-    """Whether its payment is settled."""
+    """Whether the assignment is approved or rejected."""
     return line.get("AssignmentStatus") in ("Approved", "Rejected")
 
 
 class Collected(msgspec.Struct):
-    """What a run of ``collect`` came to.
+    """The result of a run of ``collect``.
 
     Attributes:
       lines: all assignments, by id.
-      new: how many were not there before. ``changed``: whose status is another now.
-      replaced: what stood before under ids that MTurk has given to other work.
-      gone: ids of HITs that MTurk no longer has.
-      unreadable: (id, why) of HITs whose assignments MTurk did not list as it should; nothing of them was taken.
+      new: the number of new assignments. ``changed``: the number with a changed status.
+      replaced: earlier lines under ids that MTurk has reused for other work.
+      gone: ids of HITs that no longer exist at MTurk.
+      unreadable: (id, reason) of HITs with invalid listings; none of their assignments was taken.
     """
 
     lines: dict[str, Line]
@@ -104,11 +104,11 @@ class Collected(msgspec.Struct):
 
 
 class Listing(NamedTuple):
-    """The assignments of a HIT as they are now, by id; or why there are none.
+    """The current assignments of a HIT by id, or the reason why they are missing.
 
     Attributes:
-      gone: whether MTurk no longer has the HIT.
-      unreadable: what is wrong with MTurk's answer.
+      gone: whether the HIT no longer exists at MTurk.
+      unreadable: the problem with MTurk's response.
     """
 
     lines: dict[str, Line]
@@ -117,15 +117,15 @@ class Listing(NamedTuple):
 
 
 def collect(batch: Batch, told: Told | None = None, whole: bool = False) -> Collected:
-    """Reads every HIT that is not complete and final, and writes ``assignments.jsonl``.
+    """Read every HIT that is not complete and settled, and write ``assignments.jsonl``.
 
     Args:
       batch: the open batch.
       told: called with the number of HITs read.
-      whole: whether it is an error when a HIT cannot be read: who has worked on it is not known.
+      whole: whether to fail if a HIT cannot be read, for callers that must know everyone who worked on it.
 
     Raises:
-      InputError: MTurk does not answer, or refuses; what was read until then is kept.
+      InputError: MTurk does not answer, or refuses; what was read until then is saved.
     """
     result = Collected({line["AssignmentId"]: line for line in load(batch.folder)})
     waiting = _unfinished(batch, result.lines.values())
@@ -158,9 +158,9 @@ def collect(batch: Batch, told: Told | None = None, whole: bool = False) -> Coll
 
 
 def _unfinished(batch: Batch, lines: Iterable[Line]) -> list[tuple[str, str]]:
-    """(HIT id, task id) of every HIT of which something may have changed."""
+    """Return (HIT id, task id) of every HIT that may have changed."""
     final = Counter(line["HITId"] for line in lines if is_final(line))
-    # Where more workers were asked for and the call was cut off, nobody knows how many there are to be.
+    # If a call for more workers was interrupted, the HIT's number of assignments is unknown.
     unclear = {facts["hit_id"] for key, facts in batch.journal.open.items() if key.startswith("add:")}
     hits = batch.hits().values()
     return [
@@ -171,16 +171,16 @@ def _unfinished(batch: Batch, lines: Iterable[Line]) -> list[tuple[str, str]]:
 
 
 def list_assignments(batch: Batch, hit_id: str, annotation: str = "") -> Listing:
-    """What workers have submitted of a HIT.
+    """List what workers have submitted for a HIT.
 
     Args:
-      batch: with the client.
-      hit_id: of the HIT.
-      annotation: of the HIT, which each line is to have.
+      batch: the batch with the client.
+      hit_id: the id of the HIT.
+      annotation: the HIT's annotation, to be added to each line.
 
     Raises:
       ClientError: MTurk refuses.
-      BotoCoreError: it does not answer.
+      BotoCoreError: MTurk does not answer.
     """
     from botocore.exceptions import ClientError
 
@@ -217,7 +217,7 @@ def _merge(result: Collected, line: Line) -> None:
 
 def _save(batch: Batch, result: Collected) -> None:
     if result.replaced:
-        # What stood under an id that MTurk gave to another submission is kept, though nobody can pay for it any more.
+        # Lines replaced by another submission with the same id are kept, although they can no longer be paid.
         kept = [line for line in load(batch.folder, REPLACED) if line not in result.replaced]
         save(batch.folder, [*kept, *result.replaced], REPLACED)
     save(batch.folder, result.lines.values())

@@ -1,6 +1,6 @@
-"""Who is paid, and paying: everyone, unless a rejection is asked for; each assignment and each bonus once.
+"""Decide on payments and pay: everyone, unless a rejection is requested; each assignment and each bonus once.
 
-Payment and the acceptance of data are separate decisions. Before a call MTurk is asked how the assignment is now.
+Payment does not depend on whether the data is accepted. Before each call, the current state is read from MTurk.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Told, per
 from parapet.transforms.crowd.mturk.client import chunks, in_parallel, pages
 from parapet.transforms.crowd.mturk.collect import Line, Listing, is_final, list_assignments, same_work
 
-# Reasons that show careless work for certain. What only a later answer can tell (a duplicate, one not drawn), what
-# another program did and what a reviewer merely disliked is paid in any case.
+# Reasons that certainly show careless work. All other work is paid, including duplicates, answers that were not drawn,
+# work of another program, and answers that a reviewer merely disliked.
 CARELESS = {
     "blank": "left blank",
     "placeholder": "a filler instead of an answer",
@@ -38,24 +38,24 @@ CARELESS = {
     "too_long": "far too long for what was asked",
 }
 
-MAX_FEEDBACK = 1_024  # characters, of a bonus's reason too
+MAX_FEEDBACK = 1_024  # characters, also for the reason of a bonus
 
-# MTurk refuses what was done before; then it is looked up.
+# With these errors MTurk may be refusing a repeated call, so its outcome is looked up.
 _DONE_BEFORE = ("InvalidAssignmentState", "DuplicateRequest")
 
 _VERDICTS = {"Approved": "approve", "Rejected": "reject"}  # by MTurk's status
 
 APPROVE, REJECT = "Approve", "Reject"  # columns of the requester site
 
-# Text by strangers; the rest of a row of the requester site is MTurk's own.
+# Columns with text by workers or from the input; the others are MTurk's own.
 _STRANGERS = ("Answer.", "Input.")
 
 
 class Payment(msgspec.Struct, frozen=True):
-    """What is to become of one assignment.
+    """The decision on one assignment.
 
     Attributes:
-      feedback: what the worker is told of a rejection.
+      feedback: the message to the worker about a rejection.
     """
 
     assignment_id: str
@@ -64,17 +64,17 @@ class Payment(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The journal's."""
+        """Return the key in the journal."""
         return f"pay:{self.assignment_id}"
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """What ``compose`` made of one assignment.
+    """The result of ``compose`` for one assignment.
 
     Attributes:
-      reasons: how many of its answers fell for which reason (``""``: none did).
-      worker: the hash of the worker. ``submitted``: when; together they tell whose work was judged.
-      dead: whether nothing or not all of it could be read; it is paid then.
+      reasons: how many of its answers were rejected for which reason (``""``: not rejected).
+      worker: the worker's hash. ``submitted``: the time; together they identify the submission.
+      dead: whether some or all of it could not be read; it is paid in this case.
     """
 
     reasons: Counter[str]
@@ -83,17 +83,17 @@ class Judged(msgspec.Struct, frozen=True):
     dead: bool = False
 
     def is_of(self, line: Line, key: bytes) -> bool:
-        """Whether this very submission was judged: MTurk gives assignment ids out again."""
+        """Whether this submission was judged, and not another one with the same id, since MTurk reuses ids."""
         if self.worker and self.worker != worker_hash(key, line["WorkerId"]):
             return False
         return self.submitted is None or int(self.submitted.timestamp()) == parse_time(str(line.get("SubmitTime", "")))
 
 
 def read_audit(folder: str) -> dict[str, Judged]:
-    """The audit of a folder that ``compose`` made, by assignment id.
+    """Read the audit in an output folder of ``compose``, by assignment id.
 
     Raises:
-      InputError: there is none, or it is not one.
+      InputError: there is no audit, or it is invalid.
     """
     import pyarrow.parquet as pq
 
@@ -119,12 +119,12 @@ def read_audit(folder: str) -> dict[str, Judged]:
 
 
 def decide(audit: Mapping[str, Judged], reject: bool, named: Mapping[str, str]) -> dict[str, Payment]:
-    """Approves every assignment of the audit, but those to be rejected.
+    """Approve every assignment of the audit, except those to be rejected.
 
     Args:
-      audit: of :func:`read_audit`.
-      reject: whether an assignment of which every answer is careless for certain is rejected.
-      named: assignment id to feedback, of those to be rejected in any case.
+      audit: the result of :func:`read_audit`.
+      reject: whether to reject assignments in which every answer is certainly careless.
+      named: assignment id to feedback, for assignments to be rejected in any case.
     """
     payments = {}
     for assignment_id, judged in audit.items():
@@ -136,7 +136,7 @@ def decide(audit: Mapping[str, Judged], reject: bool, named: Mapping[str, str]) 
 
 
 def feedback_of(reasons: Mapping[str, int]) -> str:
-    """What a worker is told: how many answers, and what was the matter with them."""
+    """Compose the message to a worker: how many answers were rejected and why."""
     told = ", ".join(
         f"{CARELESS[reason]} ({n})" for reason, n in sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
     )
@@ -147,14 +147,14 @@ def feedback_of(reasons: Mapping[str, int]) -> str:
 
 
 def read_rejections(path: str, audit: Collection[str]) -> dict[str, str]:
-    """Assignment id to feedback, from a CSV with the columns ``assignment_id`` and ``feedback``.
+    """Read assignment id → feedback from a CSV with the columns ``assignment_id`` and ``feedback``.
 
     Args:
       path: the file.
       audit: the assignments that may be rejected.
 
     Raises:
-      InputError: a column or cell is missing, or an assignment is there twice or not in the audit; with the row.
+      InputError: a column or cell is missing, or an assignment is repeated or not in the audit; with the row.
     """
     rejections: dict[str, str] = {}
     for number, row in read_rows(path, ("assignment_id", "feedback")):
@@ -172,10 +172,10 @@ def read_rejections(path: str, audit: Collection[str]) -> dict[str, str]:
 
 
 def read_rows(path: str, columns: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
-    """(row number, cells without spaces around them) of a CSV that must have ``columns``.
+    """Read (row number, stripped cells) from a CSV that must have ``columns``.
 
     Raises:
-      InputError: it cannot be read, lacks a column, or a row has too many or too few cells.
+      InputError: the file cannot be read, lacks a column, or a row has too many or too few cells.
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
@@ -197,7 +197,7 @@ class Bonus(msgspec.Struct, frozen=True):
 
     Attributes:
       amount: dollars.
-      reason: what the worker is told.
+      reason: the message to the worker.
       where: ``row 7`` of its file.
     """
 
@@ -208,19 +208,19 @@ class Bonus(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The journal's."""
+        """Return the key in the journal."""
         return f"bonus:{self.assignment_id}"
 
 
 def read_bonuses(path: str, lines: Mapping[str, Line]) -> list[Bonus]:
-    """Bonuses from a CSV with the columns ``assignment_id``, ``amount`` and ``reason``.
+    """Read bonuses from a CSV with the columns ``assignment_id``, ``amount`` and ``reason``.
 
     Args:
       path: the file.
-      lines: assignment id to what was collected.
+      lines: assignment id to the collected line.
 
     Raises:
-      InputError: a column is missing, an amount is none, an assignment is there twice or was never collected.
+      InputError: a column is missing, an amount is invalid, or an assignment is repeated or was never collected.
     """
     bonuses: dict[str, Bonus] = {}
     for number, row in read_rows(path, ("assignment_id", "amount", "reason")):
@@ -237,7 +237,7 @@ def read_bonuses(path: str, lines: Mapping[str, Line]) -> list[Bonus]:
 
 
 def _amount(text: str, path: str, where: str) -> Decimal:
-    digits = "0" + text.removeprefix("$")  # as written: 1e9 and 1_0 are numbers to Python, and no amounts
+    digits = "0" + text.removeprefix("$")  # Checked as written, because Python also accepts 1e9 and 1_0 as numbers.
     amount = Decimal(digits) if len(text) <= 12 and REWARD.fullmatch(digits) else Decimal(0)
     if amount <= 0:
         raise InputError(f"{text!r} is no amount of dollars such as 0.50", path, where)
@@ -245,10 +245,10 @@ def _amount(text: str, path: str, where: str) -> Decimal:
 
 
 def unsent(batch: Batch, bonuses: Sequence[Bonus], path: str = "") -> list[Bonus]:
-    """Those that no run has sent.
+    """Return the bonuses that no run has sent.
 
     Raises:
-      InputError: an assignment had a bonus of another amount: a second one is a mistake until somebody says otherwise.
+      InputError: an assignment already had a bonus of another amount; a second one is treated as a mistake.
     """
     sent = batch.journal.with_prefix("bonus")
     for bonus in bonuses:
@@ -260,13 +260,13 @@ def unsent(batch: Batch, bonuses: Sequence[Bonus], path: str = "") -> list[Bonus
 
 
 def unsettled(batch: Batch, payments: Mapping[str, Payment], lines: Mapping[str, Line]) -> list[Payment]:
-    """Those of ``payments`` that, for all we know, are neither approved nor rejected yet, in the order of ``lines``."""
+    """Return the ``payments`` that are not known to be approved or rejected, in the order of ``lines``."""
     return [
         payments[assignment_id]
         for assignment_id, line in lines.items()
         if assignment_id in payments
         and f"pay:{assignment_id}" not in batch.journal.done
-        # One that a cut-off call may have settled is looked at again, so that the ledger says who did.
+        # If an interrupted call may have settled it, it is read again, so that the ledger records who did.
         and (not is_final(line) or f"pay:{assignment_id}" in batch.journal.open)
     ]
 
@@ -275,10 +275,10 @@ class Settled(msgspec.Struct):
     """What a run has settled of payments or bonuses.
 
     Attributes:
-      done: calls that went well, by their operation.
-      before: settled already: by an earlier run, by MTurk itself, or on the site.
-      left: (assignment id, why) of those that were not touched.
-      failures: what MTurk refused.
+      done: the number of successful calls, by operation.
+      before: the number settled before, by an earlier run, by MTurk itself, or on the site.
+      left: (assignment id, reason) of those that were not touched.
+      failures: the calls that MTurk refused.
     """
 
     done: Counter[str] = msgspec.field(default_factory=Counter)
@@ -290,16 +290,16 @@ class Settled(msgspec.Struct):
 def settle(
     batch: Batch, items: Sequence[Payment | Bonus], lines: Mapping[str, Line], told: Told | None = None
 ) -> Settled:
-    """Approves, rejects, sends bonuses. Every HIT is read again just before: its assignments as they are now decide.
+    """Approve, reject and send bonuses, after reading the current assignments of each HIT again.
 
     Args:
       batch: the open batch.
-      items: of :func:`unsettled` or :func:`unsent`.
-      lines: assignment id to what was collected; the work that was judged.
+      items: the result of :func:`unsettled` or :func:`unsent`.
+      lines: assignment id to the collected line, which was judged.
       told: called with the number done.
 
     Raises:
-      InputError: no further call can go well.
+      InputError: further calls would fail, too.
     """
     result = Settled()
     by_hit: dict[str, list[Payment | Bonus]] = {}
@@ -330,7 +330,7 @@ def settle(
 
 
 def difference(judged: Line, now: Listing) -> str:
-    """Why the assignment that was judged cannot be paid by its id; ``""`` where it can."""
+    """Return why a judged assignment can no longer be paid by its id; empty if it can."""
     if now.gone:
         return "MTurk no longer has its HIT: it was deleted elsewhere"
     if now.unreadable:
@@ -348,12 +348,12 @@ def difference(judged: Line, now: Listing) -> str:
 def _next_step(
     batch: Batch, item: Payment | Bonus, lines: Mapping[str, Line], now: Listing
 ) -> Call | dict[str, Any] | str:
-    """The call that is to be made; or the facts of what is settled already; or why nothing can be done."""
+    """Return the call to make, the facts if it is already settled, or the reason why neither is possible."""
     line = lines[item.assignment_id]
     if why := difference(line, now):
         return why
     facts = {"worker_hash": worker_hash(batch.key, line["WorkerId"]), "hit_id": line["HITId"]}
-    # Settled by a call of ours whose answer was lost; by MTurk's auto-approval, or by somebody on the site.
+    # Settled by a call of ours whose response was lost, or by MTurk's auto-approval, or by somebody on the site.
     by = "us" if item.key in batch.journal.open else "elsewhere"
     if isinstance(item, Payment):
         status = now.lines[item.assignment_id]["AssignmentStatus"]
@@ -380,7 +380,7 @@ def _next_step(
 
 
 def _bonuses_on(client: Any, assignment_id: str) -> list[tuple[str, Decimal]]:
-    """(worker id, dollars) of every bonus that MTurk has on the assignment."""
+    """Return (worker id, dollars) of every bonus that MTurk has for the assignment."""
     listed = pages(client.list_bonus_payments, "BonusPayments", AssignmentId=assignment_id)
     return [(item["WorkerId"], Decimal(item["BonusAmount"])) for item in listed]
 
@@ -397,13 +397,13 @@ def _is_done(client: Any, call: Call, code: str) -> bool:
 
 
 class Reviewed(msgspec.Struct):
-    """A filled-in file.
+    """A results file with decisions filled in.
 
     Attributes:
-      data: UTF-8.
-      approved: rows marked. ``rejected`` too. ``settled``: rows that were not open any more.
-      unknown: (row, assignment id) of those that the audit does not have: left open.
-      broken: (row, reason) of those that cannot be read; they are not in ``data``.
+      data: the CSV in UTF-8.
+      approved: the number of rows approved. ``rejected``: rejected. ``settled``: already settled before.
+      unknown: (row, assignment id) of rows that are not in the audit and stay open.
+      broken: (row, reason) of rows that cannot be read; they are not in ``data``.
     """
 
     data: bytes = b""
@@ -415,12 +415,12 @@ class Reviewed(msgspec.Struct):
 
 
 def fill_in(handle: BinaryIO, path: str, payments: Mapping[str, Payment]) -> Reviewed:
-    """Marks every row that is still to be settled.
+    """Fill in the decision in every open row.
 
     Args:
       handle: a batch results CSV.
       path: its name, for messages.
-      payments: assignment id to what is to become of it.
+      payments: assignment id to decision.
 
     Raises:
       InputError: the file has no usable header.

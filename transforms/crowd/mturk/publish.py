@@ -1,6 +1,6 @@
-"""Asking workers: every HIT of a ``hits`` folder is published exactly once, whatever is cut off in between.
+"""Publish every HIT of a ``hits`` folder exactly once, even if runs are interrupted.
 
-Also more workers for HITs that are out, where elements are short of good answers, and all HITs off offer.
+Also asks for more workers on published HITs if elements need more good answers, and withdraws all HITs.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _EXISTS = "HitAlreadyExists"
 _DUPLICATE = frozenset({"DuplicateRequest", "InvalidMaximumAssignmentsIncrease"})
 _HIT_ID = re.compile(r"\b[A-Z0-9]{30}\b")
 
-# A HIT that ends sooner than this is put on offer for its lifetime again.
+# A HIT that expires sooner than this is extended by its lifetime.
 _SOON = timedelta(days=1)
 
-# At once, whatever this machine's clock says: MTurk takes an end in the past.
+# Expires a HIT immediately, even if this machine's clock is wrong: MTurk accepts times in the past.
 _LONG_AGO = datetime(2015, 1, 1, tzinfo=UTC)
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A HIT to publish: its line of the manifest, and its cost.
+    """A HIT to publish: its record in the manifest, and its cost.
 
     Attributes:
-      fee: MTurk's, in dollars for one assignment, not rounded.
+      fee: MTurk's fee in dollars per assignment, not rounded.
     """
 
     record: PageRecord
@@ -59,21 +59,21 @@ class Hit(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Task, part and page: what makes it the same HIT on every run."""
+        """Return the task, part and page hash, which identify the HIT across runs."""
         return f"{self.record.task_id}:{self.record.part}:{self.record.sha256[:16]}"
 
     def key(self, round_: int) -> str:
-        """The journal's, in a top-up or in the first round, 0."""
+        """Return the key in the journal for a top-up, or for the first round, 0."""
         return f"hit:{self.name}" + (f":{round_}" if round_ else "")
 
     @property
     def cost(self) -> Decimal:
-        """Dollars for all assignments, fees included."""
+        """Return the cost of all assignments in dollars, including fees."""
         assignments = self.record.assignments
         return Decimal(self.record.reward) * assignments + up_to_cent(self.fee * assignments)
 
     def question(self) -> str:
-        """The HTMLQuestion. Raises InputError where it is not the one in the manifest."""
+        """Read the HTMLQuestion. Raises InputError if it differs from the one in the manifest."""
         path = Path(self.folder) / self.record.question
         try:
             data = path.read_bytes()
@@ -85,16 +85,16 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up: bool = False) -> list[Hit]:
-    """The HITs of a folder, in its order.
+    """Read the HITs of a folder, in its order.
 
     Args:
-      folder: OUT of ``parapet hits``.
-      endpoint: where they are to be published; the pages must post their forms to the same place.
-      allow_extra_fee: whether HITs of ten workers or more are meant.
-      top_up: whether the folder must be one that asks only for what is missing.
+      folder: the output folder of ``parapet hits``.
+      endpoint: the address for publishing; the pages must post their forms to the same place.
+      allow_extra_fee: whether HITs with ten workers or more are intended.
+      top_up: whether the folder must be a top-up.
 
     Raises:
-      InputError: no such folder, made by another version, changed since, or for another place.
+      InputError: the folder does not exist, was made by another version or for another endpoint, or was changed.
     """
     options = _options(Path(folder) / "run.json")
     if top_up and options.get("only") is None:
@@ -144,7 +144,7 @@ def _options(path: Path) -> dict[str, Any]:
 
 
 def round_of(batch: Batch, hits: Sequence[Hit]) -> int:
-    """The number of the top-up that a folder makes: the same on every run. Kept in the journal from the first on."""
+    """Return the number of a folder's top-up, which the journal keeps, so that it is the same on every run."""
     digest = hashlib.sha256(" ".join(hit.name for hit in hits).encode()).hexdigest()[:16]
     known = batch.journal.with_prefix("round")
     if digest not in known:
@@ -153,10 +153,10 @@ def round_of(batch: Batch, hits: Sequence[Hit]) -> int:
 
 
 def unpublished(batch: Batch, hits: Sequence[Hit], round_: int = 0) -> list[Hit]:
-    """Those that are not out yet.
+    """Return the HITs that are not published yet.
 
     Raises:
-      InputError: a task is out already with another page (or part of one): its workers would be asked twice.
+      InputError: a task is already published with another page or part; its workers would be asked twice.
     """
     for hit in hits:
         done = batch.journal.done.get(hit.key(round_))
@@ -182,24 +182,24 @@ def unpublished(batch: Batch, hits: Sequence[Hit], round_: int = 0) -> list[Hit]
 
 
 def cost_of(hits: Iterable[Hit]) -> Decimal:
-    """Dollars for all assignments, fees included."""
+    """Return the cost of all assignments in dollars, including fees."""
     return sum((hit.cost for hit in hits), Decimal(0))
 
 
 def publish(
     batch: Batch, hits: Sequence[Hit], types: Mapping[str, str], round_: int = 0, told: Told | None = None
 ) -> list[Failure]:
-    """Publishes HITs; gives what MTurk refused.
+    """Publish HITs, and return what MTurk refused.
 
     Args:
       batch: the open batch.
-      hits: of :func:`unpublished`.
+      hits: the result of :func:`unpublished`.
       types: name to id of the batch's qualifications, see :func:`type_names`.
-      round_: 0 for the first, then the number of the top-up.
+      round_: 0 for the first round, else the number of the top-up.
       told: called with the number done.
 
     Raises:
-      InputError: no further call can go well; run it again when that is mended.
+      InputError: further calls would fail, too; fix the problem and run it again.
     """
     client = batch.client
     hit_types = _hit_types(batch, hits, types, round_)
@@ -207,12 +207,12 @@ def publish(
     tasks = {hit_id: hit.task_id for hit_id, hit in batch.hits().items()}
 
     def create(call: Call) -> dict[str, Any]:
-        # The question is read when its turn comes: thousands of pages are not held in memory.
+        # Questions are read one at a time, to keep thousands of pages out of memory.
         arguments = {**call.arguments, "Question": by_key[call.key].question()}
         try:
             hit = client.create_hit_with_hit_type(**arguments)["HIT"]
         except Exception as error:
-            # The connection broke after an earlier attempt had gone through; within 24 h the token tells.
+            # The connection broke after an earlier attempt succeeded; for 24 h MTurk recognises the token.
             if code_of(error) != _EXISTS or (existing := _existing(client, error, call)) is None:
                 raise
             hit = existing
@@ -225,7 +225,7 @@ def publish(
 
 
 def type_names(hits: Iterable[Hit], round_: int) -> list[str]:
-    """The qualification types that HITs need, for :func:`parapet.transforms.crowd.mturk.qualifications.make_types`."""
+    """Return the qualification types of HITs, for :func:`parapet.transforms.crowd.mturk.qualifications.make_types`."""
     names = [KEPT_OUT]
     for hit in hits:
         if sibling := sibling_of(hit.record.task_id):
@@ -236,7 +236,7 @@ def type_names(hits: Iterable[Hit], round_: int) -> list[str]:
 
 
 def _hit_types(batch: Batch, hits: Sequence[Hit], types: Mapping[str, str], round_: int) -> list[str]:
-    """The HIT type of each HIT. Making one that is there gives the same id again, and costs nothing."""
+    """Return the HIT type of each HIT. Creating an existing type returns the same id and costs nothing."""
     properties: dict[bytes, dict[str, Any]] = {}
     digests = []
     for record in (hit.record for hit in hits):
@@ -286,7 +286,7 @@ def _facts(hit: dict[str, Any]) -> dict[str, Any]:
 
 
 def _existing(client: Any, error: Exception, call: Call) -> dict[str, Any] | None:
-    """The HIT that a used token made, if it is the very one."""
+    """Return the HIT that was created with a used token, if it is the same HIT."""
     from botocore.exceptions import ClientError
 
     message = str(getattr(error, "response", {}).get("Error", {}).get("Message", ""))
@@ -301,18 +301,18 @@ def _existing(client: Any, error: Exception, call: Call) -> dict[str, Any] | Non
 
 
 def _page(hit: Mapping[str, Any]) -> tuple[str, str]:
-    """A HIT's annotation and the digest of its page: which of ours it is."""
+    """Return a HIT's annotation and the digest of its page, which identify it."""
     question = (hit.get("Question") or "").encode("utf-8", "replace")
     return hit.get("RequesterAnnotation", ""), hashlib.sha256(question).hexdigest()
 
 
 def adopt(batch: Batch, hits: Iterable[Hit], round_: int = 0) -> None:
-    """Looks at MTurk for HITs of this batch that its journal does not have.
+    """Find HITs of this batch at MTurk that are missing from its journal.
 
-    A cut-off run may have made them, or the journal is an old copy. To be called before :func:`publish`: a request
-    token lives for 24 hours only. All HITs of a batch ask for a qualification of its own, so that those of others are
-    not listed; which one a HIT is, its annotation and its very page tell. A HIT that has more assignments than the
-    journal knows of was topped up.
+    An interrupted run may have created them, or the journal is an old copy. Must be called before :func:`publish`,
+    since request tokens are only valid for 24 hours. All HITs of a batch require a qualification of its own, by which
+    they are listed; annotation and page identify each of them. A HIT with more assignments than in the journal was
+    topped up.
 
     Raises:
       InputError: MTurk does not answer, or refuses.
@@ -345,8 +345,8 @@ class Addition(msgspec.Struct, frozen=True):
     """More workers for one HIT.
 
     Attributes:
-      workers: how many more are asked for.
-      reopen: whether its time on offer has to be prolonged.
+      workers: the number of additional workers.
+      reopen: whether its lifetime must be extended.
     """
 
     hit: OutHit
@@ -355,15 +355,15 @@ class Addition(msgspec.Struct, frozen=True):
 
     @property
     def cost(self) -> Decimal:
-        """Dollars, fees included."""
+        """Return the cost in dollars, including fees."""
         return self.hit.reward * self.workers + up_to_cent(self.hit.fee * self.workers)
 
 
 def read_lacks(path: str) -> tuple[str, dict[tuple[str, str], int]]:
-    """The digest of a shortfall file, and what it lacks: (task id, form field) to good answers.
+    """Read the digest of a shortfall file, and what it lists: (task id, form field) to missing good answers.
 
     Raises:
-      InputError: not a ``shortfall.csv`` of ``compose``; with the row.
+      InputError: it is not a ``shortfall.csv`` of ``compose``; with the row.
     """
     lacks: dict[tuple[str, str], int] = {}
     for number, row in read_rows(path, ("service_name", "task", "field", "have", "need")):
@@ -374,7 +374,7 @@ def read_lacks(path: str) -> tuple[str, dict[tuple[str, str], int]]:
         lacks[f"{row['service_name']}:{row['task']}", row["field"]] = missing
     if not lacks:
         raise InputError("nothing is missing: there is nothing to ask for", path)
-    # With the manifest beside it: the same elements may be short again after other answers have come in.
+    # The manifest is hashed, too: the same elements may be short again after further answers.
     beside = Path(path).with_name("run.json")
     data = Path(path).read_bytes() + (beside.read_bytes() if beside.exists() else b"")
     return hashlib.sha256(data).hexdigest()[:16], lacks
@@ -383,17 +383,17 @@ def read_lacks(path: str) -> tuple[str, dict[tuple[str, str], int]]:
 def plan_top_up(
     batch: Batch, digest: str, lacks: Mapping[tuple[str, str], int], submitted: Mapping[str, int], now: datetime
 ) -> tuple[list[Addition], list[str], list[str]]:
-    """How many more workers each HIT needs.
+    """Plan how many more workers each HIT needs.
 
     Args:
       batch: the open batch.
-      digest: of :func:`read_lacks`; a top-up from one file is made once. ``lacks`` too.
+      digest: from :func:`read_lacks`, as ``lacks`` is; each file is used for only one top-up.
       submitted: HIT id to assignments collected.
       now: with a time zone.
 
     Returns:
-      What is to be added; the task ids whose HITs have no room left below ten assignments, so that they need new HITs;
-      and the task ids that the batch has no HIT of.
+      The additions; the task ids whose HITs would exceed nine assignments, so that they need new HITs; and the task ids
+        without a HIT in the batch.
     """
     asking: dict[tuple[str, str], list[OutHit]] = {}
     for hit in batch.hits().values():
@@ -408,7 +408,7 @@ def plan_top_up(
     for hit, workers in need.items():
         if f"add:{digest}:{hit.hit_id}" in batch.journal.done:
             continue
-        still_out = max(0, hit.wanted - submitted.get(hit.hit_id, 0))  # places that nobody has taken yet
+        still_out = max(0, hit.wanted - submitted.get(hit.hit_id, 0))  # places that are still open
         room = MOST - hit.wanted if hit.assignments <= MOST else workers
         more = max(0, min(workers - still_out, room))
         if more < workers - still_out:
@@ -423,15 +423,15 @@ def plan_top_up(
 def top_up(
     batch: Batch, additions: Sequence[Addition], digest: str, now: datetime, told: Told | None = None
 ) -> list[Failure]:
-    """Asks for more workers, and prolongs what has run out; gives what MTurk refused.
+    """Ask for more workers, extend expired HITs, and return what MTurk refused.
 
     Raises:
-      InputError: no further call can go well; run it again when that is mended.
+      InputError: further calls would fail, too; fix the problem and run it again.
     """
     client = batch.client
 
     def is_prolonged(call: Call, _: str) -> bool:
-        # MTurk refuses the same end twice.
+        # MTurk refuses to set the same expiration twice.
         hit = client.get_hit(HITId=call.arguments["HITId"])["HIT"]
         return bool(abs(hit["Expiration"] - call.arguments["ExpireAt"]) <= timedelta(seconds=2))
 
@@ -458,15 +458,15 @@ def top_up(
 
 
 def _expire(key: str, hit_id: str, at: datetime, ends: datetime) -> Call:
-    """A call after which a HIT is on offer until ``ends``."""
+    """Return a call that makes a HIT expire at ``at``, recorded in the journal as ``ends``."""
     facts = {"hit_id": hit_id, "expiration": ends.isoformat()}
     return Call(key, "update_expiration_for_hit", {"HITId": hit_id, "ExpireAt": at}, facts)
 
 
 def look_up(batch: Batch) -> None:
-    """Finds out what became of calls for more workers that were cut off: the HITs tell. To be called before a plan.
+    """Look up the outcome of interrupted calls for more workers. Must be called before planning.
 
-    A request token lives for a day only, and the plan may be another one by now.
+    Request tokens are only valid for a day, and the plan may have changed.
 
     Raises:
       InputError: MTurk does not answer, or refuses.
@@ -491,7 +491,7 @@ def _size(client: Any, hit_id: str) -> int:
 
 
 def open_hits(batch: Batch, submitted: Mapping[str, int], now: datetime) -> list[str]:
-    """Ids of HITs that are on offer and may still get work.
+    """Return the ids of HITs that are available and have open places.
 
     Args:
       batch: the batch.
@@ -506,11 +506,11 @@ def open_hits(batch: Batch, submitted: Mapping[str, int], now: datetime) -> list
 
 
 def stop(batch: Batch, hit_ids: list[str], now: datetime, told: Told | None = None) -> list[Failure]:
-    """Takes HITs off offer; those who are working on one may still hand it in. Gives what MTurk refused.
+    """Withdraw HITs, and return what MTurk refused. Workers who have accepted one can still submit it.
 
     Raises:
-      InputError: no further call can go well.
+      InputError: further calls would fail, too.
     """
-    # Doing it twice changes nothing.
+    # Idempotent, so interrupted calls need no lookup.
     calls = [_expire(f"prolong:stop:{hit_id}", hit_id, _LONG_AGO, now) for hit_id in hit_ids]
     return perform(batch, calls, told)

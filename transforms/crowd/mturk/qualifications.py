@@ -1,8 +1,8 @@
-"""Who may work on a HIT: MTurk's own qualifications, and ours, which keep tasks blind and workers within their cap.
+"""Qualifications for HITs: MTurk's own, and ours, which keep tasks blind and limit the work per worker.
 
-A batch has one qualification type for workers who are kept out of all of it (on the block list, or at the cap), and one
-for each task of a service that has a sibling: it is granted to those who did the task, and the sibling's HITs are not
-shown to them. Types are found by their names, so that making them twice makes them once.
+A batch has one qualification type for workers who are excluded from all of it (on the block list, or at the limit), and
+one for each task of a service with a sibling task: it is granted to workers who did the task, and hides the sibling's
+HITs from them. Types are looked up by name, so creating them again has no effect.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEPT_OUT = "kept out"
 
 _WORKER = re.compile(r"A[A-Z0-9]{1,63}")
 
-# What a worker sees who asks why a HIT is closed to them. It must not tell what the tasks hide.
+# Shown to workers who ask why they cannot see a HIT. It must not reveal what the tasks hide.
 _DESCRIPTION = {
     True: "Has taken part enough, or was asked not to, in a group of writing tasks.",
     False: "Has worked on a task of this group, which shows what another one asks for.",
@@ -37,22 +37,22 @@ _DESCRIPTION = {
 
 
 def sibling_of(task_id: str) -> str:
-    """The task of the same service that shows what this one asks for; ``""`` where there is none."""
+    """Return the service's other task, which shows what this one asks for; ``""`` if there is none."""
     service, _, task = task_id.rpartition(":")
     others = [other for other in TASKS if other != task]
     return f"{service}:{others[0]}" if task in TASKS else ""
 
 
 def done_name(task_id: str) -> str:
-    """The batch's name for the qualification of those who did a task."""
+    """Return the name of the qualification for workers who did a task."""
     return f"did {task_id}"
 
 
 def make_types(batch: Batch, names: Iterable[str]) -> dict[str, str]:
-    """Makes the qualification types that are not there yet; gives name to id.
+    """Create the qualification types that do not exist yet; return name to id.
 
     Raises:
-      InputError: MTurk refuses one.
+      InputError: MTurk refuses to create one.
     """
     names = list(dict.fromkeys(names))
     missing = [name for name in names if name not in _ids(batch)]
@@ -74,7 +74,7 @@ def make_types(batch: Batch, names: Iterable[str]) -> dict[str, str]:
         calls.append(Call(f"type:{name}", "create_qualification_type", arguments))
     failures = perform(batch, calls, do=make)
     if failures:
-        # An earlier attempt may have made it before its answer was lost.
+        # An earlier attempt may have succeeded although its response was lost.
         there = find_types(batch, [failure.key.removeprefix("type:") for failure in failures])
         for failure in failures:
             if failure.key.removeprefix("type:") not in there:
@@ -84,12 +84,12 @@ def make_types(batch: Batch, names: Iterable[str]) -> dict[str, str]:
 
 
 def _ids(batch: Batch) -> dict[str, str]:
-    """Name to id of the types that the journal has."""
+    """Return name to id of the types in the journal."""
     return {name: facts["id"] for name, facts in batch.journal.with_prefix("type").items()}
 
 
 def _full_name(batch: Batch, name: str) -> str:
-    # Workers see the names of the qualifications of a HIT: these must not tell which service it is about.
+    # Workers see these names, so they must not reveal the service.
     return f"{_prefix(batch)}{batch.token(name)[:16]}"
 
 
@@ -98,7 +98,7 @@ def _prefix(batch: Batch) -> str:
 
 
 def find_types(batch: Batch, names: Iterable[str]) -> dict[str, str]:
-    """Name to id of those types of the batch that are there; from now on the journal has them.
+    """Look up the batch's existing types at MTurk, add them to the journal, and return name to id.
 
     Raises:
       InputError: MTurk does not answer, or refuses.
@@ -118,13 +118,13 @@ def find_types(batch: Batch, names: Iterable[str]) -> dict[str, str]:
 
 
 def requirements(batch: Batch, task_id: str, types: Mapping[str, str], top_up: bool) -> list[dict[str, Any]]:
-    """boto3's QualificationRequirements for a task's HITs.
+    """Return boto3's QualificationRequirements for a task's HITs.
 
     Args:
-      batch: with its settings.
-      task_id: of the HIT.
-      types: name to id, of :func:`make_types`.
-      top_up: whether those who did the task itself are to be kept out as well.
+      batch: the batch with its settings.
+      task_id: the id of the HIT's task.
+      types: name to id, from :func:`make_types`.
+      top_up: whether to exclude workers who did the task itself, too.
     """
     settings = batch.settings
     kept_out = [KEPT_OUT, done_name(sibling_of(task_id)), *([done_name(task_id)] if top_up else [])]
@@ -141,7 +141,7 @@ def requirements(batch: Batch, task_id: str, types: Mapping[str, str], top_up: b
 
 
 def _required(type_id: str, comparator: str, **values: Any) -> dict[str, Any]:
-    # The worker does not see a HIT that they could not accept: nobody reads the page of a sibling task.
+    # Hides the HIT from workers who cannot accept it, so that they do not read the page of a sibling task.
     return {
         "QualificationTypeId": type_id,
         "Comparator": comparator,
@@ -162,17 +162,17 @@ def grant(
     upcoming: Iterable[tuple[str, int]] = (),
     told: Told | None = None,
 ) -> tuple[Counter[str], list[Failure]]:
-    """Grants the qualifications that follow from what was collected and from the block list; each once.
+    """Grant the qualifications that follow from collected assignments and the block list, each once.
 
     Args:
-      batch: the open batch, whose types are made.
-      lines: all assignments collected.
-      blocked: worker ids that are to see no further HIT of the batch.
-      upcoming: (task id, round) of HITs that are about to get places, besides those that have some.
+      batch: the open batch, whose types exist.
+      lines: all collected assignments.
+      blocked: ids of workers who must not see further HITs of the batch.
+      upcoming: (task id, round) of HITs about to get places, in addition to those that have some.
       told: called with the number done.
 
     Returns:
-      How many were granted for which reason, refused ones counted in; and what was refused.
+      The number of grants by reason, including refused ones, and the refusals.
     """
     types = _ids(batch)
     calls: dict[str, Call] = {}
@@ -183,12 +183,12 @@ def grant(
             arguments = {"QualificationTypeId": types[name], "WorkerId": worker, "SendNotification": False}
             calls[key] = Call(key, "associate_qualification_with_worker", arguments, {"why": why})
     counts = Counter(call.facts["why"] for call in calls.values())
-    # Granting again changes nothing, so a call that was cut off is simply made again.
+    # Granting is idempotent, so an interrupted call is simply repeated.
     return counts, perform(batch, list(calls.values()), told)
 
 
 def _by_rule(batch: Batch, lines: Sequence[Line], upcoming: list[tuple[str, int]]) -> Iterator[tuple[str, str, str]]:
-    # Only where there is something left to be kept out of: a batch that is done would cost thousands of calls.
+    # Only for tasks with open places: for a completed batch this would cost thousands of calls.
     submitted = Counter(line["HITId"] for line in lines)
     places = {(hit.task_id, hit.round) for hit in batch.hits().values() if hit.wanted > submitted[hit.hit_id]}
     places.update(upcoming)
@@ -202,10 +202,10 @@ def _by_rule(batch: Batch, lines: Sequence[Line], upcoming: list[tuple[str, int]
 
 
 def read_block_list(path: str) -> list[str]:
-    """Worker ids, one a line; ``#`` begins a comment.
+    """Read worker ids, one per line; ``#`` begins a comment.
 
     Raises:
-      InputError: the file cannot be read, or a line is no worker id; the message does not repeat it.
+      InputError: the file cannot be read, or a line is not a worker id; the message does not repeat it.
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")

@@ -1,6 +1,6 @@
-"""How a batch stands: what is out, in, settled and about to end, and what it has cost. Reads no network.
+"""The state of a batch: published HITs, submissions, payments, deadlines and cost. Does not use the network.
 
-``ledger.csv`` has every approved assignment and every bonus, to the cent; ``status.html`` shows the state as a page.
+``ledger.csv`` lists every approved assignment and every bonus, to the cent; ``status.html`` shows the state as a page.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from parapet.transforms.reports.text import number
 
 LEDGER, PAGE = "ledger.csv", "status.html"
 
-# Before MTurk pays by itself there should be time to look.
+# The requester should have this much time to look before MTurk pays automatically.
 SOON = timedelta(hours=24)
 
-# The columns of the table, as people read them.
+# The column headings of the table.
 HEAD = (
     "HITs", "wanted", "in", "waiting", "approved", "rejected", "out", "offer ends", "auto-approval", "paid", "at most",
 )  # fmt: skip
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A line of the ledger.
+    """A row of the ledger.
 
     Attributes:
       kind: ``reward``, ``bonus`` or ``rejected`` (which costs nothing).
-      amount: dollars to the worker. ``fee``: to MTurk, not rounded.
-      by: ``us``, or ``elsewhere``: the site, another program, or MTurk's auto-approval.
-      at: when it was seen to be done, ISO 8601.
+      amount: dollars paid to the worker. ``fee``: dollars paid to MTurk, not rounded.
+      by: ``us``, or ``elsewhere`` for the site, another program, or MTurk's auto-approval.
+      at: the time when the payment was observed, ISO 8601.
     """
 
     kind: str
@@ -54,11 +54,11 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def ledger_rows(batch: Batch, lines: Iterable[Line]) -> list[Row]:
-    """Every payment that is known, sorted by task, HIT, assignment and kind.
+    """List every known payment, sorted by task, HIT, assignment and kind.
 
     Args:
       batch: the batch.
-      lines: what was collected.
+      lines: the collected assignments.
     """
     hits = batch.hits()
     ours = batch.journal.with_prefix("pay")
@@ -86,12 +86,12 @@ _KINDS = {"approve": "reward", "Approved": "reward", "reject": "rejected", "Reje
 
 
 def bonus_fee(amount: Decimal) -> Decimal:
-    """MTurk's fee for a bonus, in dollars, not rounded: its usual share."""
+    """Return MTurk's fee for a bonus in dollars, not rounded; it has the same rate as for rewards."""
     return max(amount * Terms().fee, Terms().minimum_fee)
 
 
 def in_cents(amounts: Iterable[Decimal]) -> list[Decimal]:
-    """Amounts as whole cents that add up to their exact sum, rounded up once; each is less than a cent off."""
+    """Round amounts to whole cents so that they add up to the sum, rounded up once; each is off by less than a cent."""
     cents, before, exact = [], Decimal(0), Decimal(0)
     for amount in amounts:
         exact += amount
@@ -101,7 +101,7 @@ def in_cents(amounts: Iterable[Decimal]) -> list[Decimal]:
 
 
 def write_ledger(batch: Batch, rows: Iterable[Row]) -> None:
-    """Writes ``ledger.csv``: no worker ids, money as plain decimals."""
+    """Write ``ledger.csv`` without worker ids and with money as plain decimals."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, Row.__struct_fields__, lineterminator="\n")
     writer.writeheader()
@@ -112,18 +112,18 @@ def write_ledger(batch: Batch, rows: Iterable[Row]) -> None:
 
 
 class TaskStatus(msgspec.Struct, frozen=True):
-    """One task, or all together.
+    """The state of one task, or of all together.
 
     Attributes:
-      hits: HITs that are out. ``gone``: of those, deleted elsewhere.
-      wanted: assignments asked for. ``submitted``: that are in, whatever became of them.
-      approved: of those in. ``rejected`` and ``waiting`` (for payment) too.
-      out: places that nobody has handed in yet.
-      offer_ends: when the first HIT with such places goes off offer; None where there is none.
-      auto_approval: when MTurk pays the first waiting assignment by itself; None where none waits.
-      paid: dollars so far, fees and bonuses included, in cents. Of all together it is the exact sum, rounded up once;
-        the figures of the tasks add up to it.
-      committed: dollars if every place that is not settled is taken and approved: the most that it can still cost.
+      hits: the number of published HITs. ``gone``: of these, deleted elsewhere.
+      wanted: the number of assignments requested. ``submitted``: submitted, whatever their status.
+      approved: the number of approved submissions, as ``rejected`` and ``waiting`` (for payment) are of the others.
+      out: open places without a submission.
+      offer_ends: the time when the first HIT with open places expires; None if there is none.
+      auto_approval: the time when MTurk automatically pays the first waiting assignment; None if none is waiting.
+      paid: dollars so far, including fees and bonuses, in cents. For all together, it is the exact sum, rounded up
+        once; the amounts of the tasks add up to it.
+      committed: the maximum further cost in dollars, if every open or waiting place is taken and approved.
     """
 
     task_id: str
@@ -142,13 +142,13 @@ class TaskStatus(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """The whole batch.
+    """The state of a whole batch.
 
     Attributes:
       environment: ``production``, ``sandbox`` or an address.
-      collected_at: when ``collect`` last ended, ISO 8601; ``""`` if never.
-      unclear: calls that were begun and whose end is not known; the next run of their command looks them up.
-      workers: how many have handed something in.
+      collected_at: the time when ``collect`` last finished, ISO 8601; ``""`` if never.
+      unclear: the number of calls with an unknown outcome, which the next run of their command looks up.
+      workers: the number of workers with a submission.
     """
 
     environment: str
@@ -160,12 +160,12 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def status_of(batch: Batch, lines: Sequence[Line], rows: Sequence[Row]) -> Status:
-    """Adds up what the journal and ``assignments.jsonl`` say.
+    """Compute the state from the journal and ``assignments.jsonl``.
 
     Args:
       batch: the batch.
-      lines: what was collected.
-      rows: of the ledger.
+      lines: the collected assignments.
+      rows: the rows of the ledger.
     """
     hits = batch.hits()
     by_task: dict[str, tuple[list[OutHit], list[Line], list[Row]]] = {}
@@ -192,7 +192,7 @@ def status_of(batch: Batch, lines: Sequence[Line], rows: Sequence[Row]) -> Statu
 
 
 def _add_up(task_id: str, hits: Sequence[OutHit], lines: Sequence[Line], rows: Sequence[Row]) -> TaskStatus:
-    """The figures; money is not rounded yet."""
+    """Compute a task's numbers, with unrounded money."""
     settled = {row.assignment_id: row.kind for row in rows if row.kind != "bonus"}
     kinds = Counter(settled.values())
     submitted = Counter(line["HITId"] for line in lines)
@@ -222,7 +222,7 @@ def _add_up(task_id: str, hits: Sequence[OutHit], lines: Sequence[Line], rows: S
 
 
 def warnings(status: Status, now: datetime) -> list[str]:
-    """What a requester should act on, most urgent first."""
+    """List what the requester should act on, most urgent first."""
     total, urgent = status.total, []
     if total.auto_approval is not None and total.auto_approval < now + SOON:
         urgent.append(
@@ -247,7 +247,7 @@ def _time(when: datetime) -> str:
 
 
 def table(status: Status, most: int = 40) -> str:
-    """The tasks as aligned text, the total last; of more than ``most`` tasks only the total."""
+    """Format the tasks as aligned text with the total last; only the total if there are more than ``most`` tasks."""
     head = ["", *HEAD]
     shown = [*(status.tasks if len(status.tasks) <= most else []), status.total]
     rows = [head, *([_name(task), *cells(task)] for task in shown)]
@@ -266,18 +266,18 @@ def _name(task: TaskStatus) -> str:
 
 
 def cells(task: TaskStatus) -> list[str]:
-    """The figures of a task as a person reads them, in the order of the table."""
+    """Return the formatted numbers of a task, in the order of the table."""
     whole = (task.hits, task.wanted, task.submitted, task.waiting, task.approved, task.rejected, task.out)
     times = (f"{when:%Y-%m-%d %H:%M}" if when else "" for when in (task.offer_ends, task.auto_approval))
     return [*(f"{n:,}" for n in whole), *times, f"${task.paid:,.2f}", f"${task.committed:,.2f}"]
 
 
 def status_report(status: Status, warnings: Sequence[str]) -> Report:
-    """The report.
+    """Make the report on a batch's state.
 
     Args:
-      status: of :func:`status_of`.
-      warnings: what to act on, most urgent first.
+      status: the result of :func:`status_of`.
+      warnings: problems that need action, the most urgent first.
     """
     total = status.total
     places = {"production": "In production: real workers, real money", "sandbox": "In MTurk's sandbox"}
@@ -323,7 +323,7 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
 
 
 def _cells(task: TaskStatus) -> list[str]:
-    """As on the terminal, but for the times: shorter, so that the money beside them needs no scrolling."""
+    """Return the cells as on the terminal, but with shorter times, so that the page needs no scrolling."""
     row = cells(task)
     for column, when in (("offer ends", task.offer_ends), ("auto-approval", task.auto_approval)):
         row[HEAD.index(column)] = f"{when:%d %b %H:%M}" if when else ""

@@ -1,1 +1,1 @@
-"""Answers to the rewriting tasks of ``hits``: from assignments to vetted variations of user turns."""
+"""Turn answers to the rewriting tasks of ``hits`` into vetted variations of user turns."""

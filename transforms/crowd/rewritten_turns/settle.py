@@ -1,4 +1,4 @@
-"""Rewriting tasks: answers are joined with the dialogues; for each turn and kind one good rewriting is drawn."""
+"""Settle rewriting tasks: join answers with dialogues, and draw one good rewriting for each turn and kind."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ from parapet.transforms.variants.distance import levenshtein
 
 _COLUMNS = ["turns", "short", "answers", *DISPOSITIONS, "words", "letters changed"]
 
-# ``service_name``, ``task``, ``field``, ``have`` and ``need`` are what 'parapet mturk topup' takes.
+# 'parapet mturk topup' reads ``service_name``, ``task``, ``field``, ``have`` and ``need``.
 SHORTFALL_COLUMNS = (
     "task_id",
     "dialogue_id",
@@ -93,12 +93,12 @@ SHORTFALL_COLUMNS = (
     "in_review",
 )
 
-SHOWN = 6  # examples of a kind on the page
-SHOWN_REASON = 2  # of a reason
+SHOWN = 6  # number of examples for each kind in the report
+SHOWN_REASON = 2  # number of examples for each reason
 
 
 class Example(msgspec.Struct, frozen=True, order=True):
-    """An answer for the page; ``draw`` says which are shown."""
+    """An answer that the report may show; those with the lowest ``draw`` are shown."""
 
     draw: int
     kind: Kind
@@ -110,7 +110,7 @@ class Example(msgspec.Struct, frozen=True, order=True):
 
 
 def compose_variations_report(numbers: Mapping[str, Any], examples: Iterable[Example]) -> Report:
-    """The report; ``numbers`` are ``statistics.json``."""
+    """Make the report; ``numbers`` is the content of ``statistics.json``."""
     answers, kinds, complete = numbers["answers"], numbers["kinds"], numbers["complete"]
     sections: list[Section] = [
         answers_table(answers, "in rewritten.jsonl"),
@@ -159,7 +159,7 @@ def _notes(numbers: Mapping[str, Any]) -> Iterable[str]:
 
 
 def fewest(examples: Iterable[Example], n: int) -> list[Example]:
-    """Of each kind, disposition and reason the first ``n`` in the drawn order."""
+    """Return the first ``n`` examples of each kind, disposition and reason, in the drawn order."""
     groups: dict[tuple[str, str, str], list[Example]] = defaultdict(list)
     for example in sorted(examples):
         groups[example.kind, example.disposition, example.reason].append(example)
@@ -167,7 +167,7 @@ def fewest(examples: Iterable[Example], n: int) -> list[Example]:
 
 
 def example_tables(examples: Iterable[Example]) -> Iterator[Table]:
-    """Some rewritten turns of each kind that are used, and some answers that were rejected or held, by reason."""
+    """Yield tables with some used rewritings of each kind, and with some rejected or held answers by reason."""
     tables: dict[tuple[str, ...], list[Example]] = defaultdict(list)
     for example in sorted(fewest(examples, SHOWN)):
         if example.disposition == "used":
@@ -188,7 +188,7 @@ def example_tables(examples: Iterable[Example]) -> Iterator[Table]:
 
 
 def statistics(composed: Composed[DialogueOutcome], method: Mapping[str, str]) -> dict[str, Any]:
-    """The content of ``statistics.json``; ``method`` has the options of the run."""
+    """Return the content of ``statistics.json``; ``method`` has the options of the run."""
     outcomes = composed.outcomes
     turns = sum(outcome.turns for outcome in outcomes)
     short: Counter[Kind] = Counter(missing.kind for outcome in outcomes for missing in outcome.short)
@@ -218,21 +218,21 @@ def statistics(composed: Composed[DialogueOutcome], method: Mapping[str, str]) -
 
 
 def _share(sums: Iterable[tuple[int, int] | None]) -> float | None:
-    """The second sum over the first, of all that is used: 1.4 is 40 % more words."""
+    """Return the ratio of the second sum to the first over all used answers: 1.4 means 40 % more words."""
     known = [pair for pair in sums if pair]
     before = sum(pair[0] for pair in known)
     return round(sum(pair[1] for pair in known) / before, 4) if before else None
 
 
 def of_other_sentences(numbers: Mapping[str, Any]) -> bool:
-    """Whether most mistyped answers are too far from their sentences: they belong to another corpus or split."""
+    """Whether most typo answers are so far from their sentences that they belong to another corpus or split."""
     typos = numbers["kinds"]["typos"]
     far = sum(typos["reasons"]["rejected"].get(reason, 0) for reason in ("lost_value", "too_many_typos"))
     return bool(2 * far > typos["answers"]["total"])
 
 
 def shortfall(outcomes: Iterable[DialogueOutcome]) -> bytes:
-    """``shortfall.csv``: a row for each turn and kind without a good answer."""
+    """Return ``shortfall.csv``: a row for each turn and kind without a good answer."""
     rows = [
         [
             turn_task_id(missing.dialogue_id, missing.turn),
@@ -252,28 +252,28 @@ def shortfall(outcomes: Iterable[DialogueOutcome]) -> bytes:
     return csv_bytes(SHORTFALL_COLUMNS, rows)
 
 
-Turns = dict[int, SourceTurn | str]  # position to the turn, or why it cannot have been a task
+Turns = dict[int, SourceTurn | str]  # position to the turn, or the reason why it cannot have been a task
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Rewriting(Entry, kw_only=True):
-    """An answer to a rewriting task; ``answer`` is what the rules look at."""
+    """An answer to a rewriting task; ``answer`` is the input of the vetting rules."""
 
     answer: Answer
 
     def spelling(self) -> tuple[Any, ...]:
-        """Of the same words the best spelled; of mistyped ones any."""
+        """Return a sort key that puts well-spelled answers first; answers with intended typos all have the same key."""
         return () if self.answer.kind == "typos" else super().spelling()
 
     def shown(self) -> tuple[str, str, str, str]:
-        """The turn, the kind, the turn before, and the sentence."""
+        """Return the turn, the kind, the previous turn, and the sentence."""
         turn = self.answer.turn
         before = turn.before or "(the conversation begins here)"
         return f"{turn.services}/turn/{turn.place}", self.answer.kind, before, turn.utterance
 
     def row(self) -> dict[str, Any]:
-        """A row of ``responses.parquet``."""
+        """Return the answer's row of ``responses.parquet``."""
         turn = self.answer.turn
         return {
             **super().row(),
@@ -286,7 +286,7 @@ class Rewriting(Entry, kw_only=True):
 
 
 class Short(msgspec.Struct):
-    """A turn without a good answer of a kind; ``in_review`` are held."""
+    """A turn without a good answer of a kind; ``in_review`` is the number of held answers."""
 
     dialogue_id: str
     turn: int
@@ -295,13 +295,13 @@ class Short(msgspec.Struct):
 
 
 class DialogueOutcome(Outcome, kw_only=True):
-    """What became of one dialogue's answers.
+    """The outcome of one dialogue's answers.
 
     Attributes:
-      turns: how many turns were to be rewritten.
-      words: kind to words of the sentences and of the rewritings that are used; ``letters`` to their letters and those
-        that changed.
-      examples: one of each kind, disposition and reason.
+      turns: the number of turns to be rewritten.
+      words: kind to the number of words in the sentences and in the used rewritings; ``letters`` to the number of
+        letters and of changed letters.
+      examples: one for each kind, disposition and reason.
     """
 
     turns: int = 0
@@ -319,15 +319,15 @@ def settle_turns(
     repeats: Callable[[str, Answer], bool],
     name: str = "",
 ) -> DialogueOutcome:
-    """Settles the turns of one dialogue.
+    """Settle the turns of one dialogue.
 
     Args:
-      turns: that were to be rewritten.
-      assignments: by turn, each once.
-      decisions: on their answers.
-      seed: of the draw.
-      repeats: whether a worker gave an answer for several different sentences.
-      name: of the dialogue.
+      turns: the turns to be rewritten.
+      assignments: turn to its assignments, without duplicates.
+      decisions: the decisions on their answers.
+      seed: the seed of the draw.
+      repeats: tells whether a worker gave an answer for several different sentences.
+      name: the id of the dialogue.
     """
     outcome = DialogueOutcome(name=name)
     entries: list[Rewriting] = []
@@ -367,7 +367,7 @@ def _read_answers(
     repeats: Callable[[str, Answer], bool],
     dead: list[DeadLetter],
 ) -> Iterator[Rewriting]:
-    """Every answer for a turn with the verdict on it; adds dead letters for decisions that cannot be carried out."""
+    """Yield every vetted answer for a turn; add dead letters for decisions that cannot be carried out."""
     for assignment in assignments:
         fields = [field for field in FIELD_OF.values() if field in assignment.answers]
         for field in fields:
@@ -399,7 +399,7 @@ def _entry(turn: SourceTurn, assignment: Assignment, field: str, text_to_use: st
 def _verdict(
     answer: Answer, of_worker: Verdict, repeats: Callable[[str, Answer], bool], assignment: Assignment
 ) -> Verdict:
-    """The first reason: what rejects before what holds, the assignment's before the text's before the worker's."""
+    """Return the first verdict: rejections before reviews; within these, by assignment, then text, then worker."""
     if of_worker.action == "reject":
         return of_worker
     of_text = vet_answer(answer)
@@ -415,7 +415,7 @@ def _settle_kind(
 ) -> None:
     clusters = settle_same((" ".join(entry.words), entry) for entry in entries)
     good = good_answers(clusters)
-    # One of the good answers, by seeded hash; of those that a reviewer accepted where there are any.
+    # One good answer is drawn by a seeded hash; if a reviewer accepted some, only these are candidates.
     by_text = {entry.canonical: entry for entry in [entry for entry in good if entry.accepted] or good}
     if by_text:
         used = by_text[draw(list(by_text), seed, turn.place, kind)[0]]
@@ -428,13 +428,13 @@ def _settle_kind(
 
 
 class RewritingTask(CrowdTask[DialogueOutcome]):
-    """Rewritten user turns.
+    """The crowd task of rewriting user turns.
 
     Args:
-      files: of the dialogues.
-      tasks: of the folders of ``hits``, by dialogue; may be empty.
-      seed: of the draw among good answers.
-      split: of the dialogues.
+      files: the dialogue files.
+      tasks: the pages from folders of ``hits``, by dialogue; may be empty.
+      seed: the seed of the draw among good answers.
+      split: the split of the dialogues.
       output: the output folder.
     """
 
@@ -455,7 +455,7 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
         self._dead: list[DeadLetter] = []
 
     def settle(self, assignments: Sequence[Assignment], decisions: Decisions) -> Iterator[DialogueOutcome]:
-        """Every dialogue with tasks or answers. Raises InputError where a task is no longer what workers saw."""
+        """Settle every dialogue with tasks or answers. Raises InputError if a turn differs from what workers saw."""
         by_dialogue: dict[str, dict[int, list[Assignment]]] = {name: {} for name in self.tasks}
         for assignment in assignments:
             name, turn = place_of(assignment.service_name)
@@ -501,7 +501,7 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
         return settle_turns(turns, by_turn, decisions, self.seed, repeats, name)
 
     def _read(self, positions: Mapping[str, Iterable[int]]) -> dict[str, Turns]:
-        """The turns at some positions of some dialogues; of dialogues that share an id, 'hits' asks about the first."""
+        """Read some turns of some dialogues; if dialogues share an id, the first is read, as in 'hits'."""
         expect_dialogues(self.files)
         first: dict[str, tuple[str, int]] = {}
         turns: dict[str, Turns] = {}
@@ -523,11 +523,11 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
         return turns
 
     def dead(self) -> list[DeadLetter]:
-        """The files that could not be read."""
+        """Return the dead letters of files that could not be read."""
         return self._dead
 
     def results(self, composed: Composed[DialogueOutcome]) -> Results:
-        """Statistics, report, the rewritten turns, and those that are still missing."""
+        """Return statistics, report, the rewritten turns, and the shortfall."""
         outcomes = composed.outcomes
         numbers = statistics(composed, self.method)
         examples = [example for outcome in outcomes for example in outcome.examples]
@@ -539,7 +539,7 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
 
 
 def _source(raw: Any, plain: bool, dialogue: Dialogue | InputError, place: str) -> Dialogue | str:
-    """A dialogue, or why it cannot be used; half surrogates are spaces in it, as they are on the page."""
+    """Return a dialogue, or why it cannot be used; lone surrogates become spaces, as on the page."""
     if isinstance(dialogue, InputError):
         return f"bad_dialogue: {place}: {dialogue.where}: {dialogue.reason}"
     try:
@@ -549,7 +549,7 @@ def _source(raw: Any, plain: bool, dialogue: Dialogue | InputError, place: str) 
 
 
 def _turn(source: Dialogue | str, position: int) -> SourceTurn | str:
-    """A turn that was to be rewritten, or why it cannot have been."""
+    """Return a turn that was to be rewritten, or why it cannot have been."""
     if isinstance(source, str):
         return source
     try:

@@ -1,4 +1,4 @@
-"""The rewriting tasks of ``hits``: the user turn of a task, the values its rewritings must keep, and their places."""
+"""The rewriting tasks of ``hits``: the user turn of a task, and the values that its rewritings must keep."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from parapet.transforms.crowd.hits.rewrite_pages import FIELDS, Rewriting, rewri
 from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.crowd.ingest import TaskKind
 
-# The kind of variation that goes into a form field of the page.
+# The kind of variation for each form field of the page.
 KIND_OF: Mapping[str, Kind] = {
     "paraphrase": "paraphrase",
     "typos": "typos",
@@ -35,7 +35,7 @@ REWRITING_TASKS = TaskKind(
     re.compile("|".join(FIELDS)),
 )
 
-# Values of states and actions that are not words of the dialogue.
+# Values of states and actions that do not occur as words.
 _UNSAID = frozenset({"", "true", "false", "dontcare", "none", "yes", "no"})
 
 
@@ -43,12 +43,12 @@ Place = tuple[int, int]
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """Words to be kept in one piece: a value, or values that overlap.
+    """A piece of text that must be kept: a value, or several overlapping values.
 
     Attributes:
-      text: the words, as the page shows them. ``start`` is their place in the sentence.
-      whole: whether they are whole words there; a span may be off by a letter.
-      marks: the values in them.
+      text: the text as the page shows it. ``start`` is its position in the sentence.
+      whole: whether it consists of whole words; a span may be off by a letter.
+      marks: the values in it.
     """
 
     text: str
@@ -61,11 +61,11 @@ class SourceTurn(msgspec.Struct, frozen=True, dict=True):
     """A user's turn that was to be rewritten.
 
     Attributes:
-      services: that it is about, joined.
-      before: the turn before, as the page shows it; empty where the dialogue begins.
+      services: the services of the turn, joined.
+      before: the previous turn, as the page shows it; empty at the beginning of the dialogue.
       utterance: the sentence, as the page shows it.
-      units: what every rewriting must keep.
-      others: values of the dialogue that this turn neither contains nor means, in lower case.
+      units: the texts that every rewriting must keep.
+      others: values elsewhere in the dialogue that this turn neither contains nor means, in lower case.
     """
 
     dialogue_id: str
@@ -78,28 +78,28 @@ class SourceTurn(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def place(self) -> str:
-        """``DIALOGUE_ID:TURN``."""
+        """Return ``DIALOGUE_ID:TURN``."""
         return f"{self.dialogue_id}:{self.turn}"
 
     @property
     def task_id(self) -> str:
-        """Of its HIT."""
+        """Return the task id of its HIT."""
         return turn_task_id(self.dialogue_id, self.turn)
 
     @cached_property
     def values(self) -> list[str]:
-        """What is to be kept, each text once."""
+        """Return the texts to keep, without duplicates."""
         return list(dict.fromkeys(unit.text for unit in self.units))
 
 
 def place_of(service_name: str) -> tuple[str, int]:
-    """The dialogue and the turn of an assignment's ``service_name``, which :data:`REWRITING_TASKS` has found."""
+    """Split an assignment's ``service_name``, as matched by :data:`REWRITING_TASKS`, into dialogue id and turn."""
     dialogue_id, _, turn = service_name.rpartition(":")
     return dialogue_id, int(turn)
 
 
 def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
-    """The turn that was to be rewritten; where it cannot have been, the reason."""
+    """Return the turn that was to be rewritten, or the reason why it cannot have been."""
     if not 0 <= position < len(dialogue.turns):
         return f"unknown_turn: the dialogue has {len(dialogue.turns)} turns"
     if dialogue.turns[position].speaker != "USER":
@@ -120,7 +120,7 @@ def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
 
 
 def _others(dialogue: Dialogue, position: int, utterance: str) -> Iterator[str]:
-    """Values of the rest of the dialogue. Those that the turn means in words of its own ("a couple", 2) are not."""
+    """Yield values elsewhere in the dialogue, except values that the turn paraphrases ("a couple" for 2)."""
     folded = utterance.casefold()
     own = {value for frame in dialogue.turns[position].frames for value in _of_turn(frame)}
     found = {value for turn in dialogue.turns for frame in turn.frames for value in (*_of_turn(frame), *_known(frame))}
@@ -143,10 +143,10 @@ def _known(frame: Frame) -> Iterator[str]:
 
 
 def read_tasks(folders: Iterable[str]) -> dict[str, list[PageRecord]]:
-    """The tasks of folders of ``hits``, by dialogue; each once.
+    """Read the tasks in folders of ``hits`` by dialogue, without duplicates.
 
     Raises:
-      InputError: no such folder, no rewriting tasks in it, or two folders that do not agree.
+      InputError: a folder does not exist, has no rewriting tasks, or contradicts another one.
     """
     found: dict[str, PageRecord] = {}
     for folder in folders:
@@ -165,7 +165,7 @@ def read_tasks(folders: Iterable[str]) -> dict[str, list[PageRecord]]:
 
 
 def check_same(task: PageRecord, turn: SourceTurn | str) -> None:
-    """Raises InputError unless the corpus still has the turn of the task."""
+    """Raise InputError unless the corpus still has the turn of the task."""
     if isinstance(turn, str):
         why = turn
     elif turn.utterance != task.utterance:
@@ -179,7 +179,7 @@ def check_same(task: PageRecord, turn: SourceTurn | str) -> None:
 
 
 def units_of(rewriting: Rewriting) -> tuple[Unit, ...]:
-    """The units of a sentence, in order."""
+    """Return the units of a sentence, in order."""
     units: list[Unit] = []
     group: list[Mark] = []
     for mark in [*sorted(rewriting.marks, key=lambda mark: (mark.start, mark.end)), None]:
@@ -194,9 +194,9 @@ def units_of(rewriting: Rewriting) -> tuple[Unit, ...]:
 
 
 def find_units(units: Sequence[Unit], text: str) -> list[Place | None]:
-    """The place of each unit in a rewriting, None for those that it lacks; no two share a place.
+    """Find the position of each unit in a rewriting, without overlaps; None for missing units.
 
-    The longest come first, so that "2" is not found in "2 pm" where both are values; equal ones in their order.
+    Longer units are found first, so that "2" is not found in "2 pm" if both are values; equal ones in their order.
     """
     found: list[Place | None] = [None] * len(units)
     taken: list[Place] = []
@@ -219,11 +219,11 @@ def _find(text: str, part: str, taken: Sequence[Place]) -> int | None:
 
 
 def spans_of(units: Sequence[Unit], found: Sequence[Place | None]) -> Iterator[dict[str, Any]]:
-    """The rows of ``values`` in the audit: each value with its place before and after.
+    """Yield the rows of ``values`` in the audit: each value with its positions before and after.
 
     Args:
-      units: of the sentence.
-      found: their places in the rewriting.
+      units: the units of the sentence.
+      found: their positions in the rewriting.
     """
     for unit, place in zip(units, found, strict=True):
         for mark in unit.marks:
@@ -240,7 +240,7 @@ def spans_of(units: Sequence[Unit], found: Sequence[Place | None]) -> Iterator[d
 
 
 def interchangeable(units: Sequence[Unit]) -> bool:
-    """Whether two units of different slots have the same words: once moved, they cannot be distinguished."""
+    """Whether two units of different slots have the same text, so that they cannot be told apart in a rewriting."""
     slots: dict[str, list[tuple[str, str]]] = {}
     for unit in units:
         mine = sorted((mark.kept.service, mark.kept.slot) for mark in unit.marks)

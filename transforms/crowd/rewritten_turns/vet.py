@@ -1,7 +1,7 @@
-"""Automatic vetting of rewritings: what certainly breaks a rule of the page is rejected, what is odd is held.
+"""Vet rewritings automatically: answers that break a rule of the page are rejected, odd ones are held.
 
-The rules of the page (``hit_rewrites.js``) are checked again here: its script may have been off, and what it takes must
-not be rejected. Each answer gets at most one reason, the first that applies: rejections before reviews.
+The rules of the page (``hit_rewrites.js``) are checked again because scripts may have been off; answers that it accepts
+must not be rejected. Each answer gets at most one reason: the first that applies, rejections before reviews.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from parapet.transforms.crowd.worker_ids import has_mask
 from parapet.transforms.reports.text import clean, words
 from parapet.transforms.variants.distance import levenshtein
 
-# Reason id to what a reviewer or requester should know of it.
+# Reason id to an explanation for reviewers and requesters.
 EXPLANATIONS = {
     **SCHEMA_REASONS,
     "placeholder": "A filler such as n/a, test or a compliment, not an answer.",
@@ -54,24 +54,24 @@ EXPLANATIONS = {
     "duplicate_of": "The same words as another answer for the turn and kind, which counts for both.",
 }
 
-# What people do say to a dialogue system, though it would be no name or description.
+# Placeholders of schema tasks that users do say to a dialogue system.
 _SAYABLE = """
 none, nothing, not sure, unsure, no idea, idk, i dont know, dont know, do not know, unknown, maybe, yes, no, ok, okay,
 good, nice, great, very good, very nice, good job, nice job, thanks, thank you, hello, hi, same
 """
 _FILLERS = PLACEHOLDERS - {tuple(phrase.split()) for phrase in _SAYABLE.split(",")}
 
-# The bounds of the page.
+# The same limits as on the page.
 MORE_WORDS, MORE_LETTERS = 40, 300
 TYPO_SHARE, TYPOS_ALWAYS = 0.3, 2
-SHORT = 3  # words, of which none need be left out
+SHORT = 3  # words; shorter sentences need not become shorter
 
 NEAR = 2  # letters
-UNCOMMON = 4.0  # Zipf frequency: "jazz" is rarer, "cheap" is not
+UNCOMMON = 4.0  # Zipf frequency; "jazz" is below it, "cheap" is not
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday today tonight tomorrow noon midnight"
 _TELLING = frozenset(_DAYS.split())
 
-# "Yes please" is a good answer to many turns.
+# Shorter answers such as "Yes please" may be good for many turns.
 LEAST_WORDS, LEAST_SENTENCES = 4, 3
 
 _CURLY = "\u2018\u2019\u201c\u201d"
@@ -79,7 +79,7 @@ _STRAIGHT = str.maketrans(_CURLY, "''\"\"")
 
 _YES_WORDS = "yes yeah yea yep yup"
 
-# Other words that agree: they may replace a yes, and be replaced by one.
+# Other words of agreement, which may replace a yes or be replaced by one.
 _AGREEING_WORDS = """
 sure ok okay alright right correct exactly absolutely definitely certainly indeed agreed fine good great perfect
 wonderful excellent sounds works please deal nice awesome cool confirm confirmed course true
@@ -114,7 +114,7 @@ _NUMBERS = {
 
 
 class Answer(msgspec.Struct, frozen=True, dict=True):
-    """What the rules look at: an answer's text as it would be emitted, and the turn."""
+    """The input of the rules: an answer's text as it would be written to the output, and the turn."""
 
     kind: Kind
     text: str
@@ -122,27 +122,27 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_mistyped(self) -> bool:
-        """Whether it was to have typing mistakes."""
+        """Whether the answer must have typos."""
         return self.kind == "typos"
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Of the text."""
+        """Return the words of the text."""
         return words_of(self.text)
 
     @cached_property
     def original(self) -> tuple[str, ...]:
-        """The words of the sentence."""
+        """Return the words of the sentence."""
         return words_of(self.turn.utterance)
 
     @cached_property
     def places(self) -> list[Place | None]:
-        """The places of the units of the sentence."""
+        """Return the positions of the sentence's units."""
         return find_units(self.turn.units, self.text)
 
     @cached_property
     def own(self) -> str:
-        """The text without the values."""
+        """Return the text without the values."""
         text = self.text
         for start, end in sorted((place for place in self.places if place), reverse=True):
             text = f"{text[:start]} {text[end:]}"
@@ -150,24 +150,24 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def new_words(self) -> tuple[str, ...]:
-        """The words that the sentence lacks."""
+        """Return the words that are not in the sentence."""
         known = set(self.original)
         return tuple(word for word in self.words if word not in known)
 
     @cached_property
     def leaks(self) -> list[str]:
-        """Values of the rest of the dialogue that occur here."""
+        """Return values of the rest of the dialogue that occur in the text."""
         text = self.text.casefold()
         return [value for value in self.turn.others if value in text and find_word(text, value) is not None]
 
 
 def vet_answer(answer: Answer) -> Verdict:
-    """The verdict on an answer by its text alone."""
+    """Vet an answer by its text alone."""
     return first_verdict(answer, _REJECT, _REVIEW)
 
 
 def unacceptable(answer: Answer) -> str:
-    """Why not even a reviewer can accept an answer, or ``""``: its turn would lose its annotation, or not change."""
+    """Return why not even a reviewer can accept an answer (lost values or no change), or an empty string."""
     if not answer.words:
         return "no word is left of the text to be used"
     lost = [unit.text for unit, place in zip(answer.turn.units, answer.places, strict=True) if place is None]
@@ -177,12 +177,12 @@ def unacceptable(answer: Answer) -> str:
 
 
 def vet_worker(assignment: Assignment, text: str, fields: list[str]) -> Verdict:
-    """The verdict on an answer by how its assignment was done.
+    """Vet an answer by how its assignment was filled in.
 
     Args:
       assignment: one worker's form.
       text: the answer.
-      fields: of the form that count.
+      fields: the form fields to consider.
     """
     if assignment.rejected:
         return Verdict("reject", "assignment_rejected")
@@ -195,14 +195,14 @@ def vet_worker(assignment: Assignment, text: str, fields: list[str]) -> Verdict:
 
 
 def flags(answer: Answer) -> Iterator[str]:
-    """Every reason that applies, for the review page: a reviewer sees all of them."""
+    """Yield every reason that applies, for the review page."""
     for reason, applies in (*_REJECT, *_REVIEW):
         if applies(answer):
             yield reason
 
 
 def typo_bound(utterance: str) -> int:
-    """How many letters may be mistyped."""
+    """Return the maximum number of letters that may be mistyped."""
     return max(TYPOS_ALWAYS, int(TYPO_SHARE * len(utterance)))
 
 
@@ -232,7 +232,7 @@ def _not_shorter(answer: Answer) -> bool:
 
 
 def _is_telling(value: str) -> bool:
-    """Whether a value does not occur by chance: several words, a number of some length, a day, or a rare word."""
+    """Whether a value is unlikely to occur by chance: several words, a longer number, a day, or a rare word."""
     found = words_of(value)
     if len(found) > 1 or (len(value) > 1 and any(map(str.isdigit, value))):
         return True
@@ -278,7 +278,7 @@ def _other_language(answer: Answer) -> bool:
 def _profanity(answer: Answer) -> bool:
     known = set(lexicon.rude_words(answer.original))
     new = [rude for rude in lexicon.rude_words(answer.words) if rude not in known]
-    if answer.kind == "typos":  # "I wang a room": nobody was rude
+    if answer.kind == "typos":  # a typo, as in "I wang a room", is not rude
         new = [rude for rude in new if all(levenshtein(rude, word) > NEAR for word in answer.original)]
     return bool(new)
 
@@ -287,7 +287,7 @@ Rule = tuple[str, Callable[[Answer], bool]]
 
 _REJECT: tuple[Rule, ...] = (
     ("blank", lambda answer: not answer.words),
-    ("too_long", _too_long),  # before all that reads the text
+    ("too_long", _too_long),  # first, to keep the other rules from reading long texts
     ("worker_id", lambda answer: has_mask(answer.text)),
     ("markup", lambda answer: lexicon.has_markup(answer.text) and not lexicon.has_markup(answer.turn.utterance)),
     ("placeholder", _placeholder),
@@ -314,10 +314,10 @@ _REVIEW: tuple[Rule, ...] = (
 
 
 class Repeats:
-    """Which answers workers gave for several different sentences.
+    """The answers that workers gave for several different sentences.
 
     Args:
-      answers: (worker hash, text, the sentence that it rewrites) of all answers.
+      answers: (worker hash, text, the sentence it rewrites) of all answers.
     """
 
     def __init__(self, answers: Iterable[tuple[str, str, str]]) -> None:
@@ -329,18 +329,18 @@ class Repeats:
         self._repeated = {key for key, of_text in sentences.items() if len(of_text) >= LEAST_SENTENCES}
 
     def __call__(self, worker: str, answer: Answer) -> bool:
-        """Whether the worker gave an answer for other sentences, too."""
+        """Whether the worker also gave the answer for other sentences."""
         return (worker, answer.words) in self._repeated
 
 
 def canonical_text(text: str, original: str) -> str:
-    """Single spaces, nothing invisible, straight quotes, accents composed; unless the original itself has those.
+    """Normalise spaces, invisible characters, quotes and accents, unless the original sentence has such characters.
 
-    Letters and their case stay unchanged: values must be kept, and typos are intended.
+    Letters and their case are unchanged, since values must be kept and typos are intended.
 
     Args:
-      text: as typed.
-      original: the sentence that was to be rewritten, as the page shows it.
+      text: the text as typed.
+      original: the sentence to be rewritten, as the page shows it.
     """
     text = speakable(text)
     if text.isascii():
@@ -356,17 +356,17 @@ def canonical_text(text: str, original: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def words_of(text: str) -> tuple[str, ...]:
-    """The words by which texts are the same, as the page counts them."""
+    """Split a text into the words by which equal texts are recognised, as the page does."""
     return words(text if text.isascii() else unicodedata.normalize("NFKC", text))
 
 
 def turns_around(original: Sequence[str], answer: Sequence[str], shorter: bool = False) -> bool:
-    """Whether a negation, or a yes, came or went.
+    """Whether a negation or a yes was added or removed.
 
     Args:
       original: the words of the sentence.
       answer: the words of its rewriting.
-      shorter: whether the rewriting was to be shorter: then a yes may go without a word for it.
+      shorter: whether the rewriting must be shorter; then a yes may be removed.
     """
     before, after = set(original), set(answer)
     if bool(before & _NO) != bool(after & _NO):
@@ -381,13 +381,13 @@ def _agrees(text: Sequence[str]) -> bool:
 
 
 def turns_on(original: Sequence[str], answer: Sequence[str]) -> bool:
-    """Whether a yes or a negation came that was not there: in a mistyped sentence one may go, not come."""
+    """Whether a yes or a negation was added; in a sentence with typos, one may be removed."""
     before, after = set(original), set(answer)
     return any(after & signs and not before & signs for signs in (_YES, _NO))
 
 
 def other_numbers(original: str, answer: str) -> bool:
-    """Whether the two say different numbers; "one" is none, for "the cheaper one" counts nothing."""
+    """Whether two texts contain different numbers; "one" is ignored because of phrases like "the cheaper one"."""
     return _numbers(original) != _numbers(answer)
 
 

@@ -1,1 +1,1 @@
-"""The forms of ``parapet hits``, served to people: what is assigned to whom, the store, the pages, the limits."""
+"""Serve the forms of ``parapet hits`` to people: assignment of forms, storage, pages and limits."""

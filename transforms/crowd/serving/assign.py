@@ -1,9 +1,10 @@
-"""Who gets which form next, so that few people keep names and descriptions blind to each other. Pure functions.
+"""Choose the next form for a person so that few people keep names and descriptions blind to each other.
 
-A person who has seen one task of a service never gets the other, even if nothing was submitted: the page has shown what
-the other one hides. So a service needs as many people as its two tasks have assignments together, and no schedule can
-do with fewer. People keep to one of the two tasks as long as it has work for them: with that many people who do not
-give up, every form is filled in, whatever the order in which they come (``tests/transforms/serving`` shows it).
+A person who has seen one task of a service never gets the other one, even if nothing was submitted, since the page has
+shown what the other one hides. So a service needs as many people as its two tasks have assignments together, and no
+schedule needs fewer. People stay with one of the two tasks as long as it has work for them. With the minimum number of
+people, none of whom drops out, every form is filled in, in whatever order they arrive (see
+``tests/transforms/serving``).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Event(msgspec.Struct, frozen=True):
     """A form that a person was given, in this collection or an earlier one with the same store.
 
     Attributes:
-      key: of the form. ``task``, ``service`` and ``elements`` too are its own.
-      state: what became of it. Whatever it is, the person has seen the form.
+      key: the key of the form; ``task``, ``service`` and ``elements`` are also the form's.
+      state: the state of the form. Whatever it is, the person has seen the form.
     """
 
     person: int
@@ -37,13 +38,13 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def choose(person: int, forms: Sequence[Form], history: Sequence[Event], limit: int | None = None) -> Form | None:
-    """The form that a person gets next; None where there is none for them now.
+    """Choose the next form for a person; None if there is currently none.
 
     Args:
-      person: who has no open form.
-      forms: those on offer, in order.
+      person: a person without an open form.
+      forms: the available forms, in order.
       history: all events, in order of time; several for the same person and form if it was returned.
-      limit: how many forms a person may submit.
+      limit: maximum number of forms that a person may submit.
     """
     mine = [event for event in history if event.person == person]
     if limit is not None and sum(event.state == "submitted" for event in mine) >= limit:
@@ -54,8 +55,8 @@ def choose(person: int, forms: Sequence[Form], history: Sequence[Event], limit: 
         return None
     side = next((event.task for event in mine if event.service), "") or _needed_side(forms, history, taken, limit)
     given_back = {event.key for event in mine}
-    # max takes the first of equals: the order of the forms. What is furthest from complete comes first, so that no form
-    # is left at the end for people who have all done it.
+    # On ties, max returns the first form in their order. The least complete form comes first, so that no form remains
+    # at the end that everyone has already done.
     return max(
         possible,
         key=lambda form: (
@@ -67,11 +68,11 @@ def choose(person: int, forms: Sequence[Form], history: Sequence[Event], limit: 
 
 
 def is_allowed(form: Form, mine: Iterable[Event]) -> bool:
-    """Whether a person may see a form: nothing of it is answered already, and nothing that it hides was shown.
+    """Whether a person may see a form: its elements are not answered yet, and its hidden texts were not shown.
 
     Args:
       form: the form.
-      mine: what the person was given so far.
+      mine: the events of the person so far.
     """
     for event in mine:
         if event.service and event.service == form.service and event.task != form.task:
@@ -82,7 +83,7 @@ def is_allowed(form: Form, mine: Iterable[Event]) -> bool:
 
 
 def _needed_side(forms: Sequence[Form], history: Sequence[Event], taken: Counter[str], limit: int | None) -> str:
-    """The task that lacks most people: what is left of it, less what those who do it already can still do."""
+    """Return the task that needs most people: its open places minus what its current annotators can still do."""
     lacking = {}
     by_person: dict[int, list[Event]] = {}
     for event in history:
@@ -90,7 +91,7 @@ def _needed_side(forms: Sequence[Form], history: Sequence[Event], taken: Counter
     sides = {
         who: next((event.task for event in events if event.service), "")
         for who, events in by_person.items()
-        if events[-1].state != "expired"  # who let the time run out may not come back
+        if events[-1].state != "expired"  # people whose time has expired may not come back
     }
     for side in TASKS:
         left = [form for form in forms if form.service and form.task == side]

@@ -1,4 +1,4 @@
-"""The pages of ``parapet hits`` as forms to be served: what they ask for, and their HTML with the server's parts."""
+"""The pages of ``parapet hits`` as forms to serve: their metadata, and their HTML with the server's additions."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _FOR_MTURK = (("or return the HIT", "or give the task back"), ("Accept the HIT t
 
 
 class Form(msgspec.Struct, frozen=True):
-    """A form that several people fill in.
+    """A form for several people to fill in.
 
     Attributes:
-      key: differs between forms, and is the same for the same form.
+      key: identifies the form.
       task: ``names``, ``descriptions`` or another kind of tasks.
-      service: whose other task hides what this one shows; empty where nothing is hidden.
-      elements: what is asked about; nobody is asked twice.
-      fields: the form fields. All must be filled in.
-      wanted: how many people are to fill it in.
-      seconds: the time that a person has.
+      service: the service whose other task hides what this one shows; empty if nothing is hidden.
+      elements: the elements that it asks about; nobody is asked about an element twice.
+      fields: the form fields, all of which are required.
+      wanted: the number of people who should fill it in.
+      seconds: the time limit.
       parts: its HTML, to be joined by :func:`page`.
       policy: its Content-Security-Policy.
     """
@@ -54,7 +54,7 @@ class Form(msgspec.Struct, frozen=True):
 
 
 def read_forms(folder: str) -> tuple[Form, ...]:
-    """The forms of an output folder of ``parapet hits``. Raises InputError where a page is missing or another's."""
+    """Read the forms in an output folder of ``parapet hits``. Raises InputError if a page is missing or differs."""
     forms = tuple(_form(folder, record) for _, record in read_manifest(folder))
     if not forms:
         raise InputError("has no pages: 'parapet hits' found nothing to ask", folder, "--hits")
@@ -81,7 +81,7 @@ def _form(folder: str, record: PageRecord) -> Form:
 
 
 def _parts(html: str, path: Path) -> tuple[str, str, str]:
-    """The HTML cut where the server's own parts go: above the form, and into it."""
+    """Split the HTML where the server inserts its own parts: above the form, and into it."""
     forms = list(_FORM.finditer(html))
     if len(forms) != 1 or html.count(_HEAD) != 1 or html.count(_BODY) != 1:
         raise InputError("is no page of this version of 'parapet hits': make the pages again", path, "--hits")
@@ -94,7 +94,7 @@ def _parts(html: str, path: Path) -> tuple[str, str, str]:
 
 
 def policy(inline: Iterable[tuple[str, str]] = ()) -> str:
-    """A Content-Security-Policy that allows the server's files, and these inline styles and scripts by their hashes."""
+    """Return a Content-Security-Policy that allows the server's files, and the inline styles and scripts by hash."""
     hashes: dict[str, list[str]] = {"style": [], "script": []}
     for kind, text in inline:
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -113,13 +113,13 @@ def policy(inline: Iterable[tuple[str, str]] = ()) -> str:
 
 
 def page(form: Form, assignment_id: str, csrf: str, minutes: int) -> str:
-    """The form for one assignment.
+    """Return the HTML of a form for one assignment.
 
     Args:
-      form: what is asked.
-      assignment_id: whose form it is.
-      csrf: the token that proves that it is sent from this page.
-      minutes: the time that is left.
+      form: the form.
+      assignment_id: the id of the assignment.
+      csrf: the token that proves that the form is sent from this page.
+      minutes: the remaining time.
     """
     before, tag, after = form.parts
     bar = render("collect_bar.html.jinja", assignment_id=assignment_id, csrf=csrf, minutes=minutes)

@@ -1,4 +1,4 @@
-"""What protects the server from others: limits on connections, time, size and rate; checks of hosts and origins."""
+"""Protect the server: limits on connections, time, size and rate, and checks of hosts and origins."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from parapet.transforms.crowd.serving.forms import policy
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one client, or all of them, may use.
+    """Limits for a single client or for all together.
 
     Attributes:
-      connections: open ones at a time.
-      request_seconds: from the first byte of a request to the last of its response.
-      body_bytes: of a request.
-      requests_per_minute: of one person, or of one address from which strangers come.
-      failures_per_minute: wrong links and secrets of one address.
+      connections: maximum number of open connections.
+      request_seconds: maximum time from the first byte of a request to the last of its response.
+      body_bytes: maximum size of a request's body.
+      requests_per_minute: the limit for a person, or for an address of unknown clients.
+      failures_per_minute: wrong links and secrets per address.
     """
 
     connections: int = 1_000
@@ -39,10 +39,10 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Rate:
-    """Counts events of each client, so many of which are allowed in a minute; a client's minute begins with its first.
+    """A rate limiter that counts each client's events in windows of a minute, beginning with its first event.
 
     Args:
-      per_minute: how many.
+      per_minute: maximum number of events.
       now: the clock, in seconds.
     """
 
@@ -53,12 +53,12 @@ class Rate:
         self._counts: dict[str, tuple[float, int]] = {}
 
     def is_over(self, client: str) -> bool:
-        """Whether the client has used up its minute."""
+        """Whether the client has reached the limit."""
         since, n = self._counts.get(client, (0.0, 0))
         return n >= self.per_minute and self.now() - since < 60
 
     def add(self, client: str) -> None:
-        """Counts an event."""
+        """Count an event."""
         now = self.now()
         since, n = self._counts.get(client, (now, 0))
         self._counts[client] = (now, 1) if now - since >= 60 else (since, n + 1)
@@ -67,7 +67,7 @@ class Rate:
 
 
 def connections(limits: Limits) -> type[H11Protocol]:
-    """uvicorn's protocol with limits of ours: it waits for a slow client without end, and takes any number of them."""
+    """Return uvicorn's protocol class with limits on connections and request time, which uvicorn lacks."""
 
     class Limited(H11Protocol):
         deadline: asyncio.TimerHandle | None = None
@@ -108,13 +108,13 @@ class TooLarge(Exception):
 
 
 class Guard:
-    """Checks every request before the application sees it, and gives every response the headers that browsers obey.
+    """ASGI middleware that checks every request before the application, and adds security headers to every response.
 
     Args:
       app: the application.
       origin: scheme, host and port under which browsers reach the server.
       limits: see :class:`Limits`.
-      client: who sends a request. A team may share one address, so those who are known have limits of their own.
+      client: identifies the sender of a request. A team may share an address, so known people have their own limits.
     """
 
     def __init__(self, app: ASGIApp, origin: str, limits: Limits, client: Callable[[HTTPConnection], str]) -> None:
@@ -123,7 +123,7 @@ class Guard:
         self._requests = Rate(limits.requests_per_minute)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """An ASGI application."""
+        """Handle an ASGI request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -144,7 +144,7 @@ class Guard:
         except ClientDisconnect:
             pass
         except Exception as error:
-            # No traceback and no address: both may say who the person is.
+            # The traceback and the address could identify the person.
             logging.error("a request failed: %s", type(error).__name__)
             if not started:
                 await plain("the server failed", 500)(scope, receive, respond)
@@ -172,7 +172,7 @@ class Guard:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            if size > self.limits.body_bytes:  # of chunks, whose length no header says
+            if size > self.limits.body_bytes:  # chunked bodies do not announce their length
                 raise TooLarge
             return message
 
@@ -195,21 +195,21 @@ class Guard:
 
 
 def plain(text: str, status: int, headers: dict[str, str] | None = None) -> Response:
-    """A response of one line."""
+    """Return a plain-text response of one line."""
     return PlainTextResponse(f"{text}\n", status, headers)
 
 
 def address(scope: Scope) -> str:
-    """The client's address, or nothing where it has none."""
+    """Return the client's address, or an empty string."""
     client: Any = scope.get("client")
     return str(client[0]) if client else ""
 
 
 def sign(key: bytes, *parts: str) -> str:
-    """A keyed signature (HMAC-SHA256, 40 hex digits) of several texts, none of which may have a NUL."""
+    """Sign several texts, without NULs, with a key (HMAC-SHA256, 40 hex digits)."""
     return hmac.new(key, "\0".join(parts).encode(), hashlib.sha256).hexdigest()[:40]
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two texts are the same, compared in a time that does not depend on where they differ."""
+    """Compare two texts in constant time."""
     return hmac.compare_digest(one.encode(), other.encode())

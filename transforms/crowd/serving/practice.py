@@ -1,7 +1,7 @@
-"""Made-up annotators who visit a running ``parapet collect serve`` over HTTP, as people with browsers do.
+"""Simulated annotators who visit a running ``parapet collect serve`` over HTTP, as people with browsers do.
 
-They are for trying a collection out: they give recorded answers again, or words that mean nothing and choices by
-chance. So they talk to servers on this machine only.
+They are for trying out a collection. They replay recorded answers or submit meaningless words and random choices, so
+they only connect to servers on this machine.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from parapet.transforms.running.fence import THIS_MACHINE
 
 _BUTTONS = frozenset({"submit", "button", "image", "reset", "file"})
 _WORDS = ("amber", "basket", "candle", "early", "gentle", "harbour", "island", "kettle", "meadow", "pebble", "river")
-_SECONDS = 60  # that a request may take
-_MINUTES = 10  # that a form seems to take
+_SECONDS = 60  # timeout of a request
+_MINUTES = 10  # simulated time to fill in a form
 
 
 class PracticeStore(Store):
-    """A store for made-up annotators, who answer at once: each seems to have taken ten minutes for a form."""
+    """A store for simulated annotators, whose clock advances by ten minutes for each form."""
 
     def __init__(self, path: Path) -> None:
         self._ahead = 0.0
@@ -38,18 +38,18 @@ class PracticeStore(Store):
     def submit(
         self, person: int, assignment_id: str, form: Form, answers: Mapping[str, str], telemetry: Telemetry
     ) -> Outcome:
-        """Saves answers, ten minutes later."""
+        """Advance the clock by ten minutes and save the answers."""
         self._ahead += _MINUTES * 60
         return super().submit(person, assignment_id, form, answers, telemetry)
 
 
 class PageForm(HTMLParser):
-    """The first form of a page, or the first that goes to ``action``. Fields count even while scripts disable them.
+    """Parses the first form of a page, or the first that is sent to ``action``, including fields that scripts disable.
 
     Attributes:
-      action: where it goes. ``method`` in small letters.
-      fields: name of each field to the value that it has from the start.
-      choices: name of boxes to tick to their values; left alone, they send nothing.
+      action: the form's action. ``method`` is in lower case.
+      fields: name of each field to its initial value.
+      choices: name of checkboxes and radio buttons to their values; they send nothing unless selected.
     """
 
     def __init__(self, html: str, action: str = "") -> None:
@@ -62,7 +62,7 @@ class PageForm(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Notes the form and its fields."""
+        """Record the form and its fields."""
         given = {name: value or "" for name, value in attrs}
         if tag == "form":
             self._open = not self._found and given.get("action", "").startswith(self._wanted)
@@ -79,21 +79,21 @@ class PageForm(HTMLParser):
             self._textarea = name if tag == "textarea" else ""
 
     def handle_endtag(self, tag: str) -> None:
-        """Ends the form, or a text area."""
+        """Handle the end of the form or of a text area."""
         self._open = self._open and tag != "form"
         self._textarea = "" if tag == "textarea" else self._textarea
 
     def handle_data(self, data: str) -> None:
-        """Text of a text area is its field's value."""
+        """Add text in a text area to its field's value."""
         if self._textarea:
             self.fields[self._textarea] += data
 
 
 def read_invitations(path: str) -> list[str]:
-    """The links of the invitations that ``collect serve`` has written.
+    """Read the links from the invitations written by ``collect serve``.
 
     Raises:
-      InputError: the file cannot be read, has no links, or one that leads to another machine.
+      InputError: the file cannot be read, has no links, or has a link to another machine.
     """
     try:
         with Path(path).open(encoding="utf-8", newline="") as handle:
@@ -112,16 +112,16 @@ def read_invitations(path: str) -> list[str]:
 def visit(
     link: str, forms: Sequence[Form], recorded: Mapping[str, Iterator[Mapping[str, str]]], seed: str
 ) -> Iterator[str]:
-    """Does all tasks that the server gives to one person.
+    """Do all tasks that the server assigns to one person.
 
     Args:
-      link: the invitation.
-      forms: those that are served: by their text a page is known again.
-      recorded: task id to the answers of one person after another; empty for made-up words.
-      seed: of words and choices.
+      link: the invitation link.
+      forms: the served forms, which identify a page by its text.
+      recorded: task id to recorded answers, one person after another; without any, words are made up.
+      seed: the seed of words and choices.
 
     Yields:
-      The task id of each form, once it is saved.
+      The task id of each saved form.
 
     Raises:
       InputError: the server does not answer, or refuses.
@@ -155,12 +155,12 @@ def _answer(page: PageForm, field: str, key: str) -> str:
 
 
 def made_up(key: str, words: int) -> str:
-    """Words that mean nothing, the same for the same key; at most 32."""
+    """Return up to 32 meaningless words that depend only on ``key``."""
     return " ".join(_WORDS[n % len(_WORDS)] for n in hashlib.sha256(key.encode()).digest()[:words])
 
 
 class _Browser:
-    """One person's, with cookies; begins with an invitation."""
+    """A person's browser session with cookies, begun by an invitation link."""
 
     def __init__(self, link: str) -> None:
         parts = urlsplit(link)
@@ -169,11 +169,11 @@ class _Browser:
         self._open(link.removeprefix(self.origin))
 
     def get(self, path: str) -> str:
-        """A page."""
+        """Load a page."""
         return self._open(path)[1]
 
     def post(self, path: str, fields: Mapping[str, str]) -> tuple[str, str]:
-        """Sends a form; gives where that leads, and the page there."""
+        """Send a form; return the address of the response, and its page."""
         return self._open(path, urlencode(fields).encode())
 
     def _open(self, path: str, body: bytes | None = None) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Runs the site: the socket, invitations, the export that follows the answers, and the end by a signal."""
+"""Run the site: socket, invitations, continuous export of answers, and shutdown on signals."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What is to be served, and where.
+    """What to serve, and where.
 
     Attributes:
-      people: names to invite, or how many people; of ``in_house`` only.
-      practice: whether people are made up: see :mod:`practice`.
-      public_url: the address that people use; empty for that of ``host`` and ``port``.
-      secret: of the progress page; empty for a new one, which is printed.
+      people: names of people to invite, or their number; only used with platform ``in_house``.
+      practice: whether the people are simulated, see :mod:`practice`.
+      public_url: the address for people; empty for ``host`` and ``port``.
+      secret: the secret of the progress page; if empty, a new one is created and printed.
     """
 
     forms: tuple[Form, ...]
@@ -57,13 +57,13 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Exporter:
-    """Keeps the export up to date, in a thread of its own. Each file is written whole and then takes its name.
+    """Keeps the export up to date in a thread, with atomic renames.
 
-    Raises InputError at the end where the last answers could not be exported.
+    Raises InputError on exit if the last answers could not be exported.
 
     Args:
-      store: what is exported.
-      path: the file.
+      store: the store to export.
+      path: the output file.
     """
 
     def __init__(self, store: Store, path: Path) -> None:
@@ -88,7 +88,7 @@ class Exporter:
             self.update()
 
     def update(self) -> bool:
-        """Exports what was submitted since. False where the file cannot be written; it is tried again the next time."""
+        """Export new submissions. Returns False if the file cannot be written; the next call tries again."""
         if (n := self.store.submissions()) == self._exported:
             return True
         try:
@@ -101,10 +101,10 @@ class Exporter:
 
 
 def serve(run: Run, say: Callable[[str], None]) -> int:
-    """Serves until Ctrl-C or a termination signal. Returns the number of forms submitted so far.
+    """Serve until Ctrl-C or a termination signal. Returns the total number of submitted forms.
 
     Raises:
-      InputError: the address cannot be listened on, or a file cannot be used.
+      InputError: the server cannot listen on the address, or a file cannot be used.
     """
     with listening(run.host, run.port) as listener, opened(run, listener.getsockname()[1]) as site:
         origin = site.settings.origin
@@ -123,11 +123,11 @@ def serve(run: Run, say: Callable[[str], None]) -> int:
 
 @contextmanager
 def opened(run: Run, port: int) -> Iterator[Site]:
-    """The site with its store, invitations and export; the caller serves it.
+    """Open the site with its store, invitations and export, for the caller to serve.
 
     Args:
-      run: what is to be served.
-      port: the one that is listened on.
+      run: the forms to serve, and their settings.
+      port: the port that the server listens on.
     """
     store = PracticeStore(run.db) if run.practice else Store(run.db, run.platform)
     try:
@@ -147,11 +147,11 @@ def opened(run: Run, port: int) -> Iterator[Site]:
 
 
 def server(site: Site, is_behind_proxy: bool) -> uvicorn.Server:
-    """uvicorn with our limits, and no log of requests: their addresses say who people are.
+    """Configure uvicorn with our limits and without logs of requests, whose addresses identify people.
 
     Args:
-      site: what it serves.
-      is_behind_proxy: whether X-Forwarded-For of 127.0.0.1, or of FORWARDED_ALLOW_IPS, says who the client is.
+      site: the site to serve.
+      is_behind_proxy: whether to trust X-Forwarded-For from 127.0.0.1, or from FORWARDED_ALLOW_IPS.
     """
     config = uvicorn.Config(
         site.app,
@@ -172,7 +172,7 @@ def server(site: Site, is_behind_proxy: bool) -> uvicorn.Server:
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens. Raises InputError where the address is taken, or none of this machine."""
+    """Open a listening socket. Raises InputError if the address is in use or not on this machine."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=1024)
@@ -183,14 +183,14 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port as browsers send them in ``Origin``: lower case, without the scheme's own port."""
+    """Return scheme, host and port in the form of the ``Origin`` header: lower case, without default port."""
     parts = urlsplit(url)
     netloc = parts.netloc.lower()
     return f"{parts.scheme}://{netloc.removesuffix(f':{_DEFAULT_PORTS[parts.scheme]}')}"
 
 
 def write_invitations(site: Site, path: Path) -> None:
-    """Writes the links of all people; only the owner of the file can read it. Raises InputError where it cannot."""
+    """Write the links of all people to a file that only its owner can read. Raises InputError if that fails."""
     rows: Sequence[Sequence[str]] = [(str(n), name, site.invitation(n)) for n, name in site.store.people()]
     try:
         disk.write(path, csv_bytes(("person", "name", "link"), rows), private=True)
@@ -199,7 +199,7 @@ def write_invitations(site: Site, path: Path) -> None:
 
 
 def export_only(db: Path, path: Path) -> int:
-    """Writes the export. Returns the number of forms in it. Raises InputError where a file cannot be used."""
+    """Write the export and return the number of forms in it. Raises InputError if a file cannot be used."""
     store = Store(db)
     try:
         disk.write(path, store.export(), private=True)
@@ -212,7 +212,7 @@ def export_only(db: Path, path: Path) -> int:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Makes Ctrl-C and a termination signal an orderly end: uvicorn raises them again once it has stopped."""
+    """End the block in an orderly way on Ctrl-C and termination signals, which uvicorn raises again after stopping."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -30,7 +30,7 @@ _PERSON, _REQUESTER = "person", "requester"
 _LASTS = {_PERSON: 30 * _DAY, _REQUESTER: _DAY // 2}
 _PARTICIPANT = re.compile(r"[A-Za-z0-9]{8,40}")
 _MOST_FIELDS = 2_000
-_MOST = 1_000_000  # keystrokes, pastes or seconds of one field
+_MOST = 1_000_000  # maximum keystrokes, pastes or seconds of a field
 
 _TYPES = {"collect.js": "text/javascript", "collect.css": "text/css"}
 _FULL = (
@@ -44,13 +44,13 @@ _REFUSALS = {
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """How the site behaves.
+    """The settings of the site.
 
     Attributes:
-      origin: scheme, host and port under which people reach it.
-      secret: opens the progress page.
-      completion_url: where people go when they are done; empty for nowhere.
-      tasks_per_person: how many forms one person may submit; None for any number.
+      origin: the public scheme, host and port.
+      secret: the secret that unlocks the progress page.
+      completion_url: the address that people are sent to at the end; may be empty.
+      tasks_per_person: maximum number of forms that a person may submit; None for no limit.
     """
 
     origin: str
@@ -61,7 +61,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class _Row(NamedTuple):
-    """A row of the progress page: a form and the numbers of its assignments."""
+    """A row of the progress page: a form and its numbers of assignments."""
 
     task: str
     wanted: int
@@ -70,7 +70,7 @@ class _Row(NamedTuple):
 
 
 class Refused(Exception):
-    """A request that gets a page with a message instead of what it asked for."""
+    """A request is answered by a page with a message."""
 
     def __init__(self, status: int, title: str, text: str) -> None:
         super().__init__(title)
@@ -82,11 +82,11 @@ _NO_TASK = Refused(404, "There is no such task", "It may be somebody else's. Go 
 
 
 class Site:
-    """The site.
+    """The pages of the site.
 
     Args:
-      store: what is kept.
-      forms: what is on offer.
+      store: people, assignments and answers.
+      forms: the available forms.
       settings: see :class:`Settings`.
     """
 
@@ -100,7 +100,7 @@ class Site:
 
     @cached_property
     def app(self) -> ASGIApp:
-        """The ASGI application, behind its guard."""
+        """Return the ASGI application with its guard."""
         pages = [
             ("/", self.home, "GET"),
             ("/join/{token}", self.join, "GET"),
@@ -119,18 +119,18 @@ class Site:
         return Guard(Starlette(routes=routes), self.settings.origin, self.settings.limits, self._client)
 
     def invitation(self, person: int) -> str:
-        """The link of a person."""
+        """Return a person's invitation link."""
         return f"{self.settings.origin}/join/{person}-{sign(self.store.key, 'invitation', str(person))}"
 
-    # Who is there.
+    # Sessions.
 
     def _client(self, request: HTTPConnection) -> str:
-        """The person who sends a request, or else the address that it comes from."""
+        """Identify the sender of a request: the person, or else the address."""
         session = self._session(request, _PERSON)
         return f"person {session.split('.')[1]}" if session else f"address {address(request.scope)}"
 
     def _failed(self, request: Request) -> None:
-        """Counts a wrong link or secret. Raises Refused where an address has tried too many."""
+        """Count a wrong link or secret. Raises Refused after too many from one address."""
         client = address(request.scope)
         self._failures.add(client)
         if self._failures.is_over(client):
@@ -144,7 +144,7 @@ class Site:
         return response
 
     def _session(self, request: HTTPConnection, kind: str) -> str | None:
-        """The cookie of a person or of the requester, if it is one of ours and not too old."""
+        """Return the session cookie of a person or of the requester, if it is valid and not expired."""
         value = request.cookies.get(self._cookie[kind], "")
         *parts, signature = value.split(".")
         if len(parts) != 4 or not value.isascii() or not is_same(sign(self.store.key, "session", *parts), signature):
@@ -157,14 +157,14 @@ class Site:
             raise _NO_LINK
         number = int(session.split(".")[1])
         if not await run_in_threadpool(self.store.is_person, number):
-            raise _NO_LINK  # of a store that was deleted since
+            raise _NO_LINK  # the store was deleted since the cookie was set
         return number
 
     def _csrf(self, request: Request, kind: str = _PERSON) -> str:
         return sign(self.store.key, "csrf", self._session(request, kind) or "")
 
     async def _form(self, request: Request, kind: str = _PERSON) -> dict[str, str]:
-        """The fields that were sent. Raises Refused where they were not sent from a page of this session."""
+        """Parse the submitted fields. Raises Refused if they were not sent from a page of this session."""
         body = (await request.body()).decode("utf-8", "replace")
         try:
             fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
@@ -174,10 +174,10 @@ class Site:
             raise Refused(403, "This page is out of date", "Reload it, and send it again. Your answers are kept.")
         return fields
 
-    # People.
+    # Pages for people.
 
     async def join(self, request: Request) -> Response:
-        """Opens the site for the person of an invitation link."""
+        """Log in the person of an invitation link."""
         number, _, signature = request.path_params["token"].partition("-")
         expected = sign(self.store.key, "invitation", number)
         if not number.isascii() or not number.isdigit() or not is_same(expected, signature):
@@ -186,7 +186,7 @@ class Site:
         return self._log_in(RedirectResponse("/", 303), _PERSON, str(int(number)))
 
     async def start(self, request: Request) -> Response:
-        """Opens the site for a participant whom Prolific sends, and keeps their ids out of further addresses."""
+        """Log in a participant sent by Prolific, and redirect to an address without their ids."""
         names = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
         ids = [request.query_params.get(name, "") for name in names]
         if not all(map(_PARTICIPANT.fullmatch, ids)):
@@ -196,7 +196,7 @@ class Site:
         return self._log_in(RedirectResponse("/", 303), _PERSON, str(number))
 
     async def home(self, request: Request) -> Response:
-        """What a person has done, and whether there is more."""
+        """Show a person's progress, and whether there are more tasks."""
         person = await self._person(request)
         has_work = await self._has_work(person)
         done = await run_in_threadpool(self.store.done, person)
@@ -207,14 +207,14 @@ class Site:
         return await run_in_threadpool(self.store.has_work, person, self.forms, self.settings.tasks_per_person)
 
     async def begin(self, request: Request) -> Response:
-        """Gives a person a task, or the one that is open."""
+        """Assign a task to a person, or return to the open one."""
         person = await self._person(request)
         await self._form(request)
         given = await run_in_threadpool(self.store.begin, person, self.forms, self.settings.tasks_per_person)
         return RedirectResponse(f"/task?assignmentId={given.id}" if given else "/", 303)
 
     async def task(self, request: Request) -> Response:
-        """A person's form."""
+        """Show a person's form."""
         person = await self._person(request)
         given = await run_in_threadpool(self.store.find, person, request.query_params.get("assignmentId", ""))
         form = self._by_key.get(given.form) if given else None
@@ -225,7 +225,7 @@ class Site:
         return HTMLResponse(html, headers={"Content-Security-Policy": form.policy})
 
     async def submit(self, request: Request) -> Response:
-        """Saves the answers of a form; says where to go next."""
+        """Save the answers of a form, and return the next page."""
         try:
             person = await self._person(request)
             fields = await self._form(request)
@@ -253,18 +253,18 @@ class Site:
             raise Refused(status, "Not saved", text)
         try:
             return "/" if await self._has_work(person) else "/done"
-        except Full:  # the answers were saved before
+        except Full:  # the answers are already saved
             return "/"
 
     async def give_back(self, request: Request) -> Response:
-        """Returns a task."""
+        """Return a task."""
         person = await self._person(request)
         fields = await self._form(request)
         await run_in_threadpool(self.store.give_back, person, fields.get("assignmentId", ""))
         return RedirectResponse("/", 303)
 
     async def done(self, request: Request) -> Response:
-        """Thanks, with the completion code; of Prolific, the way back there."""
+        """Show the final page with the completion code, or redirect back to Prolific."""
         person = await self._person(request)
         if not await run_in_threadpool(self.store.done, person):
             return RedirectResponse("/", 303)
@@ -273,16 +273,16 @@ class Site:
         code = sign(self.store.key, "completion", str(person))[:8].upper()
         return _html("collect_done.html.jinja", code=code, url=self.settings.completion_url)
 
-    # The requester.
+    # Pages for the requester.
 
     async def progress(self, request: Request) -> Response:
-        """The progress page, or the question for the secret."""
+        """Show the progress page, or ask for the secret."""
         if self._session(request, _REQUESTER) is None:
             return _html("collect_unlock.html.jinja", wrong=False)
         return _html("collect_progress.html.jinja", **await run_in_threadpool(self._progress))
 
     async def unlock(self, request: Request) -> Response:
-        """Opens the progress page for who knows the secret."""
+        """Unlock the progress page with the secret."""
         fields = await self._form(request, _REQUESTER)
         if not is_same(fields.get("secret", ""), self.settings.secret):
             self._failed(request)
@@ -298,7 +298,7 @@ class Site:
         return {"rows": rows, "totals": totals, "people": self.store.by_person()}
 
     async def static(self, request: Request) -> Response:
-        """A script or style sheet of the site."""
+        """Return a script or style sheet of the site."""
         name = request.path_params["name"]
         if name not in _TYPES:
             raise Refused(404, "There is no such page", "")
@@ -309,7 +309,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def _answering(endpoint: Endpoint) -> Endpoint:
-    """The endpoint with pages for what it refuses."""
+    """Wrap an endpoint to show pages for its exceptions."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -326,7 +326,7 @@ def _answering(endpoint: Endpoint) -> Endpoint:
 
 
 def read_telemetry(text: str, fields: tuple[str, ...]) -> Telemetry:
-    """What the page says of typing, as far as it makes sense: it comes from a browser, and may be anything."""
+    """Parse the typing data of a page and drop invalid values, since a browser may send anything."""
     try:
         raw = msgspec.json.decode(text or "{}", type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError):

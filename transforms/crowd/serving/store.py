@@ -1,8 +1,8 @@
-"""What the server keeps: people, what they were given, and their answers, in one SQLite file.
+"""The server's data in one SQLite file: people, assigned forms and answers.
 
-An answer is committed, and on the disk, before :meth:`Store.submit` returns. SQLite's write-ahead log is synchronised
-at every commit, so a kill or a power failure at any moment loses nothing that was acknowledged. The connection locks
-the file for itself: a second server on it is refused.
+Answers are committed and on disk before :meth:`Store.submit` returns: SQLite's write-ahead log is synchronised at every
+commit, so that a kill or power failure loses nothing that was acknowledged. The connection locks the file, so a second
+server cannot use it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Outcome = Literal["saved", "unknown", "other_answers", "too_late"]
 
 
 class Full(Exception):
-    """Nothing can be written: the disk is full."""
+    """The disk is full, so nothing can be written."""
 
 
 class Telemetry(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class Telemetry(msgspec.Struct, frozen=True):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """A form in a person's hands. ``expires`` is in seconds since 1970."""
+    """A form assigned to a person. ``expires`` is in seconds since 1970."""
 
     id: str
     form: str
@@ -72,7 +72,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class PersonProgress(msgspec.Struct, frozen=True):
-    """What a person has done; ``median_seconds`` is over their submissions."""
+    """A person's progress; ``median_seconds`` is over their submissions."""
 
     number: int
     submitted: int
@@ -82,15 +82,15 @@ class PersonProgress(msgspec.Struct, frozen=True):
 
 
 class Store:
-    """The store. All methods may be called from several threads.
+    """The store. All methods are thread-safe.
 
     Args:
-      path: the file; made if it is not there.
-      platform: where people come from: ``in_house`` or ``prolific``.
+      path: the file; created if it does not exist.
+      platform: the origin of people: ``in_house`` or ``prolific``.
       now: the clock, in seconds since 1970.
 
     Raises:
-      InputError: the file is another program's, another server uses it, or it cannot be written.
+      InputError: the file belongs to another program, another server uses it, or it cannot be written.
     """
 
     def __init__(self, path: Path, platform: str = "in_house", now: Callable[[], float] = time.time) -> None:
@@ -124,13 +124,13 @@ class Store:
         self.key, self.platform = bytes.fromhex(meta["key"]), meta["platform"]
 
     def close(self) -> None:
-        """Ends the use of the file."""
+        """Close the file."""
         with self._lock:
             self._db.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commits at the end, durably, or changes nothing. Raises Full where the disk has no room."""
+        """Run a block that is committed durably or not at all. Raises Full if the disk is full."""
         with self._lock:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -144,7 +144,7 @@ class Store:
                 raise
 
     def invite(self, people: Sequence[str] | int) -> None:
-        """Adds people who are not there yet: by their names, or until there are so many without names."""
+        """Add people: by name unless they exist, or unnamed ones up to a total number."""
         with self._transaction() as db:
             if isinstance(people, int):
                 n = db.execute("SELECT count(*) FROM people WHERE platform = 'in_house'").fetchone()[0]
@@ -157,18 +157,18 @@ class Store:
                 db.execute(f"{sql} ON CONFLICT DO NOTHING", (worker_id, name))
 
     def people(self) -> list[tuple[int, str]]:
-        """(number, name) of the people who were invited."""
+        """Return (number, name) of the invited people."""
         with self._lock:
             rows = self._db.execute("SELECT id, name FROM people WHERE platform = 'in_house' ORDER BY id").fetchall()
         return [(row["id"], row["name"]) for row in rows]
 
     def is_person(self, number: int) -> bool:
-        """Whether there is such a person."""
+        """Whether the person exists."""
         with self._lock:
             return self._db.execute("SELECT 1 FROM people WHERE id = ?", (number,)).fetchone() is not None
 
     def participant(self, worker_id: str, study: str, session: str) -> int:
-        """The number of a participant of a Prolific study, who is added at the first visit."""
+        """Return the number of a participant of a Prolific study, who is added at the first visit."""
         with self._transaction() as db:
             values = (worker_id, study, session)
             db.execute(
@@ -180,7 +180,7 @@ class Store:
             return number
 
     def begin(self, person: int, forms: Sequence[Form], limit: int | None = None) -> Assignment | None:
-        """The person's open form, or else a new one; None where there is none for them now."""
+        """Return the person's open form or assign a new one; None if there is currently none."""
         with self._transaction() as db:
             self._expire(db)
             if row := db.execute(f"{_SELECT} WHERE person = ? AND state = 'open'", (person,)).fetchone():
@@ -201,7 +201,7 @@ class Store:
         db.execute("UPDATE assignments SET state = 'expired' WHERE state = 'open' AND expires < ?", (self.now(),))
 
     def find(self, person: int, assignment_id: str) -> Assignment | None:
-        """An assignment of this person; None for anyone else's."""
+        """Return an assignment of this person; None if it belongs to someone else."""
         with self._lock:
             row = self._db.execute(f"{_SELECT} WHERE id = ? AND person = ?", (assignment_id, person)).fetchone()
         return Assignment(**row) if row else None
@@ -209,12 +209,12 @@ class Store:
     def submit(
         self, person: int, assignment_id: str, form: Form, answers: Mapping[str, str], telemetry: Telemetry
     ) -> Outcome:
-        """Saves answers, once. The same answers again are ``saved``, too; others are not taken.
+        """Save answers once. Repeating the same answers also returns ``saved``; different ones are refused.
 
-        A form whose time has run out is taken as long as nobody else has filled it in.
+        An expired form is accepted as long as nobody else has taken its place.
 
         Raises:
-          Full: there is no room for them; nothing is saved.
+          Full: the disk is full; nothing is saved.
         """
         text = msgspec.json.encode({field: answers[field] for field in form.fields}).decode()
         with self._transaction() as db:
@@ -238,20 +238,20 @@ class Store:
             return "saved"
 
     def give_back(self, person: int, assignment_id: str) -> None:
-        """Returns an open form, which others can then get."""
+        """Return an open form so that others can get it."""
         with self._transaction() as db:
             sql = "UPDATE assignments SET state = 'returned' WHERE id = ? AND person = ? AND state = 'open'"
             db.execute(sql, (assignment_id, person))
 
     def done(self, person: int) -> int:
-        """How many forms the person has submitted."""
+        """Count the forms that the person has submitted."""
         with self._lock:
             sql = "SELECT count(*) FROM assignments WHERE person = ? AND state = 'submitted'"
             n: int = self._db.execute(sql, (person,)).fetchone()[0]
         return n
 
     def has_work(self, person: int, forms: Sequence[Form], limit: int | None = None) -> bool:
-        """Whether the person has an open form, or could get one."""
+        """Whether the person has an open form or could get one."""
         with self._transaction() as db:
             self._expire(db)
             sql = "SELECT 1 FROM assignments WHERE person = ? AND state = 'open'"
@@ -259,7 +259,7 @@ class Store:
             return is_open or choose(person, forms, _events(db), limit) is not None
 
     def by_form(self) -> dict[str, dict[str, int]]:
-        """Form to the number of its assignments by state."""
+        """Return form key → state → number of assignments."""
         counts: dict[str, dict[str, int]] = {}
         with self._transaction() as db:
             self._expire(db)
@@ -268,7 +268,7 @@ class Store:
         return counts
 
     def by_person(self) -> list[PersonProgress]:
-        """The progress of everyone who was invited or has come."""
+        """Return the progress of everyone who was invited or has visited."""
         with self._lock:
             numbers = [row["id"] for row in self._db.execute("SELECT id FROM people ORDER BY id")]
             rows = self._db.execute("SELECT person, state, submitted - accepted AS seconds FROM assignments").fetchall()
@@ -278,13 +278,13 @@ class Store:
         return [_progress(number, rows) for number, rows in theirs.items()]
 
     def submissions(self) -> int:
-        """How many forms were submitted."""
+        """Count the submitted forms."""
         with self._lock:
             n: int = self._db.execute("SELECT count(*) FROM assignments WHERE state = 'submitted'").fetchone()[0]
         return n
 
     def export(self) -> bytes:
-        """All submitted answers in the format of ``--responses``: a line for each, in the order of submission."""
+        """Export all submitted answers in the format of ``--responses``: one per line, in order of submission."""
         sql = """SELECT a.*, p.worker_id, p.platform FROM assignments AS a JOIN people AS p ON p.id = a.person
             WHERE a.state = 'submitted' ORDER BY a.submitted, a.n"""
         with self._lock:

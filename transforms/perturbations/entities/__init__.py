@@ -1,4 +1,4 @@
-"""Slot values replaced by values that training does not have, consistently through each dialogue."""
+"""Replace slot values by values that do not occur in training, consistently through each dialogue."""
 
 from parapet.transforms.perturbation import Command, Option
 

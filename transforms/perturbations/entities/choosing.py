@@ -1,4 +1,4 @@
-"""Where new values come from: made up, held out of the corpus itself, or of a gazetteer."""
+"""Choose new values: made up, held out from the corpus itself, or from a gazetteer."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ from parapet.transforms.running.counts import percent
 from parapet.transforms.running.seeding import stable_hash
 
 GENERATED, CORPUS = "generated", "corpus"
-ATTEMPTS = 240  # to make a value that training does not have
+ATTEMPTS = 240  # to make a value that does not occur in training
 COLUMNS = ["slot_or_kind", "value"]
 
 
-Row = tuple[int, str, str]  # of a gazetteer: its line, a slot or kind, a value
+Row = tuple[int, str, str]  # of a gazetteer: line number, slot or kind, value
 
 
 class Sources(msgspec.Struct, frozen=True, dict=True):
-    """Where values come from.
+    """The sources of new values.
 
     Attributes:
       mode: ``generated``, ``corpus`` or ``file``.
-      seed: of all choices.
-      pools: kind, slot or ``Service.slot`` to values that training does not have, sorted; none where they are made.
-      country: whose towns, streets and airports are in made-up names.
+      seed: the seed of all choices.
+      pools: kind, slot or ``Service.slot`` to sorted values that do not occur in training; empty if values are made up.
+      country: the country whose towns, streets and airports occur in made-up names.
     """
 
     mode: str
@@ -68,13 +68,13 @@ class Sources(msgspec.Struct, frozen=True, dict=True):
     country: str = US
 
     def pool_of(self, group: Group) -> str | None:
-        """Which pool a group's value comes from; None where it is made, or where there is none."""
+        """Return the pool for a group's value; None if the value is made up, or if there is no pool."""
         names = [f"{service}.{slot}" for service, slot in group.slots] + [slot for _, slot in group.slots]
         return next((name for name in (*names, group.kind) if name in self.pools), None)
 
     @functools.cached_property
     def folded(self) -> dict[str, frozenset[str]]:
-        """The values of the pools, case folded."""
+        """Return the case-folded values of the pools."""
         return {name: frozenset(map(str.casefold, pool)) for name, pool in self.pools.items()}
 
     def makes(self, group: Group) -> bool:
@@ -82,16 +82,16 @@ class Sources(msgspec.Struct, frozen=True, dict=True):
         return self.mode == GENERATED or (self.mode == CORPUS and group.kind in FORMS)
 
     def numbers(self, dialogue_id: str, group: Group) -> Iterator[int]:
-        """Draws for a group's value, one for each attempt."""
+        """Yield a random number for each attempt at a group's value."""
         for attempt in range(ATTEMPTS):
             yield stable_hash(self.seed, "value", dialogue_id, group.key, str(attempt))
 
     def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
-        """Candidates for a group's value, in the order in which they are tried."""
+        """Yield candidates for a group's value, in the order in which they are tried."""
         if self.makes(group):
             about = subject(group.slots)
             for attempt, number in enumerate(self.numbers(dialogue_id, group)):
-                # "Sushi" may be a value of its own: then no new name can end with it as the old one does.
+                # "Sushi" may be a complete value, so that no new name can keep its last words.
                 like = group.canonical if attempt < ATTEMPTS // 2 else ""
                 yield made_up_name(group.kind, like, number, about, self.country)
             return
@@ -102,12 +102,12 @@ class Sources(msgspec.Struct, frozen=True, dict=True):
 
 
 def held_out(values: Iterable[tuple[str, str]], training: Training, seed: str) -> dict[str, list[str]]:
-    """The half of a corpus's own names that is held out, without what training has (Bordes et al. 2017, 3.1.2).
+    """Return the held-out half of a corpus's own names, without those in training (Bordes et al. 2017, 3.1.2).
 
     Args:
       values: (kind, canonical form).
-      training: what training has.
-      seed: of the halves.
+      training: the n-grams of training.
+      seed: the seed of the split into halves.
     """
     pools: dict[str, set[str]] = {kind: set() for kind in NAMES}
     for kind, value in values:
@@ -117,15 +117,15 @@ def held_out(values: Iterable[tuple[str, str]], training: Training, seed: str) -
 
 
 def _distinct(values: Iterable[str]) -> list[str]:
-    """Sorted, each once, whatever its case."""
+    """Sort values and remove duplicates, ignoring case."""
     return sorted({value.casefold(): value for value in sorted(values, reverse=True)}.values())
 
 
 def read_gazetteer(path: str) -> list[Row]:
-    """The rows of a CSV file with a header ``slot_or_kind,value``.
+    """Read the rows of a CSV file with the header ``slot_or_kind,value``.
 
     Raises:
-      InputError: it cannot be read, or values are none: the message has the first ten rows.
+      InputError: the file cannot be read, or has invalid values; the message lists the first ten.
     """
     text = read_text(as_path(path), where="--values")
     found: list[Row] = []
@@ -152,16 +152,16 @@ def read_gazetteer(path: str) -> list[Row]:
 def pools_of(
     rows: Iterable[Row], path: str, slots: Iterable[tuple[str, str]], training: Training
 ) -> tuple[dict[str, list[str]], int]:
-    """The values of a gazetteer by slot or kind, without those that training has, and how many those were.
+    """Return a gazetteer's values by slot or kind, without those in training, and the number of values left out.
 
     Args:
-      rows: of the gazetteer.
-      path: of the gazetteer, for messages.
-      slots: the open slots there are.
-      training: what training has.
+      rows: the rows of the gazetteer.
+      path: the gazetteer's path for messages.
+      slots: the existing open slots.
+      training: the n-grams of training.
 
     Raises:
-      InputError: rows of slots that are not there: the message has the first ten.
+      InputError: rows have unknown slots; the message lists the first ten.
     """
     known = {*KINDS} | {slot for _, slot in slots} | {f"{service}.{slot}" for service, slot in slots}
     pools: dict[str, set[str]] = {}
@@ -201,10 +201,10 @@ def _problem(row: list[str]) -> str:
 
 
 def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path: str, max_bad: Fraction) -> str:
-    """What is missing where some dialogue needs more values than there are; nothing where there are enough.
+    """Describe which values are missing if a dialogue needs more than there are; empty if there are enough.
 
     Raises:
-      InputError: of some a larger share is missing than may be.
+      InputError: for some pool, the missing share exceeds ``max_bad``.
     """
     short = {name: (need, len(pools.get(name, ()))) for name, need in sorted(needs.items())}
     missing = [
@@ -221,24 +221,24 @@ def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path:
     return f"too few values, what finds none is kept: {'; '.join(missing)}" if missing else ""
 
 
-_WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps its weekday
+_WEEKS = range(5, 46)  # a date moves by one to ten months and keeps its weekday
 _MINUTES = [minute for minute in range(-60, 61) if minute]
 _MORE_MINUTES = [minute for minute in range(-120, 121) if minute]
-_SIZES = (15, 5)  # what is round stays round where that can be: a 4 o'clock becomes a quarter past rather than 3:55
-_FORM_ATTEMPTS = 40  # of a form in which training has most, more find no more
+_SIZES = (15, 5)  # round times stay round if possible: 4 o'clock becomes a quarter past rather than 3:55
+_FORM_ATTEMPTS = 40  # if training has most values of a form, further attempts rarely succeed
 
-Renderer = Callable[[str], str | None]  # writes the new value in the form of an old one; None if unknown
+Renderer = Callable[[str], str | None]  # formats the new value like an old one; returns None if its form is unknown
 
 
 class Chooser:
-    """Chooses for one dialogue.
+    """Chooses the replacements in one dialogue.
 
     Args:
-      dialogue_id: its id: choices differ from dialogue to dialogue.
+      dialogue_id: its id, part of the seed, so that choices differ between dialogues.
       found: its values; ``replacement`` and ``shown``, or ``reason``, are filled in.
-      kinds: the slots' kinds, with the values of categorical ones.
-      sources: where values come from.
-      training: what training has.
+      kinds: the kinds of slots, with the values of categorical ones.
+      sources: the sources of new values.
+      training: the n-grams of training.
     """
 
     def __init__(
@@ -248,15 +248,15 @@ class Chooser:
         self.sources, self.training = sources, training
         surfaces = [text for group in found.groups for text in group.surfaces]
         self.taken = {text.casefold() for text in (*surfaces, *(text for _, _, text in found.closed))}
-        # A new value must not contain an old one: leftovers of the old one could not be distinguished from it.
-        self.old: dict[str, list[str]] = {}  # by their first words
+        # A new value must not contain an old one, or it could not be told apart from a leftover.
+        self.old: dict[str, list[str]] = {}  # by first word
         for text in surfaces:
             if of_text := words_of(text):
                 self.old.setdefault(of_text[0], []).append(f" {' '.join(of_text)} ")
-        self.fresh: dict[str, set[str]] = {}  # by the keys of groups: what was taken for them
+        self.fresh: dict[str, set[str]] = {}  # by group key: texts reserved for the group
 
     def choose(self) -> None:
-        """Fills in the replacement of each group, or why it is kept."""
+        """Set the replacement of each group, or the reason why it is kept."""
         left = [group for group in self.found.groups if not group.reason]
         for kind, together in (("date", self._dates), ("time", self._times)):
             of_kind = [group for group in left if group.kind == kind]
@@ -274,7 +274,7 @@ class Chooser:
                 self._name(group)
 
     def _take(self, group: Group, new: str, render: Renderer, unseen: bool = True) -> bool:
-        """Takes a value as the replacement of a group, if it is suitable."""
+        """Use a value as the replacement of a group if it is suitable."""
         shown: dict[str, str] = {}
         fresh = {new}
         if unseen and leaks(self.training, group.kind, new):
@@ -321,7 +321,7 @@ class Chooser:
         group.reason = "closed"
 
     def _dates(self, groups: Sequence[Group]) -> None:
-        """All dates move by the same number of weeks: what comes first stays first, a Friday a Friday."""
+        """Move all dates by the same number of weeks, which keeps their order and weekdays."""
         days = [(group, day_of(group.canonical)) for group in groups]
         for group, day in days:
             if day is None:
@@ -341,7 +341,7 @@ class Chooser:
             group.reason = "no_unseen_value"
 
     def _times(self, groups: Sequence[Group]) -> None:
-        """All times move by the same minutes and none across noon, if possible; else each by itself."""
+        """Move all times by the same number of minutes, none across noon, if possible; otherwise each on its own."""
         times = [(group, _time_of(group)) for group in groups]
         for group, time in times:
             if time is None:
@@ -360,16 +360,16 @@ class Chooser:
                 group.reason = "no_unseen_value"
 
     def _may_move(self, group: Group, time: int, minutes: int, size: int) -> bool:
-        """Whether a time may move by some minutes: mornings stay mornings, and round times round.
+        """Whether a time may move by some minutes: it must stay in the same half of the day, and as round as it was.
 
-        Nobody books at 6:47 pm, even where some trains leave then.
+        Tables are not booked at 6:47 pm, although trains leave then.
         """
         new = time + minutes
         steps = (size, 5, self._step(group))
         return new // 720 == time // 720 and not any(time % step == 0 and new % step for step in steps)
 
     def _order(self, minutes: list[int], key: str) -> list[int]:
-        """By how many minutes a time may move, in the order in which they are tried."""
+        """Return the minutes by which a time may move, in the order in which they are tried."""
         start = stable_hash(self.sources.seed, "minutes", self.id, key) % len(minutes)
         return minutes[start:] + minutes[:start]
 
@@ -390,7 +390,7 @@ class Chooser:
         group.reason = "no_unseen_value"
 
     def _candidates(self, group: Group) -> tuple[Iterable[tuple[str, Renderer]] | None, str]:
-        """(canonical form, renderer) of each candidate; or None, and why there is none."""
+        """Return (canonical form, renderer) of each candidate, or None and the reason."""
         if not self.sources.makes(group):
             return (_as_said(group.kind, name) for name in self.sources.names(self.id, group)), ""
         numbers = itertools.islice(self.sources.numbers(self.id, group), _FORM_ATTEMPTS)
@@ -402,7 +402,7 @@ class Chooser:
             step = self._step(group)
             number = stable_hash(self.sources.seed, "value", self.id, group.key)
             drawn = itertools.islice(other_amounts(amount, number, step), ATTEMPTS)
-            # Of whole prices training may have all: most candidates are dropped here.
+            # Training may have all whole prices, so most candidates are dropped here.
             prices = ((said_price(new, group.canonical), new) for new in drawn)
             return ((price, partial(said_price, new)) for price, new in prices if not self.training.leaks(price)), ""
         if group.kind != "phone":
@@ -415,13 +415,13 @@ class Chooser:
         if not digits or any(digits_of(text) != digits for text in group.surfaces):
             return None, "unknown_form"
         if " " in (kept := _kept_words(group.canonical)) and self.training.leaks(kept):
-            return None, "no_unseen_value"  # each candidate has them
+            return None, "no_unseen_value"  # every candidate contains these words
         made = (other_digits(group.canonical, number) for number in numbers)
         return ((said_phone(new, group.canonical), partial(said_phone, new)) for new in made), ""
 
 
 def _name_like(group: Group, name: str) -> Renderer:
-    """In the case of the old value; of "pasta" for Italian, the new one is Uzbek all the same."""
+    """Return a renderer that adapts case; but if "pasta" stands for Italian, the new cuisine is used as it is."""
 
     def said(like: str) -> str:
         if group.kind == "cuisine" and like.casefold() != group.canonical.casefold():
@@ -432,13 +432,13 @@ def _name_like(group: Group, name: str) -> Renderer:
 
 
 def leaks(training: Training, kind: str, text: str) -> bool:
-    """Whether training has a new value of a kind."""
+    """Whether a new value of a kind occurs in training."""
     return training.leaks_form(text) if kind in ("code", "postcode") else training.leaks(text)
 
 
 @lru_cache(10_000)
 def _kept_words(like: str) -> str:
-    """The words of a phone number that are nothing but country and area: they stay in another one."""
+    """Return the words of a phone number that only have digits of country and area, which new numbers keep."""
     digits = [place for place, char in enumerate(like) if char.isdecimal()]
     kept = area_of(like)
     end = digits[kept - 1] + 1 if kept else 0
@@ -446,7 +446,7 @@ def _kept_words(like: str) -> str:
 
 
 def _time_of(group: Group) -> int | None:
-    """The time that all ways of writing agree on, as far as they are in figures."""
+    """Return the time on which all forms with digits agree, or None."""
     figures = [minutes_of(group.canonical)]
     figures += [minutes for text in group.surfaces if (minutes := minutes_said(text)) is not None]
     known = [minutes for minutes in figures if minutes is not None]
@@ -459,7 +459,7 @@ def _always(value: str, _: str) -> str:
 
 
 def _as_said(kind: str, given: str) -> tuple[str, Renderer]:
-    """A value of a gazetteer, and how it is written in the style of another."""
+    """Return a value of a gazetteer and its renderer."""
     day, minutes, amount = day_of(given), minutes_of(given), amount_of(given)
     if kind == "date" and day is not None:
         return given, partial(said_date, day)

@@ -1,9 +1,9 @@
-"""What kind of values a slot has, inferred from its name, its description and the shapes of its values.
+"""Infer what kind of values a slot has from its name, its description and the form of its values.
 
-The name speaks of the slot by its head: the last word of ``hotel_phone_number`` that says anything is ``phone``, and a
-domain before it ("hotel-postcode") says nothing. Where the name tells nothing the head of the description does. The
-shapes of the values have a veto: what looks like a reference is no hotel, whatever the name. Where neither says enough
-the kind is ``other``, whose values are kept: a value that stays is better than nonsense.
+The name is classified by its head: the last informative word of ``hotel_phone_number`` is ``phone``; a preceding domain
+("hotel-postcode") is ignored. If the name is not informative, the head of the description is used. The form of the
+values has a veto: something that looks like a reference is not a hotel, whatever the name. Otherwise the kind is
+``other``, whose values are kept, since an unchanged value is better than nonsense.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# Values that are none, in SGD and MultiWOZ 2.2.
+# Values that mean the absence of a value, in SGD and MultiWOZ 2.2.
 NONE = frozenset({"", "dontcare", "don't care", "do n't care", "none", "not mentioned", "?"})
 
-FORMS = ("date", "time", "price", "phone", "postcode", "code")  # what keeps its form: always made, never of a pool
-CLOSED = ("number", "boolean", "categorical")  # every value there can be has been seen
+# kinds with a fixed form: always generated, never drawn from a pool
+FORMS = ("date", "time", "price", "phone", "postcode", "code")
+CLOSED = ("number", "boolean", "categorical")  # all possible values occur in training
 NAMES = (
     "address", "airport", "station", "cuisine", "genre", "music", "person", "task", "title", "car", "city", "business",
     "place",
@@ -45,7 +46,7 @@ _MONEY = re.compile(
 )
 _PHONE = re.compile(r"[+(]?\d[\d ().+-]{5,}\d")
 _POSTCODE = re.compile(r"[a-z]{1,2}\d[a-z\d]? ?\d[a-z]{2}|[a-z]\d[a-z] ?\d[a-z]\d", re.IGNORECASE)  # British, Canadian
-# One word of letters and digits, of which one is no ordinal and no model of a car: at least five characters.
+# One word of letters and digits. At least five characters, to exclude ordinals and models of cars.
 _CODE = re.compile(r"#?(?=[a-z-]*\d)(?=[\d-]*[a-z])[a-z\d-]{5,}", re.IGNORECASE)
 _TRUTH = frozenset({"true", "false", "yes", "no", "free"})
 _ADDRESS = re.compile(
@@ -55,7 +56,7 @@ _ADDRESS = re.compile(
 )
 _AIRPORT = re.compile(r"\bairport\b", re.IGNORECASE)
 _STATION = re.compile(r"\b(?:station|terminal|depot|transit|intermodal)\b", re.IGNORECASE)
-# What a calendar calls an event is a description, not a name: "Reservation at Mcdonald's".
+# A calendar's "title" for an event is a description, not a name: "Reservation at Mcdonald's".
 _OCCASION = re.compile(
     r"(?:.* )?(?:reservation|booking|appointment|meeting|lunch|dinner|breakfast|brunch|visit|interview|show|food|movie|"
     r"concert|flight|trip|checkup|check-up)(?: (?:at|for|with|to|in|on) .*)?",
@@ -68,7 +69,7 @@ _CODE_WORDS = _set(
     "ref reference code id identifier confirmation booking order tracking pnr voucher serial plate itinerary"
 )
 _POSTCODE_WORDS = _set("postcode zip zipcode postal")
-# Heads that say nothing: of "restaurant_name" the word before says what it is, of "name of the hotel" the words behind.
+# Uninformative heads: for "restaurant_name" the word before is used, for "name of the hotel" the words after it.
 _EMPTY_HEADS = _set(
     "name names title place number numbers no value full common exact account category kind list info information text"
 )
@@ -78,7 +79,7 @@ _BREAKS = _set(
 )
 _ARTICLES = _set("the a an this its their his her each every some any your my desired preferred")
 
-# A head in one of these lines says the kind. "location" may be a town, a station or a house: its values say which.
+# The head determines the kind. A "location" may be a town, a station or a house, which its values determine.
 LOCATION = "location"
 _BY_HEAD = {
     word: kind
@@ -110,7 +111,7 @@ _BY_HEAD = {
     )
     for word in words.split()
 }
-_NO_KIND = _set("police fire radio tv television gas petrol weather space")  # "police station"
+_NO_KIND = _set("police fire radio tv television gas petrol weather space")  # "police station" is not a station
 _TOWN = frozenset({"city", "town"})
 _QUARTERS = _set(
     "north south east west centre center central downtown uptown midtown northern southern eastern western "
@@ -119,12 +120,12 @@ _QUARTERS = _set(
 
 
 class SlotKind(msgspec.Struct, frozen=True):
-    """A slot: its kind, and what its values have in common.
+    """A slot's kind, and properties of its values.
 
     Attributes:
-      kind: of its values.
-      possible: its closed set of values, where it has one.
-      step: of times in minutes, of prices in cents: values are multiples of it.
+      kind: the kind of its values.
+      possible: the closed set of its values, if it has one.
+      step: the number, in minutes for times and cents for prices, of which the values are multiples.
     """
 
     kind: str
@@ -133,21 +134,21 @@ class SlotKind(msgspec.Struct, frozen=True):
 
 
 def is_none(value: str) -> bool:
-    """Whether a value says that there is none, or that any will do."""
+    """Whether a value means that there is none, or that any will do."""
     return value.casefold() in NONE
 
 
 def kind_of(
     name: str, description: str, values: Iterable[str], service: str = "", cities: Collection[str] = frozenset()
 ) -> str:
-    """The kind of an open slot.
+    """Infer the kind of an open slot.
 
     Args:
       name: the slot's name.
-      description: its description, or nothing.
-      values: the different values that dialogues have for it, in any order.
-      service: the name of its service, which many names begin with.
-      cities: values of slots that say that they are towns, case folded.
+      description: its description; may be empty.
+      values: its distinct values in dialogues, in any order.
+      service: the name of its service, with which many slot names begin.
+      cities: case-folded values of slots that are described as towns.
     """
     real = [value for value in values if not is_none(value)]
     own = own_words(name, service)
@@ -161,7 +162,7 @@ def kind_of(
     postal = not _POSTCODE_WORDS.isdisjoint([*own, *next(filter(None, _phrases(described)), [])])
     if _mostly(_POSTCODE, real) or (postal and _mostly(_NUMBER, real)):
         return "postcode"
-    # "phone" before "price": the digits of one may be without a dash
+    # before "price", since phone numbers may have no dash
     if not _PHONE_WORDS.isdisjoint(own):
         return "phone" if _mostly(_PHONE, real) or not real else OTHER
     if _mostly(_MONEY, real):
@@ -183,14 +184,14 @@ def kind_of(
 
 
 def says_city(name: str, description: str, service: str) -> bool:
-    """Whether name or description of a slot say that its values are towns."""
+    """Whether the name or description of a slot says that its values are towns."""
     own, described = own_words(name, service), _words(description)
     kind = _named_kind(own, described, service)
     return kind == "city" or (kind == LOCATION and not _TOWN.isdisjoint(described))
 
 
 def own_words(name: str, service: str) -> list[str]:
-    """The words of a slot's name without the domain before it: ``["postcode"]`` of ``hotel-postcode``."""
+    """Split a slot's name into words without its domain: ``["postcode"]`` for ``hotel-postcode``."""
     found = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
     domain = _words(re.sub(r"_?(?<!\d)\d+$", "", service))
     return found[len(domain) :] if domain and found[: len(domain)] == domain and len(found) > len(domain) else found
@@ -201,7 +202,7 @@ def _words(text: str) -> list[str]:
 
 
 def _phrases(words: Sequence[str]) -> list[list[str]]:
-    """Words between prepositions and the like."""
+    """Split words into phrases at prepositions and the like."""
     phrases: list[list[str]] = [[]]
     for word in words:
         if word in _BREAKS:
@@ -212,7 +213,10 @@ def _phrases(words: Sequence[str]) -> list[list[str]]:
 
 
 def _heads(words: Sequence[str]) -> Iterator[str]:
-    """What words may be about, the most likely first: the first head, and its neighbours where it says nothing."""
+    """Yield the possible heads of words, the most probable first.
+
+    These are the first head, and its neighbours if it is uninformative.
+    """
     for phrase in _phrases(words):
         for word in reversed(phrase):
             yield word
@@ -221,7 +225,7 @@ def _heads(words: Sequence[str]) -> Iterator[str]:
 
 
 def _named_kind(own: Sequence[str], described: Sequence[str], service: str) -> str:
-    """The kind that the slot's name tells, or its description; of a mere "name" that of its service."""
+    """Return the kind by the slot's name or description; for a plain "name", by its service."""
     if not _NO_KIND.isdisjoint([*own, *described]):
         return OTHER
     about = _until_clause(described)
@@ -233,12 +237,12 @@ def _named_kind(own: Sequence[str], described: Sequence[str], service: str) -> s
             if kind:
                 return kind
         if not _CODE_WORDS.isdisjoint(heads) or not _PRICE_WORDS.isdisjoint(heads):
-            return OTHER  # the form of a reference is unknown
+            return OTHER  # references have no known form
     return "title" if "title" in own else LOCATION if "place" in own else OTHER
 
 
 def _until_clause(words: Sequence[str]) -> list[str]:
-    """A description up to its first participle: "food offered by the restaurant" is about food."""
+    """Return a description up to its first participle: "food offered by the restaurant" is about food."""
     for i, word in enumerate(words):
         if i and len(word) > 4 and word.endswith(("ed", "ing")):
             return list(words[:i])
@@ -248,7 +252,7 @@ def _until_clause(words: Sequence[str]) -> list[str]:
 def _kind_of_places(values: Sequence[str], described: Sequence[str], cities: Collection[str]) -> str:
     folded = [value.casefold() for value in values]
     if folded and all(_QUARTERS.intersection(_words(value)) for value in folded):
-        return OTHER  # parts of a town
+        return OTHER  # districts of a town
     if not _are_names(values):
         return OTHER
     if _TOWN.intersection(described):
@@ -273,15 +277,15 @@ def _are_names(values: Sequence[str]) -> bool:
 
 
 def _mostly(shape: re.Pattern[str], values: Sequence[str]) -> bool:
-    """Whether at least half of the values, and one, have a shape: the others are as users say them."""
+    """Whether at least half of the values have a shape; users may express the others in words."""
     return bool(values) and 2 * sum(shape.fullmatch(value) is not None for value in values) >= len(values)
 
 
 @functools.lru_cache(1 << 16)
 def kind_of_value(kind: str, value: str) -> str:
-    """The kind of one value of a slot whose values are of several: a destination may be an address or a station."""
+    """Return the kind of a single value if a slot's values differ in kind, such as addresses and stations."""
     if kind == "person" and _is_house(value):
-        return "business"  # a practice
+        return "business"  # a medical practice
     if kind in ("city", "place", "business", "title"):
         if _ADDRESS.match(value) and kind != "title":
             return "address"
@@ -304,17 +308,17 @@ _TIME_OF_DAY = re.compile(r"(\d?\d):(\d\d)")
 _HALF_DAY = re.compile(
     r"(?P<hour>\d?\d)(?::(?P<minute>\d\d))?(?P<blank>\s*)(?P<half>[ap])(?P<dot>\.?)m(?P<last>\.?)", re.IGNORECASE
 )
-_TELLING = 8  # different values from which a step can be told
+_TELLING = 8  # number of distinct values from which a step can be inferred
 _LETTERS_FIRST = re.compile(r"([a-z]+)\d+")
-_LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without those that are read as digits
-_POSTAL = "abdefghjlnpqrstuwxyz"  # that an inward code may have
-_LONGEST_AMOUNT = 15  # characters: more are no sum of money, and cents of it no float holds
+_LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without letters that look like digits
+_POSTAL = "abdefghjlnpqrstuwxyz"  # allowed in an inward code
+_LONGEST_AMOUNT = 15  # characters; longer numbers are not prices, and their cents exceed the precision of floats
 _AMOUNT = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _DIGIT = re.compile(r"\d")
 
 
 def day_of(canonical: str) -> date | None:
-    """The day that ``2019-03-05`` means, or None where it is no day."""
+    """Parse ``2019-03-05``; None if it is not a date."""
     if not ISO_DATE.fullmatch(canonical):
         return None
     try:
@@ -324,7 +328,7 @@ def day_of(canonical: str) -> date | None:
 
 
 def later(day: date, weeks: int) -> date | None:
-    """The same weekday some weeks on, or None where no calendar goes that far."""
+    """Return the date some weeks later; None if it is out of range."""
     try:
         return day + timedelta(weeks=weeks)
     except OverflowError:
@@ -332,10 +336,10 @@ def later(day: date, weeks: int) -> date | None:
 
 
 def said_date(day: date, like: str) -> str:
-    """A day in the style of another.
+    """Format a date in the style of another.
 
-    ``2019-07-09``, ``July 9`` or ``July 9th``; a weekday ("next Tuesday") or a day alone ("the 4th")
-    means nothing without a calendar, and "9th of July" has words that every training set has.
+    The styles are ``2019-07-09``, ``July 9`` and ``July 9th``. A weekday ("next Tuesday") or a day alone ("the 4th")
+    would mean nothing without a calendar, and the words of "9th of July" occur in every training set.
     """
     if ISO_DATE.fullmatch(like):
         return day.isoformat()
@@ -352,12 +356,12 @@ def is_relative(like: str) -> bool:
 
 
 def ordinal(n: int) -> str:
-    """``1st``, ``12th``, ``22nd``."""
+    """Format an ordinal number: ``1st``, ``12th``, ``22nd``."""
     return f"{n}{'th' if n // 10 % 10 == 1 else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
 
 
 def minutes_of(canonical: str) -> int | None:
-    """Minutes since midnight of ``17:15``, or None where it is no time of the day."""
+    """Parse ``17:15`` to minutes since midnight; None if it is not a time of day."""
     match = _TIME_OF_DAY.fullmatch(canonical)
     if not match or int(match[1]) > 23 or int(match[2]) > 59:
         return None
@@ -365,7 +369,7 @@ def minutes_of(canonical: str) -> int | None:
 
 
 def minutes_said(text: str) -> int | None:
-    """Minutes since midnight of ``17:15``, ``5:15 pm`` or ``5 p.m.``; None for a time in words."""
+    """Parse ``17:15``, ``5:15 pm`` or ``5 p.m.`` to minutes since midnight; None for a time in words."""
     match = _HALF_DAY.fullmatch(text.strip())
     if not match:
         return minutes_of(text)
@@ -376,9 +380,9 @@ def minutes_said(text: str) -> int | None:
 
 
 def said_time(minutes: int, like: str) -> str:
-    """A time in the style of another: ``17:30``, ``5:30``, ``5:30 PM`` or ``5:30pm``.
+    """Format a time in the style of another: ``17:30``, ``5:30``, ``5:30 PM`` or ``5:30pm``.
 
-    A time in words becomes ``5:30 pm``: words such as "half past 11" have all been seen.
+    A time in words becomes ``5:30 pm``, since phrases such as "half past 11" occur in training.
     """
     hour, minute = divmod(minutes, 60)
     match = _TIME_OF_DAY.fullmatch(like)
@@ -396,10 +400,10 @@ def said_time(minutes: int, like: str) -> str:
 
 
 def step_of(kind: str, values: Iterable[str]) -> int:
-    """What nearly all values of a slot are multiples of: times in minutes, prices in cents; else 1.
+    """Return the step of nearly all values of a slot: minutes for times, cents for prices; else 1.
 
-    People book tables at a quarter past, and transfer round sums: a new value that does not would be found by its
-    oddity. Of few different values little can be told, so they count as quarters of an hour, or whole units, at most.
+    People book tables at a quarter past and transfer round sums, so a value between steps would look odd. For few
+    distinct values, the step is at most a quarter of an hour, or a whole unit.
     """
     if kind == "time":
         sizes = {minutes for value in values if (minutes := minutes_said(value)) is not None}
@@ -415,7 +419,10 @@ def step_of(kind: str, values: Iterable[str]) -> int:
 
 
 def amount_of(text: str) -> str | None:
-    """The one number of a price, without the commas of thousands; None where there is none, more, or a longer one."""
+    """Return the only number in a price without thousands separators.
+
+    Returns None if there is none, several, or a longer one.
+    """
     found = _AMOUNT.findall(text)
     amount: str = found[0].replace(",", "") if len(found) == 1 else ""
     return amount if 0 < len(amount) <= _LONGEST_AMOUNT else None
@@ -423,14 +430,14 @@ def amount_of(text: str) -> str | None:
 
 @lru_cache(10_000)
 def _around_amount(like: str) -> tuple[str, str, bool]:
-    """What is before the one number of a price, and behind it; and whether thousands have commas."""
+    """Return the text before and after the only number in a price, and whether it has thousands separators."""
     match = _AMOUNT.search(like)
     assert match is not None
     return like[: match.start()], like[match.end() :], "," in match[0]
 
 
 def said_price(amount: str, like: str) -> str:
-    """An amount with the currency, and the commas, of another price, which has one number."""
+    """Format an amount with the currency and separators of another price, which must have one number."""
     before, behind, commas = _around_amount(like)
     if commas:
         whole, point, cents = amount.partition(".")
@@ -439,15 +446,15 @@ def said_price(amount: str, like: str) -> str:
 
 
 def other_amounts(amount: str, number: int, step: int) -> Iterator[str]:
-    """Other amounts, each once: of as many digits and cents, from half to twice as much.
+    """Yield distinct other amounts with as many digits and cents, from half to twice the amount.
 
     Args:
       amount: the amount.
-      number: where they begin: 64 bits that look drawn.
-      step: cents that they are multiples of, unless the amount itself is none.
+      number: a 64-bit hash that determines the first amount.
+      step: cents that they are multiples of, unless the amount itself is not.
     """
     whole, point, cents = amount.partition(".")
-    size, unit = 10 ** max(2, len(cents)), 10 ** (2 - min(2, len(cents)))  # of a whole, and of the last digit
+    size, unit = 10 ** max(2, len(cents)), 10 ** (2 - min(2, len(cents)))  # in cents: a whole unit, and the last digit
     old = int(whole) * size + int(cents or 0) * unit
     if size > 100 or step % unit or old % step:
         step = unit
@@ -459,34 +466,34 @@ def other_amounts(amount: str, number: int, step: int) -> Iterator[str]:
 
 
 def digits_of(text: str) -> str:
-    """The digits of a phone number."""
+    """Return the digits of a phone number."""
     return "".join(_DIGIT.findall(text))
 
 
 def said_phone(digits: str, like: str) -> str:
-    """Digits in the pattern of another phone number of as many."""
+    """Format digits in the pattern of another phone number with as many digits."""
     rest = iter(digits)
     return _DIGIT.sub(lambda _: next(rest), like)
 
 
 def other_digits(like: str, number: int) -> str:
-    """The digits of another phone number of the same country and area: what a subscriber has is new.
+    """Return the digits of a phone number with the same country and area, and another subscriber number.
 
     Args:
       like: a phone number: ``+1 312-791-1121``, ``(408) 971-8523``, ``01223353888``.
-      number: 64 bits that look drawn.
+      number: a 64-bit hash.
     """
     digits = digits_of(like)
     kept = area_of(like)
     new = str(number)[::-1].ljust(len(digits) - kept, "0")[: len(digits) - kept]
     if new and new[0] in "01" and digits[kept] not in "01":
-        new = str(2 + number // 7919 % 8) + new[1:]  # no subscriber's number begins with these
+        new = str(2 + number // 7919 % 8) + new[1:]  # subscriber numbers do not begin with these
     return digits[:kept] + new
 
 
 @lru_cache(10_000)
 def area_of(like: str) -> int:
-    """How many digits stand for country and area. Four are changed at least, or all but one."""
+    """Return the number of digits for country and area. At least four digits, or all but one, are left for the rest."""
     groups = [len(group) for group in re.findall(r"\d+", like)]
     total = sum(groups)
     if len(groups) == 1:
@@ -498,15 +505,14 @@ def area_of(like: str) -> int:
 
 
 def code_of(text: str) -> str:
-    """The letters and digits of a reference or postcode, case folded: its spacing and punctuation are ignored."""
+    """Return the letters and digits of a reference or postcode, case-folded, without spaces and punctuation."""
     return "".join(char for char in text if char.isalnum()).casefold()
 
 
 def other_code(kind: str, code: str, number: int) -> str:
-    """Another reference or postcode of the same form: digits for digits, letters for letters.
+    """Return another reference or postcode of the same form: digits for digits, letters for letters.
 
-    A postcode keeps its area (``cb1`` of ``cb13ef``, ``94`` of ``94301``), and what has letters before digits alone
-    (``TR7075``) keeps its letters.
+    A postcode keeps its area (``cb1`` in ``cb13ef``, ``94`` in ``94301``). Letters before digits (``TR7075``) are kept.
     """
     if kind == "postcode":
         kept = max(2, len(code) - 3) if any(char.isalpha() for char in code) else 2
@@ -527,7 +533,7 @@ def other_code(kind: str, code: str, number: int) -> str:
 
 
 def said_code(code: str, like: str) -> str:
-    """Letters and digits in the pattern, and the case, of another reference of as many."""
+    """Format letters and digits in the pattern and case of another reference with as many of them."""
     rest = iter(code)
     new = "".join(next(rest) if char.isalnum() else char for char in like)
     return new.upper() if like == like.upper() else new

@@ -1,4 +1,4 @@
-"""The values of a dialogue: each with all its forms, as one group."""
+"""Find the values of a dialogue, with all forms of a value in one group, and their mentions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from parapet.transforms.perturbations.speech.spoken import Normalisation, load_n
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, SlotKind]
-Annotation = tuple[Slot, tuple[str, ...], str | None]  # values that are the same, and their canonical form if known
+Annotation = tuple[Slot, tuple[str, ...], str | None]  # slot, equal values, and their canonical form if known
 
 _UNKNOWN = SlotKind(OTHER)
 _RANKS = {kind: rank for rank, kind in enumerate(REPLACED)}
@@ -41,14 +41,14 @@ class Group(msgspec.Struct):
     """A value of open slots.
 
     Attributes:
-      key: its canonical form, case folded: what choices are drawn by.
-      kind: of its values.
-      canonical: the form that results and calls have.
-      surfaces: every way in which it is written, canonical included, sorted.
-      slots: the slots that have it, sorted.
-      reason: why it is kept; empty where it is to be replaced.
-      replacement: the canonical form of what stands for it.
-      shown: each surface to what stands for it.
+      key: the case-folded canonical form, part of the seed for choices.
+      kind: the kind of the value.
+      canonical: the form in service results and calls.
+      surfaces: all spellings including the canonical one, sorted.
+      slots: the slots that have the value, sorted.
+      reason: why it is kept; empty if it is to be replaced.
+      replacement: the canonical form of the new value.
+      shown: each surface to its replacement.
     """
 
     key: str
@@ -65,11 +65,11 @@ class DialogueValues(msgspec.Struct):
     """The values of a dialogue.
 
     Attributes:
-      groups: values of open slots, by key.
+      groups: values of open slots, sorted by key.
       closed: values of the other slots: (service, slot, value), sorted.
-      said: the texts that stand in spans.
-      values: each slot's values, case folded, and as they are spoken where a span has them so ("ten a m").
-      spoken: what a span says so, by its slot, to the value that it is.
+      said: the texts of spans.
+      values: each slot's values, case-folded, including spoken forms in spans ("ten a m").
+      spoken: (slot, spoken form in a span) to the value.
     """
 
     groups: list[Group]
@@ -79,12 +79,12 @@ class DialogueValues(msgspec.Struct):
     spoken: dict[tuple[Slot, str], str]
 
     def by_surface(self) -> dict[str, Group]:
-        """Each surface, as it is written, to its group."""
+        """Return surface → group."""
         return {surface: group for group in self.groups for surface in group.surfaces}
 
 
 class _Values:
-    """Values that are known to be the same are joined (union-find over their case-folded forms)."""
+    """Joins values that are known to be equal (union-find over their case-folded forms)."""
 
     def __init__(self) -> None:
         self.parent: dict[str, str] = {}
@@ -128,20 +128,20 @@ class _Values:
             if len(named) > 1:
                 group.reason = "two_values"
             elif kind != CHOICE and any(kinds[slot].kind == CHOICE for slot in slots):
-                group.reason = "categorical"  # nothing unseen is in a closed set
+                group.reason = "categorical"  # a closed set has no unseen values
             yield group
 
 
 def _fullest(surfaces: Iterable[str]) -> str:
-    """The one of a value's forms that a state would have: a time in 24 hours, else the longest."""
+    """Choose the form that a state would have: a time in 24 hours, else the longest form."""
     return max(surfaces, key=lambda text: (minutes_of(text) is not None, len(text), text))
 
 
 def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
-    """The values of a dialogue: those that may be replaced, as groups; those that are kept, as they are.
+    """Find the values of a dialogue: those that may be replaced, in groups, and those that are kept.
 
-    Values are the same where an action says so (a value and its canonical form), where a state lists them for one slot
-    (the variants of one value), or where they differ in case alone, whatever slots they are of.
+    Values are equal if an action says so (a value and its canonical form), if a state lists them for one slot (variants
+    of one value), or if they differ only in case, whatever their slots.
     """
     values = _Values()
     closed: set[tuple[str, str, str]] = set()
@@ -172,7 +172,7 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
 
 
 def _spoken(marked: Iterable[tuple[Slot, str]], values: Mapping[Slot, Collection[str]]) -> dict[tuple[Slot, str], str]:
-    """Spans that are no value, but what one is called when it is read aloud, as a recogniser writes it."""
+    """Return spans that are not values but spoken forms of values, as a speech recogniser writes them."""
     found = {}
     for slot, text in marked:
         if values.get(slot) and not {text.casefold(), folded(text)}.intersection(values[slot]):
@@ -194,7 +194,7 @@ def _read_aloud(text: str) -> tuple[str, ...]:
 
 
 def _keep_parts(groups: Sequence[Group]) -> None:
-    """Keeps what the name of an event has that is kept: "Reservation at Uno" is at Uno still."""
+    """Keep values that occur in the name of a kept event: "Reservation at Uno" must stay at Uno."""
     events = [f" {' '.join(words(text))} " for one in groups if one.kind == OTHER for text in one.surfaces]
     for group in groups if events else ():
         if not group.reason and any(
@@ -204,7 +204,7 @@ def _keep_parts(groups: Sequence[Group]) -> None:
 
 
 def distinct_annotations(dialogue: Dialogue) -> Iterable[Annotation]:
-    """The values of all frames, each annotation once: states repeat what has been said."""
+    """Return the annotations of all frames without duplicates, since states repeat earlier values."""
     return dict.fromkeys(
         ((frame.service, name), tuple(same), canonical)
         for turn in dialogue.turns
@@ -214,7 +214,7 @@ def distinct_annotations(dialogue: Dialogue) -> Iterable[Annotation]:
 
 
 def annotated(frame: Frame) -> Iterator[tuple[str, list[str], str | None]]:
-    """The values of a frame: (slot, values that are the same, their canonical form where one is known)."""
+    """Yield (slot, equal values, their canonical form if known) for the values of a frame."""
     for action in frame.actions or []:
         if not action.slot or is_marker(action.act, action.slot):
             continue
@@ -240,12 +240,12 @@ def annotated(frame: Frame) -> Iterator[tuple[str, list[str], str | None]]:
 
 
 def reason_of(kind: str) -> str:
-    """Why the values of a slot that is not open are kept."""
+    """Return why the values of a slot that is not open are kept."""
     return "categorical" if kind == "categorical" else "closed" if kind in CLOSED else "no_generator"
 
 
 def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
-    """Every value of a dialogue: (slot, value, whether it is known to be a canonical form)."""
+    """Yield (slot, value, whether it is known to be canonical) for every value of a dialogue."""
     for slot, same, canonical in distinct_annotations(dialogue):
         for value in same:
             yield slot, value, False
@@ -258,9 +258,9 @@ _MANY_WORDS = 16
 
 
 class Surface(msgspec.Struct, frozen=True):
-    """A form of a value: its words, the characters before the first and after the last, its group.
+    """A form of a value: its words, the characters before the first and after the last one, and its group.
 
-    ``line`` has the words of a value of many: as one text, it is compared no further than to what differs.
+    For a value of many words, ``line`` has them as one text, so that comparisons stop at the first difference.
     """
 
     words: tuple[str, ...]
@@ -272,15 +272,15 @@ class Surface(msgspec.Struct, frozen=True):
 
 
 class Mention(msgspec.Struct, frozen=True):
-    """A value in an utterance.
+    """A value mentioned in an utterance.
 
     Attributes:
-      start: where it begins.
-      end: where it ends.
-      text: what stands there.
-      like: the surface of its group that it is, up to case and marks.
-      group: its group; None of a value of a slot that is not open.
-      slots: whose spans say so; nothing where it is not marked.
+      start: the position of its first character.
+      end: the position after its last character.
+      text: the text at this position.
+      like: the matching surface of its group, ignoring case and apostrophes.
+      group: its group; None for a value of a slot that is not open.
+      slots: the slots of the spans that mark it; empty if it is not marked.
     """
 
     start: int
@@ -292,15 +292,15 @@ class Mention(msgspec.Struct, frozen=True):
 
 
 class Table:
-    """All values of a dialogue by their first word, the longest first.
+    """All values of a dialogue by their first word, longest first.
 
     Args:
-      found: the values. Those that are kept are found too, so that no other value is found inside them.
+      found: the values. Kept values are included, so that no other value is found inside them.
     """
 
     def __init__(self, found: DialogueValues) -> None:
         self.heads: dict[str, list[Surface]] = {}
-        self.pieces: set[str] = set()  # what the first words begin with, up to a mark inside
+        self.pieces: set[str] = set()  # beginnings of first words up to an apostrophe or the like
         for group in found.groups:
             for text in group.surfaces:
                 self._add(text, group)
@@ -319,13 +319,13 @@ class Table:
         self.pieces.update((piece, found[0]))
 
     def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
-        """Mentions of values outside of spans, on the borders of words, the longest first, in order.
+        """Find mentions of values outside of spans, at word boundaries, longest first; return them in order.
 
         Args:
-          utterance: what is said.
+          utterance: the utterance.
           marked: the spans, sorted.
         """
-        # Most utterances have no value beyond their spans: these two lines are all that they cost.
+        # A fast check for the most common case: no values outside of spans.
         outside = _without(utterance, marked) if marked else utterance
         if self.pieces.isdisjoint(_PIECE.findall(outside.casefold())):
             return []
@@ -334,7 +334,7 @@ class Table:
         texts = [plain(word[0]) for word in words]
         mentions = []
         line: tuple[str, list[int]] | None = None
-        free = 0  # words before it are in a mention
+        free = 0  # words before this index are part of a mention
         for at in [i for i, text in enumerate(texts) if text in heads]:
             for surface in heads[texts[at]] if at >= free else ():
                 size = len(surface.words)
@@ -353,13 +353,13 @@ class Table:
 
 
 def _line(words: Sequence[str]) -> tuple[str, list[int]]:
-    """Words, none of which has a blank, as one text; and where each begins in it."""
+    """Join words (without spaces) into one text; also return the position of each word."""
     return "".join(f"{word} " for word in words), list(accumulate((len(word) + 1 for word in words), initial=0))
 
 
 @lru_cache(1 << 16)
 def _parts(text: str) -> tuple[tuple[str, ...], str, str, str]:
-    """The words of a value, what is before and behind them, and what the first begins with, up to a mark inside."""
+    """Return the words of a value, the text before and after them, and the beginning of the first word."""
     words = list(WORD.finditer(text))
     if not words:
         return (), "", "", ""
@@ -376,7 +376,10 @@ def _without(utterance: str, regions: Sequence[tuple[int, int]]) -> str:
 
 
 def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple[int | None, int]:
-    """The place with the marks around the value, such as ``$``; None where a bare number lacks them."""
+    """Extend a match by the characters around the value, such as ``$``.
+
+    The start is None if a bare number lacks them.
+    """
     before, behind = surface.before, surface.behind
     wide = start - len(before) >= 0 and utterance[start - len(before) : start] == before
     far = utterance[end : end + len(behind)] == behind
@@ -386,15 +389,15 @@ def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple
 
 
 def marked_only(group: Group, text: str) -> bool:
-    """Whether a value counts only where a span marks it: bare numbers, and days without a month."""
+    """Whether a value only counts where a span marks it: bare numbers, and dates without a month."""
     return is_number(text.replace(",", "")) or (group.kind == "date" and is_relative(text))
 
 
 def marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[Mention]:
-    """The spans of a turn as mentions, in order; spans of one place are one mention, and overlapping ones keep both.
+    """Return the spans of a turn as mentions, in order. Spans of the same text are merged; overlapping ones are kept.
 
     Raises:
-      InputError: a span that is outside of the utterance, or whose text is no value of its slot.
+      InputError: a span is outside of the utterance, or its text is not a value of its slot.
     """
     mentions: list[Mention] = []
     for frame in turn.frames:
@@ -420,7 +423,8 @@ def _marked(utterance: str, slot: Slot, span: SlotSpan, found: DialogueValues, o
     if not (group and slot in group.slots) and written.isdisjoint(found.values.get(slot, ())):
         raise InputError(f"bad_span: {text!r} is no value of {span.slot!r} in this dialogue")
     if group and slot not in group.slots:
-        # Its slot is kept: of a bare number the other meaning is another value, a word would be two things.
+        # This slot's value is kept. A bare number may be a different value here; a word must not be replaced
+        # inconsistently.
         if is_number(text):
             group = None
         elif not group.reason:
@@ -431,19 +435,19 @@ def _marked(utterance: str, slot: Slot, span: SlotSpan, found: DialogueValues, o
 
 
 def _joined(one: Mention, other: Mention) -> Mention:
-    """Two spans of one place."""
+    """Merge two spans of the same text."""
     slots = tuple(sorted({*one.slots, *other.slots}))
     return Mention(one.start, one.end, one.text, one.like, one.group, slots)
 
 
 def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[Mention]], Table]:
-    """Sets the ``reason`` of groups whose mentions are ambiguous, which are kept.
+    """Set the ``reason`` of groups with ambiguous mentions, so that they are kept.
 
     Returns:
-      The mentions of every turn, marked and unmarked, in order; and the table by which they were found.
+      The mentions of every turn, marked and unmarked, in order; and the table with which they were found.
 
     Raises:
-      InputError: a span that cannot be; ``where`` says of which turn.
+      InputError: a span is invalid; ``where`` names the turn.
     """
     of = {surface.casefold(): group for group in found.groups for surface in group.surfaces} | found.by_surface()
     closed = {text.casefold() for _, _, text in found.closed}
@@ -475,7 +479,10 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
 
 
 def _unclear(mention: Mention, group: Group, closed: Iterable[str]) -> bool:
-    """Whether an unmarked mention may be a mere word: one word, in another case than any value, or a common one."""
+    """Whether an unmarked mention may be an ordinary word.
+
+    It may if it is a single word that is common or in another case than the values.
+    """
     words = WORD.findall(mention.text)
     if mention.text.casefold() in closed:
         return True
@@ -483,7 +490,7 @@ def _unclear(mention: Mention, group: Group, closed: Iterable[str]) -> bool:
 
 
 def _acted_dates(turn: Turn, relative: set[str], of: dict[str, Group], known: Sequence[Mention]) -> list[Mention]:
-    """Days without a month that no span marks, where an action of the turn has them and they occur once.
+    """Find unmarked dates without a month that an action of the turn contains and that occur once.
 
     "Is there anything else today?" has no such action; "For 3 people today?" has.
     """
@@ -510,7 +517,7 @@ def _keep_overlapping(marked: Sequence[Mention]) -> None:
 
 
 def _numbers_said(found: DialogueValues) -> list[tuple[Group, set[str]]]:
-    """The groups of which spans mark bare numbers, and these."""
+    """Return the groups for which spans mark bare numbers, and these numbers."""
     spoken = [group for group in found.groups if group.kind in FORMS and group.kind != "date"]
     numbers = [
         (group, {text for text in group.surfaces if text in found.said and is_number(text.replace(",", ""))})
@@ -520,7 +527,7 @@ def _numbers_said(found: DialogueValues) -> list[tuple[Group, set[str]]]:
 
 
 def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], said: Sequence[tuple[Group, set[str]]]) -> None:
-    """A bare number that is a value in one place, and occurs in another, is ambiguous."""
+    """Keep groups with a bare number that also occurs elsewhere, since it is ambiguous."""
     for group, numbers in said:
         for word in WORD.finditer(utterance) if not group.reason else ():
             inside = any(start < word.end() and word.start() < end for start, end in regions)
@@ -529,7 +536,7 @@ def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], said: Sequ
 
 
 def _keep_choices(turn: Turn, of: dict[str, Group], unmarked: Sequence[Mention]) -> None:
-    """A value of a categorical slot has no span: it must occur verbatim where an action has it, and only there."""
+    """Keep values of categorical slots, which have no spans, unless they occur exactly where an action has them."""
     here = {
         group.key: group
         for frame in turn.frames

@@ -1,7 +1,7 @@
-"""Names that fit a slot: real places, people, cuisines and genres; houses and titles put together from words.
+"""Make names that fit a slot: real places, people, cuisines and genres; businesses and titles composed of words.
 
-The end of a name says what it is ("Italian Restaurant", "International Airport"), so a new one keeps it, and replaces
-what comes before. Where the old name does not tell, the slot does: a ``theater_name`` becomes a cinema's.
+The end of a name says what it denotes ("Italian Restaurant", "International Airport"), so it is kept and the rest is
+replaced. If the old name has no such end, the slot decides: a ``theater_name`` gets the name of a cinema.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parapet.transforms.storage.toml import read_table
 
 US, GB = "us", "gb"
 
-# What a slot is about, by words of its name, or of its service's; the first that is found counts.
+# The subject of a slot by words of its name or its service's name; the first match counts.
 _ABOUT = {
     word: about
     for about, words in (
@@ -62,14 +62,14 @@ COMMON = frozenset(_words["common"])
 BEFORE_DATE = frozenset(_words["before_date"])
 HOUSES = frozenset(_words["houses"])
 GENERIC = HOUSES | frozenset(_words["generic"])
-# "Brooklyn, NY" where a value has the state.
+# Adds the state as in "Brooklyn, NY", where the old value has one.
 _STATES = {city: state for city, _, state in (entry.rpartition(" ") for entry in _lists["cities_us"])}
 _CITIES = {US: list(_STATES), GB: _lists["cities_gb"]}
 _AIRPORTS = {US: _lists["airports_us"], GB: _lists["airports_gb"]}
 
 
 def subject(slots: Iterable[tuple[str, str]]) -> str:
-    """What the values of slots are about, such as ``cinema`` or ``song``; empty where nothing says it.
+    """Return the subject of slots, such as ``cinema`` or ``song``; empty if it is unknown.
 
     Args:
       slots: (service, slot) of all slots that have the value.
@@ -83,31 +83,31 @@ def subject(slots: Iterable[tuple[str, str]]) -> str:
 
 
 class Namer:
-    """Makes one name.
+    """Makes a name.
 
     Args:
-      number: 64 bits that look drawn.
-      like: the value that the name stands for; empty where its form does not matter.
-      about: what it is a name of, see :func:`subject`.
-      country: whose towns, streets and airports are used: ``us`` or ``gb``.
+      number: a 64-bit hash.
+      like: the value to replace; empty if its form does not matter.
+      about: the subject, see :func:`subject`.
+      country: the country of towns, streets and airports: ``us`` or ``gb``.
     """
 
     def __init__(self, number: int, like: str, about: str = "", country: str = US) -> None:
         self.rng, self.like, self.about, self.country = NumberRng(number), like, about, country
 
     def pick(self, name: str) -> str:
-        """An entry of a list."""
+        """Draw an entry of a list."""
         return self.rng.choice(_lists[name])
 
     def city(self) -> str:
-        """A town of the country."""
+        """Draw a town of the country."""
         return self.rng.choice(_CITIES[self.country])
 
     def person(self) -> str:
-        """First name and surname, between the title and the degree of the old name; a single name stays single."""
+        """Make a first name and surname, with the title and degree of the old name; a single name stays single."""
         if self.about in ("artist", "music") and self.rng.below(2):
             return self.band()
-        if family := _FAMILY.match(self.like):  # whether it fits another first name nobody knows
+        if family := _FAMILY.match(self.like):  # "Cousin" fits any first name
             return f"{in_case_of('Cousin', family[0])} {self.pick('first')}"
         if title := _TITLE.match(self.like):
             return f"{title[0]}{self.pick('family')}"
@@ -119,14 +119,14 @@ class Namer:
         return f"{doctor[0] if doctor else ''}{name}{degree[0] if degree else ''}"
 
     def band(self) -> str:
-        """Two words, the second often in plural behind an article."""
+        """Make a name of two words, the second often in plural after an article."""
         adjective, noun = self.pick("bands_adjectives"), self.pick("bands_nouns")
         if adjective == noun:
             noun = "Choir"
         return f"The {adjective} {_plural(noun)}" if self.rng.below(3) == 0 else f"{adjective} {noun}"
 
     def street_address(self) -> str:
-        """Number, street and unit as in the old one; the unit has another number."""
+        """Make number, street and unit in the form of the old address; the unit gets another number."""
         unit = _UNIT.search(self.like)
         tail = _NUMBER.sub(self._number, self.like[unit.start() :]) if unit else ""
         head = self.like[: unit.start()] if unit else self.like.partition(",")[0]
@@ -140,32 +140,32 @@ class Namer:
         return " ".join([self._digits(re.sub(r"\D.*", "", number)), *street] if number else street) + tail
 
     def _number(self, like: re.Match[str]) -> str:
-        """Another number, or ordinal."""
+        """Draw another number or ordinal."""
         return self.rng.choice(("2nd", "3rd", "4th", "5th")) if like[2] else self._digits(like[1])
 
     def _digits(self, like: str) -> str:
         return str(1 + self.rng.below(9)) + "".join(str(self.rng.below(10)) for _ in like[1:])
 
     def airport(self) -> str:
-        """A real airport of the country; with its code where the old one has that."""
+        """Draw a real airport of the country, with its code if the old name has one."""
         code, _, name = self.rng.choice(_AIRPORTS[self.country]).partition(" ")
         if not _AIRPORT_CODE.match(self.like):
             return name
         return f"{code} {generic_end(self.like)}".rstrip()
 
     def station(self) -> str:
-        """A town, and what the old one ends with."""
+        """Combine a town and the end of the old name."""
         end = generic_end(self.like)
         if self.like and not end:
             end = " ".join(word for word in self.like.split() if word.casefold() in GENERIC)
         return f"{self.city()} {end or 'Station'}"
 
     def business(self) -> str:
-        """A cinema, a restaurant and so on."""
+        """Make the name of a cinema, a restaurant or the like."""
         if self.about == "cinema":
             return self._cinema()
         if self.about in _ARTS:
-            return self.person()  # "Linkin Park" is no park
+            return self.person()  # "Linkin Park" is not a park
         start = self.pick("houses")
         if self.about in ("dentist", "doctor", "") and self.rng.below(2):
             start = self.pick("family")
@@ -188,13 +188,13 @@ class Namer:
         return f"{start} {end or self.pick('ends_cinema')}{number}"
 
     def place(self) -> str:
-        """A sight, or where events are: a park stays a park."""
+        """Make the name of a sight or an event's venue: a park stays a park."""
         end = generic_end(self.like) or self.pick(f"ends_{_PLACES.get(self.about, 'place')}")
         of_town = end.rpartition(" ")[2].casefold() in _words["of_towns"] or self.rng.below(2)
         return f"{self.city() if of_town else self.pick('family')} {end}"
 
     def title(self) -> str:
-        """A movie, a song, an album, a concert or a match."""
+        """Make the title of a movie, song, album, concert or match."""
         if match := _MATCH.search(self.like):
             return match[0].join(self._teams(self.like[: match.start()], self.like[match.end() :]))
         if self.about == "event":
@@ -208,14 +208,14 @@ class Namer:
         return self._filled(self.pick(lines))
 
     def _teams(self, *like: str) -> list[str]:
-        """Towns, teams, or teams of towns, as the old ones are."""
+        """Draw towns, teams, or teams of towns, as in the old title."""
         if not any(side.endswith("s") for side in like):
             return [self.city() for _ in like]
         towns = any(" " in side for side in like)
         return [f"{self.city()} {self.pick('teams')}" if towns else self.pick("teams") for _ in like]
 
     def task(self) -> str:
-        """A reminder."""
+        """Make the text of a reminder."""
         return self._filled(self.pick("tasks"))
 
     def _filled(self, line: str) -> str:
@@ -224,27 +224,27 @@ class Namer:
         return line.format(city=self.city(), first=self.pick("first"), family=self.pick("family"))
 
     def car(self) -> str:
-        """A model, with its make where the old one has two words."""
+        """Draw a model, with its make if the old name has two words."""
         make_and_model = self.pick("cars")
         return make_and_model if " " in self.like or not self.like else make_and_model.partition(" ")[2]
 
 
 def in_case_of(text: str, like: str) -> str:
-    """A text in the case of another; three or four capital letters are an abbreviation, "SFO"."""
+    """Adapt the case of a text to another; three or four capital letters count as an abbreviation ("SFO")."""
     if like == like.lower():
         return text.lower()
     return text.upper() if like == like.upper() and sum(map(str.isalpha, like)) > 4 else text
 
 
 def made_up_name(kind: str, like: str, number: int, about: str = "", country: str = US) -> str:
-    """A name of a kind.
+    """Make a name of a kind.
 
     Args:
       kind: one of ``kinds.NAMES``.
-      like: the value it stands for: a person of one name stays one, a park a park.
-      number: 64 bits that look drawn.
-      about: what it is a name of, see :func:`subject`.
-      country: whose towns, streets and airports are used.
+      like: the value to replace: a single name stays single, a park a park.
+      number: a 64-bit hash.
+      about: the subject, see :func:`subject`.
+      country: the country of towns, streets and airports.
     """
     return _MAKERS[kind](Namer(number, like, about, country))
 
@@ -268,7 +268,7 @@ _MAKERS: dict[str, Callable[[Namer], str]] = {
 
 @lru_cache(10_000)
 def generic_end(name: str) -> str:
-    """The words at the end of a name that say what it is: "Kitchen & Bar"; empty where they are all of it."""
+    """Return the generic words at the end of a name: "Kitchen & Bar"; empty if the whole name is generic."""
     tokens = name.split()
     start = len(tokens)
     while start > 0 and _is_generic(tokens[start - 1]):
@@ -286,12 +286,12 @@ def _is_generic(word: str) -> bool:
 
 
 def short_form(like: str, canonical: str, name: str) -> str | None:
-    """How a new name is written where the old one is written otherwise: "Sky Harbor" without "Airport", "Fresno, CA".
+    """Shorten or extend a new name like the old one: "Sky Harbor" without "Airport", "Fresno, CA" with the state.
 
-    None where it is written as it is.
+    Returns None if it is used unchanged.
 
     Args:
-      like: how the old value is written here.
+      like: the old value as written here.
       canonical: its canonical form.
       name: the new canonical form.
     """
@@ -317,6 +317,6 @@ def _plural(noun: str) -> str:
 
 
 def country_of(phones: Sequence[str], postcodes: Sequence[str]) -> str:
-    """``gb`` where most telephone numbers or postcodes of a corpus are British, else ``us``."""
+    """Return ``gb`` if most phone numbers and postcodes of a corpus are British, else ``us``."""
     british = sum(phone.startswith(("0", "+44", "(0")) for phone in phones) + sum(not p.isdecimal() for p in postcodes)
     return GB if 2 * british > len(phones) + len(postcodes) else US

@@ -1,4 +1,4 @@
-"""Unseen entities as a perturbation: slot values that occur nowhere in training."""
+"""Unseen entities as a perturbation: slot values that do not occur in training."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class UnseenEntities(Perturbation):
 
     analyzes_dialogues = False
 
-    inputs: Inputs  # since fit()
+    inputs: Inputs  # set by fit()
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class UnseenEntities(Perturbation):
         self.least_changed = float(share_of(least_changed, "--least_changed"))
 
     def recorded_options(self) -> dict[str, object]:
-        """The options; of a gazetteer and of another training corpus not the place."""
+        """Return the options, without the paths of a gazetteer and of another training corpus."""
         return {
             "values": self.config.values if self.config.values in (GENERATED, CORPUS) else "file",
             "categorical": self.categorical,
@@ -106,30 +106,30 @@ class UnseenEntities(Perturbation):
         }
 
     def fit(self, corpus: Corpus) -> None:
-        """Lists what must be read: training, and the dialogues that are perturbed."""
+        """List what must be read: training, and the dialogues to perturb."""
         training = corpus if self.training is None else self.training
         if not isinstance(training, Corpus):
             training = read_corpus(training, None)
         self.inputs = inputs_of(corpus, self.splits, training, self.training or "", self.config)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """Learns what training has, and the kinds of the slots: the same for all dialogues."""
+        """Learn the n-grams of training and the kinds of slots, which all dialogues share."""
         study, refused = study_corpus(files.pipeline, self.inputs)
         numbers = study | "Numbers" >> beam.Map(Study.numbers)
         shared = study | "Shared" >> beam.Map(lambda study: ("", study.replacer))
         return Analysis(shared={_REPLACER: shared}, reported={_STUDY: numbers}, refused=refused)
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> Replacer:
-        """What replaces values: of all dialogues the same."""
+        """Return the replacer, which all dialogues share."""
         replacer: Replacer = shared[_REPLACER][""]
         return replacer
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
-        """The dialogue with other values, and a row for every value."""
+        """Return the dialogue with other values, and a row for every value."""
         return self._perturbed(dialogue, typed(dialogue), state)
 
     def perturb_sets(self, item: Item, state: Replacer) -> Iterator[tuple[str, Perturbed]]:
-        """The same for the only set, of a dialogue that may be typed already."""
+        """Yield the perturbed dialogue for the only set, reusing the typed dialogue if there is one."""
         yield self.name, self._perturbed(item.raw, item.dialogue or typed(item.raw), state)
 
     def _perturbed(self, raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Perturbed:
@@ -138,7 +138,7 @@ class UnseenEntities(Perturbation):
         return Detailed(result.dialogue, result.rows, counts=counts, shown=shown)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Every value is replaced or kept, no new value occurs in training, and enough dialogues have changed."""
+        """Check that every value is replaced or kept, new values are unseen, and enough dialogues have changed."""
         return (
             *super().invariants(),
             Balance("values", ("replaced", "kept")),
@@ -147,7 +147,7 @@ class UnseenEntities(Perturbation):
         )
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """What was replaced and what was kept, by kind, slot, reason and place."""
+        """Count replaced and kept values by kind, slot, reason and place."""
         changed, with_open_slots = counts.sum("open_changed"), counts.sum("open")
         (numbers,) = reported[_STUDY]
         return {
@@ -162,7 +162,7 @@ class UnseenEntities(Perturbation):
         }
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """What is missing, and what of the values is not unseen."""
+        """Yield notes on missing values, and on values that are not unseen."""
         if missing := statistics.get("missing"):
             yield missing
         if self.categorical == "replace":
@@ -172,17 +172,17 @@ class UnseenEntities(Perturbation):
             )
 
     def example(self, shown: Mapping[str, Any]) -> Example:
-        """A turn with its replaced values marked."""
+        """Show a turn with its replaced values marked."""
         return Example(place_of(shown), [Line(shown["speaker"], edited(shown["utterance"], shown["edits"]))])
 
 
 class LeastChanged(msgspec.Struct, frozen=True):
-    """The share of the dialogues with open slots that must change; where there are none, nothing has changed."""
+    """Checks the share of dialogues with open slots that have changed; without such dialogues, nothing has changed."""
 
     share: float
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """Raises InputError where fewer have."""
+        """Raise InputError if fewer dialogues have changed."""
         changed, with_open_slots = counts.sum("open_changed"), counts.sum("open")
         if changed < self.share * with_open_slots or (self.share and not with_open_slots):
             raise InputError(
@@ -193,7 +193,7 @@ class LeastChanged(msgspec.Struct, frozen=True):
 
 
 def _counts_of(result: Replaced, dialogue: Dialogue) -> Counter[Counted]:
-    """The counts of a dialogue; of values by (slot, kind, reason or status)."""
+    """Count a dialogue's values, by (slot, kind, reason or status), and its turns."""
     changed = bool(result.changed)
     counts: Counter[Counted] = Counter()
     counts.update(
@@ -215,7 +215,7 @@ def _counts_of(result: Replaced, dialogue: Dialogue) -> Counter[Counted]:
 
 
 def _by_kind_and_slot(counts: Counts) -> dict[str, Any]:
-    """The values by kind, by slot and by why they are kept; and the places of those that are replaced."""
+    """Group the counts of values by kind, by slot, by reason for keeping, and by place of replaced ones."""
     kinds: dict[str, Counter[str]] = defaultdict(Counter)
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     kinds_of_slots: dict[str, Counter[str]] = defaultdict(Counter)
@@ -249,7 +249,7 @@ def _without_replaced(outcomes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _shown(result: Replaced, raw: dict[str, Any], dialogue: Dialogue) -> list[dict[str, Any]]:
-    """The turns that have changed, with their edits."""
+    """Return the changed turns with their edits."""
     return [
         {
             "dialogue_id": dialogue.dialogue_id,

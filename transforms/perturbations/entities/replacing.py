@@ -1,4 +1,4 @@
-"""One dialogue with other values: chosen, written into utterances and frames, and checked."""
+"""Replace the values of one dialogue: choose new ones, write them to utterances and frames, and check the result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CONSONANT = re.compile(r"(?:uni(?!m|n)|us[aeu]|util|utop|ukrai|urug|eu|ewe|one\
 
 
 def article_of(text: str) -> str:
-    """``a`` or ``an``, as English says it before a text."""
+    """Return the article before a text: ``a`` or ``an``."""
     start = text.lstrip("\"'“‘($#")
     if _CONSONANT.match(start):
         return "a"
@@ -47,17 +47,17 @@ def article_of(text: str) -> str:
 
 
 def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
-    """The edits that replace the mentions whose groups have something to replace them, in order.
+    """Return the edits that replace the mentions of groups with a replacement, in order.
 
     Args:
-      utterance: what is said.
-      mentions: the values in it, in order; those of groups that are kept change nothing.
+      utterance: the utterance.
+      mentions: the values in it, in order; kept groups produce no edits.
 
     Raises:
       InputError: values overlap.
     """
     edits: list[Edit] = []
-    free = 0  # what is before belongs to another mention
+    free = 0  # the text before this position belongs to another mention
     for mention in mentions:
         new = text_for(mention)
         if new is None:
@@ -72,7 +72,7 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
 
 
 def text_for(mention: Mention) -> str | None:
-    """What a mention becomes, in its own case; None where it stays."""
+    """Return the replacement of a mention, in its case; None if it is kept."""
     group = mention.group
     if group is None or group.reason or not group.replacement:
         return None
@@ -89,12 +89,12 @@ def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]
         bare = is_relative(mention.text) and not mention.text.casefold().startswith("on ")
         on = "on " if bare and word and word[1].casefold() not in BEFORE_DATE else ""
         return [Edit(start, mention.start, on)] if the or on else []
-    # An article ends with one of these letters, and most texts before a value do not.
+    # A fast check: articles end with one of these letters, most other words before a value do not.
     article = _ARTICLE.search(before) if before.rstrip(_OPENING)[-1:] in _LAST else None
     if article is None:
         return []
     wanted = article_of(new)
-    # "a 11:45 am" has no article, but an "at" that lost a letter.
+    # In "a 11:45 am", "a" is not an article but a misspelled "at".
     if wanted == article[1].casefold() or article_of(mention.text) != article[1].casefold():
         return []
     place = free + article.start()
@@ -104,17 +104,17 @@ def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]
 def check_replaced(
     before: Dialogue, raw: dict[str, Any], found: DialogueValues, mentions: Sequence[Sequence[Mention]], table: Table
 ) -> None:
-    """Checks spans, leftovers of old values, and whether states still follow from the utterances.
+    """Check spans, leftovers of old values, and whether states still follow from the utterances.
 
     Args:
-      before: the dialogue as it was.
-      raw: as it is now, as its file has it.
+      before: the original dialogue.
+      raw: the changed dialogue in the format of its file.
       found: its values.
-      mentions: of each turn, the values in its utterance.
-      table: by which they were found.
+      mentions: for each turn, the values in its utterance.
+      table: the table with which they were found.
 
     Raises:
-      InputError: something does not hold.
+      InputError: a check fails.
     """
     after = typed(raw)
     _check_spans(after, found)
@@ -123,7 +123,7 @@ def check_replaced(
 
 
 def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
-    """Every span is a value of its slot somewhere in the dialogue, or what one that is kept is called."""
+    """Check that every span is a value of its slot somewhere in the dialogue, or a spoken form of a kept value."""
     values: dict[Slot, set[str]] = {}
     for slot, same, canonical in distinct_annotations(dialogue):
         values.setdefault(slot, set()).update((*same, canonical or ""))
@@ -143,10 +143,10 @@ def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
 
 
 def _check_left(after: Dialogue, table: Table, mentions: Sequence[Sequence[Mention]]) -> None:
-    """No value that was replaced is left in an utterance."""
+    """Check that no replaced value is left in an utterance."""
     for position, (turn, of_turn) in enumerate(zip(after.turns, mentions, strict=True)):
         if not of_turn:
-            continue  # as it was
+            continue  # unchanged
         for mention in table.unmarked(turn.utterance):
             if mention.group and mention.group.replacement and not _inside_kept(mention, of_turn):
                 reason = f"left_behind: {mention.text!r} is still said"
@@ -154,7 +154,7 @@ def _check_left(after: Dialogue, table: Table, mentions: Sequence[Sequence[Menti
 
 
 def _inside_kept(mention: Mention, of_turn: Sequence[Mention]) -> bool:
-    """Whether it is a part of a value that is kept: the city in the name of a station."""
+    """Whether it is part of a kept value, as the city in the name of a station."""
     return any(
         (one.group is None or not one.group.replacement) and mention.text.casefold() in one.text.casefold()
         for one in of_turn
@@ -162,7 +162,7 @@ def _inside_kept(mention: Mention, of_turn: Sequence[Mention]) -> bool:
 
 
 def _check_states(before: Dialogue, after: Dialogue, found: DialogueValues) -> None:
-    """A value in a state that had been mentioned is still mentioned: a tracker can know what it could know before."""
+    """Check that mentioned values of a state are still mentioned, so that a tracker can find them."""
     of = found.by_surface()
     said_before, said_after = " ", " "
     done: set[tuple[str, str, tuple[str, ...]]] = set()
@@ -191,7 +191,7 @@ def _states(old: Turn, new: Turn) -> Any:
 
 
 def _said(values: Sequence[str], text: str, group: Group) -> bool:
-    """Whether one of the values has been mentioned; bare numbers and days without a month are not considered."""
+    """Whether one of the values has been mentioned; bare numbers and dates without a month are ignored."""
     for value in values:
         found = words(value)
         if is_none(value) or not found or is_number(found[0]) or (group.kind == "date" and is_relative(value)):
@@ -206,12 +206,12 @@ PLACES = ("utterances", "spans", "state", "actions", "service_call", "results")
 
 
 class Replacer(msgspec.Struct, frozen=True):
-    """What replaces values: the same for all dialogues.
+    """The data for replacing values, shared by all dialogues.
 
     Attributes:
-      kinds: what each slot has.
-      sources: where values come from.
-      training: what training has.
+      kinds: the kind of each slot.
+      sources: the sources of new values.
+      training: the n-grams of training.
     """
 
     kinds: dict[Slot, SlotKind]
@@ -220,14 +220,14 @@ class Replacer(msgspec.Struct, frozen=True):
 
 
 class Replaced(msgspec.Struct):
-    """A dialogue with other values.
+    """A dialogue with replaced values.
 
     Attributes:
-      dialogue: as it goes into a file.
-      rows: a row for every value of every slot, as ``parapet.schemas.rows`` has it.
-      changed: (position, edits) of each turn whose utterance is another.
-      open: whether any value could have been replaced, as far as its slot goes.
-      leaks: new values that training has; the run asserts that there are none.
+      dialogue: the dialogue in the format of its file.
+      rows: a row for every value of every slot, see ``parapet.schemas.rows``.
+      changed: (position, edits) of each turn with a changed utterance.
+      open: whether any value is of a slot whose values may be replaced.
+      leaks: the number of new values that occur in training, which the run asserts to be 0.
     """
 
     dialogue: dict[str, Any]
@@ -238,15 +238,15 @@ class Replaced(msgspec.Struct):
 
 
 def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Replaced:
-    """Replaces the values of one dialogue.
+    """Replace the values of one dialogue.
 
     Args:
-      raw: the dialogue as its file has it; it is left as it is.
-      dialogue: the same, typed.
-      replacer: how.
+      raw: the dialogue in the format of its file; it is not modified.
+      dialogue: the same dialogue, typed.
+      replacer: the data for replacing values.
 
     Raises:
-      InputError: it cannot be made consistent; nothing of it is to be used.
+      InputError: the dialogue cannot be made consistent and must not be used.
     """
     found = find_values(dialogue, replacer.kinds)
     mentions, table = keep_unclear(dialogue, found)
@@ -273,7 +273,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
 
 
 def _copied(raw: dict[str, Any]) -> dict[str, Any]:
-    """A dialogue of which everything that may be replaced is a copy."""
+    """Copy all parts of a dialogue that may be modified."""
     turns = [{**turn, "frames": [_copied_frame(frame) for frame in turn["frames"]]} for turn in raw["turns"]]
     return {**raw, "turns": turns}
 
@@ -292,10 +292,10 @@ def _copied_frame(frame: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_utterance(turn: dict[str, Any], edits: Sequence[Edit], position: int = 0) -> bool:
-    """Writes edits into a turn, in place; gives whether its utterance is another.
+    """Apply edits to a turn in place; return whether its utterance changes.
 
     Raises:
-      InputError: an edit reaches across the border of a span.
+      InputError: an edit crosses the border of a span.
     """
     if not edits:
         return False
@@ -318,13 +318,13 @@ def _count_mentions(mentions: Sequence[Mention], counts: Counter[tuple[str, Slot
 def _write_frames(
     turn: dict[str, Any], shown: Mapping[str, Group], kinds: Kinds, counts: Counter[tuple[str, Slot, str]]
 ) -> None:
-    """Replaces the values of a turn's frames in place.
+    """Replace the values of a turn's frames in place.
 
     Args:
-      turn: as its file has it.
-      shown: each form of each value that is replaced, to its group.
-      kinds: of the slots: the values of some are kept.
-      counts: of (group, slot, place), added to.
+      turn: the turn in the format of its file.
+      shown: each form of each replaced value to its group.
+      kinds: the kinds of slots; the values of some are kept.
+      counts: the counts by (group, slot, place), which are increased.
     """
 
     def new(slot: Slot, value: str, where: str) -> str:
@@ -343,7 +343,7 @@ def _write_frames(
                         action[key] = [new((service, action["slot"]), value, "actions") for value in action[key]]
         values = (frame.get("state") or {}).get("slot_values") or {}
         for slot, listed in values.items():
-            # Variants of one value may become the same.
+            # variants of a value may get the same replacement
             values[slot] = list(dict.fromkeys(new((service, slot), value, "state") for value in listed))
         parameters = (frame.get("service_call") or {}).get("parameters") or {}
         for slot, value in parameters.items():
@@ -376,7 +376,7 @@ def _rows(
 
 
 def _row(dialogue_id: str, slot: Slot, group: Group, places: dict[str, int]) -> dict[str, Any]:
-    # The forms besides the canonical one; that one where there are no others.
+    # The forms other than the canonical one, unless it is the only one.
     spoken = [text for text in group.surfaces if text != group.canonical] or [group.canonical]
     return {
         "dialogue_id": dialogue_id,

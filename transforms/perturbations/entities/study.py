@@ -1,8 +1,9 @@
-"""What must be known before values are replaced: training, the kinds of the slots, and whether values suffice.
+"""Collect the prerequisites of replacing values.
 
-Each file is read by a worker, and one puts together what all have. What grows with the corpus is a vocabulary: the
-different values of each slot; of training, 8 bytes for each different word and each pair of words that follow each
-other.
+These are the training data, the kinds of slots, and whether there are enough values.
+
+Each file is read by one worker, and the results are merged. Only a vocabulary grows with the corpus: the distinct
+values of each slot and, for training, 8 bytes for each distinct word and each pair of adjacent words.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from parapet.transforms.perturbations.entities.words import Hashes, Training, gr
 from parapet.transforms.running.fence import Fault, bad_record, fatal, needed
 from parapet.transforms.running.progress import ANALYSIS, expect_dialogues, tracked
 
-Values = dict[Slot, tuple[set[str], set[str]]]  # of slots: as they are said, and those known to be canonical
+Values = dict[Slot, tuple[set[str], set[str]]]  # slot to (its values as said, its values known to be canonical)
 Refused = dict[tuple[str, int], InputError]  # by file and position: dialogues that cannot be used
 
 
@@ -57,10 +58,10 @@ class Config(NamedTuple):
     """How values are replaced.
 
     Attributes:
-      values: where new ones come from: ``generated``, ``corpus``, or a gazetteer's path.
-      replace_choices: categorical values are to be replaced as well.
-      seed: of all choices.
-      max_bad: up to which share of the values that a dialogue needs may be missing.
+      values: the source of new values: ``generated``, ``corpus``, or a gazetteer's path.
+      replace_choices: whether to replace categorical values, too.
+      seed: the seed of all choices.
+      max_bad: maximum share of the values needed by a dialogue that may be missing.
     """
 
     values: str = GENERATED
@@ -70,13 +71,13 @@ class Config(NamedTuple):
 
 
 class StudiedFile(msgspec.Struct, frozen=True):
-    """A dialogue file that is studied.
+    """A dialogue file to study.
 
     Attributes:
       file: the file.
-      in_training: models are trained on it.
-      is_perturbed: its values are to be replaced.
-      is_source: values are drawn from it.
+      in_training: whether models are trained on it.
+      is_perturbed: whether its values are to be replaced.
+      is_source: whether values are drawn from it.
     """
 
     file: DialogueFile
@@ -86,14 +87,14 @@ class StudiedFile(msgspec.Struct, frozen=True):
 
 
 class Inputs(NamedTuple):
-    """What is studied: listed, and not read yet.
+    """The inputs of the study, listed but not read yet.
 
     Attributes:
-      config: how values are replaced.
-      files: the dialogue files, and one with the values that training's schemas name.
-      schemas: of the splits that are perturbed.
-      source_schemas: of the splits that values are drawn from.
-      gazetteer: the rows of the file that values come from, where they do.
+      config: the options of replacing values.
+      files: the dialogue files, and one with the values named in training's schemas.
+      schemas: the schemas of the splits to perturb.
+      source_schemas: the schemas of the splits that values are drawn from.
+      gazetteer: the rows of the gazetteer, if one is used.
     """
 
     config: Config
@@ -104,13 +105,13 @@ class Inputs(NamedTuple):
 
 
 class Study(msgspec.Struct, frozen=True):
-    """What is known of a corpus before anything is replaced.
+    """What is known about a corpus before values are replaced.
 
     Attributes:
-      replacer: what replaces values.
-      source_kinds: the kinds of the slots of the corpus that values are drawn from, where they are.
-      leaking: how many values of the source were dropped because training has them.
-      missing: which values are missing, where some are; empty where there are enough.
+      replacer: the data for replacing values.
+      source_kinds: the kinds of slots in the corpus that values are drawn from, if any.
+      leaking: the number of source values dropped because they occur in training.
+      missing: which values are missing; empty if there are enough.
     """
 
     replacer: Replacer
@@ -119,7 +120,7 @@ class Study(msgspec.Struct, frozen=True):
     missing: str = ""
 
     def numbers(self) -> dict[str, Any]:
-        """What ``statistics.json`` says of it."""
+        """Return the study's entries of ``statistics.json``."""
         training, pools = self.replacer.training, self.replacer.sources.pools
         return {
             "training": {"texts": training.texts, "grams": len(training.grams)},
@@ -130,17 +131,17 @@ class Study(msgspec.Struct, frozen=True):
 
 
 def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: object, config: Config) -> Inputs:
-    """Lists what must be read before values can be replaced.
+    """List what must be read before values can be replaced.
 
     Args:
       corpus: the corpus with all its splits.
-      splits: the folders of those that are perturbed; none: all.
-      training: the corpus whose split train has been seen; all of it where it has no splits.
-      root: its place, for messages.
-      config: how.
+      splits: the splits to perturb; if empty, all.
+      training: the corpus whose split train models have seen; if it has no splits, all of it.
+      root: its path for messages.
+      config: the options of replacing values.
 
     Raises:
-      InputError: training has no such split, or a gazetteer that cannot be used.
+      InputError: training has no split train, or the gazetteer is invalid.
     """
     trained = train_files(training)
     if not trained:
@@ -172,14 +173,14 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
 
 
 class Learned(msgspec.Struct):
-    """What one file has. Beam pickles it whole: values may have half surrogate pairs, which its own coders refuse.
+    """The data of one file. Beam pickles it as a whole, since its own coders refuse the lone surrogates of some values.
 
     Attributes:
-      grams: hashes of the words, and of pairs of adjacent words, of a file of training.
+      grams: hashes of the words and of pairs of adjacent words, for a file of training.
       texts: hashes of its texts.
-      perturbed: values of the slots of a file that is perturbed.
-      source: the same of one that values are drawn from.
-      names: (kind, canonical form) of the values of open slots, likewise.
+      perturbed: values by slot, for a file to perturb.
+      source: values by slot, for a file that values are drawn from.
+      names: (kind, canonical form) of open slots' values, for a file that values are drawn from.
     """
 
     grams: Any = ()
@@ -190,14 +191,15 @@ class Learned(msgspec.Struct):
 
 
 def learn(studied: StudiedFile, refused: Refused) -> Learned:
-    """The words of a file of training, and the values of slots of one that is perturbed or a source.
+    """Collect the words of a file of training, and the values by slot of a file to perturb or draw from.
 
     Args:
       studied: the file.
-      refused: takes the dialogues that cannot be used.
+      refused: receives the dialogues that cannot be used.
 
     Raises:
-      InputError: a file of training cannot be read: nobody knows what it has. Another's values are those up to there.
+      InputError: a file of training cannot be read, so that its content is unknown. For other files, the values up to
+        the error are returned.
     """
     texts: set[str] = set()
     values: Values = {}
@@ -217,7 +219,7 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
     except InputError:
         if studied.in_training:
             raise
-        # Whoever writes the set reports it.
+        # the step that writes the set reports the error
     return Learned(
         grams_in(texts),
         hashes_of(texts),
@@ -228,10 +230,10 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
 
 @contextmanager
 def _refusing(studied: StudiedFile, position: int, refused: Refused) -> Iterator[None]:
-    """Passes over a dialogue that cannot be used: whoever writes the set reports it, and must know why.
+    """Skip a dialogue that cannot be used; the step that writes the set reports it.
 
     Raises:
-      InputError: of a dialogue that nobody writes, which no fault of its own keeps from being used.
+      InputError: the dialogue is not written, and raises an exception that its data did not cause.
     """
     try:
         yield
@@ -243,7 +245,7 @@ def _refusing(studied: StudiedFile, position: int, refused: Refused) -> Iterator
 
 
 def _groups(studied: StudiedFile, kinds: Kinds, refused: Refused) -> Iterator[list[Group]]:
-    """The values of open slots of each dialogue that can be read; whoever writes the set reports the others."""
+    """Yield the values of open slots of each readable dialogue; the step that writes the set reports the others."""
     with suppress(InputError):
         for position, (raw, _) in enumerate(read_each(read_file(studied.file), studied.file.path)):
             groups = None
@@ -254,17 +256,17 @@ def _groups(studied: StudiedFile, kinds: Kinds, refused: Refused) -> Iterator[li
 
 
 def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: bool) -> dict[Slot, SlotKind]:
-    """The kind of every slot, by its values in all dialogues.
+    """Infer the kind of every slot from its values in all dialogues.
 
     Args:
-      values: of each slot.
-      schemas: of the same splits.
-      replace_choices: categorical values are to be replaced as well, unless they are numbers or truth values.
+      values: the values of each slot.
+      schemas: the schemas of the same splits.
+      replace_choices: whether to replace categorical values, too, except numbers and truth values.
     """
     seen_of = {name: sorted(named or said) for name, (said, named) in sorted(values.items())}
     about = {(s.service_name, slot.name): slot for split in schemas for s in split.services for slot in s.slots}
     description = {name: about[name].description if name in about else "" for name in seen_of}
-    # Slots that say that they are towns tell which of the locations are.
+    # Values of slots described as towns help to recognise towns in slots for locations.
     towns = [seen for name, seen in seen_of.items() if says_city(name[1], description[name], name[0])]
     cities = frozenset(value.casefold() for seen in towns for value in seen)
     kinds = {}
@@ -280,7 +282,7 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: b
 
 
 def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
-    """What training has and the kinds of the slots, with the gazetteer's values where there is one."""
+    """Merge the data of all files to n-grams of training and kinds of slots, with the values of any gazetteer."""
     grams, texts = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     perturbed: Values = {}
     source: Values = {}
@@ -311,13 +313,13 @@ def _distinct(hashes: Sequence[Hashes]) -> Hashes:
 
 
 def names_in(studied: StudiedFile, refused: Refused, study: Study) -> Learned:
-    """(kind, canonical form) of every value of open slots of a file that values are drawn from."""
+    """Collect (kind, canonical form) of every value of open slots in a file that values are drawn from."""
     groups = _groups(studied, study.source_kinds, refused) if studied.is_source else ()
     return Learned(names={(group.kind, group.canonical) for of_dialogue in groups for group in of_dialogue})
 
 
 def with_names(study: Study, files: Iterable[Learned], seed: str) -> Study:
-    """The study, with the half of the source's names that is held out."""
+    """Add the held-out half of the source's names to the study."""
     names = {name for file in files for name in file.names}
     kinds, training = study.replacer.kinds, study.replacer.training
     leaking = sum(training.leaks(value) for _, value in names)
@@ -325,9 +327,9 @@ def with_names(study: Study, files: Iterable[Learned], seed: str) -> Study:
 
 
 def needs_of(studied: StudiedFile, refused: Refused, study: Study) -> dict[str, int]:
-    """How many values the dialogue of a file that needs most of them needs, of each pool.
+    """Return, for each pool, the maximum number of values that a dialogue in the file needs.
 
-    A dialogue's own values cannot stand for others of it: those that a pool has count as well.
+    A dialogue's own values cannot replace its other values, so those in the pool are counted, too.
     """
     sources = study.replacer.sources
     needs: dict[str, int] = {}
@@ -344,7 +346,7 @@ def needs_of(studied: StudiedFile, refused: Refused, study: Study) -> dict[str, 
 
 
 def checked(study: Study, files: Iterable[dict[str, int]], config: Config) -> Study:
-    """The study, with the values that some dialogue lacks. Raises InputError where that is too large a share."""
+    """Add the missing values to the study. Raises InputError if their share is too large."""
     needs: dict[str, int] = {}
     for of_file in files:
         needs |= {name: max(n, needs.get(name, 0)) for name, n in of_file.items()}
@@ -354,14 +356,14 @@ def checked(study: Study, files: Iterable[dict[str, int]], config: Config) -> St
 
 
 def open_slots(kinds: Kinds) -> list[Slot]:
-    """The slots whose values may be replaced by unseen ones."""
+    """Return the slots whose values may be replaced by unseen ones."""
     return sorted(slot for slot, of in kinds.items() if of.kind in KINDS)
 
 
 def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollection, beam.PCollection]:
-    """Pipeline to one element, a Study; and to (place, error) of each dialogue of which nothing was learned.
+    """Build the steps that compute a Study, and (place, error) for each dialogue that could not be used.
 
-    Reads training and the dialogues that are perturbed; where values are drawn from a pool, also who needs them.
+    Reads training and the dialogues to perturb; if values come from a pool, also counts how many are needed.
     """
     config = inputs.config
     expect_dialogues([studied.file for studied in inputs.files], ANALYSIS)
@@ -385,7 +387,7 @@ def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollect
 def _of_each(
     files: beam.PCollection, label: str, function: Callable[..., Any], *side: Any
 ) -> tuple[beam.PCollection, beam.PCollection]:
-    """PCollections of what a function makes of each file, and of the dialogues that it refuses."""
+    """Apply a function to each file; return PCollections of results and of refused dialogues."""
     results = files | label >> beam.FlatMap(_call, function, *side).with_outputs(REFUSED, main="results")
     return results["results"], results[REFUSED]
 
@@ -393,5 +395,5 @@ def _of_each(
 def _call(studied: StudiedFile, function: Callable[..., Any], study: Study | None = None) -> Iterator[Any]:
     refused: Refused = {}
     yield function(studied, refused, *([] if study is None else [study]))
-    # Those that are refused by a fault: of others whoever writes them finds out what is wrong.
+    # only faults, since the step that writes the set reports other errors itself
     yield from (TaggedOutput(REFUSED, pair) for pair in refused.items() if isinstance(pair[1], Fault))

@@ -1,4 +1,4 @@
-"""Words of a text, the same in utterances, in values and in training; and what words training has."""
+"""Split utterances, values and training into words in the same way, and index the words of training."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from parapet.transforms.perturbations.entities.names import GENERIC
 
 Hashes = npt.NDArray[np.uint64]
 
-# A number is one word with its points, colons and dashes (7:17, 2019-03-05, 408-971-8523), an ordinal too (5th). A
-# possessive 's is a word of its own, so that "Milpitas's" holds Milpitas.
+# A number is one word with its points, colons and dashes (7:17, 2019-03-05, 408-971-8523), and so is an ordinal (5th).
+# A possessive 's is a separate word, so that "Milpitas's" contains Milpitas.
 WORD = re.compile(
     r"\d+(?:[.,:/-]\d+)*(?:(?:st|nd|rd|th)(?![^\W\d_]))?|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)*", re.IGNORECASE
 )
 
 
 def plain(word: str) -> str:
-    """A word without case, apostrophes, and the commas of thousands."""
+    """Normalise a word: case-fold it and remove apostrophes and thousands separators."""
     word = word.casefold()
     return word if word.isalnum() else word.replace(",", "").replace("'", "").replace("’", "")
 
 
 def words(text: str) -> list[str]:
-    """The words of a text: case folded, punctuation off."""
-    if text.isascii():  # then a text in lower case has the same words
+    """Split a text into case-folded words without punctuation."""
+    if text.isascii():  # for ASCII, lower() equals casefold() and is faster
         found: list[str] = WORD.findall(text.lower())
         return found if "'" not in text and "," not in text else [plain(word) for word in found]
     return [plain(word) for word in WORD.findall(text)]
@@ -40,33 +40,33 @@ def words(text: str) -> list[str]:
 
 @lru_cache(1 << 16)
 def words_of(text: str) -> tuple[str, ...]:
-    """The same of a value: most are met again and again."""
+    """Return the words of a value, cached because most values recur."""
     return tuple(words(text))
 
 
 def folded(text: str) -> str:
-    """A text without case, and with single blanks: what one value may be written in two ways by."""
+    """Normalise case and spaces, in which spellings of the same value may differ."""
     return " ".join(text.casefold().split())
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a bare number: ``7`` may count anything; ``7:17`` and ``5th`` are no bare numbers.
+    """Whether a word is a bare number: ``7`` may count anything; ``7:17`` and ``5th`` are not bare numbers.
 
-    Nor are six digits and more: nothing but a reference or a telephone has so many.
+    Numbers of six digits or more are not bare, either: they are references or phone numbers.
     """
     digits = word.replace(".", "", 1)
     return digits.isdecimal() and len(digits) < 6
 
 
 class Training:
-    """Words and pairs of words that occur in training.
+    """The words and pairs of adjacent words in training.
 
-    A sequence of two words or more occurs nowhere if none of its pairs does: so pairs are all that need be kept. They
-    are kept as sorted 64-bit hashes: 5 MB for all of SGD's training split, which each worker can have.
+    A longer sequence cannot occur if none of its pairs does, so only pairs are stored, as sorted 64-bit hashes: 5 MB
+    for SGD's training split, which fits into every worker.
 
     Args:
       grams: the hashes, sorted.
-      texts: how many different texts they are of.
+      texts: the number of distinct texts.
     """
 
     def __init__(self, grams: Hashes, texts: int) -> None:
@@ -79,9 +79,9 @@ class Training:
         return Training, (self.grams, self.texts)
 
     def leaks(self, text: str) -> bool:
-        """Whether training has the text, if it is one word, or two words that follow each other in it.
+        """Whether a text of one word, or any two adjacent words of a longer text, occur in training.
 
-        Two words that only say what a name is do not count ("international airport"), unless the text has no others.
+        Pairs of generic words ("international airport") are ignored unless the text has no others.
         """
         found = self._known.get(text)
         if found is None:
@@ -91,7 +91,10 @@ class Training:
         return found
 
     def leaks_form(self, text: str) -> bool:
-        """As ``leaks``, of a reference or postcode: what is between spaces is one word, ``cb1`` or ``3ef``."""
+        """Whether a reference or postcode occurs in training.
+
+        Unlike in ``leaks``, ``cb1`` and ``3ef`` each count as a word.
+        """
         known = self._known_forms.get(text)
         if known is not None:
             return known
@@ -110,12 +113,12 @@ class Training:
 
 
 def grams_of(found: list[str]) -> list[str]:
-    """What must not occur in training: a single word, or each pair of adjacent words."""
+    """Return a single word, or each pair of adjacent words."""
     return found if len(found) < 2 else [f"{one} {two}" for one, two in pairwise(found)]
 
 
 def telling_grams(found: list[str]) -> list[str]:
-    """Those without the pairs of words, or numbers, that only say what a name is; all where these are all."""
+    """Return the pairs without those of generic words or numbers; all pairs if there are no others."""
     pairs = [f"{one} {two}" for one, two in pairwise(found) if not (_is_generic(one) and _is_generic(two))]
     return pairs or grams_of(found)
 
@@ -125,7 +128,7 @@ def _is_generic(word: str) -> bool:
 
 
 def grams_in(texts: Iterable[str]) -> Hashes:
-    """The words of texts, and the pairs of words that follow each other: their hashes, sorted."""
+    """Return the sorted hashes of all words and pairs of adjacent words in texts."""
     grams: set[str] = set()
     for text in texts:
         found = words(text)
@@ -135,7 +138,7 @@ def grams_in(texts: Iterable[str]) -> Hashes:
 
 
 def hashes_of(texts: Collection[str]) -> Hashes:
-    """The hashes of different texts, sorted."""
+    """Return the sorted hashes of distinct texts."""
     return np.sort(np.fromiter(map(_hashed, texts), np.uint64, len(texts)))
 
 
@@ -144,7 +147,7 @@ def _hashed(gram: str) -> int:
 
 
 def strings_of(value: Any) -> Iterator[str]:
-    """Every string in a value, of lists and of the values of objects, in no order."""
+    """Yield every string in nested lists and in the values of objects, in no particular order."""
     left = [value]
     while left:
         value = left.pop()

@@ -1,9 +1,9 @@
-"""Out-of-domain utterances put into dialogues (RADDLE, Peng et al. 2021, section 4)."""
+"""Insert out-of-domain utterances into dialogues (RADDLE, Peng et al. 2021, section 4)."""
 
 from parapet.transforms.perturbation import Command, Option
 
-OWN = "own"  # the source where foreign utterances are the corpus's own
-CHAT = "chat"  # the source of open-domain chat that Parapet brings along
+OWN = "own"  # the source for the corpus's own utterances
+CHAT = "chat"  # the source for small talk included in Parapet
 PLACES = ("append", "between")
 
 _TURNS = "out-of-domain turns"

@@ -1,4 +1,4 @@
-"""The words of utterances: which say what an utterance is about, and how often in-domain turns have them."""
+"""The words of utterances: which of them carry a topic, and how often they occur in in-domain turns."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from parapet.transforms.perturbations.ood.standing import stands_alone
 from parapet.transforms.reports.text import words
 from parapet.transforms.variants.distance import lemma
 
-CONTENT = 3  # an utterance with fewer content words could be said in any dialogue
+CONTENT = 3  # an utterance with fewer content words may fit any dialogue
 
-# spaCy's English stopwords (version 3.8, MIT licence), as ``words`` writes them. The list is here, so that no worker
-# has to find or import spaCy.
+# spaCy's English stopwords (version 3.8, MIT licence), as ``words`` writes them. They are copied here so that workers
+# do not need to import spaCy.
 _STOPWORDS = """
 a about above across after afterwards again against all almost alone along already also although always am among
 amongst amount an and another any anyhow anyone anything anyway anywhere are around as at back be became because become
@@ -41,7 +41,7 @@ what whatever when whence whenever where whereafter whereas whereby wherein wher
 whither who whoever whole whom whose why will with within without would yet you your yours yourself yourselves
 """
 
-# Courtesies, answers and requests of any domain, with contractions as ``words`` writes them, besides stopwords.
+# Courtesies, answers and requests of any domain that are not stopwords, with contractions as ``words`` writes them.
 _FILLERS = """
 absolutely actually alright appreciate assist assistance available awesome bye cant change choice choices confirm cool
 correct day didnt doesnt dont else exactly excellent find fine get getting give glad going good goodbye got great
@@ -51,7 +51,7 @@ right search sorry sound sounds sure tell thank thanks thankyou thats theres thi
 wants way welcome whats wonder wonderful wont work works wouldnt yeah yep yes youre yup
 """
 
-# A date, a time or a count answers a question of any domain.
+# A date, time or count may answer a question in any domain.
 _DATES = """
 january february march april may june july august september october november december monday tuesday wednesday
 thursday friday saturday sunday today tomorrow tonight morning afternoon evening night noon midnight week weekend next
@@ -61,32 +61,32 @@ later ago hour minute year am pm oclock half past date time first second third
 
 @cache
 def stopwords() -> frozenset[str]:
-    """The words that say nothing about the topic of an utterance: stopwords, fillers and dates."""
+    """Return the words that do not carry a topic: stopwords, fillers and dates."""
     return frozenset([*_STOPWORDS.split(), *_FILLERS.split(), *_DATES.split()])
 
 
 def key_of(text: str) -> str:
-    """The text by which utterances are the same: lower-cased words without punctuation, separated by spaces."""
+    """Return the text by which utterances are compared: lower-case words without punctuation, separated by spaces."""
     return " ".join(words(text))
 
 
 def content_words(key: str, stops: frozenset[str]) -> frozenset[str]:
-    """The words of a key that are neither stopwords nor begin with a digit."""
+    """Return the words of a key that are not stopwords and do not begin with a digit."""
     return frozenset(word for word in key.split() if word not in stops and not word[0].isdigit())
 
 
 Domains = tuple[str, ...]
 
 _OFTEN = 10  # turns
-_TYPICAL = (4, 5)  # of the turns that have a word
+_TYPICAL = (4, 5)  # minimum share of the turns with a word
 
 
 class WordCounts:
-    """In how many different in-domain turns words are; turns with the same set of words are one.
+    """Counts in how many distinct in-domain turns words occur; turns with the same set of words count once.
 
     Attributes:
       turns: word to number of turns.
-      of_domains: (word, domain) to those whose dialogue has the domain, for words that are no stopwords.
+      of_domains: (word, domain) to the number of turns in dialogues of the domain, for words that are not stopwords.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class WordCounts:
         self.of_domains: Counter[tuple[str, str]] = Counter()
 
     def add(self, tokens: Iterable[str], spoken_in: Iterable[Domains]) -> None:
-        """Counts a set of words, said in dialogues of such domains."""
+        """Count a set of words that occurs in dialogues of these domains."""
         tokens = list(tokens)
         self.turns.update(tokens)
         content = [word for word in tokens if word not in stopwords()]
@@ -106,7 +106,7 @@ class Vocabulary:
     """The words of in-domain turns.
 
     Attributes:
-      ranks: word to its place in the order from rare to frequent.
+      ranks: word to its rank, from rare to frequent.
     """
 
     def __init__(self, counts: WordCounts) -> None:
@@ -115,21 +115,24 @@ class Vocabulary:
         self._typical = _typical(counts)
 
     def about(self, key: str) -> Domains:
-        """The domains that a content word of a key is typical of, whoever says it: no dialogue on them may have it."""
+        """Return the domains of which a content word of a key is typical; the utterance must not be inserted there."""
         found = (self._typical.get(word, ()) for word in content_words(key, stopwords()))
         return tuple(sorted({domain for domains in found for domain in domains}))
 
     def is_generic(self, key: str) -> bool:
-        """Whether it has fewer than three content words, and in-domain turns have each of them."""
+        """Whether a key has fewer than three content words, all of which occur in in-domain turns."""
         return len(content_words(key, stopwords())) < CONTENT and self.is_familiar(key)
 
     def is_familiar(self, key: str) -> bool:
-        """Whether in-domain turns have each of its content words: then it may be of their domains, reworded."""
+        """Whether all content words of a key occur in in-domain turns.
+
+        Such an utterance may be a reworded in-domain utterance.
+        """
         return all(word in self.ranks for word in content_words(key, stopwords()))
 
 
 def _typical(counts: WordCounts) -> dict[str, list[str]]:
-    """Words to the domains they are typical of: those of four in five turns that have the word, of ten or more."""
+    """Return word → domains in which at least four in five of the turns with the word occur, for ten or more turns."""
     part, whole = _TYPICAL
     typical: dict[str, list[str]] = {}
     for (word, domain), n in counts.of_domains.items():
@@ -138,34 +141,34 @@ def _typical(counts: WordCounts) -> dict[str, list[str]]:
     return typical
 
 
-_LEAST_Z = 1.96  # of the log-odds ratio: two-sided 5 %
-_PRIOR = 20  # the prior weighs as much as one in so many of the corpus's turns
-_HARDLY = 1000  # a word is hardly ever in a domain where it is in one of so many turns, or in a single one
-_SHARED = 3  # schemas: a word, or a slot, that so many domains have is of none
-# A word that more of the other domains use says little, unless its own domain's services or intents are named so.
+_LEAST_Z = 1.96  # log-odds ratio in standard deviations: 5 %, two-sided
+_PRIOR = 20  # weight of the prior: the corpus's turns divided by this
+_HARDLY = 1000  # a word occurs hardly ever in a domain if it is in at most one turn, or one in this many
+_SHARED = 3  # a word or slot in the schemas of this many domains belongs to none of them
+# A word used by a larger share of other domains is not distinctive, unless services or intents are named after it.
 _MOST_USING = 1 / 3
 
-# What begins so answers the system, whatever follows.
+# A turn that begins with these answers the system, whatever follows.
 _ANSWERS = """
 yes yeah yea yep yup ya sure ok okay alright right correct no nope nah not never thank thanks bye goodbye perfect great
 """
 _SENTENCE_ENDS = re.compile(r"(?<![.!?…])[.!?…]+(?:\s+|$)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-# Of acts whose slot may be "intent", those where it is none of the service's slots.
+# Acts whose slot "intent" is not a slot of the service.
 _INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
-_AN_INTENT = "an intent"  # in place of a slot
+_AN_INTENT = "an intent"  # stands for a slot
 
 
 class TurnContent(msgspec.Struct, frozen=True, order=True, array_like=True):
-    """What a user turn says.
+    """The content of a user turn.
 
     Attributes:
-      domains: that it speaks of.
-      words: lemmas of its words that are neither stopwords nor part of a value.
-      slots: of its actions.
-      answers: it, or a sentence of it, would be understood in any dialogue: yes, no, thanks, "that sounds good". An
-        action without a slot says that; where there are no actions, a sentence without content.
-      refers_back: it is understood only behind what was said before it, by its actions or its words.
+      domains: the domains it is about.
+      words: lemmas of its words, without stopwords and values.
+      slots: the slots of its actions.
+      answers: whether it, or one of its sentences, would be understood in any dialogue: yes, no, thanks, "that sounds
+        good". This is the case if an action has no slot or, without actions, if a sentence has no content words.
+      refers_back: whether, by its actions or words, it can only be understood after what was said before.
     """
 
     domains: Domains
@@ -175,13 +178,13 @@ class TurnContent(msgspec.Struct, frozen=True, order=True, array_like=True):
     refers_back: bool = False
 
 
-# A turn that selects, rejects or only asks for slots is about what the system has offered.
+# A turn that selects, rejects or only asks for slots refers to the system's offer.
 _REFERRING = frozenset({"SELECT", "REQUEST_ALTS"})
 _ASKING = frozenset({"REQUEST"})
 
 
 def content_of_turn(turn: UserTurn) -> TurnContent:
-    """What a turn says. Where it has no actions, its text alone decides whether it answers."""
+    """Extract a turn's content. Without actions, only the text decides whether it is an answer."""
     text = turn.utterance
     for start, end in [*turn.ranges, *value_ranges(text, turn.values)]:
         text = text[:start] + " " * (end - start) + text[end:]
@@ -216,7 +219,7 @@ def _stop_lemmas() -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _content_lemma(word: str) -> str:
-    """The lemma of a word that neither is a stopword, number or time, nor begins with a digit; else nothing."""
+    """Return the lemma of a word; empty for stopwords, numbers, times, and words that begin with a digit."""
     stops = _stop_lemmas()
     if word in stops or word[0].isdigit():
         return ""
@@ -225,16 +228,17 @@ def _content_lemma(word: str) -> str:
 
 
 def content_of(found: Iterable[str]) -> frozenset[str]:
-    """The lemmas of words that neither are stopwords, numbers or times, nor begin with a digit."""
+    """Return the lemmas of words, except stopwords, numbers, times, and words that begin with a digit."""
     return frozenset(filter(None, map(_content_lemma, found)))
 
 
 class Schemas(msgspec.Struct, frozen=True):
-    """What the schemas of each domain name.
+    """The words and slots in the schemas of each domain.
 
     Attributes:
       words: domain to the content words of names, descriptions and possible values.
-      about: domain to those of the names of services and intents: slots are mostly attributes, which others may have.
+      about: domain to the content words of services' and intents' names only; slots are often attributes that other
+        domains may have, too.
       slots: domain to its slots.
     """
 
@@ -244,7 +248,7 @@ class Schemas(msgspec.Struct, frozen=True):
 
 
 def schemas_of(services: Iterable[Service]) -> Schemas:
-    """The domains of services, those of all splits."""
+    """Collect the schemas of the services of all splits by domain."""
     schemas: dict[str, frozenset[str]] = defaultdict(frozenset)
     about: dict[str, frozenset[str]] = defaultdict(frozenset)
     slots: dict[str, frozenset[str]] = defaultdict(frozenset)
@@ -265,11 +269,11 @@ def _content_of_names(texts: Iterable[str]) -> frozenset[str]:
 
 
 class DomainCounts:
-    """What the turns of each domain say.
+    """Counts the content words of each domain's turns.
 
     Attributes:
       turns: domain to the number of its turns.
-      words: domain to content word to the number of turns that have it.
+      words: domain to content word to the number of turns with it.
     """
 
     def __init__(self) -> None:
@@ -277,11 +281,11 @@ class DomainCounts:
         self.words: dict[str, Counter[str]] = {}
 
     def add(self, key: str, spoken_of: Iterable[Domains]) -> None:
-        """Counts turns with the words of a key.
+        """Count the turns with the words of a key.
 
         Args:
-          key: of an utterance; each is counted once.
-          spoken_of: the domains that a turn with this key speaks of, for each turn that speaks of others.
+          key: the key of an utterance; each is counted once.
+          spoken_of: for each turn with this key, the domains it is about, without duplicates.
         """
         content = content_of(key.split())
         for domain in (domain for domains in spoken_of for domain in domains):
@@ -290,11 +294,11 @@ class DomainCounts:
 
 
 class Languages:
-    """The languages of a corpus's domains.
+    """The language of each domain in a corpus.
 
     Args:
-      counts: what their turns say.
-      schemas: of the corpus.
+      counts: the content words of their turns.
+      schemas: the schemas of the corpus.
     """
 
     def __init__(self, counts: DomainCounts, schemas: Schemas) -> None:
@@ -311,16 +315,16 @@ class Languages:
         self._every = self._turns.total()
 
     def foreign_to(self, turn: TurnContent) -> frozenset[str]:
-        """The domains to which a turn is foreign, for one of its words; none where it is for none.
+        """Return the domains to which a turn is foreign because of one of its words; may be empty.
 
-        What an action says of slots that a domain has as well, and of no intent, is understood there.
+        A domain that has all slots of the turn's actions understands it, unless an action is about an intent.
         """
         others = self.domains.difference(turn.domains)
         understood = {
             domain for domain in others if turn.slots and self.schemas.slots.get(domain, frozenset()) >= {*turn.slots}
         }
         found: frozenset[str] = frozenset()
-        for word in turn.words:  # sorted: of several that do as well, the first
+        for word in turn.words:  # sorted, so ties go to the first word
             for domain in turn.domains:
                 foreign = (self._foreign(word, domain) & others) - understood
                 if len(foreign) > len(found):
@@ -328,7 +332,7 @@ class Languages:
         return found
 
     def _foreign(self, word: str, domain: str) -> frozenset[str]:
-        """The domains to which a word of a domain is foreign; none where many use it, or may."""
+        """Return the domains to which a domain's word is foreign; empty if many domains use it or may use it."""
         if (word, domain) not in self._known:
             others = self.domains - {domain}
             absent = [other for other in others if not self._uses(other, word)]
@@ -350,11 +354,11 @@ class Languages:
         size = every / _PRIOR
         prior = size * self._all[word] / every
         here, there = (self._counts[domain][word], self._turns[domain]), (self._counts[other][word], self._turns[other])
-        return round(_z(*here, *there, prior, size), 6) >= _LEAST_Z  # on any CPU
+        return round(_z(*here, *there, prior, size), 6) >= _LEAST_Z  # rounded to be the same on any CPU
 
 
 def _z(first: float, first_all: float, second: float, second_all: float, prior: float, size: float) -> float:
-    """The log-odds ratio of a word in two sets of turns, by its standard deviation (Monroe et al., equation 22)."""
+    """Return the log-odds ratio of a word in two sets of turns, in standard deviations (Monroe et al., equation 22)."""
 
     def log_odds(count: float, total: float) -> float:
         return math.log((count + prior) / (total + size - count - prior))

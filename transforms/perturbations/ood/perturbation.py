@@ -1,4 +1,4 @@
-"""Out-of-domain utterances as a perturbation: injected at exact rates, which takes a plan over all dialogues."""
+"""Out-of-domain utterances as a perturbation: injected at exact rates according to a plan over all dialogues."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from parapet.transforms.running import plugins
 from parapet.transforms.running.counts import FAULTS, Balance, Counted, CountKey, Counts, Exact, Invariant, Tally, Zero
 from parapet.transforms.running.runs import Outputs
 
-_USED = "used"  # the tag of the utterances that were injected
+_USED = "used"  # tag of the injected utterances
 
 
 class OutOfDomain(Perturbation):
@@ -90,10 +90,10 @@ class OutOfDomain(Perturbation):
                 by_set=True, in_card=False),
     )  # fmt: skip
     keeps_turns = False
-    analyzes_all_splits = True  # who says something in another split says it there, too
+    analyzes_all_splits = True  # the same utterance must not be injected into two splits
     other_outputs = (_USED,)
 
-    schemas: Schemas | None = None  # of the corpus, where utterances are its own
+    schemas: Schemas | None = None  # the corpus's schemas, if utterances are its own
 
     def __init__(
         self,
@@ -115,16 +115,16 @@ class OutOfDomain(Perturbation):
 
     @property
     def config(self) -> Config:
-        """What the sets are made by."""
+        """Return the options that determine the sets."""
         return Config(self.rates, self.place, self.seed, tuple(sorted(self.splits)), self.own, self.chat)
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """``ood-10`` and so on, one for each rate."""
+        """Return the names of sets (``ood-10``), one for each rate."""
         return tuple(self.config.sets)
 
     def recorded_options(self) -> dict[str, object]:
-        """What the source is, and how often an utterance may be used."""
+        """Return the options, including a description of the source and the maximum uses of an utterance."""
         again = {"at_most": MOST_USES, "user_turns_each": TURNS_A_USE}
         return {
             "source": self.source_description(),
@@ -135,15 +135,15 @@ class OutOfDomain(Perturbation):
         }
 
     def plugins_used(self) -> Sequence[plugins.Chosen | None]:
-        """The plug-in that is the source, if it is one."""
+        """Return the plug-in used as the source, if any."""
         return [None if self.own else plugin_of(self.source)]
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
-        """The source, where it is a file or a folder."""
+        """Return the source if it is a file or folder."""
         return [] if self.own or self.chat or plugin_of(self.source) else [("--source", self.source)]
 
     def source_description(self) -> str:
-        """What the card and the page say of the source."""
+        """Describe the source for the card and the page."""
         if self.own:
             return "the corpus's own user turns, of dialogues that share no domain, foreign to those they are in"
         if self.chat:
@@ -152,30 +152,30 @@ class OutOfDomain(Perturbation):
         return f"{plugin.plugin.name if plugin else PurePath(self.source).name} ({', '.join(kinds_of(self.sources))})"
 
     def needs_corpus(self) -> bool:
-        """Only the corpus's own utterances need its schemas, which say what a domain understands."""
+        """Whether the schemas are needed: they tell which domains understand the corpus's own utterances."""
         return self.own
 
     def fit(self, corpus: Corpus) -> None:
-        """Learns what the domains of the corpus speak of."""
+        """Learn what the domains of the corpus are about."""
         if self.own:
             self.schemas = schemas_of(service for of in corpus.folders.values() for service in of.services)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """The state of a dialogue: its injections."""
+        """Plan the injections, which are the state of a dialogue."""
         return plan_injections(files, self.config, self.sources, self.schemas)
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Dialogues of splits that are not written, and rows of the source."""
+        """Return tallies for the dialogues of splits that are not written, and for rows of the source."""
         return tallies_of_sources(counts)
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
-        """The dialogue with the injections that the set has, and a row for every user turn."""
+        """Return the dialogue with the injections of a set, and a row for every user turn."""
         if error := check_unicode(dialogue):
             raise error
         return self._perturbed(dialogue, self._of_set(state, set_name))
 
     def perturb_sets(self, item: Item, state: Sequence[Injection] | None) -> Iterator[tuple[str, Perturbed]]:
-        """The dialogue in every set; sets with the same injections share the result."""
+        """Yield the dialogue in every set; sets with the same injections share the result."""
         if not item.plain and (error := check_unicode(item.raw)):
             raise error
         injections, perturbed = None, None
@@ -203,7 +203,7 @@ class OutOfDomain(Perturbation):
         return Detailed(new, rows, counts=counts, shown=shown, others={_USED: used})
 
     def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
-        """Counts how often each utterance was used in each set and split, over all dialogues."""
+        """Count how often each utterance was used in each set and split, over all dialogues."""
         uses = (
             outputs.others[_USED]
             | "Batch" >> beam.BatchElements(1 << 10, 1 << 16)
@@ -214,7 +214,7 @@ class OutOfDomain(Perturbation):
         return outputs.with_more("Uses", counts=uses)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Rates are exact, original turns are kept, and no utterance is used too often, or in two splits."""
+        """Check that rates are exact, original turns are kept, and no utterance is used too often or in two splits."""
         rates: list[Invariant] = []
         for rate in self.rates:
             name = set_name(rate)
@@ -232,7 +232,7 @@ class OutOfDomain(Perturbation):
         )
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """The turns of each set and split, the uses of utterances, and what became of the pool."""
+        """Count the turns of each set and split, the uses of utterances, and the pool by status."""
         splits = sorted(self.splits) or list(counts.by("split", "user_turns"))
         return {
             "sets": {set_name(rate): _numbers_of_set(rate, splits, counts) for rate in self.rates},
@@ -241,7 +241,7 @@ class OutOfDomain(Perturbation):
         }
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """A warning where the utterances of another source resemble in-domain turns."""
+        """Yield a warning if the utterances of another source resemble in-domain turns."""
         pool = statistics["pool"]
         if 3 * pool["familiar"] > pool["kept"]:
             yield (
@@ -250,7 +250,7 @@ class OutOfDomain(Perturbation):
             )
 
     def example(self, shown: Mapping[str, Any]) -> Example:
-        """An injected turn and its fallback, with the turns around them, where there are any."""
+        """Show an injected turn and its fallback with the surrounding turns, if any."""
         around = [
             Line("SYSTEM", [Part(shown["before"])]),
             Line("USER", [Part(added=shown["utterance"])]),
@@ -262,14 +262,14 @@ class OutOfDomain(Perturbation):
 
 
 class MostUses(msgspec.Struct, frozen=True):
-    """No utterance is used more often than it may be: see ``most_uses`` where it may be used again; else once."""
+    """Checks that no utterance is used too often: see ``most_uses`` if it may be reused, otherwise once."""
 
     set: str
     again: bool
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """The splits in which one is."""
-        if counts.sum(FAULTS):  # the plan counted on more turns
+        """Yield the splits with an utterance that is used too often."""
+        if counts.sum(FAULTS):  # the plan was made for more turns than were written
             return
         for split, turns in counts.by("split", "user_turns", set=self.set).items():
             most = most_uses(turns) if self.again else 1
@@ -278,7 +278,7 @@ class MostUses(msgspec.Struct, frozen=True):
 
 
 def _origin(injection: Injection) -> str:
-    """The domains that an utterance comes from; its file, where they are not known."""
+    """Return the domains of an utterance, or its file if they are unknown."""
     utterance = injection.utterance
     return "+".join(utterance.domains) or utterance.source.split(":")[0].split("/")[0]
 
@@ -293,10 +293,10 @@ Used = tuple[str, str, str]  # set, split, key of the utterance
 
 
 def _uses(_: int, batches: Iterable[Iterable[Used]]) -> Iterator[tuple[CountKey, int]]:
-    """How many utterances are used how often in each set and split; and in how many splits too many.
+    """Count the utterances by number of uses in each set and split, and their surplus splits.
 
     Args:
-      batches: where utterances are used.
+      batches: batches of used utterances.
     """
     times: Counter[Used] = Counter()
     for batch in batches:
@@ -311,7 +311,7 @@ def _uses(_: int, batches: Iterable[Iterable[Used]]) -> Iterator[tuple[CountKey,
 
 
 def uses_in(name: str, split: str, counts: Counts) -> dict[int, int]:
-    """Times that an utterance is used in a set and split to the number of utterances that are, ascending."""
+    """Return number of uses → number of utterances in a set and split, ascending."""
     return dict(sorted((int(n), times) for n, times in counts.by("value", "uses", set=name, split=split).items()))
 
 

@@ -1,4 +1,4 @@
-"""Assigns foreign utterances to places: each place gets one that fits, and each utterance is used once."""
+"""Assign foreign utterances to places: each place gets one that fits, and each utterance is used once."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from parapet.transforms.perturbations.ood import PLACES
 from parapet.transforms.perturbations.ood.pool import Utterance
 from parapet.transforms.running.seeding import stable_hash
 
-# What places have in common, and what utterances have: whether they fit depends on nothing else.
+# The properties of places and of utterances on which alone it depends whether they fit.
 P = TypeVar("P", bound=Hashable)
 U = TypeVar("U", bound=Hashable)
 
 
 class Matching(Generic[P, U]):
-    """Places served in order, each by the first utterance in order that fits and is left.
+    """Serves places in order, each with the first remaining utterance that fits.
 
-    Where none is left, others change theirs to make room: a maximum matching by augmenting paths (Berge 1957), over
-    groups of the same kind. Whoever is served stays so.
+    If none remains, other places change theirs to make room: this is a maximum matching by augmenting paths (Berge
+    1957), over groups of equal properties. A place that is served remains served.
 
     Attributes:
-      found: for each place the index of its utterance, or None.
+      found: for each place, the index of its utterance, or None.
     """
 
     def __init__(self, places: Sequence[P], utterances: Sequence[U], fits: Callable[[P, U], bool]) -> None:
@@ -42,10 +42,10 @@ class Matching(Generic[P, U]):
         self.free: dict[U, deque[int]] = {}
         for i, kind in enumerate(utterances):
             self.free.setdefault(kind, deque()).append(i)
-        # kind of utterance -> kind of place -> the places of it that hold one
+        # kind of utterance -> kind of place -> places with such an utterance
         self.holders: dict[U, dict[P, list[int]]] = {group: {} for group in self.free}
         self.groups = {kind: [group for group in self.free if fits(kind, group)] for kind in dict.fromkeys(places)}
-        # kind of place -> (the first utterance of a kind that fits, its kind's number); what is outdated goes when met
+        # kind of place -> (first utterance of a kind that fits, number of this kind); stale entries are dropped lazily
         self._names = list(self.free)
         numbers = {group: n for n, group in enumerate(self._names)}
         self._heads = {
@@ -56,19 +56,19 @@ class Matching(Generic[P, U]):
         self._hopeless: set[P] = set()
 
     def serve(self, place: int) -> bool:
-        """Serves a place, if it can be."""
+        """Serve a place if possible; return whether it is served."""
         kind = self.places[place]
         group = self._first(kind)
         if group is not None:
             self._give(place, group)
         elif kind not in self._hopeless:
             path = self._path(kind)
-            if path is not None:  # else there will be none later: whoever is served keeps something
+            if path is not None:  # without a path now, there will be none later, since places stay served
                 self._shift(place, path)
         return self.found[place] is not None
 
     def _first(self, kind: P) -> U | None:
-        """The group with the first utterance that fits and is left."""
+        """Return the group with the first remaining utterance that fits."""
         heap = self._heads[kind]
         while heap:
             head, number = heap[0]
@@ -86,7 +86,10 @@ class Matching(Generic[P, U]):
         self.holders[group].setdefault(self.places[place], []).append(place)
 
     def _path(self, kind: P) -> list[tuple[U, P]] | None:
-        """Steps (group, kind of a place that leaves it) to a group with something left, which the last one takes."""
+        """Find an augmenting path to a group with a free utterance.
+
+        Its steps are (group, kind of a place that leaves it).
+        """
         came: dict[U, tuple[U, P] | None] = dict.fromkeys(self.groups[kind])
         seen = {kind}
         queue = deque(came)
@@ -101,11 +104,11 @@ class Matching(Generic[P, U]):
                     new = [other for other in self.groups[holder] if other not in came]
                     came.update(dict.fromkeys(new, (group, holder)))
                     queue.extend(new)
-        self._hopeless |= seen  # whatever these hold, none of them can have another
+        self._hopeless |= seen  # places of these kinds can never change to another group
         return None
 
     def _steps(self, came: dict[U, tuple[U, P] | None], group: U, steps: list[tuple[U, P]]) -> list[tuple[U, P]]:
-        """The way from the first group to ``group``, then ``steps``."""
+        """Return the path from the first group to ``group``, followed by ``steps``."""
         at = came[group]
         while at is not None:
             steps.insert(0, at)
@@ -113,7 +116,7 @@ class Matching(Generic[P, U]):
         return steps
 
     def _shift(self, place: int, path: list[tuple[U, P]]) -> None:
-        """From the end of the path: a place takes from the next group what it leaves in its own to the one before."""
+        """Move utterances along a path, from its end: each place takes from the next group and frees its own."""
         for (group, holder), (following, _) in reversed(list(pairwise(path))):
             leaving = self.holders[group][holder].pop()
             left = self.found[leaving]
@@ -124,15 +127,15 @@ class Matching(Generic[P, U]):
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """A place in a dialogue at which an utterance can be injected; places are sorted by their draw.
+    """A place in a dialogue where an utterance can be injected; places are sorted by their draw.
 
     Attributes:
-      draw: 64 bits, of seed, split, dialogue id and turn; nothing else decides which places are taken.
-      split: the folder of the dialogue.
-      file: the dialogue file, below the root.
+      draw: 64-bit hash of seed, split, dialogue id and turn, the only criterion for choosing places.
+      split: the folder of the dialogue's split.
+      file: the path of the dialogue file below the root.
       dialogue: the dialogue's position in the file.
       turn: the position of the user turn that the place belongs to.
-      domains: of the dialogue.
+      domains: the domains of the dialogue.
     """
 
     draw: int
@@ -144,17 +147,17 @@ class Place(msgspec.Struct, frozen=True, order=True):
 
 
 def user_turns_of(dialogue: Dialogue) -> list[int]:
-    """The positions of the user turns."""
+    """Return the positions of user turns."""
     return [t for t, turn in enumerate(dialogue.turns) if turn.speaker == "USER"]
 
 
 def turns_with_place(dialogue: Dialogue, place: str) -> list[int]:
-    """The user turns that have a place; after each, user and system still take turns.
+    """Return the user turns with a place for an injection, after which user and system still alternate.
 
     Args:
       dialogue: the dialogue.
-      place: ``append``: a place at the dialogue's end for every user turn, if the system has the last word;
-        ``between``: a place after the system's answer to it, if the user goes on after that.
+      place: ``append``: all user turns have a place at the end of the dialogue, if the system has the last word;
+        ``between``: a user turn has a place after the system's answer, if the user continues.
     """
     speakers = [turn.speaker for turn in dialogue.turns]
     users = user_turns_of(dialogue)
@@ -166,7 +169,7 @@ def turns_with_place(dialogue: Dialogue, place: str) -> list[int]:
 def places_of(
     dialogue: Dialogue, file: DialogueFile, position: int, domains: tuple[str, ...], config: Config
 ) -> list[Place]:
-    """The places of a dialogue, given its position in its file and its domains."""
+    """Return the places of a dialogue, given its position in its file and its domains."""
     split, name = file.split, dialogue.dialogue_id
     return [
         Place(stable_hash(config.seed, "place", split, name, str(turn)), split, file.relative, position, turn, domains)
@@ -176,11 +179,11 @@ def places_of(
 
 @cache
 def set_name(rate: str) -> str:
-    """``ood-10`` of ``0.1``."""
+    """Return the name of a set: ``ood-10`` for ``0.1``."""
     return f"ood-{float(100 * Fraction(rate)):g}"
 
 
-# How often an utterance of the corpus's own, or of our small talk, may be used, see ``most_uses``.
+# Limits for using an utterance from the corpus or from the small talk again, see ``most_uses``.
 MOST_USES = 10
 TURNS_A_USE = 25
 
@@ -188,15 +191,15 @@ Kind = tuple[str, tuple[str, ...]]  # the split and the domains of a place's dia
 
 
 class Config(msgspec.Struct, frozen=True):
-    """How the sets are made.
+    """The options that determine the sets.
 
     Attributes:
-      rates: as they were written, ascending.
+      rates: the rates in ascending order.
       place: ``append`` or ``between``.
       seed: the random seed.
-      splits: the splits that are written; none: all.
-      own: the foreign utterances are the corpus's own.
-      chat: they are our own small talk.
+      splits: the splits to write; empty for all.
+      own: whether the foreign utterances are the corpus's own.
+      chat: whether they are Parapet's small talk.
     """
 
     rates: tuple[str, ...]
@@ -213,7 +216,7 @@ class Config(msgspec.Struct, frozen=True):
 
     @property
     def sets(self) -> list[str]:
-        """The names of the sets."""
+        """Return the names of the sets."""
         return [set_name(rate) for rate in self.rates]
 
     def writes(self, split: str) -> bool:
@@ -225,11 +228,11 @@ class Injection(msgspec.Struct, frozen=True, order=True, array_like=True):
     """A foreign utterance and its place.
 
     Attributes:
-      draw: the place's: the order of those that are appended.
+      draw: the draw of the place, which orders appended utterances.
       dialogue: the dialogue's position in its file.
       turn: the position of the user turn that the place belongs to.
       utterance: the foreign utterance.
-      sets: how many of the sets, from the last, have it.
+      sets: the number of sets, counted from the last, that have it.
     """
 
     draw: int
@@ -240,7 +243,7 @@ class Injection(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 
 def parse_rates(given: str) -> tuple[str, ...]:
-    """``0.1,0.2`` as rates, ascending. Raises InputError where one is invalid or repeated."""
+    """Parse ``0.1,0.2`` to rates, ascending. Raises InputError if a rate is invalid or repeated."""
     parts = listed(given)
     for part in parts:
         try:
@@ -256,28 +259,29 @@ def parse_rates(given: str) -> tuple[str, ...]:
 
 
 def most_uses(turns: int) -> int:
-    """How often an utterance of ``own`` or ``chat`` may be injected into a split with so many in-domain user turns.
+    """Return how often an utterance may be injected into a split, by its number of in-domain user turns.
 
-    Once for each 25 of them, rounded; ten times at most, and always once.
+    The utterance is from ``own`` or ``chat``. It may be used once per 25 turns, rounded, but at least once and at most
+    ten times.
     """
     return max(1, min((2 * turns + TURNS_A_USE) // (2 * TURNS_A_USE), MOST_USES))
 
 
-Planned = list[tuple[str, Injection]]  # with the dialogue file, below the root
+Planned = list[tuple[str, Injection]]  # with the path of the dialogue file below the root
 
 
 def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], turns: Mapping[str, int]) -> Planned:
-    """Takes the first places of each split in drawn order that something fits, and gives each an utterance.
+    """Choose the first places of each split, in drawn order, for which there is an utterance that fits.
 
-    The places of a lower rate are the first of those of a higher one, with the same utterances: sets are nested. An
-    utterance of a file or plug-in is used once. Another is used again, see :func:`most_uses`, where it
-    belongs to one split, all that fit have been used as often, and the dialogue has it not yet.
+    The places of a lower rate are the first of those of a higher one, with the same utterances, so that sets are
+    nested. Utterances of a file or plug-in are used once. Others are used again, see :func:`most_uses`, if they belong
+    to a single split, all others that fit have been used as often, and the dialogue does not contain them yet.
 
     Args:
-      config: how.
-      places: of all splits.
-      pool: what may be injected.
-      turns: split to the number of in-domain user turns.
+      config: the options.
+      places: the places of all splits.
+      pool: the utterances that may be injected.
+      turns: split to its number of in-domain user turns.
 
     Returns:
       (dialogue file, injection), in order.
@@ -290,7 +294,7 @@ def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], tur
         of_split[place.split].append(place)
     for split, of in of_split.items():
         check_places(config, split, len(of), turns.get(split, 0))
-    # All splits side by side: no split takes what another needs more.
+    # All splits are served in parallel, so that none uses up what another one needs more.
     ranked = sorted((rank / turns[split], place) for split, of in of_split.items() for rank, place in enumerate(of))
     utterances = _copies(config, pool, turns)
     numbers = {split: [size_of(rate, turns.get(split, 0)) for rate in config.rates] for split in config.splits}
@@ -312,7 +316,7 @@ def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], tur
 def _served(
     places: Sequence[Place], utterances: Sequence[Utterance], wanted_of: Mapping[str, int]
 ) -> list[tuple[Place, Utterance]]:
-    """The first places that can be served, as many of each split as are wanted, in order, with their utterances."""
+    """Return the first places that can be served, as many of each split as needed, in order, with their utterances."""
     places = list(places)
     while True:
         matching = Matching(
@@ -333,19 +337,22 @@ def _served(
 
 
 def _copies(config: Config, pool: Iterable[Utterance], turns: Mapping[str, int]) -> list[Utterance]:
-    """The utterances in drawn order, as often as each may be used: all once, then those that may be used again."""
+    """Return the utterances in drawn order: first all once, then the reusable ones as often as allowed."""
     drawn = sorted(pool, key=lambda one: (stable_hash(config.seed, "foreign", one.key), one))
     uses = [1] * len(drawn)
     if config.again:
         for i, one in enumerate(drawn):
             splits = one.splits or config.splits
-            if len(splits) == 1:  # else it might get into two
+            if len(splits) == 1:  # otherwise it might be used in two splits
                 uses[i] = most_uses(turns.get(splits[0], 0))
     return [one for n in range(max(uses, default=0)) for one, most in zip(drawn, uses, strict=True) if n < most]
 
 
 def _apart(places: Sequence[Place], utterances: Sequence[Utterance]) -> list[Utterance | None]:
-    """No utterance twice in a dialogue: a place changes with another of its kind; where none will do, it has none."""
+    """Swap utterances between places of the same kind so that none occurs twice in a dialogue.
+
+    Returns None if that is impossible.
+    """
     given: list[Utterance | None] = list(utterances)
     had: dict[tuple[str, int], Counter[str]] = {}
     by_kind: dict[Kind, list[int]] = {}
@@ -375,7 +382,7 @@ def _fits(place: Kind, utterance: tuple[tuple[str, ...], tuple[str, ...]]) -> bo
 
 
 def check_places(config: Config, split: str, there: int, turns: int) -> None:
-    """Raises InputError where a split has too few places for the highest rate."""
+    """Raise InputError if a split has too few places for the highest rate."""
     needed = size_of(config.rates[-1], turns)
     if there < needed:
         of = f" of {split}" if split else ""
@@ -388,13 +395,13 @@ def check_places(config: Config, split: str, there: int, turns: int) -> None:
 
 
 def _too_few(config: Config, missing: Mapping[str, int], needed: int, texts: int, reached: float) -> InputError:
-    """The error where places have no utterance.
+    """Return the error about places without an utterance.
 
     Args:
-      config: how.
-      missing: split to the number of places that have none.
-      needed: places of all splits.
-      texts: how many different utterances there are.
+      config: the options.
+      missing: split to the number of places without an utterance.
+      needed: the number of places needed in all splits.
+      texts: the number of distinct utterances.
       reached: the lowest share of user turns that was served.
     """
     splits = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in missing.items())
@@ -414,13 +421,12 @@ def _too_few(config: Config, missing: Mapping[str, int], needed: int, texts: int
 
 
 def _highest(share: float) -> str:
-    """The advice, given the share of user turns up to which all is well: rounded down, so that it can be reached."""
+    """Suggest a rate for the largest possible share of user turns, rounded down."""
     rate = int(share * 1000) / 1000
     return f"give rates up to {rate:g}, the highest possible here" if rate else "no rate is possible: give other splits"
 
 
-# Each fits where the user goes on with the task, and where the dialogue ends: none asks a question that a user turn
-# after it would leave unanswered, none speaks of a domain.
+# Each fits whether the user goes on with the task or the dialogue ends: none asks a question or mentions a domain.
 FALLBACKS = (
     "Sorry, that is not something I can help you with.",
     "I'm afraid I can't help with that one.",
@@ -438,7 +444,7 @@ FALLBACKS = (
 
 
 def fallback_of(seed: str, dialogue_id: str, turn: int) -> str:
-    """The answer to the utterance that is injected for a dialogue's turn."""
+    """Return the system's answer to the utterance that is injected for a dialogue's turn."""
     return FALLBACKS[stable_hash(seed, "fallback", dialogue_id, str(turn)) % len(FALLBACKS)]
 
 
@@ -448,16 +454,16 @@ Row = dict[str, Any]
 def injected(
     raw: dict[str, Any], injections: Sequence[Injection], place: str, seed: str
 ) -> tuple[dict[str, Any], list[Row]]:
-    """A dialogue with its injections (Lee and Shalyminov 2019: a foreign turn and a fallback, the rest unchanged).
+    """Inject foreign turns, each with a fallback, and keep the rest (Lee and Shalyminov 2019).
 
-    The foreign turn has the frames of the user turn before it, with the same state and nothing requested: a
-    tracker must find that nothing has changed. The system's answer has no frames.
+    A foreign turn has the frames of the user turn before it, with the same state and no requested slots: a tracker must
+    recognise that nothing has changed. The fallback has no frames.
 
     Args:
-      raw: the dialogue as its file has it; it is not modified.
-      injections: of this dialogue.
+      raw: the dialogue in the format of its file; it is not modified.
+      injections: the injections of this dialogue.
       place: ``append`` or ``between``.
-      seed: of the fallbacks.
+      seed: the seed for choosing fallbacks.
 
     Returns:
       The new dialogue; the rows of its user turns.
@@ -486,10 +492,10 @@ def injected(
 
 
 def kept_frames(frames: Iterable[Any]) -> list[Any]:
-    """The frames of a user turn that says nothing of the services: the state stays, and nothing is requested."""
+    """Return frames for a user turn without task content: with the same state and no requested slots."""
     kept = []
     for frame in frames:
-        if isinstance(frame.get("state"), dict):  # the official scorer reads the state of each frame there is
+        if isinstance(frame.get("state"), dict):  # the official scorer expects a state in each frame
             new = {"service": frame["service"], "slots": []}
             if "actions" in frame:
                 new["actions"] = []
@@ -517,6 +523,6 @@ def _row(
 
 
 def check_unicode(raw: dict[str, Any]) -> InputError | None:
-    """Why a table of turns cannot hold a dialogue; None where it can."""
+    """Return why a table of turns cannot contain a dialogue, or None."""
     texts = [raw["dialogue_id"], *(turn["utterance"] for turn in raw["turns"])]
     return None if all(map(is_unicode, texts)) else InputError("not_unicode: half a surrogate pair")

@@ -1,4 +1,4 @@
-"""Dialogue files and sources read: their different texts, the places of dialogues, dead letters, counts."""
+"""Read dialogue files and sources for the plan: distinct texts, places, dead letters and counts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ Given = ParamSpec("Given")
 
 
 def uncollected(generator: Callable[Given, Iterator[Any]]) -> Callable[Given, Iterator[Any]]:
-    """The same, without Python's search for cycles meanwhile: it takes a quarter of the time, and there are none."""
+    """Pause Python's cyclic garbage collection during a generator.
+
+    It takes a quarter of the time and finds nothing.
+    """
 
     @wraps(generator)
     def paused(*args: Given.args, **options: Given.kwargs) -> Iterator[Any]:
@@ -78,13 +81,13 @@ def uncollected(generator: Callable[Given, Iterator[Any]]) -> Callable[Given, It
 
 
 class Text(msgspec.Struct, array_like=True):
-    """A text, as in-domain turns have it, as utterances of the pool have it, or both.
+    """A text of in-domain turns, of utterances in the pool, or both.
 
     Attributes:
       key: its words.
-      spoken_in: the domains of each dialogue in which an in-domain turn has it.
-      spoken_of: the domains that such a turn speaks of, for each turn; only where utterances are the corpus's own.
-      utterance: what may be injected.
+      spoken_in: the domains of each dialogue with an in-domain turn of this text.
+      spoken_of: the domains each such turn is about; only used if utterances are the corpus's own.
+      utterance: the utterance that may be injected.
     """
 
     key: str
@@ -94,41 +97,41 @@ class Text(msgspec.Struct, array_like=True):
 
 
 def pack(values: Any) -> bytes:
-    """Records for another step, in one element: Beam handles each by itself."""
+    """Pack records into one element, since Beam handles elements individually."""
     return msgspec.msgpack.encode(values)
 
 
 def unpack(data: bytes, kind: Any) -> Any:
-    """What :func:`pack` was given, which is of that type."""
+    """Unpack the result of :func:`pack` as the given type."""
     return msgspec.msgpack.decode(data, type=kind)
 
 
 class Texts:
-    """Different texts: those with the same words are one."""
+    """Distinct texts: those with the same words are merged."""
 
     def __init__(self) -> None:
         self._in_domain: dict[str, tuple[set[Domains], set[Domains]]] = {}
         self._utterances: dict[str, list[Utterance]] = {}
 
     def add_turn(self, key: str, spoken_in: Iterable[Domains], spoken_of: Iterable[Domains]) -> None:
-        """Adds in-domain turns with the words of a key."""
+        """Add in-domain turns with the words of a key."""
         known_in, known_of = self._in_domain.setdefault(key, (set(), set()))
         known_in.update(spoken_in)
         known_of.update(spoken_of)
 
     def add_utterance(self, utterance: Utterance) -> None:
-        """Adds an utterance of the pool."""
+        """Add an utterance of the pool."""
         self._utterances.setdefault(utterance.key, []).append(utterance)
 
     def add(self, text: Text) -> None:
-        """Adds what another part of the corpus has of a text."""
+        """Add the data of a text from another part of the corpus."""
         if text.spoken_in:
             self.add_turn(text.key, text.spoken_in, text.spoken_of)
         if text.utterance is not None:
             self.add_utterance(text.utterance)
 
     def __iter__(self) -> Iterator[Text]:
-        """Each text once, in no order that means anything."""
+        """Yield each text once, in arbitrary order."""
         for key in self._in_domain.keys() | self._utterances.keys():
             spoken_in, spoken_of = self._in_domain.get(key, ((), ()))
             same = self._utterances.get(key)
@@ -136,19 +139,19 @@ class Texts:
 
 
 def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | InputError]]:
-    """(position, the dialogue as it stands where there is an error, the same typed or why it cannot be used).
+    """Yield (position, raw dialogue if there is an error, typed dialogue or the error).
 
-    One that a table of turns cannot hold is an error too.
+    Dialogues that a table of turns cannot contain are errors, too.
 
     Raises:
-      InputError: the file cannot be read, or is no list; possibly after some dialogues.
+      InputError: the file cannot be read, or is not a list; may come after some dialogues.
     """
     data = file_bytes(file).removeprefix(b"\xef\xbb\xbf")
     position = 0
     first: dict[str, int] = {}
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         if not data.isascii():
-            data.decode()  # what is not decoded below is not checked there
+            data.decode()  # checks the encoding of parts that are not decoded below
         for raw in _split(data):
             found = _typed(raw)
             if _is_refused(bytes(raw), found) or repeated_id(found.dialogue_id, position, first):
@@ -157,14 +160,17 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | I
             position += 1
         else:
             return
-    # From the first dialogue that is none, or is not plain JSON.
+    # from the first dialogue that is invalid or not plain JSON
     for at, item, plain, dialogue in islice(dialogues_of(file), position, None):
         error = check_unicode(item) if isinstance(dialogue, Dialogue) and not plain else None
         yield at, item, error or dialogue
 
 
 def _is_refused(raw: bytes, dialogue: Dialogue) -> bool:
-    """Whether who writes the dialogue refuses it. Keys of other programs are parsed only where it has any."""
+    """Whether the step that writes the dialogue refuses it.
+
+    Duplicate keys are only searched if there are unknown keys.
+    """
     if len(raw) > MAX_DIALOGUE or over_limit(dialogue.dialogue_id, dialogue.turns):
         return True
     return has_key_twice(raw, _encode(dialogue)) and isinstance(read_item(raw)[0], InputError)
@@ -172,11 +178,11 @@ def _is_refused(raw: bytes, dialogue: Dialogue) -> bool:
 
 @uncollected
 def read_file(file: DialogueFile, config: Config) -> Iterator[Any]:
-    """The turns and places of one file; nothing of a file that cannot be read to its end.
+    """Read the turns and places of one file; nothing if it cannot be read to its end.
 
     Yields packed lists of Text (main) and of Place (PLACES), (file, dead letters) (DEAD_LETTERS), (count key, n)
-    (COUNTS), and ((file, position), error) of what raised (REFUSED). What cannot be read of splits that are written is
-    reported by who writes them.
+    (COUNTS), and ((file, position), error) for exceptions (REFUSED). Errors in splits that are written are reported by
+    the step that writes them.
     """
     is_written = config.writes(file.split)
     dead_letters: list[DeadLetter] = []
@@ -236,7 +242,7 @@ def _read_turns(
     config: Config,
     is_written: bool,
 ) -> list[Text]:
-    """What the user turns of a dialogue are among all texts."""
+    """Return the texts of a dialogue's user turns."""
     texts = []
     contents: dict[int, TurnContent] = {}
     if config.own:
@@ -255,7 +261,7 @@ def _read_turns(
 
 
 def read_source_file(file: SourceFile) -> Iterator[Any]:
-    """The utterances of a file; a dead letter for each row that is none."""
+    """Read the utterances of a file, with a dead letter for each bad row."""
     dead_letters: list[DeadLetter] = []
     texts, rows = Texts(), 0
     try:
@@ -282,7 +288,7 @@ def _dead_row(file: SourceFile, where: str, reason: str) -> DeadLetter:
 
 
 def tallies_of_sources(counts: Counts) -> list[Tally]:
-    """Records that are read to plan, of splits that are not written and of the source: some of them may be bad."""
+    """Return tallies of records that are only read for the plan, in splits that are not written and in the source."""
     files, dialogues = counts.sum("files_elsewhere"), counts.sum("dialogues_elsewhere")
     rows = counts.sum("source_rows_left_out")
     return [
@@ -298,13 +304,13 @@ Sums = Iterable[tuple[tuple[str, str, str, str], int]]
 def plan_injections(
     files: beam.PCollection, config: Config, sources: Sequence[SourceFile], schemas: Schemas | None
 ) -> Analysis:
-    """Plans what is injected into the dialogues of a corpus, at exact rates.
+    """Plan the injections into the dialogues of a corpus, at exact rates.
 
     Args:
-      files: all DialogueFiles of the corpus, those of splits that are not written as well.
-      config: how.
-      sources: files of foreign utterances; none where they are the corpus's own.
-      schemas: of the corpus, where the utterances are its own.
+      files: all DialogueFiles of the corpus, including splits that are not written.
+      config: the options.
+      sources: files of foreign utterances; empty if these are the corpus's own.
+      schemas: the schemas of the corpus, if the utterances are its own.
     """
     read = beam.FlatMap(read_file, config).with_outputs(PLACES, DEAD_LETTERS, COUNTS, REFUSED, main="texts")
     corpus = files | "Spread" >> beam.Reshuffle() | "Read file" >> read
@@ -329,14 +335,14 @@ def plan_injections(
 def injections(
     config: Config, schemas: Schemas | None, texts: Iterable[bytes], places: Iterable[bytes], sums: Sums
 ) -> Iterator[Any]:
-    """The injections of each dialogue: ((file, position), list of Injection), and the counts of the pool.
+    """Yield the injections of each dialogue, ((file, position), list of Injection), and the counts of the pool.
 
     Args:
-      config: how.
-      schemas: of the corpus, where the utterances are its own.
+      config: the options.
+      schemas: the schemas of the corpus, if the utterances are its own.
       texts: packed lists of Text.
       places: packed lists of Place.
-      sums: the counts of what was read.
+      sums: the counts of records read.
 
     Raises:
       InputError: the source is in-domain, or there are too few places or utterances.
@@ -360,11 +366,11 @@ def injections(
 
 
 def pool_of(texts: Iterable[Text], schemas: Schemas | None) -> tuple[list[Utterance], Counts]:
-    """The different utterances that are foreign to the corpus, and how many are of each status.
+    """Return the distinct utterances that are foreign to the corpus, and the number of utterances by status.
 
     Args:
-      texts: each different text of the corpus and of the source once.
-      schemas: of the corpus, where the utterances are its own.
+      texts: each distinct text of the corpus and of the source.
+      schemas: the schemas of the corpus, if the utterances are its own.
     """
     same_words: dict[frozenset[str], list[Text]] = {}
     words, words_by_domain = WordCounts(), DomainCounts()

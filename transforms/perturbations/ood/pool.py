@@ -1,4 +1,4 @@
-"""The pool of foreign utterances: each text once, and which of them may be injected where."""
+"""The pool of foreign utterances: distinct texts, and where each of them may be injected."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from parapet.schemas.errors import InputError, is_unicode
 from parapet.transforms.perturbations.ood.language import Domains, Languages, TurnContent, Vocabulary, key_of
 from parapet.transforms.running.counts import Counts
 
-LONGEST = 400  # characters; what is longer is no turn of a dialogue
-MOST_IN_DOMAIN = 0.5  # of the texts of a source
+LONGEST = 400  # characters; longer texts are not turns of a dialogue
+MOST_IN_DOMAIN = 0.5  # maximum share of in-domain texts in a source
 
-# What becomes of a text of the source: the key in statistics.json, and what it means.
+# The statuses of a source's texts: the key in statistics.json, and its meaning.
 KEPT = "kept"
 STATUSES = {
     KEPT: "may be injected",
@@ -31,16 +31,16 @@ IN_DOMAIN = ("near_duplicate", "generic")
 
 
 class Utterance(msgspec.Struct, frozen=True, order=True, array_like=True):
-    """A foreign utterance: one that comes from elsewhere.
+    """A foreign utterance.
 
     Attributes:
-      key: its words; utterances with the same words are the same.
-      source: where it is from: file and line, or file, dialogue and turn.
-      text: as it is there, with single spaces.
-      domains: of the dialogues it is from, where they are known.
-      splits: the splits that may have it; empty where any may.
-      about: domains that may not have it: one of its words is typical of them, or they understand it.
-      content: what it says as a turn; only for those of the corpus itself, until they are judged.
+      key: its words, by which utterances are compared.
+      source: its origin: file and line, or file, dialogue and turn.
+      text: the original text, with single spaces.
+      domains: the domains of the dialogues it comes from, if known.
+      splits: the splits where it may be used; empty for all.
+      about: domains where it must not be used: one of its words is typical of them, or they understand it.
+      content: its content as a turn; only for the corpus's own utterances, until they are judged.
     """
 
     key: str
@@ -59,14 +59,14 @@ def utterance_of(
     splits: tuple[str, ...] = (),
     content: TurnContent | None = None,
 ) -> Utterance:
-    """An utterance as the pool has it."""
+    """Make an utterance of the pool."""
     return Utterance(key_of(text), source, " ".join(text.split()), domains, splits, content=content)
 
 
 def merged(same: Iterable[Utterance]) -> Utterance:
-    """One of the utterances with the same key: the first by source, with the domains and splits of all.
+    """Merge utterances with the same key: the first by source, with the domains and splits of all.
 
-    It speaks of the domains of all, too, and answers where one of them does.
+    The result is about the domains of all, and is an answer if one of them is.
     """
     same = list(same)
     if len(same) == 1:
@@ -90,13 +90,13 @@ def merged(same: Iterable[Utterance]) -> Utterance:
 
 
 class Judgement(msgspec.Struct, array_like=True):
-    """What becomes of an utterance.
+    """The decision on an utterance.
 
     Attributes:
       status: one of ``STATUSES``.
-      utterance: with the domains that may not have it.
-      unless_near: whether it is a near-duplicate instead where an in-domain turn resembles it.
-      is_familiar: of another source: whether in-domain turns have each of its content words.
+      utterance: the utterance, with the domains where it must not be used.
+      unless_near: whether it becomes a near-duplicate if an in-domain turn resembles it.
+      is_familiar: for other sources: whether all its content words occur in in-domain turns.
     """
 
     status: str
@@ -106,12 +106,12 @@ class Judgement(msgspec.Struct, array_like=True):
 
 
 def judged(utterance: Utterance, vocabulary: Vocabulary, languages: Languages | None) -> Judgement:
-    """What becomes of an utterance, but for the near-duplicates.
+    """Judge an utterance, except for near-duplicates.
 
     Args:
       utterance: the utterance.
-      vocabulary: of the turns of the corpus.
-      languages: of the corpus's domains, where the utterance is its own.
+      vocabulary: the vocabulary of the corpus's turns.
+      languages: the languages of the corpus's domains, if the utterance is its own.
     """
     if not utterance.key or not is_unicode(utterance.text):
         return Judgement("empty", utterance)
@@ -136,7 +136,7 @@ def judged(utterance: Utterance, vocabulary: Vocabulary, languages: Languages | 
 
 
 def pool_numbers(counts: Counts) -> dict[str, Any]:
-    """The foreign utterances: how many were read, how many are different, and what becomes of those."""
+    """Return the numbers of foreign utterances: read, distinct, and by status."""
     texts = counts.sum("texts")
     numbers = {status: counts.sum("pool", value=status) for status in STATUSES}
     in_domain = sum(numbers[status] for status in IN_DOMAIN)
@@ -150,7 +150,7 @@ def pool_numbers(counts: Counts) -> dict[str, Any]:
 
 
 def check_foreign(counts: Counts) -> None:
-    """Raises InputError where a source is empty, or most of it is in-domain."""
+    """Raise InputError if a source is empty or mostly in-domain."""
     pool = pool_numbers(counts)
     share = pool["in_domain_share"]
     if not pool["different"]:
@@ -164,23 +164,23 @@ def check_foreign(counts: Counts) -> None:
         )
 
 
-# Jaccard index of 4/5, as whole numbers: 0.8 itself is no binary fraction.
+# Jaccard index of 4/5 as integers, since 0.8 has no exact binary representation.
 PART, WHOLE = 4, 5
 
-# Of longer sets prefixes have many pairs; single words are rare enough there.
+# Longer sets have too many pairs in their prefixes, and single words are rare enough there.
 _LONGEST_OF_PAIRS = 40
 
-Tokens = tuple[int, ...]  # the words of a text by rank, each once, ascending: from rare to frequent
+Tokens = tuple[int, ...]  # the distinct words of a text by rank, from rare to frequent
 
 
 class Compared(msgspec.Struct, frozen=True, array_like=True):
-    """What is compared: an in-domain turn, utterances of the pool with the same words, or both.
+    """A set of words to compare: of an in-domain turn, of utterances in the pool, or of both.
 
     Attributes:
       tokens: its words.
-      spoken_in: the domains of each in-domain dialogue that has it.
-      utterances: (id, domains) of utterances of the pool. With domains, only turns of dialogues that share none of them
-        are looked at.
+      spoken_in: the domains of each dialogue with such an in-domain turn.
+      utterances: (id, domains) of utterances in the pool. Those with domains are only compared with turns of dialogues
+        that share none of them.
     """
 
     tokens: Tokens
@@ -189,7 +189,7 @@ class Compared(msgspec.Struct, frozen=True, array_like=True):
 
 
 def tokens_of(words: Iterable[str], ranks: Mapping[str, int]) -> Tokens:
-    """The different words, by rank; those that no turn has get numbers below 0."""
+    """Return the distinct words by rank; words that do not occur in turns get negative numbers."""
     known, unknown = [], 0
     for word in set(words):
         rank = ranks.get(word)
@@ -201,17 +201,18 @@ def tokens_of(words: Iterable[str], ranks: Mapping[str, int]) -> Tokens:
 
 
 def least_shared(one: int, other: int) -> int:
-    """How many words sets of two sizes share at least, if their Jaccard index is 0.8 or more."""
+    """Return the minimum number of common words of two sets of these sizes with a Jaccard index of at least 0.8."""
     return -(-PART * (one + other) // (PART + WHOLE))
 
 
 def signatures(tokens: Tokens) -> Iterator[int]:
-    """Numbers of which two sets with a Jaccard index of 0.8 have one in common; none for words that no turn has.
+    """Yield numbers such that two sets with a Jaccard index of 0.8 or more share at least one.
 
-    Pairs of words decide where the smaller set has 2 to 40 words, else single ones: near that size a set has both.
+    They stand for pairs of words if the smaller set has 2 to 40 words, else for single words; sets near that size have
+    both. Words that do not occur in turns are skipped.
     """
     size = len(tokens)
-    least = -(-PART * size // WHOLE)  # words that it shares with any near-duplicate, at least
+    least = -(-PART * size // WHOLE)  # minimum number of words shared with any near-duplicate
     if size == 1 or size > _LONGEST_OF_PAIRS:
         yield from (-1 - token for token in tokens[: size - least + 1] if token >= 0)
     if size > 1 and least <= _LONGEST_OF_PAIRS:
@@ -221,7 +222,7 @@ def signatures(tokens: Tokens) -> Iterator[int]:
 
 
 def near_duplicates(texts: Sequence[Compared]) -> Iterator[int]:
-    """The ids of utterances that an in-domain turn resembles, given each set of words once."""
+    """Yield the ids of utterances that resemble an in-domain turn; each set of words must occur once."""
     signed = [list(signatures(text.tokens)) for text in texts]
     asked = {one for text, ones in zip(texts, signed, strict=True) if text.utterances for one in ones}
     turns = _Turns(texts)
@@ -235,7 +236,7 @@ def near_duplicates(texts: Sequence[Compared]) -> Iterator[int]:
 class _Turns:
     """The in-domain turns by signature, then by the domains of their dialogues.
 
-    Most turns that share words are of one domain: an utterance of that domain passes over all of them at once.
+    Most turns that share words are of one domain, so an utterance of that domain skips all of them at once.
     """
 
     def __init__(self, texts: Sequence[Compared]) -> None:
@@ -271,5 +272,5 @@ class _Turns:
 
 
 def _elsewhere(spoken_in: tuple[Domains, ...], domains: Domains) -> bool:
-    """Whether one of several dialogues, given their domains, shares none with ``domains``."""
+    """Whether at least one of several dialogues, given by their domains, shares none with ``domains``."""
     return not domains or any(not {*domains} & {*of_dialogue} for of_dialogue in spoken_in)

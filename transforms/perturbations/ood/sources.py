@@ -1,4 +1,4 @@
-"""Sources of foreign utterances: our own small talk, or files, whose kind is recognised by their content."""
+"""Sources of foreign utterances: our own small talk, or files, whose format is detected from their content."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ SMALL_TALK = "small talk"
 KINDS = (SMALL_TALK, TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD, PLUG_IN)
 _FIELDS = ("text", "utterance")
 _SUFFIXES = (".txt", ".json", ".jsonl", ".text", ".lst")
-_SILENCE = frozenset({"noise", "unintelligible", "sil", "unk", "inaudible"})  # what DSTC2 writes for silence and noise
+# DSTC2's transcriptions of silence and noise
+_SILENCE = frozenset({"noise", "unintelligible", "sil", "unk", "inaudible"})
 
 
 Rows = Iterator[tuple[str, str | InputError]]
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """A file of foreign utterances: its kind, its name below the source, its place.
+    """A file of foreign utterances: its kind, its name below the source, and its path.
 
-    Of DSTC2 it is the ``log.json`` of a call, with the ``label.json`` beside it. Of a plug-in it is all that the
-    plug-in has, and the place is what was given.
+    For DSTC2, it is the ``log.json`` of a call, beside its ``label.json``. For a plug-in, it stands for all its
+    utterances, and the path is the user's argument.
     """
 
     kind: str
@@ -48,11 +49,11 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 def list_sources(given: str) -> list[SourceFile]:
-    """The files of ``--source``, sorted. Raises InputError where there are none, or one is of no kind we know."""
+    """List the files of ``--source``, sorted. Raises InputError if there are none, or one has an unknown format."""
     if is_chat(given):
         return [SourceFile(SMALL_TALK, CHAT, "")]
     if chosen := plugin_of(given):
-        plugins.make(chosen, ["__iter__"])  # an incomplete plug-in is reported before anything runs
+        plugins.make(chosen, ["__iter__"])  # an incomplete plug-in is reported before the pipeline runs
         return [SourceFile(PLUG_IN, chosen.plugin.name, given)]
     if not is_there(given):
         other = f"or the name of a plug-in; {plugins.told(plugins.OOD_SOURCES)}"
@@ -76,12 +77,12 @@ def list_sources(given: str) -> list[SourceFile]:
 
 
 def is_chat(given: str) -> bool:
-    """Whether ``--source`` names the small talk that Parapet brings along. A file or folder of that name goes first."""
+    """Whether ``--source`` names Parapet's own small talk. A file or folder of that name has priority."""
     return given == CHAT and not is_there(given)
 
 
 def plugin_of(given: str) -> plugins.Chosen | None:
-    """The plug-in that ``--source`` names. A file or folder of that name goes first."""
+    """Return the plug-in named by ``--source``. A file or folder of that name has priority."""
     return None if is_there(given) or is_chat(given) else plugins.find(plugins.OOD_SOURCES, given, "--source")
 
 
@@ -90,7 +91,7 @@ def _walk(folder: Path) -> list[Path]:
 
 
 def kind_of(path: Path) -> str:
-    """The kind of a file, by its content. Raises InputError where it is JSON of no kind we know."""
+    """Detect the format of a file from its content. Raises InputError if it is JSON of an unknown format."""
     try:
         with open_path(path) as handle:
             head = handle.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -112,7 +113,7 @@ def kind_of(path: Path) -> str:
     except InputError:
         if path.suffix.lower() in (".json", ".jsonl"):
             raise
-        return TEXT  # a line of text may begin with a bracket
+        return TEXT  # plain text may begin with a bracket
 
 
 def _kind_of_line(line: bytes, path: Path) -> str | None:
@@ -146,16 +147,16 @@ def _kind_of_json(read: Any, path: Path) -> str:
 
 
 def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
-    """The utterances of a file, and for each row that is none why not. Raises InputError: the file cannot be read."""
+    """Yield the utterances of a file, and an error for each bad row. Raises InputError if the file cannot be read."""
     return _READERS[file.kind](file)
 
 
 def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iterator[Utterance | InputError]:
-    """The utterances of a file that is read at once."""
+    """Yield the utterances of a file that is read as a whole."""
     try:
         data = read_bytes(file.path, MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
-        if error.strerror is None:  # of the network: the runner tries again
+        if error.strerror is None:  # a network error, which the runner retries
             raise
         raise InputError(f"cannot be read: {error.strerror}", file.name) from None
     for where, found in reader(file, data):
@@ -211,7 +212,7 @@ def _key_value(file: SourceFile, data: bytes) -> Rows:
 
 
 def _dstc2(file: SourceFile, data: bytes) -> Rows:
-    """The caller's turns: the transcriptions of ``label.json``; without one, the first ASR hypothesis of each."""
+    """Yield the caller's turns: the transcriptions in ``label.json``, or else the first ASR hypotheses."""
     log = _turns(parse_json(data, file.name), file.name)
     labels: list[Any] = []
     label = os.path.join(os.path.dirname(file.path), "label.json")
@@ -236,7 +237,7 @@ def _turns(read: Any, name: str) -> list[Any]:
 
 
 def _first_hypothesis(turn: Any) -> Any:
-    """``input.live.asr-hyps[0].asr-hyp``; as ``transcription`` where the file is a label.json on its own."""
+    """Return ``input.live.asr-hyps[0].asr-hyp``, or ``transcription`` if the file is a separate label.json."""
     try:
         if "transcription" in turn:
             return turn["transcription"]
@@ -264,7 +265,7 @@ def _small_talk(file: SourceFile) -> Iterator[Utterance | InputError]:
 
 
 def _plugged(file: SourceFile) -> Iterator[Utterance | InputError]:
-    """The texts of a plug-in, numbered from 1."""
+    """Yield the texts of a plug-in, numbered from 1."""
     chosen = plugins.choose(plugins.OOD_SOURCES, file.path, "--source")
     for number, text in enumerate(plugins.make(chosen), 1):
         if not isinstance(text, str):
@@ -287,10 +288,10 @@ _READERS: dict[str, Callable[[SourceFile], Iterator[Utterance | InputError]]] = 
 
 
 def source_id(name: str, dialogue_id: str, turn: int) -> str:
-    """The id of a turn of a dialogue as a source, for the rows."""
+    """Return the id of a dialogue's turn as a source, for the rows."""
     return f"{name}:{dialogue_id}:{turn}".encode(errors="replace").decode()
 
 
 def kinds_of(files: Iterable[SourceFile]) -> list[str]:
-    """The kinds among them, sorted."""
+    """Return the distinct formats of files, sorted."""
     return sorted({file.kind for file in files})

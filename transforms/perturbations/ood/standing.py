@@ -1,7 +1,8 @@
-"""Whether an utterance stands on its own: it refers to nothing that was said before it.
+"""Decide whether an utterance is self-contained, that is, refers to nothing said before it.
 
-"Is there wifi?" and "Where's the venue at?" are understood only behind an answer that named a hotel or a concert. What
-is inserted into another dialogue must say itself what it is about: "I need a bus to Fresno, can you find one?" does.
+"Is there wifi?" and "Where's the venue at?" can only be understood after an answer that named a hotel or a concert. An
+utterance that is inserted into another dialogue must say itself what it is about, as "I need a bus to Fresno, can you
+find one?" does.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from parapet.transforms.perturbations.language import rule
 
 
 def _either(words: str) -> str:
-    """One of some words, or of phrases with an underscore for each space."""
+    """Return a pattern for any of some words, or of phrases with underscores for spaces."""
     return rf"\b(?:{'|'.join(words.split())})\b".replace("_", r"\s+")
 
 
-# Continues what was said, whatever comes behind it.
+# Beginnings that continue what was said, whatever follows.
 _CONTINUES = rule(
     _either(
         "and but or so actually also plus maybe then instead because what_about how_about what_else why_not both cool"
@@ -44,7 +45,7 @@ _ALTERNATIVE = rule(
     r"|(?<!hi )(?<!hello )(?<!hey )(?<!is )(?<!are )(?<!was )(?<!if )(?<!whether )(?<!will )(?<!were )\bthere\b"
     r"(?!'s\b|\s+(?:is|are|was|were|will|any|be|a|an|some)\b)"
 )
-# These are understood where the utterance itself has brought up what they stand for.
+# Pronouns that are understood if the utterance itself has introduced their referent.
 _THING = rule(
     r"\b(?:it|its|itself|ones?(?=\s*(?:[.,!?;]|$|\s(?:in|at|on|for|that|which|with|please|from|by|near|to|is|until|till)\b)))\b"
 )
@@ -53,7 +54,7 @@ _PEOPLE = rule(r"\b(?:they|them|their|theirs|he|him|his|she|her|hers)\b")
 _SOME_PEOPLE = rule(
     r"\b(?:some|two|three|four|friends?|people|everyone|someone|mom|dad|wife|husband|brother|sister|son)\b"
 )
-# "the 8th", "the weather", "the best", "the album Mercury Lane", "the address of …" need nothing before them.
+# "the 8th", "the weather", "the best", "the album Mercury Lane", "the address of …" need no context.
 _KNOWN = rule(
     r"the\s+(?:\d|[a-z]+(?:est|most)\b|"
     + _either(
@@ -67,11 +68,11 @@ _KNOWN = rule(
 _NAMED = re.compile(r"[Tt]he(?:\s+[a-z]+)?\s+[\"'“‘]?[A-Z]")
 
 
-_FEWEST = 4  # words: fewer are an answer
+_FEWEST = 4  # words; shorter utterances are answers
 
 
 def stands_alone(text: str) -> bool:
-    """Whether an utterance refers to nothing but what it brings up itself."""
+    """Whether an utterance refers only to what it introduces itself."""
     text = " ".join(text.split())
     if text.count(" ") < _FEWEST - 1 or _CONTINUES.match(text) or _ALTERNATIVE.search(text):
         return False
@@ -84,7 +85,7 @@ def stands_alone(text: str) -> bool:
 
 
 def _is_known(text: str, at: int) -> bool:
-    """Whether what a "the" announces is known to everybody, named, or was brought up before it."""
+    """Whether the noun after a "the" is generally known, has a name, or was introduced before."""
     if _KNOWN.match(text, at) or _NAMED.match(text, at):
         return True
     nouns = [word.casefold() for word in re.findall(r"[^\W\d_]+", text[at + 3 :])[:2] if len(word) > 3]

@@ -1,12 +1,12 @@
-"""Speech errors: user turns as a recogniser hears them, through noise, at a stated word error rate."""
+"""Speech errors: user turns as a recogniser transcribes them, with noise, at a given word error rate."""
 
 from parapet.transforms.perturbation import Command, Option
 from parapet.transforms.running import plugins
 
-# Defaults: signal-to-noise ratios that may be used, dB; texts that are heard first; characters that are still said.
+# Defaults: possible signal-to-noise ratios in dB; number of texts for calibration; maximum number of characters spoken.
 RATIOS, SAMPLE, LONGEST = "10,6,4,2,0,-2,-4", 24, 1000
 AUDIO = ("wav", "flac")
-# The flags that only one of the engines has.
+# Flags of only one engine.
 FLAGS_OF = {"azure": ("azure_region", "azure_endpoint", "parallel_calls")}
 
 _ENGINES = plugins.Names(plugins.SPEECH_ENGINES)
@@ -97,5 +97,5 @@ COMMAND = Command(
     done="transcribed",
     unusable="left out, or turns that keep their utterance",
     has_dry_run=True,
-    large=64 << 10,  # dialogues that take some ten seconds to be heard
+    large=64 << 10,  # dialogues; recognising them takes some ten seconds
 )

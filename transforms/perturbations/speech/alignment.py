@@ -1,4 +1,4 @@
-"""Aligns reference and hypothesis: word errors, and where a slot value is in the hypothesis."""
+"""Align reference and hypothesis: count word errors, and find slot values in the hypothesis."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from parapet.schemas.limits import read_whole
 from parapet.transforms.perturbations.speech.spoken import DRAWS, Word
 
 Kind = Literal["equal", "substitute", "delete", "insert"]
-Chunk = tuple[Kind, int, int, int, int]  # kind, reference words from and to, hypothesis words from and to
+# kind, first and last (exclusive) reference word, first and last (exclusive) hypothesis word
+Chunk = tuple[Kind, int, int, int, int]
 
 
 class Aligned(msgspec.Struct, frozen=True):
-    """Reference and hypothesis, aligned with the fewest errors.
+    """An alignment of reference and hypothesis with the fewest errors.
 
     Attributes:
-      chunks: runs of one kind, in order, without gaps: together they are all words of both sides.
-      substitutions: words recognised as another.
-      deletions: words of the reference that the hypothesis lacks.
-      insertions: words of the hypothesis that the reference lacks.
-      hits: words recognised correctly.
+      chunks: runs of one kind, in order and without gaps, which cover all words of both sides.
+      substitutions: number of words recognised as another one.
+      deletions: number of words of the reference that are missing from the hypothesis.
+      insertions: number of words of the hypothesis that are not in the reference.
+      hits: number of words recognised correctly.
     """
 
     chunks: tuple[Chunk, ...]
@@ -40,16 +41,16 @@ class Aligned(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Characters of the new utterance, start to end."""
+    """A range of characters in the new utterance; ``end`` is exclusive."""
 
     start: int
     end: int
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> Aligned:
-    """Aligns words; either side may have none.
+    """Align words; either side may be empty.
 
-    One pair a call: jiwer spends 15 microseconds on a pair of eight words in a batch, 20 by itself.
+    Pairs are aligned one at a time: for eight words, jiwer needs 20 microseconds, compared to 15 in a batch.
 
     Args:
       reference: the words that were spoken, without spaces.
@@ -68,20 +69,20 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> Aligned:
 
 @lru_cache(maxsize=1)
 def _jiwer() -> tuple[Any, Any]:
-    """jiwer, which comes with the extra "speech", and its transform that only splits at spaces."""
+    """Import jiwer, which is part of the extra "speech", and make a transform that only splits at spaces."""
     import jiwer
 
     return jiwer, jiwer.Compose([jiwer.ReduceToListOfListOfWords()])
 
 
 def alignment_text(reference: Sequence[str], hypothesis: Sequence[str], aligned: Aligned) -> str:
-    """An alignment as text: word pairs, separated by spaces.
+    """Format an alignment as word pairs, separated by spaces.
 
-    ``want`` was recognised correctly, ``three>tree`` substituted, ``a>`` deleted, ``>the`` inserted.
-    So "i want three>tree a> >the" can be read back; it is empty where both sides are.
+    ``want`` was recognised correctly, ``three>tree`` substituted, ``a>`` deleted, ``>the`` inserted. The format, as in
+    "i want three>tree a> >the", is unambiguous; it is empty if both sides are.
 
     Raises:
-      ValueError: a word is empty or has a space or ">", as no word of an utterance has.
+      ValueError: a word is empty, or contains a space or ">", which words of an utterance never do.
     """
     if not all(map(_PLAIN, [*reference, *hypothesis])):
         raise ValueError("not the words of an utterance: one is empty or has a space or '>'")
@@ -105,7 +106,7 @@ def _pairs(reference: Sequence[str], hypothesis: Sequence[str], aligned: Aligned
 
 
 def plain_ranges(hypothesis: Sequence[str]) -> list[Found]:
-    """Where each word is in ``" ".join(hypothesis)``."""
+    """Return the position of each word in ``" ".join(hypothesis)``."""
     ranges, at = [], 0
     for word in hypothesis:
         ranges.append(Found(at, at + len(word)))
@@ -114,17 +115,17 @@ def plain_ranges(hypothesis: Sequence[str]) -> list[Found]:
 
 
 def find_span(start: int, end: int, words: Sequence[Word], aligned: Aligned, ranges: Sequence[Found]) -> Found | None:
-    """The span of a slot value in the new utterance; None where it was not recognised correctly.
+    """Return the span of a slot value in the new utterance; None if it was not recognised correctly.
 
-    All its words must be recognised correctly, with none inserted between them. A value that has a part of a number
-    ("5" of "$5") has all of that number's words.
+    All its words must be recognised correctly, without insertions between them. A value that contains part of a number
+    ("5" in "$5") covers all words of that number.
 
     Args:
-      start: of the value's characters in the utterance.
-      end: likewise.
-      words: of the utterance.
-      aligned: those words against the hypothesis.
-      ranges: where each hypothesis word is in the new utterance: :func:`plain_ranges`, or those of :func:`restored`.
+      start: the first character of the value in the utterance.
+      end: the end of the value (exclusive).
+      words: the words of the utterance.
+      aligned: the alignment of these words with the hypothesis.
+      ranges: the position of each hypothesis word in the new utterance, from :func:`plain_ranges` or :func:`restored`.
     """
     own = [i for i, word in enumerate(words) if word.start < end and start < word.end]
     if not own or start >= end:
@@ -139,17 +140,17 @@ def find_span(start: int, end: int, words: Sequence[Word], aligned: Aligned, ran
 def restored(
     utterance: str, words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str]
 ) -> tuple[str, list[Found]]:
-    """The hypothesis with the original spelling of words recognised correctly: "at 7:30 pm, tree people".
+    """Write the hypothesis with the original spelling of correctly recognised words: "at 7:30 pm, tree people".
 
-    These words have the capitals, digits and punctuation of the utterance. A number with a recognition error is spelled
-    out. Punctuation stays with the word that it is attached to; what is between two words that follow one another in
-    the utterance is kept. So without errors the result is the utterance itself.
+    These words get the capitals, digits and punctuation of the utterance. A number with a recognition error is spelled
+    out. Punctuation stays with the word it is attached to; text between two words that are adjacent in the utterance is
+    kept. Without errors, the result is the utterance itself.
 
     Returns:
-      The text, and where each hypothesis word is in it: all words of a number are where that number is.
+      The text, and the position of each hypothesis word in it; all words of a number have the position of that number.
     """
     text, ranges = "", list[Found]()
-    done: int | None = 0  # reference words up to here; None after a word written as recognised
+    done: int | None = 0  # reference words before this index are written; None after a misrecognised word
     for piece in _pieces(words, aligned, hypothesis):
         if isinstance(piece, str):
             text += _between(utterance, words, done, None)
@@ -165,12 +166,12 @@ def restored(
 
 
 def _pieces(words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str]) -> Iterator[str | tuple[int, int]]:
-    """The hypothesis, in order: a word, or (from, to) the reference words of a token that was recognised correctly."""
+    """Yield the hypothesis in order: words, or ranges of reference words of a correctly recognised token."""
     reference_of: list[int] = [-1] * len(hypothesis)
     for kind, start, end, hyp_start, hyp_end in aligned.chunks:
         if kind == "equal":
             reference_of[hyp_start:hyp_end] = range(start, end)
-    tokens = {}  # by its first word
+    tokens = {}  # by index of the first word
     for _, run in groupby(range(len(words)), key=lambda i: (words[i].start, words[i].end)):
         token = list(run)
         tokens[token[0]] = token
@@ -185,13 +186,16 @@ def _pieces(words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str]) 
             at += 1
 
 
-# Punctuation after a word and before one, up to a blank: the hyphen of "drop-off" belongs to neither.
+# Punctuation after and before a word, up to a blank: the hyphen of "drop-off" belongs to neither.
 _TAIL = re.compile(r"\S*(?=\s)")
 _HEAD = re.compile(r"(?<=\s)\S*\Z")
 
 
 def _between(utterance: str, words: Sequence[Word], done: int | None, following: int | None) -> str:
-    """What is between the words up to ``done`` and the one ``following``; None for a word written as recognised."""
+    """Return the text between the words before ``done`` and the ``following`` one.
+
+    None stands for a misrecognised word.
+    """
     if done == following and done is not None:
         return _gap(utterance, words, done)
     tail = head = ""
@@ -206,28 +210,28 @@ def _between(utterance: str, words: Sequence[Word], done: int | None, following:
 
 
 def _gap(utterance: str, words: Sequence[Word], at: int) -> str:
-    """The characters between word ``at`` and the one before it, or the edge of the utterance."""
+    """Return the characters between word ``at`` and the previous one, or the edge of the utterance."""
     start = words[at - 1].end if at else 0
     end = words[at].start if at < len(words) else len(utterance)
     return utterance[start:end]
 
 
 CLOSE = 0.01  # a set that misses its target by more is an error
-LEVELS = 10_000  # a level is so many parts of 1
+LEVELS = 10_000  # a level of 10,000 means 1
 
-# By how much the rate of a sample of some 200 words may be off: a target further outside is rejected at once.
+# Tolerance for the error rate of a sample of some 200 words: targets further outside are rejected at once.
 _SLACK = 0.03
 
-# The levels that a set may turn out to have, as parts of its target; observed: 0.8 to 1.5 times the target.
+# Levels to consider, relative to the target; observed: 0.8 to 1.5.
 _SOUGHT = 0.5, 1.6
 
 
 class Setting(msgspec.Struct, frozen=True, order=True):
-    """One set.
+    """The settings of a set.
 
     Attributes:
       target: the word error rate, 0 to 1.
-      level: the middle of the distribution of the turns' shares of errors, of 10,000; None until it is computed.
+      level: the mode of the distribution of turns' error shares, in ten-thousandths; None until it is computed.
     """
 
     target: float
@@ -235,7 +239,7 @@ class Setting(msgspec.Struct, frozen=True, order=True):
 
     @property
     def name(self) -> str:
-        """The set's folder: ``SR-20``."""
+        """Return the folder of the set, such as ``SR-20``."""
         return set_name(self.target)
 
 
@@ -243,7 +247,7 @@ class Calibration(msgspec.Struct, frozen=True):
     """The calibration of a run.
 
     Attributes:
-      ratios: the signal-to-noise ratios that may be used, dB, the quietest noise first.
+      ratios: the possible signal-to-noise ratios in dB, from the quietest noise.
       start: the ratio at which each turn is recognised first.
       settings: the sets.
     """
@@ -253,12 +257,12 @@ class Calibration(msgspec.Struct, frozen=True):
     settings: tuple[Setting, ...]
 
     def next_ratio(self, errors: Mapping[float, int], words: int, draws: Iterable[int]) -> float | None:
-        """The next ratio at which to recognise a text, from ``start`` outwards; None where no other can be nearer.
+        """Return the next ratio for recognising a text, from ``start`` outwards; None if no other one can be closer.
 
         Args:
-          errors: ratio to word errors, of the ratios tried so far.
+          errors: ratio to word errors, for the ratios tried so far.
           words: the number of reference words.
-          draws: of the turns that have this text.
+          draws: the draws of the turns with this text.
         """
         if not errors:
             return self.start
@@ -266,7 +270,7 @@ class Calibration(msgspec.Struct, frozen=True):
         low = min(share(draw, round(LEVELS * _SOUGHT[0] * min(targets))) for draw in draws) * words
         high = max(share(draw, min(LEVELS, round(LEVELS * _SOUGHT[1] * max(targets)))) for draw in draws) * words
         tried = [self.ratios.index(snr) for snr in errors]
-        # Errors are whole numbers: within half an error nothing can be nearer.
+        # Errors are whole numbers, so nothing can be closer than half an error.
         if min(tried) > 0 and min(errors.values()) - 0.5 > low:
             return self.ratios[min(tried) - 1]
         if max(tried) + 1 < len(self.ratios) and max(errors.values()) + 0.5 < high:
@@ -274,13 +278,13 @@ class Calibration(msgspec.Struct, frozen=True):
         return None
 
     def chosen(self, setting: Setting, errors: Mapping[float, int], words: int, draw: int) -> float:
-        """The ratio whose transcript a set takes for a turn: of equally good ones, the highest.
+        """Return the ratio whose transcript a set uses for a turn; ties go to the highest ratio.
 
-        The quieter the noise, the more the errors sound like what was said.
+        With quieter noise, errors sound more like what was said.
 
         Args:
-          setting: the set, with its level.
-          errors: ratio to word errors, of the ratios that were tried.
+          setting: the set with its level.
+          errors: ratio to word errors, for the ratios tried.
           words: the number of reference words.
           draw: the turn's draw.
         """
@@ -290,18 +294,18 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 def set_name(target: float) -> str:
-    """``SR-20`` for a target of 0.2, ``SR-12.5`` for 0.125."""
+    """Return the name of a set: ``SR-20`` for a target of 0.2, ``SR-12.5`` for 0.125."""
     return f"SR-{100 * target:.10g}"
 
 
 def share(draw: int, level: int) -> float:
-    """The share of a turn's words that should be wrong: a quantile of the triangular distribution around a level.
+    """Return a turn's share of wrong words: a quantile of the triangular distribution around a level.
 
-    The distribution is symmetric and as wide as fits into 0 to 1: from 0 to twice the level where that is up to a half.
-    For each draw it rises with the level, from 0 to 1.
+    The distribution is symmetric and as wide as possible within 0 to 1: for levels up to a half, from 0 to twice the
+    level. For each draw, the share increases with the level, from 0 to 1.
 
     Args:
-      draw: 0 to 9,999: which quantile.
+      draw: the quantile, 0 to 9,999.
       level: 0 to 10,000.
     """
     quantile = (draw + 0.5) / DRAWS
@@ -311,15 +315,15 @@ def share(draw: int, level: int) -> float:
 
 
 def _nearest(errors: Sequence[int], target: float) -> int:
-    """Of sorted numbers of errors the nearest to a target; of two the smaller."""
+    """Return the number of errors nearest to a target; ties go to the smaller one. ``errors`` must be sorted."""
     return min(errors, key=lambda n: abs(n - target))
 
 
 def steps(errors: Mapping[float, int], words: int, draw: int) -> Iterator[tuple[int, int]]:
-    """The levels at which a turn's errors increase, and by how much; level 0 has its smallest number of errors.
+    """Yield the levels at which a turn's errors increase, and by how much; level 0 has its minimum.
 
     Args:
-      errors: ratio to word errors, of one turn.
+      errors: ratio to word errors of one turn.
       words: the number of reference words.
       draw: the turn's draw.
     """
@@ -332,18 +336,18 @@ def steps(errors: Mapping[float, int], words: int, draw: int) -> Iterator[tuple[
 
 
 def check_within_reach(targets: Sequence[float], quiet: float, loud: float) -> None:
-    """Raises InputError for a target far outside the rates of a sample at the quietest and the loudest noise."""
+    """Raise InputError for targets far outside the error rates of a sample at the quietest and loudest noise."""
     for target in targets:
         if not quiet - _SLACK <= target <= loud + _SLACK:
             raise InputError(unreachable(target, quiet, loud))
 
 
 def calibration(targets: Sequence[float], curve: Mapping[float, float]) -> Calibration:
-    """The calibration that follows from a sample: turns start at the ratio whose rate is nearest to the mean target.
+    """Derive the calibration from a sample: turns start at the ratio whose error rate is closest to the mean target.
 
     Args:
       targets: word error rates.
-      curve: signal-to-noise ratio to the word error rate of the sample.
+      curve: signal-to-noise ratio to word error rate of the sample.
     """
     middle = sum(targets) / len(targets)
     ratios = tuple(sorted(curve, reverse=True))
@@ -352,22 +356,22 @@ def calibration(targets: Sequence[float], curve: Mapping[float, float]) -> Calib
 
 
 def unreachable(target: float, least: float, most: float) -> str:
-    """The message about a target that cannot be reached."""
+    """Return the message about a target that cannot be reached."""
     range_ = f"{set_name(target)}: at these signal-to-noise ratios the word error rate is {least:.1%} to {most:.1%}"
     hint = f"a {'higher' if target < least else 'lower'} --snr makes {'fewer' if target < least else 'more'} errors"
     return f"{range_}, and the target is {target:.1%}; {hint}"
 
 
 def with_levels(before: Calibration, sums: Iterable[tuple[int, tuple[int, int]]]) -> Calibration:
-    """The calibration with the level of each set that comes nearest to its target.
+    """Set the level of each set so that it comes closest to its target.
 
     Args:
-      before: some of its sets may have a level already.
-      sums: (level, (reference words, additional errors from that level on)), summed over all turns; the words are
-        counted at level 0.
+      before: the calibration; sets that already have a level keep it.
+      sums: (level, (reference words, additional errors from that level on)), summed over all turns; words are counted
+        at level 0.
 
     Raises:
-      InputError: a target that cannot be reached.
+      InputError: a target cannot be reached.
     """
     table = sorted(sums)
     settings = [setting if setting.level is not None else _with_level(setting, table) for setting in before.settings]
@@ -383,7 +387,7 @@ def _with_level(setting: Setting, table: Sequence[tuple[int, tuple[int, int]]]) 
         totals.append((level, errors))
     best, reached = min(totals, key=lambda pair: (abs(pair[1] - target), pair[0]))
     least, most = totals[0][1], totals[-1][1]
-    # Any target between the two can be reached to within one turn.
+    # Any target between the two can be reached up to the errors of one turn.
     if words and abs(reached - target) > CLOSE * words and not least <= target <= most:
         raise InputError(unreachable(setting.target, least / words, most / words))
     return msgspec.structs.replace(setting, level=best)
@@ -392,18 +396,18 @@ def _with_level(setting: Setting, table: Sequence[tuple[int, tuple[int, int]]]) 
 def read_calibration(
     path: str, targets: Sequence[float], made_with: Mapping[str, object]
 ) -> tuple[Calibration, list[str]]:
-    """Reads the calibration of another run.
+    """Read the calibration of another run.
 
     Args:
-      path: its ``calibration.json``.
+      path: the ``calibration.json``.
       targets: the word error rates of this run's sets.
-      made_with: what this run's word error rates depend on.
+      made_with: the settings on which this run's word error rates depend.
 
     Returns:
-      The calibration of these sets; how this run differs from the other, one line each.
+      The calibration of these sets, and a line for each difference between the runs.
 
     Raises:
-      InputError: no such file, or one without one of the targets.
+      InputError: the file does not exist, or lacks one of the targets.
     """
     data = read_whole(as_path(path), where="--calibration")
     try:
@@ -414,7 +418,8 @@ def read_calibration(
         raise InputError(f"is no calibration.json of speech_errors: {error.reason}", path, "--calibration") from None
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"is no calibration.json of speech_errors: {error}", path, "--calibration") from None
-    if not found.ratios or found.start not in found.ratios or not all(map(is_ratio, found.ratios)):  # NaN is read too
+    # JSON may contain NaN
+    if not found.ratios or found.start not in found.ratios or not all(map(is_ratio, found.ratios)):
         raise InputError("is no calibration.json of speech_errors: ratios that cannot be used", path, "--calibration")
     by_name = {setting.name: setting for setting in found.settings}
     chosen = []
@@ -434,5 +439,5 @@ def read_calibration(
 
 
 def is_ratio(snr: float) -> bool:
-    """Whether a signal-to-noise ratio, in dB, can be used."""
+    """Whether a signal-to-noise ratio in dB is valid."""
     return -20 <= snr <= 60

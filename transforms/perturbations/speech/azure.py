@@ -1,14 +1,14 @@
-"""Azure AI Speech by its own SDK; with another endpoint, whatever speaks the same protocol.
+"""Azure AI Speech through its SDK; with another endpoint, any service with the same protocol.
 
-Each request has a client and a connection of its own, so nothing of one sound is left in the next. What was measured of
-version 1.53 of the SDK, against a server on this machine:
+Each request has its own client and connection, so that no state is carried over from one sound to the next. Measured
+with version 1.53 of the SDK, against a server on this machine:
 
-- After a close without a reason, or without an answer, a call takes 70 seconds to fail, and a stop 10. So each runs in
-  a thread that can be left behind.
-- The SDK itself tries again at once and a few times. That does not outlast an outage or a rate limit, so attempts are
-  repeated here, with waits between them.
-- A start takes half a second longer where the sound is there before the start is over. So it is sent after that.
-- A callback into Python while it exits ends the process by a signal. So callbacks are taken off first.
+- After a close without a reason, or without a response, a call takes 70 seconds to fail, and a stop 10. So each runs in
+  a thread that can be abandoned.
+- The SDK itself retries immediately, and only a few times. That is too short for an outage or a rate limit, so attempts
+  are repeated here, with waits between them.
+- A start takes half a second longer if the sound is available before it has finished. So the sound is sent afterwards.
+- A callback into Python while it exits kills the process with a signal. So callbacks are disconnected first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 KEY_VARIABLE, REGION_VARIABLE = "AZURE_SPEECH_KEY", "AZURE_SPEECH_REGION"
-WAITS = 1.0, 32.0  # seconds: at most before the second attempt, and before any
+WAITS = 1.0, 32.0  # seconds: maximum before the second attempt, and before any later one
 
 _VOICE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+){2,3}(:[A-Za-z0-9]+)?")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+){1,2}")
@@ -46,15 +46,15 @@ _ADDRESS = re.compile(r"(wss?)://([^\s/:@?#]+|\[[\da-f:]+\])(:\d+)?/?")
 _HERE = ("localhost", "127.0.0.1", "[::1]")
 _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_WHOLE = RATE // 100  # Azure answers in steps of 10 ms: samples in one
-_CLOSING = 5.0  # seconds that a client may take
+_WHOLE = RATE // 100  # samples in 10 ms, the time step of Azure's answers
+_CLOSING = 5.0  # seconds to close a client
 
-_DEADLINE, _BROKEN = "Deadline", "Broken"  # codes of our own, beside Azure's
+_DEADLINE, _BROKEN = "Deadline", "Broken"  # our own codes beside Azure's
 _PASSING = {
     *(_DEADLINE, _BROKEN),
     *("TooManyRequests", "ConnectionFailure", "ServiceTimeout", "ServiceError", "ServiceUnavailable", "RuntimeError"),
 }
-# Azure closes connections as bad requests (1007) for these, too: https://github.com/Azure-Samples/
+# For these, too, Azure closes connections as bad requests (1007): https://github.com/Azure-Samples/
 # cognitive-services-speech-sdk/issues/2785 and 1075.
 _QUOTA = re.compile(r"quota", re.IGNORECASE)
 _THROTTLED = re.compile(r"throttl|too many requests", re.IGNORECASE)
@@ -70,7 +70,7 @@ class Failed(Exception):
 
     Args:
       code: the name of Azure's ``CancellationErrorCode``, or one of ours.
-      message: Azure's. It may contain the address or a key: show only ``cleaned``.
+      message: Azure's message. It may contain the address or a key: show only ``cleaned``.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -94,7 +94,7 @@ class Failed(Exception):
         return _SECRETS.sub("…", " ".join(_NOISE.sub("", message).split()))[:300] or self.code
 
     def meaning(self) -> Refused | Stopped:
-        """The meaning of an error that a retry would not change."""
+        """Return the exception for an error that a retry would not fix."""
         if _QUOTA.search(self.message):
             return Stopped(f"quota: {self.cleaned}: wait until it is reset, or request a higher one")
         if _NO_HOST.search(self.message):
@@ -113,7 +113,7 @@ class Failed(Exception):
 
 
 def sdk() -> Any:
-    """The SDK.
+    """Import the SDK.
 
     Raises:
       InputError: it is not installed.
@@ -126,7 +126,7 @@ def sdk() -> Any:
 
 
 def configuration(key: str, region: str, host: str, language: str) -> Any:
-    """What clients are made of: Azure in a region, or a host that speaks the same."""
+    """Return the configuration of clients: for Azure in a region, or for a host with the same protocol."""
     speech = sdk()
     place = {"host": host} if host else {"region": region}
     config = speech.SpeechConfig(**place, **({"subscription": key} if key else {}))
@@ -134,16 +134,16 @@ def configuration(key: str, region: str, host: str, language: str) -> Any:
     config.output_format = speech.OutputFormat.Detailed
     config.set_profanity(speech.ProfanityOption.Raw)
     config.set_speech_synthesis_output_format(speech.SpeechSynthesisOutputFormat.Raw16Khz16BitMonoPcm)
-    config.set_property_by_name("SPEECH-TransmitLengthBeforThrottleMs", "86400000")  # their spelling
+    config.set_property_by_name("SPEECH-TransmitLengthBeforThrottleMs", "86400000")  # sic, in the SDK
     config.set_property_by_name("SPEECH-Error-MaxRetryCount", "0")
     return config
 
 
 def within(seconds: float, work: Callable[[], Answer]) -> Answer:
-    """What ``work`` returns; after so many seconds it is left behind.
+    """Return the result of ``work``, which is abandoned after the given time.
 
     Raises:
-      Failed: it took longer, or the SDK broke.
+      Failed: it took longer, or the SDK failed.
     """
     outcome: Future[Answer] = Future()
 
@@ -153,7 +153,7 @@ def within(seconds: float, work: Callable[[], Answer]) -> Answer:
         except BaseException as error:
             outcome.set_exception(error)
 
-    # A pool's threads would be waited for when the process ends.
+    # not a pool, whose threads delay the end of the process
     threading.Thread(target=run, daemon=True).start()
     try:
         return outcome.result(max(0.0, seconds))
@@ -164,7 +164,7 @@ def within(seconds: float, work: Callable[[], Answer]) -> Answer:
 
 
 class _Azure:
-    """What speaking and listening have in common.
+    """The common part of synthesiser and recogniser.
 
     The key of the Speech resource is read from the environment variable ``AZURE_SPEECH_KEY`` on each worker: it is
     never pickled, and no message contains it.
@@ -173,14 +173,14 @@ class _Azure:
     backoff and jitter. Azure may charge for an answer that was lost on its way.
 
     Args:
-      region: of the Speech resource, such as ``westeurope``; else ``AZURE_SPEECH_REGION`` has it.
-      endpoint: ``wss://HOST`` in place of the region's own; or ``ws://HOST:PORT`` (a container, a local server)
-        unencrypted, and without the key unless it is on this machine. Azure's own differ for speaking and listening.
-      seconds: the deadline of each attempt; to listen, beyond the length of the sound.
+      region: the region of the Speech resource, such as ``westeurope``; defaults to ``AZURE_SPEECH_REGION``.
+      endpoint: ``wss://HOST`` instead of the region's own; or ``ws://HOST:PORT`` (a container, a local server), which
+        is unencrypted and gets the key only if it is on this machine. Azure's own differ for synthesis and recognition.
+      seconds: the deadline of each attempt; for recognition, plus the length of the sound.
       patience: how long a request is retried, in seconds. After that, later requests have one attempt each until one
-        succeeds, so that an outage is not waited out text by text.
+        succeeds, so that each text does not wait for the end of an outage.
       parallel: the maximum number of concurrent requests.
-      language: of the speech, or of a text where the voice knows several.
+      language: the language of the speech, or of a text if the voice speaks several.
 
     Raises:
       InputError: an invalid argument.
@@ -210,15 +210,15 @@ class _Azure:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """Creates one of the flags ``azure_region``, ``azure_endpoint`` and ``parallel_calls``."""
+        """Create an object from the flags ``azure_region``, ``azure_endpoint`` and ``parallel_calls``."""
         given = {name: options[f"azure_{name}"] for name in ("region", "endpoint") if f"azure_{name}" in options}
         return cls(**given, parallel=plugins.parallel_calls(options))
 
     def open(self) -> None:
-        """Loads the SDK; calls nobody yet.
+        """Load the SDK, without any requests yet.
 
         Raises:
-          InputError: it is not installed, or there is no key, or neither region nor endpoint.
+          InputError: the SDK is not installed, or the key, or both region and endpoint are missing.
         """
         sdk()
         key, region = self._key(), self.region or os.environ.get(REGION_VARIABLE, "").strip()
@@ -231,22 +231,22 @@ class _Azure:
         self._config = configuration(key, region, self.endpoint, self.language)
 
     def close(self) -> None:
-        """Forgets the key. A second call does nothing."""
+        """Forget the key. A second call does nothing."""
         self._config = None
 
     def _key(self) -> str:
-        """From the environment: it is never pickled, logged or shown."""
+        """Read the key from the environment; it is never pickled, logged or shown."""
         key = os.environ.get(KEY_VARIABLE, "").strip()
         address = _ADDRESS.fullmatch(self.endpoint)
         if address and address[1] == "ws":
-            # Unencrypted: the key does not leave this machine.
+            # without encryption, the key must not leave this machine
             return key if address[2] in _HERE else ""
         if not key:
             raise InputError("is not set: it must be a key of your Speech resource, on all workers", KEY_VARIABLE)
         return key
 
     def _answer(self, ask: Callable[[Any], Answer]) -> Answer:
-        """The answer, after as many attempts as patience allows."""
+        """Return the answer, retrying until patience runs out."""
         assert self._config is not None, "open it first"
         until = time.monotonic() + (0 if self._down else self.patience)
         longest, limit = WAITS
@@ -256,7 +256,7 @@ class _Azure:
             except Failed as failure:
                 if not failure.passes:
                     raise failure.meaning() from None
-                wait = random.uniform(0, min(longest, limit))  # noqa: S311 (no secret)
+                wait = random.uniform(0, min(longest, limit))  # noqa: S311 (not a secret)
                 if time.monotonic() + wait >= until:
                     self._down = True
                     raise Refused(f"unavailable: {failure.cleaned}") from None
@@ -269,10 +269,10 @@ class _Azure:
 
 
 class AzureSynthesiser(_Azure):
-    """Speaks with Azure's neural voices, one request a text.
+    """Synthesises speech with Azure's neural voices, with one request per text.
 
     Attributes:
-      dollars_per_million: the list price of a million characters in neural voices, built in: check it.
+      dollars_per_million: the built-in list price of a million characters in neural voices, which may be outdated.
     """
 
     name = "azure:neural"
@@ -280,13 +280,13 @@ class AzureSynthesiser(_Azure):
     dollars_per_million = 15.0
 
     def check(self, voices: list[str]) -> None:
-        """Raises InputError for what cannot be the name of a voice; whether Azure has it, Azure alone knows."""
+        """Raise InputError if a name cannot be that of a voice; only Azure knows whether it exists."""
         for voice in voices:
             if not is_voice(voice):
                 raise InputError(f"{voice!r} is no voice of Azure's, such as en-US-JennyNeural", "--voices")
 
     def speak(self, text: str, voice: str) -> Samples:
-        """The sound of a text in a voice such as ``en-US-JennyNeural``.
+        """Synthesise a text in a voice such as ``en-US-JennyNeural``.
 
         Raises:
           Refused: ``invalid``: Azure does not take this text or voice. ``empty_answer``: it was silent.
@@ -317,21 +317,21 @@ class AzureSynthesiser(_Azure):
 
 
 class AzureRecogniser(_Azure):
-    """Listens to one sound a request, up to its end: phrases that pauses part are joined.
+    """Recognises one sound per request up to its end; phrases separated by pauses are joined.
 
     Attributes:
-      dollars_per_hour: the list price of an hour of sound in real time, built in: check it.
+      dollars_per_hour: the built-in list price of an hour of sound in real time, which may be outdated.
     """
 
     dollars_per_hour = 1.0
 
     @property
     def name(self) -> str:
-        """Engine and language."""
+        """Return engine and language."""
         return f"azure:{self.language}"
 
     def hear(self, sound: Samples) -> str:
-        """The words (Azure's lexical form, no punctuation); empty where there are none.
+        """Recognise a sound; return words (Azure's lexical form, no punctuation), or an empty string without any.
 
         Raises:
           Refused: ``invalid``: Azure does not take this sound. ``unavailable``, ``failed``: as in
@@ -342,21 +342,21 @@ class AzureRecogniser(_Azure):
 
         if not len(sound):
             return ""
-        # Azure could not answer for less than a step of its own.
+        # Azure cannot answer for a sound shorter than its time step.
         whole = np.pad(sound.astype("<i2"), (0, -len(sound) % _WHOLE)).tobytes()
         seconds = self.seconds + len(sound) / RATE
         answers = self._answer(lambda config: _Ear(config).hear(whole, seconds))
-        # The first of the best is the one that the service shows.
+        # the first of equally good hypotheses is the one that the service shows
         phrases = [answer["NBest"][0]["Lexical"] for answer in answers]
         return " ".join(" ".join(phrases).split())
 
 
 def is_voice(name: str) -> bool:
-    """Whether it looks like the name of a voice; Azure alone knows whether it has it."""
+    """Whether a name has the form of a voice's name; only Azure knows whether it exists."""
     return _VOICE.fullmatch(name) is not None
 
 
-# By the names that an engine's module has for them.
+# The names that the module of an engine must define.
 Synthesiser, Recogniser = AzureSynthesiser, AzureRecogniser
 
 
@@ -370,13 +370,13 @@ def _speak(config: Any, ssml: str) -> bytes:
 
 
 class _Ear:
-    """A recogniser that hears one sound to its end: all its phrases, whatever the pauses."""
+    """A recogniser for one sound, up to its end: all phrases, whatever the pauses."""
 
-    # No local variable may have the recogniser: frames live on in exceptions, and it would go when and where they do.
+    # No local variable may hold the recogniser: exceptions keep frames alive, which would delay its release.
 
     def __init__(self, config: Any) -> None:
         audio = sdk().audio
-        # The stream must outlive the recogniser: it would be read without.
+        # The stream must outlive the recogniser, which reads from it.
         self._stream: Any = audio.PushAudioInputStream(
             audio.AudioStreamFormat(samples_per_second=RATE, bits_per_sample=16, channels=1)
         )
@@ -387,7 +387,7 @@ class _Ear:
         self._recogniser.session_stopped.connect(self._events.stopped)
 
     def hear(self, sound: bytes, seconds: float) -> list[dict[str, Any]]:
-        """The service's answer for each phrase. Raises Failed where it has none for this sound."""
+        """Return the service's answer for each phrase. Raises Failed if it cannot answer for this sound."""
         events, until = self._events, time.monotonic() + seconds
         is_done = False
         try:
@@ -405,18 +405,21 @@ class _Ear:
                 getattr(self._recogniser, signal).disconnect_all()
             closing = threading.Thread(target=self._close, daemon=True)
             closing.start()
-            if is_done:  # after a failure it takes long
+            if is_done:  # takes long after a failure
                 closing.join(_CLOSING)
 
     def _close(self) -> None:
-        # What is not stopped first holds up all others in the process while it goes.
+        # A recogniser that is not stopped first blocks all others in the process while it is released.
         with suppress(RuntimeError):
             self._recogniser.stop_continuous_recognition_async().get()
         self._recogniser = self._stream = None
 
 
 class _Events:
-    """What the SDK tells of one sound, by threads of its own. It knows no recogniser, else neither would ever go."""
+    """Events of the SDK for one sound, from its own threads.
+
+    It has no reference to the recogniser, to avoid a cycle.
+    """
 
     def __init__(self) -> None:
         self.over = threading.Event()

@@ -1,8 +1,8 @@
-"""The engine ``embedded``: Hibari speaks and Moonshine recognises, both neural models in wheels; no network.
+"""The engine ``embedded``: Hibari for synthesis and Moonshine for recognition, both neural and offline.
 
-Of the package ``moonshine-voice`` only the library and the model are used, by ctypes: importing the package needs
-PortAudio, a system library. Its detection of voice activity is off, since a turn is one stretch of speech; with it, the
-silence before the speech becomes a line of its own.
+Only the library and the model of the package ``moonshine-voice`` are used, through ctypes: importing the package
+requires PortAudio, a system library. Voice activity detection is off, since a turn is continuous speech; with it, the
+silence before the speech becomes a separate line.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from parapet.transforms.running.seeding import stable_hash
 if TYPE_CHECKING:
     from parapet.transforms.perturbations.speech.engine import Samples
 
-# People of either sex and several tempers. Lower or higher voices than .88 and 1.2 are hardly understood by anything.
+# Voices of either sex with different tempers. Pitches outside of 0.88 to 1.2 are hardly recognised by any engine.
 SPEAKERS = "heart,heart:1.1:0.93,heart:0.95:1.08,heart:1.15:1.15,heart:1.05:0.88,heart:0.9:0.97"
 
 _VOICE = re.compile(r"([a-z]+)(?::(\d+(?:\.\d{1,2})?))?(?::(\d+(?:\.\d{1,2})?))?", re.ASCII)
 _SPEEDS, _PITCHES = (0.7, 1.4), (0.8, 1.3)
-# "a" between words is the article; in "a m" it is a letter, and so is what follows another letter.
+# "a" between words is the article; in "a m" it is a letter, and so is a letter after another one.
 _LETTERS = re.compile(r"\b(?:a m|[b-hj-z](?: [a-z])+)\b")
-_BREATH = 40  # words spoken at a time: the model was trained on sentences
+_BREATH = 40  # words synthesised at a time: the model was trained on sentences
 
 
 class Hibari:
-    """Speaks English.
+    """Synthesises English.
 
-    A voice is the name of one of Hibari's, of which ``heart`` is in the package, and after colons its speed and its
-    pitch as multiples of its own: ``heart:1.1:0.9``. The pitch is changed by resampling, which changes the vocal tract,
-    too. Other voices (``fenrir``, ``kore``, ``emma``, ``fable``) can be used where their files
-    are in Hibari's own cache; this module never downloads them.
+    A voice is the name of one of Hibari's (``heart`` is included in the package), optionally followed by factors for
+    its speed and pitch: ``heart:1.1:0.9``. The pitch is changed by resampling, which also changes the vocal tract.
+    Other voices (``fenrir``, ``kore``, ``emma``, ``fable``) can be used if their files are in Hibari's own cache; this
+    module never downloads them.
     """
 
     parallel = 1
@@ -54,14 +54,14 @@ class Hibari:
         self._models: dict[str, Any] = {}
 
     def open(self) -> None:
-        """Does nothing: a voice is loaded when it speaks first."""
+        """Do nothing: voices are loaded on first use."""
 
     def close(self) -> None:
-        """Unloads the voices."""
+        """Unload the voices."""
         self._models = {}
 
     def check(self, voices: list[str]) -> None:
-        """Raises InputError for a voice that is not Hibari's, or whose file is not there."""
+        """Raise InputError for a voice that Hibari does not have, or whose file is missing."""
         from hibari.voices import VOICES, voice_path
 
         for voice in voices:
@@ -83,7 +83,7 @@ class Hibari:
 
             self._models[name] = Model(voice=name, model=voice_path(name, download_missing=False))
         model, words = self._models[name], text.split()
-        # Its voice has a component of noise: without a seed no two runs would agree.
+        # The voice has a noise component, so runs would differ without a seed.
         seed = stable_hash("hibari", voice, text)
         parts = [" ".join(words[i : i + _BREATH]) for i in range(0, len(words), _BREATH)]
         spoken = [model(_LETTERS.sub(_initials, part), speed=speed / pitch, seed=seed) for part in parts]
@@ -98,7 +98,7 @@ def _initials(match: re.Match[str]) -> str:
 
 
 def parse_voice(voice: str) -> tuple[str, float, float]:
-    """``heart:1.1:0.9`` as (name, speed, pitch). Raises InputError where it cannot be."""
+    """Parse ``heart:1.1:0.9`` to (name, speed, pitch). Raises InputError if it is invalid."""
     match = _VOICE.fullmatch(voice)
     speed, pitch = (float(match[i] or 1) if match else 0.0 for i in (2, 3))
     if not (match and _SPEEDS[0] <= speed <= _SPEEDS[1] and _PITCHES[0] <= pitch <= _PITCHES[1]):
@@ -111,10 +111,10 @@ def parse_voice(voice: str) -> tuple[str, float, float]:
 
 
 PACKAGE, MODEL = "moonshine-voice", "tiny-en"
-OPTIONS = {"vad_threshold": "0"}  # nothing is cut
+OPTIONS = {"vad_threshold": "0"}  # disables voice activity detection
 
-_TINY, _HEADER = 0, 20_000  # the kind of model; the version of the interface that this is written for
-# Of sounds of more than half a minute the model repeats the beginning to the end.
+_TINY, _HEADER = 0, 20_000  # the kind of model; the version of the interface used here
+# For sounds over half a minute, the model repeats the beginning until the end.
 _LONGEST, _SHORTEST = 25 * RATE, 15 * RATE
 _FRAME = RATE // 10
 
@@ -145,7 +145,7 @@ class _Option(ctypes.Structure):
 
 
 class Moonshine:
-    """Recognises English. Raises InputError where the package is missing, or has no model in it."""
+    """Recognises English. Raises InputError if the package is missing or has no model."""
 
     parallel = 1
     dollars_per_hour = 0.0
@@ -156,8 +156,8 @@ class Moonshine:
         self._handle: int | None = None
 
     def open(self) -> None:
-        """Loads the model, in some tenths of a second."""
-        # One thread takes less than half the processor time of several that wait for each other.
+        """Load the model, which takes some tenths of a second."""
+        # A single thread takes less than half the processor time of several that wait for each other.
         os.environ.setdefault("MOONSHINE_ORT_SINGLE_THREAD", "1")
         library = _library()
         options = (_Option * len(OPTIONS))(*(_Option(name.encode(), value.encode()) for name, value in OPTIONS.items()))
@@ -168,7 +168,7 @@ class Moonshine:
         self._handle = handle
 
     def close(self) -> None:
-        """Unloads the model."""
+        """Unload the model."""
         if self._handle is not None:
             _library().moonshine_free_transcriber(self._handle)
             self._handle = None
@@ -193,7 +193,7 @@ class Moonshine:
 
 
 def _pieces(sound: Samples) -> Iterator[Samples]:
-    """A sound in pieces of at most 25 seconds, cut where it is quietest."""
+    """Yield pieces of a sound of at most 25 seconds, cut where it is quietest."""
     while len(sound) > _LONGEST:
         frames = sound[_SHORTEST:_LONGEST].astype(np.float64).reshape(-1, _FRAME)
         cut = _SHORTEST + int(np.argmin(np.mean(frames**2, axis=1))) * _FRAME + _FRAME // 2
@@ -203,11 +203,11 @@ def _pieces(sound: Samples) -> Iterator[Samples]:
 
 
 def _folder() -> Path:
-    spec = find_spec("moonshine_voice")  # it is not imported
+    spec = find_spec("moonshine_voice")  # without importing it
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(PACKAGE, "speech")
     folder = Path(spec.submodule_search_locations[0])
-    if not list((folder / "assets" / MODEL).glob("encoder*")):  # from 0.1.1 on the model is a download
+    if not list((folder / "assets" / MODEL).glob("encoder*")):  # since 0.1.1, the model is a separate download
         raise InputError(f"{PACKAGE} {version_of(PACKAGE)} comes without its model: {install_line('speech')}")
     return folder
 
@@ -225,5 +225,5 @@ def _library() -> Any:
     return library
 
 
-# By the names that an engine's module has for them.
+# The names that the module of an engine must define.
 Synthesiser, Recogniser = Hibari, Moonshine

@@ -1,4 +1,4 @@
-"""The interface of speech engines. An engine is a module with a ``Synthesiser`` (TTS), a ``Recogniser`` (ASR) or both.
+"""The interface of speech engines: modules with a ``Synthesiser`` (TTS), a ``Recogniser`` (ASR) or both.
 
 Sound is always an array of 16-bit samples, int16 of shape (n,), one channel, 16 kHz.
 """
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
     Samples = NDArray[np.int16]
 
-RATE = 16_000  # samples a second
+RATE = 16_000  # samples per second
 
 
 class Synthesiser(Protocol):
-    """Text to speech. It is pickled and sent to the workers: a connection or a library is created in ``open``.
+    """Text to speech. Objects are pickled and sent to workers, so connections and libraries are created in ``open``.
 
     Attributes:
-      name: engine and model; the key of cached transcripts has it.
-      parallel: how many threads of one worker may call ``speak`` at a time.
+      name: engine and model; part of the key of cached transcripts.
+      parallel: maximum number of threads per worker that call ``speak``.
       dollars_per_million: the price of a million characters; 0 for a local engine.
-      default_voice: used without ``--voices``; several are separated by commas.
+      default_voice: the voice without ``--voices``; several are separated by commas.
     """
 
     name: str
@@ -39,33 +39,33 @@ class Synthesiser(Protocol):
     default_voice: str
 
     def check(self, voices: list[str]) -> None:
-        """Raises InputError for a voice that the engine does not have."""
+        """Raise InputError for a voice that the engine does not have."""
 
     def open(self) -> None:
-        """Connects, or loads the library, once per worker.
+        """Connect, or load the library; called once per worker.
 
         Raises:
-          InputError: a voice, a key or an address cannot be used.
+          InputError: a voice, a key or an address is invalid.
         """
 
     def close(self) -> None:
-        """Closes the connection. A second call does nothing."""
+        """Close the connection. A second call does nothing."""
 
     def speak(self, text: str, voice: str) -> Samples:
-        """The sound of a text: words separated by spaces, nothing else.
+        """Synthesise a text that consists of words separated by spaces.
 
         Raises:
-          Refused: this text cannot be spoken.
-          Stopped: no further request can succeed: a wrong key, a quota.
+          Refused: this text cannot be synthesised.
+          Stopped: further requests would fail, too, because of a wrong key or a quota.
         """
 
 
 class Recogniser(Protocol):
-    """Speech recognition; otherwise as `Synthesiser`.
+    """Speech recognition; like `Synthesiser` in other respects.
 
     Attributes:
       name: engine and model.
-      parallel: how many threads of one worker may call ``hear`` at a time.
+      parallel: maximum number of threads per worker that call ``hear``.
       dollars_per_hour: the price of an hour of sound; 0 for a local engine.
     """
 
@@ -74,17 +74,17 @@ class Recogniser(Protocol):
     dollars_per_hour: float
 
     def open(self) -> None:
-        """As `Synthesiser.open`."""
+        """See `Synthesiser.open`."""
 
     def close(self) -> None:
-        """As `Synthesiser.close`."""
+        """See `Synthesiser.close`."""
 
     def hear(self, sound: Samples) -> str:
-        """The transcript of a sound; empty where there are no words.
+        """Return the transcript of a sound; empty if it contains no words.
 
         Raises:
           Refused: this sound cannot be recognised.
-          Stopped: no further request can succeed.
+          Stopped: further requests would fail, too.
         """
 
 
@@ -97,23 +97,26 @@ _PARTS: dict[Part, tuple[str, type]] = {
 
 
 def choose(part: Part, named: str) -> plugins.Chosen:
-    """The engine that ``--speaker`` or ``--listener`` names. Raises InputError where there is none."""
+    """Find the engine named by ``--speaker`` or ``--listener``. Raises InputError if it does not exist."""
     return plugins.choose(plugins.SPEECH_ENGINES, named, f"--{part}")
 
 
 def class_of(part: Part, chosen: plugins.Chosen) -> Any:
-    """The engine's class for a part. Raises InputError where it has none."""
+    """Return the engine's class for a part. Raises InputError if it has none."""
     return plugins.target_of(chosen, _PARTS[part][0])
 
 
 def make(part: Part, chosen: plugins.Chosen, options: Mapping[str, Any]) -> Any:
-    """The engine's synthesiser or recogniser. Raises InputError where it cannot be made, or lacks something."""
+    """Create the engine's synthesiser or recogniser. Raises InputError if that fails, or a member is missing."""
     name, protocol = _PARTS[part]
     return plugins.make(chosen, plugins.members(protocol), name, options)
 
 
 def version_of(package: str) -> str:
-    """Its version: another one may speak, or hear, otherwise. Raises InputError where it is missing."""
+    """Return a package's version, since versions may synthesise or recognise differently.
+
+    Raises InputError if missing.
+    """
     try:
         return version(package)
     except PackageNotFoundError:
@@ -121,7 +124,7 @@ def version_of(package: str) -> str:
 
 
 def resampled(sound: NDArray[Any], rate: int, to: int) -> Samples:
-    """Sound of ``rate`` samples a second with ``to`` of them, by a polyphase filter."""
+    """Resample a sound from ``rate`` to ``to`` samples per second with a polyphase filter."""
     from scipy.signal import resample_poly
 
     if rate != to and len(sound):
@@ -131,7 +134,7 @@ def resampled(sound: NDArray[Any], rate: int, to: int) -> Samples:
 
 
 def to_samples(sound: NDArray[Any]) -> Samples:
-    """Rounded and clipped to 16 bits."""
+    """Round and clip to 16 bits."""
     if sound.dtype == np.int16:
         return sound
     clipped: Samples = np.clip(np.rint(sound), -32768, 32767).astype(np.int16)

@@ -1,4 +1,4 @@
-"""Speech errors as a perturbation: user turns become ASR transcripts, at given word error rates."""
+"""Speech errors as a perturbation: user turns become ASR transcripts at given word error rates."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ from parapet.transforms.running.counts import Balance, Counted, CountKey, Counts
 from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.running.plugins import Chosen
 
-CACHE = ".heard"  # below the output of a command: transcripts by content; it stays, for the next run
+CACHE = ".heard"  # below a command's output: transcripts by content, kept for the next run
 WER = Metric(
     "wer", "word error rate", percent=True,
     meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are lower case "
@@ -85,7 +85,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class State(NamedTuple):
-    """What a dialogue is perturbed by: its place, the calibration of the run, and the outcomes of its turns."""
+    """The input of a dialogue's perturbation: its place, the run's calibration, and the outcomes of its turns."""
 
     place: Place
     calibration: Calibration
@@ -167,7 +167,7 @@ class SpeechErrors(Perturbation):
         "SET/turns/": "a row for every user turn",
     }
 
-    setup: Setup  # since fit()
+    setup: Setup  # set by fit()
     try_engines = True  # once, before workers start
 
     def __init__(
@@ -224,12 +224,12 @@ class SpeechErrors(Perturbation):
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """``SR-10`` and so on, one for each rate."""
+        """Return the names of sets (``SR-10``), one for each rate."""
         return self.config.sets
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> Perturbation:
-        """An object of the flags; those of engines that are used are options of the engines.
+        """Create an object from flags; flags of the engines become engine options.
 
         Raises:
           InputError: a flag belongs to an engine that is not used.
@@ -247,7 +247,7 @@ class SpeechErrors(Perturbation):
         return perturbation
 
     def fit(self, corpus: Corpus) -> None:
-        """Creates the engines and the noise."""
+        """Create the engines and the noise."""
         cache = self.cache
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
@@ -256,20 +256,20 @@ class SpeechErrors(Perturbation):
         self.setup = prepare(self.config, files, cache, self.try_engines)
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """How this run differs from the one that was calibrated."""
+        """Yield how this run differs from the calibrated one."""
         yield from ((logging.WARNING, line) for line in self.setup.warnings)
 
     def plugins_used(self) -> Sequence[Chosen | None]:
-        """The engines."""
+        """Return the engines."""
         return [*self.config.engines.values()]
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
-        """The cache, and recordings of noise."""
+        """Return the cache, and recordings of noise."""
         noise = self.setup.config.noise
         return [("--cache", self.setup.channel.cache), *([] if noise in KINDS else [("--noise", noise)])]
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
-        """The amount of speech, and its price."""
+        """Yield the amount of speech, and its price."""
         setup = self.setup
         synthesiser, recogniser = setup.channel.synthesiser, setup.channel.recogniser
         size = size_of(files, setup.speakers)
@@ -285,7 +285,7 @@ class SpeechErrors(Perturbation):
         yield "transcripts in the cache are not requested again; the prices are built in: check them"
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """Transcribes all turns."""
+        """Transcribe all turns."""
         transcribed = transcribe(files, self.setup)
         states = (
             transcribed.turns
@@ -303,18 +303,18 @@ class SpeechErrors(Perturbation):
         )
 
     def state_of(self, place: Place, state: Mapping[int, Sequence[Outcome]] | None, shared: Shared) -> State:
-        """The calibration, and the outcomes of the dialogue's turns."""
+        """Return the calibration, and the outcomes of the dialogue's turns."""
         return State(place, shared["calibration"][""], state or {})
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: State) -> Perturbed:
-        """The dialogue with its transcripts at the set's rate, and a row for every user turn."""
+        """Return the dialogue with transcripts at the set's rate, and a row for every user turn."""
         known = typed(dialogue)
         setting = state.calibration.settings[self.sets.index(set_name)]
         replaced = self._replaced(known, self._turns(known), setting, state)
         return Perturbed(with_turns(dialogue, replaced), _rows(known, replaced))
 
     def perturb_sets(self, item: Item, state: State) -> Iterator[tuple[str, Perturbed | InputError]]:
-        """The dialogue in every set, with its counts, its wrong turns as examples, and the sound of its turns."""
+        """Yield the dialogue in every set, with its counts, its wrong turns as examples, and the sound of its turns."""
         dialogue = typed(item.raw) if item.dialogue is None else item.dialogue
         turns, services = self._turns(dialogue), services_in_turns(dialogue)
         for setting in state.calibration.settings:
@@ -341,11 +341,11 @@ class SpeechErrors(Perturbation):
             )
 
     def open(self) -> None:
-        """Makes a transcriber for the sound of turns; its engines are opened when it speaks."""
+        """Create a transcriber for the sound of turns; its engines are opened on first use."""
         self._transcriber: Transcriber = Transcriber(self.setup.channel)
 
     def close(self) -> None:
-        """Closes its engines."""
+        """Close the engines."""
         self._transcriber.close()
 
     def _turns(self, dialogue: Dialogue) -> list[SpokenTurn]:
@@ -354,7 +354,7 @@ class SpeechErrors(Perturbation):
     def _replaced(
         self, dialogue: Dialogue, turns: Sequence[SpokenTurn], setting: Setting, state: State
     ) -> list[Replaced]:
-        """The user turns of a dialogue in one set."""
+        """Return the user turns of a dialogue in one set."""
         speakers, noise = self.setup.speakers, self.setup.channel.noise.name
         voice = voice_of(dialogue.dialogue_id, speakers)
         replaced = []
@@ -368,13 +368,13 @@ class SpeechErrors(Perturbation):
     def _sounds(
         self, setting: Setting, place: Place, rows: Iterable[Mapping[str, Any]]
     ) -> tuple[list[tuple[str, bytes]], list[InputError]]:
-        """The sound of each turn that was transcribed, and why there is none."""
+        """Return the sound of each transcribed turn, and the errors of those without sound."""
         file, position = place
         files, problems = [], []
         for row in rows:
             if row["status"] != "heard":
                 continue
-            # An id may contain anything; the position makes the name unique.
+            # Ids may contain any characters; the position makes the name unique.
             safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
             folder = f"{setting.name}/audio/{file.removesuffix('.json')}"
             try:
@@ -386,10 +386,10 @@ class SpeechErrors(Perturbation):
             files.append((path, sound_bytes(samples, self.audio)))
         return files, problems
 
-    # The numbers of a run.
+    # Counts and statistics.
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Turns without a transcript, and turns whose sound could not be written."""
+        """Return tallies of turns without a transcript, and of turns whose sound could not be written."""
         lost = counts.sum("lost_recordings")
         return [
             Tally("user turn", counts.sum("spoken_turns"), counts.sum("failed_turns")),
@@ -397,11 +397,11 @@ class SpeechErrors(Perturbation):
         ]
 
     def invariants(self) -> Sequence[Invariant]:
-        """Also, every turn that was spoken has a transcript in every set, or failed in every set."""
+        """Check that every turn that was spoken has a transcript in every set, or failed in every set."""
         return (*super().invariants(), Balance("spoken_turns", ("heard", "failed"), self.sets, is_early=True))
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """The word error rates of the sets, the curve of the sample, and what they depend on."""
+        """Return the word error rates of the sets, the curve of the sample, and the settings they depend on."""
         (calibration,) = reported["calibration"]
         return {
             **statistics(counts, calibration.settings, reported["curve"]),
@@ -409,13 +409,13 @@ class SpeechErrors(Perturbation):
         }
 
     def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
-        """``calibration.json``, for other runs."""
+        """Return ``calibration.json``, for other runs."""
         (calibration,) = reported["calibration"]
         content = {**msgspec.to_builtins(calibration), "made_with": self.setup.made_with}
         return {"calibration.json": (json.dumps(content, indent=2) + "\n").encode()}
 
     def recorded_options(self) -> dict[str, object]:
-        """The options that determine the content, and what the word error rates depend on."""
+        """Return the options that determine the content, and the settings that the word error rates depend on."""
         config = self.config
         return {
             "wer": config.targets,
@@ -431,7 +431,7 @@ class SpeechErrors(Perturbation):
         }
 
     def example(self, shown: Mapping[str, Any]) -> Example:
-        """A turn with its recognition errors marked, and the slot values that are lost."""
+        """Show a turn with its recognition errors marked, and its lost slot values."""
         pairs = (word.partition(">") for word in shown["alignment"].split(" "))
         words = edited_words((before, after if arrow else before) for before, arrow, after in pairs)
         lines = [Line("original", [Part(shown["original"])]), Line("recognised", words)]
@@ -451,7 +451,7 @@ def _counts(turn: TurnOutcomes) -> Iterator[tuple[Any, int]]:
 
 
 def _dead_letters(turn: TurnOutcomes) -> Iterator[tuple[str, list[DeadLetter]]]:
-    """The dead letter of a turn without a transcript, by a key that puts it after those of its file."""
+    """Yield (sort key, letters) of a turn without a transcript; the key sorts it after those of its file."""
     use = turn.use
     if failure := failure_of(turn.outcomes):
         split, _, name = use.file.rpartition("/")

@@ -1,4 +1,4 @@
-"""Turns as a set has them: the transcript, slot spans located by the alignment, and a row that records all of it."""
+"""Replace turns by transcripts, locate slot spans by the alignment, and record both in a row."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ from parapet.transforms.perturbations.speech.transcribing import Failure, Outcom
 from parapet.transforms.running.counts import Counts
 
 Form = Literal["heard", "restored"]
-Spans = dict[tuple[int, int], Found | None]  # (frame, slot entry) to the span in the new utterance; None: it is lost
+# (frame, slot entry) to the span in the new utterance; None if the value is lost
+Spans = dict[tuple[int, int], Found | None]
 
 
 class Replaced(msgspec.Struct, frozen=True):
     """A user turn of a set.
 
     Attributes:
-      row: of ``ASR_TURNS``, without the dialogue's id.
-      spans: (frame, slot entry) to the span in the new utterance: None where the value is lost. Entries without a span
-        (a copied value) are left out.
+      row: a row of ``ASR_TURNS``, without the dialogue's id.
+      spans: (frame, slot entry) to the span in the new utterance, or None if the value is lost. Entries without a span
+        (copied values) are left out.
     """
 
     row: dict[str, Any]
@@ -54,15 +55,15 @@ def replaced_turn(
     voice: str,
     noise: str,
 ) -> Replaced:
-    """A user turn as one set has it.
+    """Return a user turn in the version of one set.
 
     Args:
-      turn: the original.
-      outcomes: of its utterance; none where the turn is not spoken.
-      snr_of: chooses one of the ratios, given the word errors at each.
-      form: how the transcript is written.
-      voice: of the dialogue.
-      noise: its name.
+      turn: the original turn.
+      outcomes: the outcomes of its utterance; empty if the turn is not spoken.
+      snr_of: chooses a ratio, given the word errors at each.
+      form: the form of the transcript.
+      voice: the voice of the dialogue.
+      noise: the name of the noise.
     """
     if not turn.words:
         return unchanged_turn(turn, "not_spoken", turn.reason, voice, noise)
@@ -75,7 +76,7 @@ def replaced_turn(
 
 
 def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str, Any]:
-    """A copy of a dialogue, as its file has it, with some of its turns replaced."""
+    """Return a copy of a dialogue, in the format of its file, with some turns replaced."""
     turns = [*raw["turns"]]
     for new in replaced:
         position = new.row["turn"]
@@ -85,18 +86,18 @@ def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str
 
 
 def failure_of(outcomes: Sequence[Outcome]) -> Failure | None:
-    """Why a turn has no transcript at one of the ratios; None where it has one at all of them."""
+    """Return why a turn has no transcript at one of the ratios, or None if it has all."""
     return next((outcome.result for outcome in outcomes if isinstance(outcome.result, Failure)), None)
 
 
 def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound: Mapping[str, str | float]) -> Replaced:
-    """A turn with a transcript.
+    """Return a turn with its transcript.
 
     Args:
-      turn: the original.
-      transcript: of its spoken form.
-      form: ``heard``: the transcript itself; ``restored``: words that were recognised correctly as the original has
-        them, with its capitals, digits and punctuation.
+      turn: the original turn.
+      transcript: the transcript of its spoken form.
+      form: ``heard`` for the transcript itself; ``restored`` to write correctly recognised words with the capitals,
+        digits and punctuation of the original.
       sound: voice, noise and signal-to-noise ratio, for the row.
     """
     reference, hypothesis = [word.text for word in turn.words], transcript.words.split()
@@ -126,14 +127,14 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound:
 
 
 def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
-    """A turn that keeps its utterance: it is not spoken (``not_spoken``), or an engine failed (``failed``)."""
+    """Return a turn that keeps its utterance: it is ``not_spoken``, or an engine ``failed``."""
     spans: Spans = {place: Found(*span) for place, span in _original_spans(turn.turn).items()}
     row = {**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}
     return Replaced(row, spans)
 
 
 def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
-    """(frame, slot entry) to start and end; without entries that have no span."""
+    """Return (frame, slot entry) → (start, end) of entries with a span."""
     return {
         (f, i): (span.start, span.exclusive_end)
         for f, frame in enumerate(turn.frames)
@@ -143,7 +144,7 @@ def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 def _row(turn: SpokenTurn, status: str, reason: str, utterance: str, spans: Spans) -> dict[str, Any]:
-    """The row of a turn, as far as it needs no transcript; the columns in their order."""
+    """Return the row of a turn with the columns that need no transcript, in the right order."""
     return {
         "turn": turn.position,
         "status": status,
@@ -180,7 +181,7 @@ def _slot_rows(turn: Turn, spans: Spans) -> list[dict[str, Any]]:
 
 
 def write_into(raw: dict[str, Any], replaced: Replaced) -> None:
-    """Puts the new utterance and the spans that are left into a turn as its file has it."""
+    """Write the new utterance and the remaining spans into a turn in the format of its file."""
     raw["utterance"] = replaced.row["utterance"]
     for f, frame in enumerate(raw["frames"]):
         if "slots" not in frame:
@@ -194,20 +195,20 @@ def write_into(raw: dict[str, Any], replaced: Replaced) -> None:
         frame["slots"] = kept
 
 
-Point = tuple[float, tuple[int, int]]  # signal-to-noise ratio to (errors, words)
+Point = tuple[float, tuple[int, int]]  # signal-to-noise ratio, (errors, words)
 
 _RESAMPLES = 2000
-GARBLED = 0.6  # turns with this word error rate or more
-# What is summed over turns with a transcript.
+GARBLED = 0.6  # minimum word error rate of a garbled turn
+# The counts that are summed over turns with a transcript.
 SUMS = ("turns", "words", "substitutions", "deletions", "insertions", "slots", "slots_kept")
 
 
 def turn_counts(row: Mapping[str, Any], services: Iterable[str]) -> Iterator[tuple[str | tuple[str, str], int]]:
-    """The counts of one user turn: a name, or a name and a value, to a number.
+    """Yield the counts of one user turn: a name, or (name, value), and a number.
 
     Args:
-      row: of ``ASR_TURNS``.
-      services: those that the turn touches.
+      row: a row of ``ASR_TURNS``.
+      services: the services of the turn.
     """
     yield row["status"], 1
     if row["status"] != "heard":
@@ -231,7 +232,7 @@ def turn_counts(row: Mapping[str, Any], services: Iterable[str]) -> Iterator[tup
 
 
 def dialogue_counts(place: Place, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], int]]:
-    """Word errors and reference words of a dialogue, from which intervals are drawn."""
+    """Yield the word errors and reference words of a dialogue, for computing intervals."""
     file, position = place
     errors = words = 0
     for row in rows:
@@ -243,12 +244,12 @@ def dialogue_counts(place: Place, rows: Iterable[Mapping[str, Any]]) -> Iterator
 
 
 def statistics(counts: Counts, settings: Sequence[Setting], curve: Iterable[Point]) -> dict[str, Any]:
-    """The sets and the curve of ``statistics.json``.
+    """Return the sets and the curve of ``statistics.json``.
 
     Args:
-      counts: those of all turns and dialogues (:func:`turn_counts`, :func:`dialogue_counts`).
+      counts: the counts of all turns and dialogues (:func:`turn_counts`, :func:`dialogue_counts`).
       settings: the sets.
-      curve: signal-to-noise ratio to (errors, words) of the sample; empty where the calibration is another run's.
+      curve: signal-to-noise ratio to (errors, words) of the sample; empty if the calibration is another run's.
     """
     return {
         "sets": {setting.name: _of_set(setting, counts) for setting in sorted(settings)},
@@ -289,7 +290,7 @@ def _of_set(setting: Setting, counts: Counts) -> dict[str, Any]:
 
 
 def numbers(sums: Sequence[int]) -> dict[str, Any]:
-    """The sums by name, with the word error rate and the share of slot values kept; None where undefined."""
+    """Return the sums by name, the word error rate and the share of slot values kept; None if undefined."""
     of = dict(zip(SUMS, sums, strict=True))
     errors = of["substitutions"] + of["deletions"] + of["insertions"]
     return {
@@ -300,14 +301,15 @@ def numbers(sums: Sequence[int]) -> dict[str, Any]:
 
 
 def turn_rates(turns: Mapping[str, int]) -> dict[str, Any]:
-    """The distribution of the word error rates of single turns; each turn counts once, however long.
+    """Return the distribution of the word error rates of single turns, each with the same weight.
 
     Args:
-      turns: the number of turns by ``errors/words``.
+      turns: ``errors/words`` to the number of turns.
 
     Returns:
-      ``quartiles``; ``perfect``, the share of turns without an error; ``garbled``, of those with ``GARBLED`` or more;
-      ``tenths``, how many turns have no error, then up to 10 %, up to 20 % and so on, and more than 100 %.
+      ``quartiles``; ``perfect``, the share of turns without errors; ``garbled``, the share with a rate of at least
+        ``GARBLED``; ``tenths``, the number of turns without errors, with up to 10 %, up to 20 % and so on, and with
+        more than 100 %.
     """
     rates = [(int(errors) / int(words), n) for name, n in turns.items() for errors, words in [name.split("/")]]
     every = sum(n for _, n in rates)
@@ -323,7 +325,7 @@ def turn_rates(turns: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _quartiles(values: Iterable[tuple[float, int]]) -> list[float]:
-    """The smallest value that a quarter, half, three quarters are not above; nothing of nothing."""
+    """Return the smallest values that a quarter, half and three quarters do not exceed; empty without values."""
     every = sorted(values)
     total = sum(n for _, n in every)
     reached = list(itertools.accumulate(n for _, n in every))
@@ -331,11 +333,13 @@ def _quartiles(values: Iterable[tuple[float, int]]) -> list[float]:
 
 
 def interval(dialogues: Sequence[tuple[int, int]], name: str) -> tuple[float | None, float | None]:
-    """The 95 % interval of the word error rate: a percentile bootstrap over dialogues, whose turns are not independent.
+    """Return the 95 % interval of the word error rate by percentile bootstrap.
+
+    It resamples dialogues, since turns are dependent.
 
     Args:
-      dialogues: (errors, words) of each.
-      name: of the set: the seed.
+      dialogues: (errors, words) of each dialogue.
+      name: the name of the set, which is the seed.
     """
     table = np.array(dialogues, np.float64).reshape(-1, 2)
     if not table[:, 1].sum():

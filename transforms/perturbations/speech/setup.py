@@ -1,4 +1,4 @@
-"""What a run of ``speech_errors`` uses: options parsed, engines and noise created."""
+"""Set up a run of ``speech_errors``: parse options, create engines and noise."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The options of ``speech_errors``, checked before any dialogue is read.
 
     Attributes:
-      targets: word error rates, 0 to 1, ascending: one set each.
-      ratios: signal-to-noise ratios, dB, the quietest noise first.
-      sample: how many texts are recognised first, to estimate the error rate of each ratio.
-      seed: of noise, voices and draws.
-      noise: its kind, or a folder of recordings.
-      reverberation: of the speaker's room, seconds; 0: none.
+      targets: word error rates, 0 to 1, ascending, with one set each.
+      ratios: signal-to-noise ratios in dB, starting with the quietest noise.
+      sample: number of texts that are recognised first, to estimate the error rate of each ratio.
+      seed: the seed of noise, voices and draws.
+      noise: the kind of noise, or a folder of recordings.
+      reverberation: the reverberation time of the speaker's room in seconds; 0 for none.
       engines: the text-to-speech engine (speaker) and the ASR engine (listener).
-      engine_options: of both.
-      voices: each dialogue has one of them; empty: the default voice of the speaker.
-      normalisation: a file of normalisation rules; None: the built-in ones.
-      longest: the maximum length of an utterance that is spoken, in characters.
-      form: how the transcript is written.
-      calibration: ``calibration.json`` of another run; None: this run calibrates.
+      engine_options: the options of both engines.
+      voices: the voices of dialogues; if empty, the default voice of the speaker.
+      normalisation: a file of normalisation rules; None for the built-in ones.
+      longest: maximum length of an utterance that is spoken, in characters.
+      form: the form of the transcript.
+      calibration: ``calibration.json`` of another run; None to calibrate this run.
     """
 
     targets: list[float]
@@ -59,20 +59,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The names of the sets: ``SR-20``."""
+        """Return the names of the sets, such as ``SR-20``."""
         return tuple(map(set_name, self.targets))
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What the turns of a corpus are recognised with.
+    """The components for recognising the turns of a corpus.
 
     Attributes:
       config: the options.
       speakers: the voices and the spoken form.
       channel: text-to-speech engine, noise, ASR engine.
-      made_with: what determines the word error rate, as ``calibration.json`` records it.
-      calibrated: the calibration of another run, if there is one.
-      warnings: how this run differs from the run that was calibrated, a line each.
+      made_with: everything that determines the word error rate, as recorded by ``calibration.json``.
+      calibrated: the calibration of another run, or None.
+      warnings: lines on how this run differs from the run that was calibrated.
     """
 
     config: Config
@@ -95,10 +95,10 @@ def parse_targets(text: str) -> list[float]:
 
 
 def parse_ratios(text: str) -> list[float]:
-    """Parses signal-to-noise ratios such as ``20,12,5``, the quietest noise first.
+    """Parse signal-to-noise ratios such as ``20,12,5``; return them from the quietest noise.
 
     Raises:
-      InputError: unless they are two or more distinct ratios.
+      InputError: there are fewer than two distinct ratios.
     """
     ratios = [_number(part, "--snr", "is no ratio in dB: give some such as 20,12,5") for part in listed(text)]
     if len(set(ratios)) < 2 or len(set(ratios)) < len(ratios) or not all(map(is_ratio, ratios)):
@@ -114,10 +114,10 @@ def _number(part: str, flag: str, what: str) -> float:
 
 
 def check_config(config: Config) -> None:
-    """Checks what parsing leaves unchecked.
+    """Check options that were not checked by parsing.
 
     Raises:
-      InputError: an option cannot be used, or a package is missing.
+      InputError: an option is invalid, or a package is missing.
     """
     if not config.seed.isprintable():
         raise InputError("give a text of printable characters", "--seed")
@@ -132,19 +132,19 @@ def check_config(config: Config) -> None:
 def _check_extras(engines: Iterable[plugins.Chosen], noise: str) -> None:
     extras = {extra for chosen in engines if chosen.plugin.built_in for extra in chosen.plugin.extras}
     extras |= {"speech"} if noise == "babble" or not extras else set()
-    for package in ("jiwer", "num2words", "scipy", "soundfile"):  # which each of these extras has
+    for package in ("jiwer", "num2words", "scipy", "soundfile"):  # packages of each of these extras
         if find_spec(package) is None:
             raise MissingExtra(package, ",".join(sorted(extras)))
 
 
 def prepare(config: Config, files: Sequence[DialogueFile], cache: str, try_engines: bool = True) -> Setup:
-    """Creates the engines and the noise.
+    """Create the engines and the noise.
 
     Args:
       config: the options.
       files: the dialogue files whose user turns are recognised.
-      cache: the folder in which transcripts are kept.
-      try_engines: opens the engines once, so that a missing key is reported before anything is spoken.
+      cache: the folder for caching transcripts.
+      try_engines: whether to open the engines once, so that a missing key is reported before anything is spoken.
 
     Raises:
       InputError: a voice, a file or an engine cannot be used.

@@ -1,4 +1,4 @@
-"""Sound as arrays and as files: resampling, levels, reading recordings of any kind, writing WAV and FLAC."""
+"""Sound as arrays and files: levels, noise and reverberation, reading recordings, writing WAV and FLAC."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 FRAME = RATE // 50  # 20 ms
 
-# Frames further below the loudest count as pauses. ITU-T P.56 follows the envelope and puts its threshold 15.9 dB below
-# the mean level of speech, which is some 10 to 15 dB below the peaks of an envelope.
+# Frames this far below the loudest count as pauses. ITU-T P.56 follows the envelope and sets its threshold 15.9 dB
+# below the mean level of speech, which is some 10 to 15 dB below the peaks of an envelope.
 _PAUSE = 30.0
 
-_RATES = 4_000, 400_000  # samples a second, of recordings
+_RATES = 4_000, 400_000  # samples per second of recordings
 
 
 def active_power(sound: NDArray[Any]) -> float:
-    """The mean square of what is no pause: frames of 20 ms within 30 dB of the loudest; 0 where all is silent."""
+    """Return the mean square of 20 ms frames within 30 dB of the loudest, which excludes pauses; 0 for silence."""
     if not len(sound):
         return 0.0
     whole = sound[: len(sound) // FRAME * FRAME].astype(np.float64).reshape(-1, FRAME)
@@ -44,19 +44,19 @@ def active_power(sound: NDArray[Any]) -> float:
 
 
 def digest(sound: Samples) -> str:
-    """The SHA-256 of the samples, little-endian: what a WAV file holds after its header."""
+    """Return the SHA-256 of the samples, little-endian: the data of a WAV file without its header."""
     return hashlib.sha256(sound.astype("<i2").tobytes()).hexdigest()
 
 
 def decoded(data: bytes, path: str) -> Samples:
-    """A sound file of any kind that libsndfile knows, 8 to 32 bits, mixed down to one channel, at 16 kHz.
+    """Decode a sound file of any format that libsndfile supports, 8 to 32 bits, to mono at 16 kHz.
 
     Args:
-      data: the file.
-      path: where it is, for messages.
+      data: the content of the file.
+      path: its path for messages.
 
     Raises:
-      InputError: not a sound file, or one without sound.
+      InputError: it is not a sound file, or is silent.
     """
     soundfile = _soundfile()
     try:
@@ -73,14 +73,14 @@ def decoded(data: bytes, path: str) -> Samples:
 
 
 def sound_bytes(sound: Samples, kind: str) -> bytes:
-    """A file of the sound: ``wav`` or ``flac``."""
+    """Encode a sound as ``wav`` or ``flac``."""
     handle = io.BytesIO()
     _soundfile().write(handle, sound, RATE, format=kind.upper(), subtype="PCM_16")
     return handle.getvalue()
 
 
 def read_sound(data: bytes) -> Samples:
-    """A file that :func:`sound_bytes` made."""
+    """Decode the result of :func:`sound_bytes`."""
     sound, _ = _soundfile().read(io.BytesIO(data), dtype="int16")
     return np.asarray(sound, np.int16)
 
@@ -93,30 +93,30 @@ def _soundfile() -> Any:
     return soundfile
 
 
-# Part of the key of cached transcripts: to be raised when anything here changes.
+# Part of the key of cached transcripts: must be increased when anything here changes.
 VERSION = "2"
 
-# ITU-T P.56 and G.191: the level that speech is brought to, 26 dB below the loudest that 16 bits can be.
+# ITU-T P.56 and G.191: the level to which speech is normalised, 26 dB below the maximum of 16 bits.
 LEVEL = 32768 * 10 ** (-26 / 20)
 
 KINDS = ("white", "pink", "babble")
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au")
 
-_LOUDEST = 8192.0  # of noise: its peaks are some four times as high, and 16 bits end at 32,768
+_LOUDEST = 8192.0  # RMS of noise: its peaks are some four times higher, and 16 bits end at 32,768
 
-_PADDING = RATE * 3 // 10  # silence before and after: recognisers cut what begins at once
+_PADDING = RATE * 3 // 10  # silence before and after: recognisers cut off speech that begins immediately
 _BABBLERS = ("heart", "heart:1.1:0.88", "heart:0.9:1.1", "heart:1.2:0.95", "heart:1:1.2", "heart:0.95:0.84")
 _BABBLE_TEXTS = 60
 
 
 class Noise(msgspec.Struct, frozen=True):
-    """What is added.
+    """The noise to add.
 
     Attributes:
       kind: ``white``, ``pink``, ``babble`` or ``recordings``.
-      name: the kind, for the last two a hash of what they are made of, and the reverberation.
-      sources: the texts that the babble says, or the recordings' files.
-      reverberation: of the room in which the speaker is: seconds until a sound has decayed by 60 dB; 0: none.
+      name: the kind, followed for the last two by a hash of their sources, and the reverberation.
+      sources: the texts that the babble says, or the paths of recordings.
+      reverberation: the reverberation of the speaker's room: seconds until a sound has decayed by 60 dB; 0 for none.
     """
 
     kind: str
@@ -126,15 +126,15 @@ class Noise(msgspec.Struct, frozen=True):
 
 
 def make_noise(kind: str, texts: Sequence[str], reverberation: float = 0.0) -> Noise:
-    """The noise that ``--noise`` names, and the room of ``--reverberation``.
+    """Create the noise named by ``--noise``, with ``--reverberation``.
 
     Args:
       kind: ``white``, ``pink``, ``babble``, or a folder of recordings.
-      texts: what babble may say.
+      texts: the texts that babble may say.
       reverberation: seconds, 0 to 3.
 
     Raises:
-      InputError: no such kind or folder, a file in it is no recording, or the reverberation is out of range.
+      InputError: the kind or folder does not exist, a file is not a recording, or the reverberation is out of range.
     """
     if not 0 <= reverberation <= 3:
         raise InputError(f"{reverberation:g} is out of range: give 0 to 3 seconds, such as 0.4", "--reverberation")
@@ -145,18 +145,18 @@ def make_noise(kind: str, texts: Sequence[str], reverberation: float = 0.0) -> N
 
 
 def plain(kind: str) -> Noise:
-    """White or pink noise."""
+    """Return white or pink noise."""
     return Noise(kind, kind)
 
 
 def babble(texts: Sequence[str]) -> Noise:
-    """Six voices that say some of these texts, chosen by hash."""
+    """Return babble: six voices that say some of these texts, chosen by hash."""
     chosen = tuple(sorted(set(texts), key=lambda text: _hash("babble", text))[:_BABBLE_TEXTS])
     return Noise("babble", f"babble:{_hash(*_BABBLERS, *chosen).hex()[:12]}", chosen)
 
 
 def recordings(folder: str) -> Noise:
-    """The sound files of a folder, each decoded once. Raises InputError: there are none, or one is no sound file."""
+    """Return the recordings in a folder. Raises InputError if there are none, or a file is not a recording."""
     place = as_path(folder)
     if not place.is_dir():
         known = ", ".join(KINDS)
@@ -169,13 +169,13 @@ def recordings(folder: str) -> Noise:
 
 
 class Mixer:
-    """Speech at a common level, with silence around it, reverberation and noise, at any signal-to-noise ratio.
+    """Speech at a normalised level, with silence around it, reverberation and noise, at any signal-to-noise ratio.
 
     Args:
       speech: the samples.
-      noise: what is added.
-      key: the same key gives the same noise.
-      room: the same room reverberates in the same way.
+      noise: the noise to add.
+      key: determines the noise.
+      room: determines the reverberation.
     """
 
     def __init__(self, speech: Samples, noise: Noise, key: str, room: str = "") -> None:
@@ -188,7 +188,7 @@ class Mixer:
         self._noise = _stretch(noise, len(self._speech), drawn)
 
     def at(self, snr: float) -> Samples:
-        """The sound. The noise is so many dB below the speech: mean power without pauses to mean power."""
+        """Return the sound at a ratio in dB: the mean power of speech without pauses to the mean power of noise."""
         louder = LEVEL * 10 ** (-snr / 20)
         sound = self._noise * louder
         sound += self._speech
@@ -196,15 +196,15 @@ class Mixer:
 
 
 def through_noise(speech: Samples, noise: Noise, snr: float, key: str) -> Samples:
-    """The sound of a :class:`Mixer` at one ratio."""
+    """Return the sound of a :class:`Mixer` at one ratio."""
     return Mixer(speech, noise, key).at(snr)
 
 
 def _reverberated(sound: Sound, seconds: float, room: str) -> Sound:
-    """The sound in a room, whose impulse response is noise that decays exponentially (Polack 1988).
+    """Add the reverberation of a room, whose impulse response is exponentially decaying noise (Polack 1988).
 
-    The first reflection comes after 5 to 15 ms. All of them together are 0 to 8 dB below the direct sound, as they are
-    for somebody who speaks into a telephone on the table or at arm's length.
+    The first reflection comes after 5 to 15 ms. All reflections together are 0 to 8 dB below the direct sound, as when
+    someone speaks into a telephone on the table or at arm's length.
     """
     from scipy.signal import fftconvolve
 
@@ -220,7 +220,7 @@ def _reverberated(sound: Sound, seconds: float, room: str) -> Sound:
 
 
 def _stretch(noise: Noise, n: int, drawn: np.random.Generator) -> Sound:
-    """So much noise, of mean power 1 over the whole that it is taken from."""
+    """Return ``n`` samples of noise, with mean power 1 over the whole that they are taken from."""
     if noise.kind == "white":
         return drawn.standard_normal(n)
     if noise.kind == "pink":
@@ -233,7 +233,7 @@ def _stretch(noise: Noise, n: int, drawn: np.random.Generator) -> Sound:
 
 
 def _pink(white: Sound) -> Sound:
-    """Power that falls with the frequency, from that of 20 Hz on."""
+    """Filter white noise so that its power is inversely proportional to the frequency, above 20 Hz."""
     shape = np.fft.rfft(white)
     hertz = np.arange(len(shape)) * (RATE / len(white))
     shape /= np.sqrt(np.maximum(hertz, 20.0))
@@ -261,7 +261,7 @@ def _recording(path: str) -> Sound:
     try:
         data = read_bytes(path, MAX_FILE)
     except OSError as error:
-        if error.strerror is None:  # of the network: the runner tries again
+        if error.strerror is None:  # a network error, which the runner retries
             raise
         raise InputError(f"cannot be read: {error.strerror}", path) from None
     return _unit(decoded(data, path).astype(np.float64))

@@ -1,4 +1,4 @@
-"""Differences of spelling that nobody hears, such as ok and okay or that'll and that will: they are no word errors."""
+"""Ignore inaudible differences of spelling, such as ok and okay or that'll and that will, in word errors."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from operator import itemgetter
 
 from parapet.transforms.perturbations.speech.spoken import Normalisation
 
-_MOST = 3  # words that are compared with others as one
+_MOST = 3  # words that are compared as a unit
 
 
 def respelled(reference: Sequence[str], hypothesis: Sequence[str], rules: Normalisation) -> list[str]:
-    """The hypothesis, with those of its words that only differ in spelling as the reference spells them.
+    """Return the hypothesis with words that differ only in spelling respelled like the reference.
 
-    Up to three words on either side are the same where their letters are ("p m", "pm"; "round trip", "roundtrip"), or
-    are once variants and contractions are replaced by what they stand for.
+    Up to three words on either side are equal if their letters are ("p m", "pm"; "round trip", "roundtrip"), possibly
+    after expanding variants and contractions.
 
     Args:
       reference: the words that were spoken.
-      hypothesis: those of the transcript.
-      rules: the tables ``variants`` and ``contractions``.
+      hypothesis: the words of the transcript.
+      rules: the rules with the tables ``variants`` and ``contractions``.
     """
     if list(reference) == list(hypothesis):
         return list(hypothesis)
     spoken, heard = _spans(reference, rules), _spans(hypothesis, rules)
     n, m = len(reference), len(hypothesis)
-    same: dict[tuple[int, int], list[tuple[int, int]]] = {}  # where stretches begin that are the same, and their words
+    same: dict[tuple[int, int], list[tuple[int, int]]] = {}  # start of equal stretches to their numbers of words
     for letters, stretches in spoken.items():
         for (i, a), (j, b) in product(stretches, heard.get(letters, ())):
             same.setdefault((i, j), []).append((a, b))
-    # The fewest errors from a pair of places to the end, with how many words of either side the first step takes.
+    # The fewest errors from a pair of positions to the end, and the numbers of words covered by the first step.
     best: dict[tuple[int, int], tuple[int, int, int, bool]] = {(n, m): (0, 0, 0, True)}
     for i, j in product(range(n, -1, -1), range(m, -1, -1)):
         steps = [(best[i + a, j + b][0], a, b, True) for a, b in same.get((i, j), ())]
@@ -49,7 +49,10 @@ def respelled(reference: Sequence[str], hypothesis: Sequence[str], rules: Normal
 
 
 def _spans(words: Sequence[str], rules: Normalisation) -> dict[str, set[tuple[int, int]]]:
-    """Letters, as they are and with variants and contractions replaced, to where they are: (first word, words)."""
+    """Map letters to their places (first word, number of words).
+
+    Variants and contractions are included both expanded and not.
+    """
     spans: dict[str, set[tuple[int, int]]] = {}
     for spelling in ([word.replace("'", "") for word in words], [_full(word, rules) for word in words]):
         for i in range(len(words)):

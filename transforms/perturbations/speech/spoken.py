@@ -1,7 +1,7 @@
 """The spoken form of an utterance (text normalisation): lower-case words in plain letters, numbers spelled out.
 
-It is the reference of the word error rate and the input of the synthesiser. Its rules
-are ``normalisation.toml``, or a file of its form.
+It is the reference of the word error rate and the input of the synthesiser. Its rules are in ``normalisation.toml``, or
+in a file of this format.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PUNCTUATION = frozenset(".,:;'\"()/-_`")
 
 
 class Sayings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is said for what a number needs."""
+    """Words for the parts of numbers."""
 
     point: str
     minus: str
@@ -46,13 +46,13 @@ class Sayings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Months(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The names of the months, January first."""
+    """The names of the months, from January."""
 
     names: tuple[str, ...]
 
 
 class Normalisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """The rules of a file; ``normalisation.toml`` says what each table means."""
+    """The rules of a file; see ``normalisation.toml`` for the meaning of each table."""
 
     version: str
     sayings: Sayings
@@ -71,32 +71,32 @@ class Normalisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dic
 
     @cached_property
     def tokens(self) -> re.Pattern[str]:
-        """What finds words, numbers and symbols; made once, and again in each process."""
+        """The pattern that matches words, numbers and symbols; compiled once per process."""
         return _token_pattern(self)
 
     @cached_property
     def id(self) -> str:
-        """A hash of all the rules: a file may change and keep its version."""
+        """A hash of all rules, since a file may change without changing its version."""
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:12]
 
     @cached_property
     def special(self) -> frozenset[str]:
-        """The words that may be said as something else than they are written."""
+        """The words that may be pronounced differently from their spelling."""
         return frozenset(
             {*self.abbreviations, *self.before_names, *self.after_names, *self.units, *self.initials, "am"}
         )
 
     @cached_property
     def kept(self) -> frozenset[str]:
-        """Characters that mean something by themselves, whatever Unicode would make of them."""
+        """Characters with their own meaning, which are exempt from Unicode normalisation."""
         return frozenset({*self.symbols, *self.currencies})
 
 
 def load_normalisation(path: str | Path | None = None) -> Normalisation:
-    """The rules of a TOML file, by default of the one that comes with Parapet.
+    """Load the rules of a TOML file, by default the built-in one.
 
     Raises:
-      InputError: it cannot be read, or something in it cannot be said.
+      InputError: the file cannot be read, or has an entry that cannot be spoken.
     """
     if path is None:
         path = "normalisation.toml"
@@ -149,7 +149,7 @@ def _said(value: object, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _token_pattern(rules: Normalisation) -> re.Pattern[str]:
-    """One pattern for all that is said, by kind. Of kinds that begin alike the first that fits is taken."""
+    """Compile the pattern for all tokens, by kind. If several kinds match, the first one counts."""
     currency, symbol, scale = (
         "|".join(map(re.escape, table)) or r"(?!)" for table in (rules.currencies, rules.symbols, rules.scales)
     )
@@ -184,13 +184,13 @@ def _token_pattern(rules: Normalisation) -> re.Pattern[str]:
 
 _LETTERS = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ħ": "h"}
 _APOSTROPHES = frozenset("\u2018\u2019\u201b\u2032\u00b4`\uff07\u02bb\u02bc")
-_UNSEEN = frozenset({"Mn", "Me", "Cf"})  # accents, joiners, soft hyphens: neither spoken nor separating words
+_UNSEEN = frozenset({"Mn", "Me", "Cf"})  # accents, joiners, soft hyphens: neither spoken nor separators
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A spoken word and the characters of the utterance, start to end, of which it comes.
+    """A spoken word, and the characters of the utterance it comes from (``end`` is exclusive).
 
-    The words of one number have all of its characters, so the ranges of two words are the same or apart.
+    All words of a number have the range of the whole number, so the ranges of two words are equal or disjoint.
     """
 
     text: str
@@ -199,9 +199,9 @@ class Word(msgspec.Struct, frozen=True):
 
 
 def spoken_words(utterance: str, rules: Normalisation) -> list[Word]:
-    """The words that are spoken, in order, with the characters that each comes from.
+    """Return the spoken words in order, with the characters that each comes from.
 
-    Never raises, whatever the text; what cannot be spoken is left out, see :func:`unspeakable`.
+    Never raises an exception; characters that cannot be spoken are left out, see :func:`unspeakable`.
     """
     text, starts, ends = _fold(utterance, rules.kept)
     reading = Reading(text, utterance, starts, rules)
@@ -221,16 +221,16 @@ def spoken_words(utterance: str, rules: Normalisation) -> list[Word]:
 
 
 def unspeakable(utterance: str, rules: Normalisation, longest: int) -> str | None:
-    """Why an utterance is not to be spoken.
+    """Return why an utterance cannot be spoken.
 
     Args:
       utterance: any text.
-      rules: how it would be spoken.
-      longest: how many characters the utterance may have, and its spoken form.
+      rules: the normalisation rules.
+      longest: maximum number of characters of the utterance, and of its spoken form.
 
     Returns:
-      ``too_long``; ``script``: it has letters that have no Latin ones to stand for them; ``empty``: it has no letters
-      and no digits; or None. Where it is None, there are words.
+      ``too_long``; ``script`` for letters without Latin equivalents; ``empty`` without letters and digits; or None, if
+        it has words.
     """
     if len(utterance) > longest:
         return "too_long"
@@ -244,9 +244,10 @@ def unspeakable(utterance: str, rules: Normalisation, longest: int) -> str | Non
 
 
 def _fold(utterance: str, kept: frozenset[str]) -> tuple[str, list[int], list[int]]:
-    """(the text in lower-case ASCII, but what is kept; where each of its characters begins in the utterance; and ends).
+    """Fold a text to lower-case ASCII, except ``kept``; return it with the start and end of each character's source.
 
-    The lists are empty where each character is where it was. What is not seen belongs to the character before it.
+    The lists are empty if all characters keep their positions. Invisible characters belong to the character before
+    them.
     """
     if utterance.isascii():
         text, starts, ends = utterance.lower().replace("`", "'"), list[int](), list[int]()
@@ -263,13 +264,13 @@ def _fold(utterance: str, kept: frozenset[str]) -> tuple[str, list[int], list[in
                 for k in range(len(ends) - len(folded[-1]), len(ends)):
                     ends[k] = i + 1
         text = "".join(folded)
-    # Typed with the key beside the apostrophe's, SGD has it ten times.
+    # a typing error with the key beside the apostrophe, ten times in SGD
     return text.replace('o"clock', "o'clock"), starts, ends
 
 
 @lru_cache(maxsize=1 << 12)
 def _fold_character(c: str) -> str:
-    """A character in lower-case ASCII; nothing where it is not seen, a blank where it has no such form."""
+    """Fold a character to lower-case ASCII: an empty string if it is invisible, a blank if it has no such form."""
     if c in _APOSTROPHES:
         return "'"
     category = unicodedata.category(c)
@@ -281,16 +282,16 @@ def _fold_character(c: str) -> str:
         return "-"
     parts = (d for d in unicodedata.normalize("NFKD", c).lower() if not unicodedata.combining(d))
     plain = "".join(_LETTERS.get(d, d) for d in parts)
-    # Several characters must be letters, as "1." in one would be parted in its midst; and no symbol may be several, as
-    # a trade mark would be joined to its word.
+    # Several characters must all be letters, since "1." in one character would be split; and a symbol must become a
+    # single character, since a trademark sign would be joined to its word.
     fits = (plain.isalpha() or category != "So") and (len(plain) == 1 or (plain.isalpha() and category != "So"))
     return plain if fits and plain.isascii() else " "
 
 
-# Longer numbers are said digit by digit, whatever their commas.
+# Longer numbers are read digit by digit, even with commas.
 _LONGEST_NUMBER = 15
 
-# "am" after one of these is said "a m", as it is after digits. Not after "one": "which one am I to take?"
+# After these words, "am" is read "a m", as after digits. Not after "one": "which one am I to take?"
 _HOURS = frozenset(
     re.findall("[a-z']+", "two three four five six seven eight nine ten eleven twelve fifteen thirty o'clock")
 )
@@ -300,7 +301,7 @@ _NEXT_WORD = re.compile(r"\.?\s+(?=[a-z])")
 
 
 class Reading:
-    """Reads one utterance aloud: all but the plain words, and with an eye on what came before."""
+    """Reads all tokens of an utterance except plain words, taking earlier tokens into account."""
 
     def __init__(self, text: str, utterance: str, starts: Sequence[int], rules: Normalisation) -> None:
         self._text, self._utterance, self._starts, self._rules = text, utterance, starts, rules
@@ -308,7 +309,7 @@ class Reading:
         self._here = 0
 
     def read(self, match: re.Match[str]) -> list[tuple[str, int, int]]:
-        """What is said, and the characters of the folded text that it comes of; nothing where nothing is said."""
+        """Return what is spoken for a token, with the range of the folded text it comes from; may be empty."""
         kind, self._here = str(match.lastgroup), match.start()
         if kind == "span":
             return self._span(match)
@@ -348,7 +349,7 @@ class Reading:
             return self._fraction(self._rules.fractions[text])
         month, day, *year = re.split("[/-]", text)
         said = self._date_said(int(month), int(day), *year)
-        # The day first, as most of the world has it, only where a year makes it a date for certain: not "24/7".
+        # The day comes first, as in most of the world, only if a year makes it certainly a date: not in "24/7".
         return said or (year and self._date_said(int(day), int(month), *year)) or self._parts(match)
 
     def _date_said(self, month: int, day: int, year: str = "") -> str:
@@ -396,7 +397,7 @@ class Reading:
         return f"{said[:-1]}ies" if said.endswith("y") else f"{said}s"
 
     def _span(self, match: re.Match[str]) -> list[tuple[str, int, int]]:
-        """Two numbers, each said of itself; "to" comes of the hyphen."""
+        """Read two numbers separately; the word "to" comes from the hyphen."""
         first, second = match.group().split("-")
         hyphen = match.start() + len(first)
         rising = int(first) < int(second) and not (first.startswith("0") or second.startswith("0"))
@@ -436,7 +437,7 @@ class Reading:
         return f"{self._rules.sayings.and_} {said}" if self._after("number") else said
 
     def _plain(self, digits: str) -> str:
-        """A number without comma and point: digit by digit, as a year, or as a cardinal."""
+        """Read a number without comma and point: digit by digit, as a year, or as a cardinal."""
         if len(digits) > 4 or (digits[0] == "0" and len(digits) > 1):
             return _digit_by_digit(digits, self._rules)
         number = int(digits)
@@ -446,7 +447,7 @@ class Reading:
         return _spelled(int(digits), "ordinal") if len(digits) < 3 and 1 <= int(digits) <= 31 else self._plain(digits)
 
     def _amount(self, text: str) -> str:
-        """A cardinal, with what stands behind the point digit by digit."""
+        """Read a number as a cardinal, with its decimals digit by digit."""
         whole, _, decimals = text.replace(",", "").partition(".")
         said = []
         if whole:
@@ -457,7 +458,7 @@ class Reading:
         return " ".join(said)
 
     def _after(self, *kinds: str, gap: str = " ") -> bool:
-        """Whether what came before is of one of these kinds, with nothing but ``gap`` between."""
+        """Whether the previous token is of one of these kinds, with only ``gap`` in between."""
         last, here = self.last, self._here
         return last is not None and last.lastgroup in kinds and not self._text[last.end() : here].strip(gap)
 
@@ -469,7 +470,7 @@ class Reading:
         return bool(word) and self._rules.abbreviations.get(word, word) in self._rules.months.names
 
     def _after_name(self) -> bool:
-        """After an ordinal, or a word with a capital that is neither "I" nor the first of the utterance."""
+        """Whether the previous token is an ordinal, or a capitalised word other than "I" and the first one."""
         if self._after("ordinal"):
             return True
         if self.last is None or len(self._word_before()) < 2 or not self._is_capital(self.last.start()):
@@ -486,27 +487,27 @@ def _digit_by_digit(digits: str, rules: Normalisation) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _spelled(number: int, kind: str = "cardinal") -> str:
-    """A number in words, as Americans say it: without "and"."""
-    from num2words import num2words  # comes with the extra "speech"
+    """Spell out a number in American English: without "and"."""
+    from num2words import num2words  # part of the extra "speech"
 
     said = num2words(number, to=kind).replace("-", " ").replace(",", "")
     return " ".join(word for word in said.split() if word != "and")
 
 
-DRAWS = 10_000  # a turn's draw is one of so many
+DRAWS = 10_000  # number of possible draws of a turn
 _MOST = 1 << 63
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
-_SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of Hibari at its own speed, silence included
+_SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of Hibari at its own speed, including silence
 
 
 class Speakers(msgspec.Struct, frozen=True):
     """How user turns are spoken.
 
     Attributes:
-      voices: each dialogue has one of them.
-      seed: of all draws.
-      rules: the normalisation that gives the spoken form.
-      longest: the maximum length of an utterance that is spoken, in characters.
+      voices: the voices, one of which each dialogue has.
+      seed: the seed of all draws.
+      rules: the normalisation rules for the spoken form.
+      longest: maximum length of an utterance that is spoken, in characters.
     """
 
     voices: tuple[str, ...]
@@ -516,20 +517,20 @@ class Speakers(msgspec.Struct, frozen=True):
 
 
 class Utterance(msgspec.Struct, frozen=True, order=True):
-    """A voice and words separated by spaces. However many turns have it, it is spoken once."""
+    """A voice and words separated by spaces. It is spoken once, however many turns share it."""
 
     voice: str
     text: str
 
 
 class Occurrence(msgspec.Struct, frozen=True, order=True):
-    """A turn in which an utterance occurs.
+    """A turn with an utterance.
 
     Attributes:
-      file: its dialogue file, below the root.
+      file: the path of its dialogue file below the root.
       dialogue: the dialogue's position in the file.
       turn: the turn's position in the dialogue.
-      draw: 0 to 9,999: the higher, the larger the share of wrong words, relative to the rest of the set.
+      draw: 0 to 9,999; a higher draw means a larger share of wrong words, relative to the rest of the set.
       dialogue_id: the dialogue's id.
     """
 
@@ -550,10 +551,10 @@ class SpokenTurn(msgspec.Struct, frozen=True):
 
 
 def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
-    """The user turns of a dialogue, in order.
+    """Yield the user turns of a dialogue, in order.
 
     Raises:
-      InputError: a span begins or ends beyond 64 bits, so that no row can have it.
+      InputError: the position of a span exceeds 64 bits, so that it does not fit into a row.
     """
     for position, turn in enumerate(dialogue.turns):
         if turn.speaker == "USER":
@@ -568,29 +569,29 @@ def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
 
 
 def voice_of(dialogue_id: str, speakers: Speakers) -> str:
-    """The voice of a dialogue's user."""
+    """Return the voice of a dialogue's user."""
     return speakers.voices[stable_hash(speakers.seed, "voice", dialogue_id) % len(speakers.voices)]
 
 
 def draw_of(dialogue_id: str, turn: int, speakers: Speakers) -> int:
-    """A turn's draw, 0 to 9,999."""
+    """Return a turn's draw, 0 to 9,999."""
     return stable_hash(speakers.seed, "draw", dialogue_id, str(turn)) % DRAWS
 
 
 def shard_of(utterance: Utterance) -> str:
-    """The group of texts whose transcripts are cached in one file."""
+    """Return the group of texts whose transcripts are cached in one file."""
     return hashlib.sha256(f"{utterance.voice}\0{utterance.text}".encode()).hexdigest()[:_SHARDS]
 
 
 def occurrences_of(
     file: DialogueFile, speakers: Speakers, refused: dict[tuple[str, int], InputError] | None = None
 ) -> Iterator[tuple[Utterance, Occurrence]]:
-    """The utterances of a file, and where they occur. Bad dialogues have none; they are reported with the sets.
+    """Yield the utterances of a file, and where they occur. Bad dialogues are skipped; they are reported with the sets.
 
     Args:
       file: the file.
-      speakers: the voices, and what they can speak.
-      refused: gets those dialogues that raise, by file and position.
+      speakers: the voices and the normalisation rules.
+      refused: receives the dialogues that raise exceptions, by file and position.
     """
     try:
         dialogues = list(dialogues_of(file))
@@ -622,7 +623,7 @@ def occurrences_of(
 
 
 def joined(words: Sequence[Word]) -> str:
-    """Words separated by spaces."""
+    """Join words with spaces."""
     return " ".join(word.text for word in words)
 
 
@@ -632,8 +633,8 @@ class Size(msgspec.Struct):
     Attributes:
       turns: user turns that are spoken.
       texts: distinct utterances.
-      characters: of these.
-      seconds: an estimate of their duration.
+      characters: number of characters of distinct utterances.
+      seconds: estimated duration of distinct utterances.
     """
 
     turns: int = 0
@@ -643,7 +644,7 @@ class Size(msgspec.Struct):
 
 
 def size_of(files: Sequence[DialogueFile], speakers: Speakers) -> Size:
-    """Reads all files and counts."""
+    """Read all files and compute the amount of speech."""
     size = Size()
     seen: set[Utterance] = set()
     for file in files:

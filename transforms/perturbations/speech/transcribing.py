@@ -1,4 +1,4 @@
-"""Text to speech, noise and recognition in one worker: each text once, and transcripts are cached by their content."""
+"""Text to speech, noise and recognition in one worker: each text once, with transcripts cached by content."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Transcript(msgspec.Struct, frozen=True):
     """The transcript of an utterance at one signal-to-noise ratio.
 
     Attributes:
-      words: separated by spaces; empty where the engine recognised none.
+      words: the words separated by spaces; empty if none were recognised.
       audio: the SHA-256 of the samples.
       seconds: the duration of the sound.
     """
@@ -67,25 +67,25 @@ class Transcript(msgspec.Struct, frozen=True):
     seconds: float
 
 
-_decode = msgspec.json.Decoder(dict[str, Transcript]).decode  # laid out before threads, as in schemas/service.py
+_decode = msgspec.json.Decoder(dict[str, Transcript]).decode  # prepared before threads start, as in schemas/service.py
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why an utterance has no transcript: an id of the reason and, after a colon, an explanation."""
+    """Why an utterance has no transcript: the id of a reason and, after a colon, an explanation."""
 
     reason: str
 
 
 class Channel(msgspec.Struct, frozen=True):
-    """What a text goes through before it is a transcript.
+    """The components that turn a text into a transcript.
 
     Attributes:
       synthesiser: the text-to-speech engine.
       recogniser: the ASR engine.
-      noise: what is added to the speech.
-      seed: of the noise.
-      rules: the normalisation of transcripts.
-      cache: the folder in which transcripts are kept, and speech that costs money.
+      noise: the noise added to the speech.
+      seed: the seed of the noise.
+      rules: the normalisation rules for transcripts.
+      cache: the folder for transcripts, and for speech that costs money.
     """
 
     synthesiser: Synthesiser
@@ -102,11 +102,11 @@ class Channel(msgspec.Struct, frozen=True):
 
     @property
     def parallel(self) -> bool:
-        """Whether one of the engines takes several texts at a time."""
+        """Whether one of the engines processes several texts at a time."""
         return max(self.synthesiser.parallel, self.recogniser.parallel) > 1
 
     def key(self, utterance: Utterance, snr: float) -> str:
-        """A hash of everything that determines a transcript."""
+        """Return a hash of everything that determines a transcript."""
         engines = [self.synthesiser.name, self.recogniser.name]
         rules = [sound.VERSION, self.rules.id]
         what = [*rules, *engines, self.noise.name, stable_hash(self.seed), utterance.voice, utterance.text, snr]
@@ -121,24 +121,24 @@ Results = dict[tuple[Utterance, float], Transcript | Failure]
 
 
 class Transcriber:
-    """Speaks and recognises in one worker. The engines are opened with the first text that is not in the cache.
+    """Synthesises and recognises in one worker. Engines are opened for the first text that is not in the cache.
 
     Attributes:
-      decoded: how many transcripts were made, not read from the cache; reset by whoever counts them.
+      decoded: the number of transcripts that were not read from the cache; reset by the caller that counts them.
     """
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.stopped: dict[str, str] = {}  # engine to the reason why it is not called any more
+        self.stopped: dict[str, str] = {}  # engine to the reason why it is no longer called
         self.decoded = 0
         self._open: set[str] = set()
         self._lock, self._opening = Lock(), Lock()
         self._last: tuple[Utterance, sound.Mixer] | None = None
-        self._kept: tuple[str, dict[str, Transcript]] | None = None  # a file of the cache, while it is used
+        self._kept: tuple[str, dict[str, Transcript]] | None = None  # a file of the cache, while it is in use
 
     @contextmanager
     def using(self, shard: str) -> Iterator[None]:
-        """Reads the cached transcripts of a shard once, and writes them once, unless one of the engines costs money."""
+        """Read the cached transcripts of a shard once, and write them once, unless one of the engines costs money."""
         file = _file_of(shard)
         cached = self._read(file)
         before = len(cached)
@@ -151,16 +151,16 @@ class Transcriber:
                 self._write(file, cached)
 
     def close(self) -> None:
-        """Closes the engines."""
+        """Close the engines."""
         for engine in (self.channel.synthesiser, self.channel.recogniser):
             engine.close()
         self._open.clear()
 
     def transcribe(self, shard: str, utterances: Iterable[tuple[Utterance, Sequence[float]]]) -> Results:
-        """Transcribes utterances at the given signal-to-noise ratios.
+        """Transcribe utterances at the given signal-to-noise ratios.
 
         Args:
-          shard: the group of the utterances: their transcripts are cached in one file.
+          shard: the group of the utterances, whose transcripts are cached in one file.
           utterances: (utterance, ratios in dB).
         """
         file = _file_of(shard)
@@ -190,13 +190,13 @@ class Transcriber:
         return results
 
     def samples(self, utterance: Utterance, snr: float) -> Samples:
-        """The sound that is recognised. Raises Refused or Stopped."""
+        """Return the sound to recognise. Raises Refused or Stopped."""
         return self._mixer(utterance, self._speech(utterance)).at(snr)
 
     def _look_up(
         self, utterances: Iterable[tuple[Utterance, Sequence[float]]], cached: Mapping[str, Transcript]
     ) -> tuple[Results, list[tuple[Utterance, list[float]]]]:
-        """What the cache has, and what remains to be transcribed."""
+        """Split utterances into transcripts from the cache, and what must be transcribed."""
         results: Results = {}
         todo: dict[Utterance, list[float]] = {}
         for utterance, ratios in utterances:
@@ -208,7 +208,10 @@ class Transcriber:
         return results, list(todo.items())
 
     def _speeches(self, utterances: Sequence[Utterance]) -> dict[Utterance, Samples | Failure]:
-        """The speech of a service, several texts at a time; empty for a local engine, which speaks text by text."""
+        """Return a service's speech for several texts at a time.
+
+        It is empty for a local engine, which speaks text by text.
+        """
         parallel = self.channel.synthesiser.parallel
         if parallel == 1:
             return {}
@@ -223,7 +226,7 @@ class Transcriber:
             return list(pool.map(function, arguments))
 
     def _speech_or_failure(self, utterance: Utterance) -> Samples | Failure:
-        if self.channel.recogniser.name in self.stopped:  # nobody would listen
+        if self.channel.recogniser.name in self.stopped:  # the speech could not be recognised
             return Failure(self.stopped[self.channel.recogniser.name])
         try:
             return self._call(self.channel.synthesiser, partial(self._speech, utterance))
@@ -231,7 +234,7 @@ class Transcriber:
             return Failure(error.reason)
 
     def _mixer_of(self, utterance: Utterance, speeches: Mapping[Utterance, Samples | Failure]) -> sound.Mixer | Failure:
-        """What was mixed last is kept: an utterance is heard at one ratio after another."""
+        """Return the mixer of an utterance; the last one is cached, since an utterance is needed at several ratios."""
         last = self._last
         if last is not None and last[0] == utterance:
             return last[1]
@@ -262,7 +265,7 @@ class Transcriber:
         return results
 
     def _call(self, engine: Synthesiser | Recogniser, call: Callable[[], Answer]) -> Answer:
-        """Calls an engine; once it has stopped, it is not called any more."""
+        """Call an engine, unless it has raised Stopped before."""
         if engine.name in self.stopped:
             raise Refused(self.stopped[engine.name])
         try:
@@ -286,7 +289,7 @@ class Transcriber:
         if not synthesiser.dollars_per_million:
             self._open_once(synthesiser)
             return synthesiser.speak(utterance.text, utterance.voice)
-        # Speech that was paid for is kept in a file of its own. A local engine speaks faster than a file is read.
+        # Speech that costs money is cached in separate files. A local engine is faster than reading a file.
         name = hashlib.sha256(msgspec.json.encode([synthesiser.name, utterance])).hexdigest()
         file = f"spoken/{name}.flac"
         if FileSystems.exists(join(self.channel.cache, file)):
@@ -326,10 +329,10 @@ class Transcribed(NamedTuple):
     """PCollections of transcripts.
 
     Attributes:
-      curve: (ratio, (errors, words)) of the sample; empty where the calibration is another run's.
+      curve: (ratio, (errors, words)) of the sample; empty if the calibration is another run's.
       turns: TurnOutcomes.
       calibration: one Calibration, with the levels of all sets.
-      refused: ((file, position), error) of the dialogues that raised.
+      refused: ((file, position), error) of dialogues that raised exceptions.
     """
 
     curve: beam.PCollection
@@ -339,7 +342,7 @@ class Transcribed(NamedTuple):
 
 
 def transcribe(files: beam.PCollection, setup: Setup) -> Transcribed:
-    """DialogueFile to the transcripts of its turns: first of a sample, by which the run is calibrated, then of all."""
+    """Transcribe the turns of DialogueFiles: first a sample, which calibrates the run, then all."""
     pipeline, config = files.pipeline, setup.config
     read = beam.FlatMap(_uses_of, setup.speakers).with_outputs(REFUSED, main="uses")
     texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
@@ -372,9 +375,9 @@ class Outcome(msgspec.Struct, frozen=True):
     """The outcome of recognising an utterance at one signal-to-noise ratio.
 
     Attributes:
-      snr: the signal-to-noise ratio, dB.
-      errors: word errors.
-      result: the transcript, or why there is none.
+      snr: the signal-to-noise ratio in dB.
+      errors: the number of word errors.
+      result: the transcript, or the error.
     """
 
     snr: float
@@ -383,7 +386,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class TurnOutcomes(msgspec.Struct, frozen=True):
-    """A turn with its outcomes at each ratio among which its sets choose."""
+    """A turn with its outcomes at the ratios from which its sets choose."""
 
     use: Occurrence
     outcomes: list[Outcome]
@@ -392,14 +395,14 @@ class TurnOutcomes(msgspec.Struct, frozen=True):
 def transcribe_sample(
     uses: beam.PCollection, channel: Channel, targets: Sequence[float], ratios: Sequence[float], size: int
 ) -> tuple[beam.PCollection, beam.PCollection]:
-    """Transcribes some texts, chosen by hash, at every ratio: first the two extremes, to check that they suffice.
+    """Transcribe some texts, chosen by hash, at every ratio: first at both extremes, to check that they suffice.
 
     Args:
       uses: PCollection of (Utterance, Occurrence).
       channel: the engines and the noise.
       targets: the word error rates of the sets.
-      ratios: the signal-to-noise ratios, dB, the quietest noise first.
-      size: how many texts.
+      ratios: the signal-to-noise ratios in dB, starting with the quietest noise.
+      size: number of texts.
 
     Returns:
       PCollections of (ratio, (errors, words)), and of reasons of failures.
@@ -407,7 +410,7 @@ def transcribe_sample(
     quietest, *between, loudest = ratios
     chosen = (
         uses
-        | "Sample" >> beam.Map(lambda use: (use[0].voice, use[0].text))  # a key must be of plain types
+        | "Sample" >> beam.Map(lambda use: (use[0].voice, use[0].text))  # keys must have plain types
         | "Distinct" >> beam.Distinct()
         | "Choose" >> beam.combiners.Top.Smallest(size, key=drawn_order)
         | "Sample by shard" >> beam.FlatMap(_by_shard)
@@ -439,7 +442,7 @@ def _by_shard(chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[str, tuple[st
 def _check_extremes(
     targets: Sequence[float], ends: Mapping[float, tuple[int, int]], quietest: float, loudest: float
 ) -> bool:
-    """True. Raises InputError where a target is out of reach of these ratios."""
+    """Return True, or raise InputError if a target cannot be reached with these ratios."""
     if quietest in ends and loudest in ends:
         check_within_reach(targets, _rate(*ends[quietest]), _rate(*ends[loudest]))
     return True
@@ -450,12 +453,12 @@ def _rate(errors: int, words: int) -> float:
 
 
 def drawn_order(text: tuple[str, str]) -> tuple[int, tuple[str, str]]:
-    """A pseudo-random order of (voice, text) that is always the same."""
+    """Return a sort key that orders (voice, text) pseudo-randomly but reproducibly."""
     return stable_hash("sample", *text), text
 
 
 def sum_tuples(values: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-    """Sums tuples element by element."""
+    """Sum tuples element by element."""
     return tuple(map(sum, zip(*values, strict=True)))
 
 
@@ -483,11 +486,11 @@ class _TranscribeSample(_Transcribes):
     def process(
         self, group: tuple[str, Iterable[tuple[str, str]]], within_reach: bool = True
     ) -> Iterator[tuple[float, tuple[int, int]] | TaggedOutput]:
-        """The errors and words of each text of a shard at each ratio.
+        """Yield the errors and words of each text of a shard at each ratio.
 
         Args:
-          group: the shard, and (voice, text) of it.
-          within_reach: comes once the extremes are known, so that a target out of reach ends the run before.
+          group: the shard, and its (voice, text) pairs.
+          within_reach: a side input that waits for the extremes, so that an unreachable target ends the run first.
         """
         shard, texts = group
         with self.transcriber.using(shard):
@@ -501,7 +504,7 @@ class _TranscribeSample(_Transcribes):
 
 
 def errors_of(utterance: Utterance, transcript: Transcript) -> tuple[int, int]:
-    """Word errors, and the number of reference words."""
+    """Return the number of word errors and of reference words."""
     reference = utterance.text.split()
     aligned = align(reference, transcript.words.split())
     return aligned.substitutions + aligned.deletions + aligned.insertions, len(reference)
@@ -510,10 +513,10 @@ def errors_of(utterance: Utterance, transcript: Transcript) -> tuple[int, int]:
 def calibration_of(
     targets: Sequence[float], curve: Iterable[tuple[float, tuple[int, int]]], failed: Iterable[str]
 ) -> Calibration:
-    """Calibrates a run by its sample.
+    """Calibrate a run from its sample.
 
     Raises:
-      InputError: there are no transcripts: the engine failed, or the corpus has no user turn with words.
+      InputError: there are no transcripts, because the engine failed or no user turn has words.
     """
     rates = {snr: _rate(*sums) for snr, sums in curve}
     if len(rates) < 2:
@@ -523,7 +526,7 @@ def calibration_of(
 
 
 def transcribe_turns(uses: beam.PCollection, channel: Channel, calibration: beam.PCollection) -> Any:
-    """Transcribes every turn at the ratios that its sets may need; a text that many turns share only once.
+    """Transcribe every turn at the ratios that its sets may need; texts shared by several turns only once.
 
     Args:
       uses: PCollection of (Utterance, Occurrence).
@@ -572,13 +575,13 @@ class _TranscribeShard(_Transcribes):
 def transcribe_as_needed(
     transcriber: Transcriber, shard: str, uses: dict[Utterance, list[Occurrence]], calibration: Calibration
 ) -> dict[Utterance, list[Outcome]]:
-    """Transcribes each text from the calibration's first ratio outwards, until its turns have what they may need.
+    """Transcribe each text from the calibration's first ratio outwards, until its turns have all ratios they may need.
 
     Returns:
-      The outcomes of each text, the quietest noise first; after a failure no other ratio is tried.
+      The outcomes of each text, starting with the quietest noise; after a failure no other ratio is tried.
     """
     every: dict[Utterance, list[Outcome]] = {utterance: [] for utterance in uses}
-    # A service hears many texts at a time. A local engine hears one at all its ratios: then it is spoken once.
+    # A service processes many texts at a time. A local engine processes a text at all its ratios, so it is spoken once.
     batches = [list(uses)] if transcriber.channel.parallel else [[utterance] for utterance in uses]
     for batch in batches:
         pending = [(utterance, [calibration.start]) for utterance in batch]

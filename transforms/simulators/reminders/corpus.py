@@ -1,7 +1,7 @@
-"""Simulated dialogues about reminders, and the corpus of them, no two of which are the same.
+"""Simulated dialogues about reminders, and a corpus of them without duplicates.
 
-The system tracks the state, requests missing slots, confirms, calls the service and reports the result. It talks to the
-user in a loop, and the result is checked. The corpus has dialogue files, schemas, statistics and a report.
+The system tracks the state, requests missing slots, confirms, calls the service and reports the result. User and system
+alternate until goodbye, and the result is checked. The corpus has dialogue files, schemas, statistics and a report.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Reply(NamedTuple):
 
     Attributes:
       acts: its dialogue acts.
-      call: the call of the service before it, intent and canonical values; None where there is none.
+      call: the service call before it, with intent and canonical values; None without a call.
       results: the results of the call.
     """
 
@@ -77,27 +77,27 @@ class Reply(NamedTuple):
 class System:
     """A system with a calendar.
 
-    A new intent starts without values: those of one reminder are not those of the next. Selecting a reminder that was
-    offered sets its name.
+    A new intent starts without values, because reminders do not share them. Selecting an offered reminder sets its
+    name.
 
     Args:
       calendar: the service.
-      rng: of its choices.
+      rng: the random generator of its choices.
 
     Attributes:
       intent: the active intent, or ``NONE``.
-      values: slot to value, as the user has given or affirmed it.
+      values: slot to value, as informed or affirmed by the user.
     """
 
     def __init__(self, calendar: Calendar, rng: SeededRng) -> None:
         self.calendar, self.rng = calendar, rng
         self.intent, self.values = NO_INTENT, dict[str, Value]()
-        self._said: list[Act] = []  # in the previous turn
+        self._said: list[Act] = []  # the acts of the previous turn
         self._found: list[dict[str, str]] = []  # the results of the last call, the current one first
         self._has_misheard = False
 
     def hear(self, acts: Sequence[Act]) -> None:
-        """Tracks the state."""
+        """Track the state."""
         names = {act.name for act in acts}
         if "INFORM_INTENT" in names:
             self.intent = next(act.value.text for act in acts if act.name == "INFORM_INTENT" and act.value)
@@ -110,7 +110,7 @@ class System:
         self.values |= values_of([act for act in acts if act.name == "INFORM"])
 
     def reply(self, acts: Sequence[Act]) -> Reply:
-        """The next turn of the system, given the acts of the user."""
+        """Return the next turn of the system after the acts of the user."""
         reply = self._reply({act.name for act in acts}, [act.slot for act in acts if act.name == "REQUEST"])
         self._said = reply.acts
         return reply
@@ -133,12 +133,12 @@ class System:
         return self._do() if self.intent == FIND else Reply(self._confirm())
 
     def _ask(self, missing: list[str]) -> list[Act]:
-        """Requests one missing slot, or two."""
+        """Request one missing slot, or two."""
         two = len(missing) > 1 and self.rng.chance(0.35)
         return [Act("REQUEST", slot) for slot in missing[: 1 + two]]
 
     def _confirm(self) -> list[Act]:
-        """Confirms the values, defaults included. Now and then a value has been misheard."""
+        """Confirm the values, including defaults. Occasionally a value is misheard."""
         values = {slot: self.values.get(slot) or repeats_value(self.rng, OFTEN[0]) for slot in CONFIRMED[self.intent]}
         if not self._has_misheard and self.rng.chance(0.08):
             self._has_misheard = True
@@ -149,7 +149,7 @@ class System:
         return [Act("CONFIRM", slot, value) for slot, value in values.items()]
 
     def _do(self) -> Reply:
-        """Calls the service and reports the result."""
+        """Call the service and report the result."""
         parameters = {slot: value.canonical for slot, value in self.values.items()}
         answer = self.calendar.call(self.intent, parameters)
         self._found = list(answer.results)
@@ -170,7 +170,7 @@ class System:
         return [Act("OFFER", slot, self._say(slot), note) for slot in slots]
 
     def _say(self, slot: str) -> Value:
-        """The value of a slot of the current reminder."""
+        """Return the value of a slot of the current reminder."""
         canonical = self._found[0][slot]
         if slot == NAME:
             return Value(canonical, canonical)
@@ -178,20 +178,20 @@ class System:
         return say(self.rng, canonical)
 
 
-LONGEST = 80  # turns; a longer dialogue goes round in circles
+LONGEST = 80  # turns; longer dialogues are going in circles
 
 
 def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict[str, Any], Goal]:
-    """Simulates a dialogue; gives it with the goal of its user. It depends on the arguments only.
+    """Simulate a dialogue, and return it with the goal of its user. It depends on the arguments only.
 
     Args:
       seed: any text.
-      split: such as ``train``.
-      number: of the dialogue in its split.
-      attempt: how many earlier attempts were the same as another dialogue.
+      split: the name of the split, such as ``train``.
+      number: the number of the dialogue in its split.
+      attempt: how many earlier attempts were duplicates of other dialogues.
 
     Raises:
-      RuntimeError: it does not end.
+      RuntimeError: the dialogue does not end.
     """
     rng = SeededRng(seed, "reminders", split, str(number), str(attempt))
     goal = draw_goal(rng)
@@ -221,12 +221,12 @@ DIGEST_SIZE = 8  # bytes
 
 
 def text_digest(text: str) -> bytes:
-    """A digest of a text: of ten million texts two have the same once in 400,000 times."""
+    """Return a hash of a text; ten million texts have a collision with a probability of 1 in 400,000."""
     return blake2b(text.encode(), digest_size=DIGEST_SIZE).digest()
 
 
 def digest_of(dialogue: dict[str, Any]) -> bytes:
-    """A digest of the utterances: equal dialogues have equal digests."""
+    """Return a hash of the utterances: equal dialogues have equal hashes."""
     return text_digest("\0".join(turn["utterance"] for turn in dialogue["turns"]))
 
 
@@ -235,11 +235,11 @@ _WITH_SPANS = {slot.name for slot in _SERVICES[SERVICE].slots if not slot.is_cat
 
 
 def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
-    """Checks a dialogue against the format, itself, and the goal of its user.
+    """Check a dialogue for validity, consistency, and the goal of its user.
 
     Args:
-      raw: the dialogue as it goes into a file.
-      goal: of its user.
+      raw: the dialogue for the file.
+      goal: the goal of its user.
 
     Raises:
       RuntimeError: the dialogue is inconsistent: a bug of the simulator.
@@ -247,7 +247,7 @@ def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
     dialogue = msgspec.convert(raw, Dialogue)
     problems = [f"{where}: {reason}" for where, reason in problems_of(dialogue, _SERVICES)]
     intent, values, offered = NO_INTENT, dict[str, list[str]](), ""
-    before: list[Mapping[str, Any]] = []  # the actions of the turn before
+    before: list[Mapping[str, Any]] = []  # the actions of the previous turn
     calls, done = [], Counter[tuple[str, str]]()
 
     def expect(what: str, actual: object, expected: object) -> None:
@@ -295,11 +295,11 @@ def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
 
 
 DIGESTS, UTTERANCES = "digests", "utterances"  # further outputs of a shard
-ATTEMPTS = 100  # to differ from every other dialogue
+ATTEMPTS = 100  # the maximum number of attempts to differ from every other dialogue
 SHOWN = 6  # dialogues on the page, two of a file
 
 _TOTALS = ("dialogues", "turns", "spans", "calls", "failed_calls")
-# What is counted by value, with its name in the report.
+# The values that are counted, with their names in the report.
 _BY_VALUE = {
     "intents": "task",
     "system_acts": "act of the system",
@@ -321,9 +321,9 @@ class Config(msgspec.Struct, frozen=True):
 
     Attributes:
       output: the output folder.
-      sizes: dialogues of each split that has any.
-      per_file: dialogues of a file.
-      seed: of all dialogues.
+      sizes: the number of dialogues of each split that has any.
+      per_file: the maximum number of dialogues per file.
+      seed: the seed of all dialogues.
     """
 
     output: str
@@ -332,11 +332,11 @@ class Config(msgspec.Struct, frozen=True):
     seed: str
 
     def options(self) -> dict[str, object]:
-        """The options that shape the content, for ``run.json``."""
+        """Return the options that affect the content, for ``run.json``."""
         return {"dialogues": self.sizes, "per_file": self.per_file, "seed": self.seed}
 
     def shards(self) -> list[Shard]:
-        """One for each file."""
+        """Return a shard for each file."""
         return [
             Shard(split, f"dialogues_{i:03}.json", first, min(first + self.per_file, size))
             for split, size in self.sizes.items()
@@ -344,7 +344,7 @@ class Config(msgspec.Struct, frozen=True):
         ]
 
     def invariants(self) -> list[Invariant]:
-        """Every dialogue is written; that no two are the same is checked with ``statistics.json``."""
+        """Every dialogue is written. Duplicates are checked for when ``statistics.json`` is created."""
         return [Equal({CountKey("dialogues", split=split): size for split, size in self.sizes.items()})]
 
 
@@ -358,18 +358,18 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 def digest_shard(shard: Shard, seed: str) -> tuple[str, int, bytes]:
-    """(split, number of the first dialogue, the digests of all dialogues at the first attempt)."""
+    """Return (split, number of the first dialogue, the digests of all dialogues at the first attempt)."""
     digests = [digest_of(simulate(seed, shard.split, number)[0]) for number in range(shard.first, shard.end)]
     return shard.split, shard.first, b"".join(digests)
 
 
 def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dict[tuple[str, int], int]:
-    """(split, number) to the attempt of each dialogue that would be the same as another one, in any split.
+    """Map (split, number) to the attempt for each dialogue that would duplicate another one, in any split.
 
-    The first by split and number stays; the others are simulated again until they differ from all.
+    The first one by split and number is kept; the others are simulated again until they differ from all.
 
     Raises:
-      InputError: one of them never does: there are not as many different dialogues.
+      InputError: a dialogue never differs, because there are not enough different dialogues.
     """
     shards = sorted(digests)
     split_digests = [[data[i : i + DIGEST_SIZE] for i in range(0, len(data), DIGEST_SIZE)] for _, _, data in shards]
@@ -393,11 +393,11 @@ def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dic
 
 
 def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: Config) -> FileResult:
-    """Writes a dialogue file into staging.
+    """Write a dialogue file into staging.
 
     Args:
-      shard: its dialogues.
-      attempts: of those that are simulated again.
+      shard: the dialogues of the file.
+      attempts: the attempts of dialogues that are simulated again.
       config: the options.
     """
     split = shard.split
@@ -430,7 +430,7 @@ def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: C
 
 
 def count(counts: Counter[tuple[str, str]], dialogue: Mapping[str, Any], goal: Goal) -> None:
-    """Counts a dialogue by (name, value): turns, acts of each side, tasks, calls, and how its user behaves."""
+    """Count a dialogue by (name, value): turns, acts of each side, tasks, calls, and how its user behaves."""
     turns = dialogue["turns"]
     counts["dialogues", ""] += 1
     counts["turns", ""] += len(turns)
@@ -458,10 +458,10 @@ def metadata_files(
     utterances: Sequence[tuple[str, bytes]],
     config: Config,
 ) -> dict[str, bytes]:
-    """The files besides dialogues: schemas, ``statistics.json``, the card and the page.
+    """Create the files other than dialogues: schemas, ``statistics.json``, the card and the page.
 
     Raises:
-      RuntimeError: two dialogues are the same, in one split or in two.
+      RuntimeError: two dialogues are duplicates, in one split or in two.
     """
     if (different := count_distinct(digests)) != (total := sum(config.sizes.values())):
         raise RuntimeError(f"{total - different:,} of {total:,} dialogues are the same as another one")
@@ -484,12 +484,12 @@ def metadata_files(
 
 
 def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tuple[str, str]]]], seed: str) -> Report:
-    """The card and the page.
+    """Create the report for the card and the page.
 
     Args:
-      numbers: ``statistics.json``.
-      examples: dialogues: id, and (speaker, utterance) of each turn.
-      seed: of the run.
+      numbers: the content of ``statistics.json``.
+      examples: (id, (speaker, utterance) of each turn) of some dialogues.
+      seed: the seed of the run.
     """
     splits = numbers["splits"]
     totals = {name: sum(split[name] for split in splits.values()) for name in (*_TOTALS, "different_utterances")}

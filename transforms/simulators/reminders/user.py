@@ -1,13 +1,13 @@
-"""The user of the reminder domain (RADDLE, Peng et al. 2021, section 4), the service, and how both put things in words.
+"""The user of the reminder domain (RADDLE, Peng et al. 2021, section 4), the service, and the wordings of both sides.
 
-The service ``Reminders_1`` has a schema, and a calendar that sets, finds, moves and cancels reminders. Acts and values
-are put into words by templates, and days and times in several ways.
+The service ``Reminders_1`` has a schema, and a calendar that sets, finds, moves and cancels reminders. Templates
+express acts and values in words; days and times have several wordings.
 
 The user has a goal, drawn at random, and an agenda of dialogue acts (Schatzmann et al. 2007). The goal has the calendar
-at the start and tasks, each with its values and how the user deviates from it. At the start the agenda, a stack, is
-filled from the goal: for each task its intent, the values to give and the slots to ask for in the end; at the bottom
+at the start and tasks, each with its values and possible deviations by the user. At the start the agenda, a stack, is
+filled from the goal: for each task its intent, the values to inform and the slots to request in the end; at the bottom
 thanks and goodbye. The system's acts push acts onto it (the answer to a question, the denial of a wrong value) and
-remove what is settled. A turn of the user is popped off it: one act, and those that go with it.
+remove acts that are no longer needed. A turn of the user pops one act, and the acts that belong to the same turn.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ NAME, DATE, TIME, REPEATS = "reminder_name", "date", "time", "repeats"
 SLOTS = (NAME, DATE, TIME, REPEATS)
 
 REQUIRED = {SET: (NAME, DATE, TIME), FIND: (DATE,), MOVE: (NAME, DATE, TIME), CANCEL: (NAME,)}
-# What is confirmed before the call; finding reminders changes nothing.
+# The slots confirmed before the call; finding reminders changes nothing and needs no confirmation.
 CONFIRMED = {SET: SLOTS, MOVE: (NAME, DATE, TIME), CANCEL: (NAME,)}
 OFTEN = ("once", "daily", "weekly", "monthly")
 
-# Why a call of the service fails.
+# Reasons for the failure of a service call.
 CLASH, UNKNOWN, NOTHING = "clash", "unknown", "nothing"
 
 
 class Reminder(msgspec.Struct, frozen=True):
-    """A reminder in the calendar, with canonical values; the date of one that repeats is its first day."""
+    """A reminder in the calendar, with canonical values; the date of a repeating one is its first day."""
 
     name: str
     date: str
@@ -58,12 +58,12 @@ class Reminder(msgspec.Struct, frozen=True):
         return self.repeats == "daily" or day == self.date
 
     def as_result(self, day: str = "") -> dict[str, str]:
-        """As a result of the service; with the requested day where it repeats."""
+        """Return it as a result of the service; ``day`` replaces the date, for repeating reminders."""
         return {NAME: self.name, DATE: day or self.date, TIME: self.time, REPEATS: self.repeats}
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The answer of the service: reminders as slots and values, or why the call failed."""
+    """The answer of the service: reminders as slots and values, or the reason of a failure."""
 
     results: tuple[dict[str, str], ...] = ()
     failure: str = ""
@@ -76,13 +76,13 @@ class Calendar:
         self.by_name = {reminder.name: reminder for reminder in reminders}
 
     def is_free(self, day: str, time: str, but: str = "") -> bool:
-        """Whether no reminder is due then, other than ``but``."""
+        """Whether no reminder other than ``but`` is due at a time."""
         return not any(
             reminder.time == time and reminder.is_on(day) for reminder in self.by_name.values() if reminder.name != but
         )
 
     def call(self, method: str, parameters: Mapping[str, str]) -> Answer:
-        """Calls the service with an intent and canonical values for its slots."""
+        """Call the service with an intent and canonical values for its slots."""
         if method == FIND:
             day = parameters[DATE]
             due = [reminder for reminder in self.by_name.values() if reminder.is_on(day)]
@@ -135,9 +135,9 @@ class Value(msgspec.Struct, frozen=True):
     """A value of a slot.
 
     Attributes:
-      text: as in utterances and states.
-      canonical: as the service has it.
-      before: the preposition of a date: ``"on "`` or nothing.
+      text: the value in utterances and states.
+      canonical: the value in the service.
+      before: the preposition of a date: ``"on "``, or empty.
       phrase: the words for a value without a span: ``every day`` for ``daily``.
     """
 
@@ -151,8 +151,8 @@ class Pattern(msgspec.Struct, frozen=True):
     """A text with gaps.
 
     Attributes:
-      text: as the file has it.
-      always: the slots that are not optional.
+      text: the text in the file.
+      always: the slots outside optional parts.
       slots: all its slots.
     """
 
@@ -161,15 +161,15 @@ class Pattern(msgspec.Struct, frozen=True):
     slots: frozenset[str]
 
     def says(self, slots: Iterable[str]) -> bool:
-        """Whether it can express exactly these slots."""
+        """Whether the pattern can express exactly these slots."""
         return self.always <= set(slots) <= self.slots
 
     def line(self, values: Mapping[str, Value], count: str = "") -> common.Sentence:
-        """The text with these values, and their spans.
+        """Fill in the values, and return the text with their spans.
 
         Args:
           values: slot to value.
-          count: how many there are, in words.
+          count: the number of results in words.
         """
         text = _OPTIONAL.sub(lambda part: part[1] if _slots(part[1]) <= values.keys() else "", self.text)
         text = text.replace(_ON, values[DATE].before if DATE in values else "").replace(_COUNT, count)
@@ -178,7 +178,7 @@ class Pattern(msgspec.Struct, frozen=True):
 
 
 def pattern_of(text: str) -> Pattern:
-    """The pattern of a text in the file."""
+    """Parse a text of the file as a pattern."""
     return Pattern(text, _slots(_OPTIONAL.sub("", text)), _slots(text))
 
 
@@ -187,12 +187,12 @@ def _slots(text: str) -> frozenset[str]:
 
 
 class Templates(msgspec.Struct, frozen=True):
-    """The file.
+    """The content of the templates file.
 
     Attributes:
       texts: ``USER`` or ``SYSTEM`` to acts (``INFORM @SetReminder``) to their patterns.
-      often: value of ``repeats`` to words for it.
-      names: what reminders are about.
+      often: value of ``repeats`` to its wordings.
+      names: the names of reminders.
     """
 
     texts: dict[str, dict[str, tuple[Pattern, ...]]]
@@ -202,7 +202,7 @@ class Templates(msgspec.Struct, frozen=True):
 
 @cache
 def templates() -> Templates:
-    """The content of ``templates.toml``."""
+    """Read ``templates.toml``."""
     content = read_table(__package__, "templates.toml")
     names = [
         f"{verb} {what}"
@@ -221,47 +221,47 @@ def templates() -> Templates:
 
 
 TODAY = date(2019, 3, 1)
-DAYS = 40  # from today on; short enough that most of the year is left for what training does not have
+DAYS = 40  # from today on; few enough that most days of the year never occur in training
 MINUTES = tuple(range(6 * 60, 22 * 60 + 1, 5))
 
 
 def a_name(rng: SeededRng) -> Value:
-    """The name of a reminder: what it is about."""
+    """Draw the name of a reminder."""
     name = rng.choice(templates().names)
     return Value(name, name)
 
 
 def a_day(rng: SeededRng) -> str:
-    """A canonical day, more often soon than late."""
+    """Draw a canonical day, near days more often."""
     return (TODAY + timedelta(days=rng.below(14 if rng.chance(0.6) else DAYS))).isoformat()
 
 
 def a_time(rng: SeededRng) -> str:
-    """A canonical time of the day, mostly on the quarter of an hour."""
+    """Draw a canonical time of the day, mostly at a quarter of an hour."""
     minutes = rng.choice(MINUTES[::3] if rng.chance(0.75) else MINUTES)
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
 def day_value(rng: SeededRng, canonical: str) -> Value:
-    """A day in one of its wordings; relative to today in about half of the cases, where possible."""
+    """Draw a wording of a day, relative to today in about half of the possible cases."""
     relative, absolute = ways_of_day(canonical)
     text, before = rng.choice(relative if relative and rng.chance(0.55) else absolute)
     return Value(text, canonical, before)
 
 
 def time_value(rng: SeededRng, canonical: str) -> Value:
-    """A time in one of its wordings."""
+    """Draw a wording of a time."""
     return Value(rng.choice(ways_of_time(canonical)), canonical)
 
 
 def repeats_value(rng: SeededRng, canonical: str) -> Value:
-    """How often; the slot is categorical, so its text is its value."""
+    """Draw a wording of a frequency; the slot is categorical, so its text is its value."""
     return Value(canonical, canonical, phrase=rng.choice(templates().often[canonical]))
 
 
 @cache
 def ways_of_day(canonical: str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
-    """The wordings of a day, each with its preposition: those relative to today, and the others."""
+    """Return the wordings of a day, each with its preposition: first the ones relative to today, then the others."""
     day = date.fromisoformat(canonical)
     ahead = (day - TODAY).days
     month, weekday, nth = f"{day:%B}", f"{day:%A}", ordinal(day.day)
@@ -290,7 +290,7 @@ _BY_DISTANCE = {
 
 @cache
 def ways_of_time(canonical: str) -> tuple[str, ...]:
-    """The wordings of a time such as ``17:15``."""
+    """Return the wordings of a time such as ``17:15``."""
     hour, minute = int(canonical[:2]), int(canonical[3:])
     clock, half = (hour + 11) % 12 + 1, "am" if hour < 12 else "pm"
     ways = [f"{clock}:{minute:02} {half}"]
@@ -316,9 +316,9 @@ class Act(msgspec.Struct, frozen=True):
     """A dialogue act.
 
     Attributes:
-      name: as in SGD.
+      name: the name in SGD.
       slot: its slot, if any.
-      value: of the slot; None where it is requested.
+      value: the value of the slot; None if the slot is requested.
       note: distinguishes wordings of acts with the same name: ``deny``, ``again``.
     """
 
@@ -329,25 +329,25 @@ class Act(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its key in ``templates.toml``."""
+        """The key of its patterns in ``templates.toml``."""
         note = self.note or (self.slot if self.name == "REQUEST" else "")
         return f"{self.name}:{note}" if note else self.name
 
     def as_action(self) -> dict[str, Any]:
-        """The action of a frame in SGD."""
+        """Convert it to an action of an SGD frame."""
         if self.value is None:
             return common.act(self.name, self.slot)
         return common.act(self.name, self.slot, self.value.text, canonical=[self.value.canonical])
 
 
 def say(speaker: str, acts: Sequence[Act], intent: str, rng: SeededRng) -> common.Sentence:
-    """One of the wordings of the acts of a turn: they are cut into the longest parts that a pattern expresses.
+    """Draw a wording for the acts of a turn: they are cut into the longest parts that a pattern expresses.
 
     Args:
       speaker: ``USER`` or ``SYSTEM``.
-      acts: of the turn, in order.
-      intent: of the turn.
-      rng: of the choice.
+      acts: the acts of the turn in order.
+      intent: the intent of the turn.
+      rng: the random generator.
 
     Raises:
       LookupError: no pattern expresses an act.
@@ -369,7 +369,7 @@ def say(speaker: str, acts: Sequence[Act], intent: str, rng: SeededRng) -> commo
 
 @cache
 def _patterns(speaker: str, keys: tuple[str, ...], slots: frozenset[str], intent: str) -> list[Pattern]:
-    """The patterns that express exactly these acts and slots."""
+    """Return the patterns that express exactly these acts and slots."""
     texts = templates().texts[speaker]
     # One sentence expresses an intent with its values.
     key = " ".join(act for act in keys if act != "INFORM" or keys[0] != "INFORM_INTENT")
@@ -377,7 +377,7 @@ def _patterns(speaker: str, keys: tuple[str, ...], slots: frozenset[str], intent
 
 
 def values_of(acts: Sequence[Act]) -> dict[str, Value]:
-    """Slot to value, of acts."""
+    """Map slot to value for the values in acts."""
     return {act.slot: act.value for act in acts if act.value is not None and act.slot not in ("intent", "count")}
 
 
@@ -385,7 +385,7 @@ SLIP, MIND = "slip", "mind"  # a wrong value that is corrected; a value that the
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A call of the service: intent, canonical values of its slots, and whether it succeeds."""
+    """A service call: its intent, the canonical values of its slots, and whether it succeeds."""
 
     method: str
     parameters: dict[str, str]
@@ -397,13 +397,13 @@ class Task(msgspec.Struct, frozen=True):
 
     Attributes:
       intent: the intent.
-      values: the values that the user wants in the end; without the name where the reminder was looked up.
-      looked_up: whether it is about the reminder that the previous task has looked up.
-      deviation: how the user deviates, ``slip`` or ``mind``; empty where not at all.
-      initial: slot to the value that the user gives at first, where there is a deviation.
-      retry: the time to try where the first one is taken; None where the user gives up.
-      target: the position of the reminder that the user looks for among the results.
-      requests: slots that the user asks for in the end.
+      values: the values that the user wants in the end; without the name if the reminder was looked up.
+      looked_up: whether it is about the reminder found in the previous task.
+      deviation: the user's deviation, ``slip`` or ``mind``; empty without a deviation.
+      initial: slot to the value that the user informs at first, in a deviation.
+      retry: the second time to try if the first one is taken; None if the user gives up.
+      target: the position of the wanted reminder among the results.
+      requests: the slots that the user requests in the end.
     """
 
     intent: str
@@ -421,7 +421,7 @@ class Goal(msgspec.Struct, frozen=True):
 
     Attributes:
       reminders: the calendar at the start.
-      tasks: in order.
+      tasks: the tasks in order.
       calls: the calls of the service that the tasks require.
     """
 
@@ -431,7 +431,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 def draw_goal(rng: SeededRng) -> Goal:
-    """A random goal. It can be reached, but for calls that are meant to fail."""
+    """Draw a goal. It can be reached, except for calls that are meant to fail."""
     draw = _Drawing(rng)
     reminders = tuple(draw.calendar.by_name.values())
     for _ in range(1 + rng.chance(0.4) + rng.chance(0.15)):
@@ -448,7 +448,7 @@ def draw_goal(rng: SeededRng) -> Goal:
 
 
 class _Drawing:
-    """Draws tasks one by one and carries them out in a calendar of its own, so that the next one is consistent."""
+    """Draws tasks one by one and executes them in its own calendar, so that the next task is consistent."""
 
     def __init__(self, rng: SeededRng) -> None:
         self.rng = rng
@@ -463,7 +463,7 @@ class _Drawing:
             self.calendar.by_name[reminder.name] = reminder
 
     def set(self) -> None:
-        """Sets a new reminder."""
+        """Set a new reminder."""
         day, time = self._free([a_day(self.rng)])
         values = {NAME: self._new_name(), DATE: day_value(self.rng, day), TIME: time_value(self.rng, time)}
         if self.rng.chance(0.35):
@@ -471,7 +471,7 @@ class _Drawing:
         self._add(self._deviating(Task(SET, values)))
 
     def find(self) -> None:
-        """Looks up the reminders of a day, in a few cases none; then perhaps moves or cancels one of them."""
+        """Look up the reminders of a day, in a few cases an empty one; then perhaps move or cancel one of them."""
         rng = self.rng
         days = sorted({reminder.date for reminder in self.calendar.by_name.values()})
         day = a_day(rng) if rng.chance(0.15) or not days else rng.choice(days)
@@ -486,19 +486,19 @@ class _Drawing:
                 self.cancel(name)
 
     def move(self, looked_up: str = "") -> None:
-        """Moves a reminder to another day and time; the one that was looked up, if there is one."""
+        """Move a reminder, the looked-up one if there is one, to another day and time."""
         day, time = self._free([a_day(self.rng)])
         name = Value(looked_up, looked_up) if looked_up else self._old_name()
         values = {NAME: name, DATE: day_value(self.rng, day), TIME: time_value(self.rng, time)}
         self._add(self._deviating(Task(MOVE, values, bool(looked_up), requests=self._some(REPEATS))))
 
     def cancel(self, looked_up: str = "") -> None:
-        """Cancels a reminder; the one that was looked up, if there is one."""
+        """Cancel a reminder, the looked-up one if there is one."""
         name = Value(looked_up, looked_up) if looked_up else self._old_name()
         self._add(Task(CANCEL, {NAME: name}, bool(looked_up), requests=() if looked_up else self._some(DATE, TIME)))
 
     def _deviating(self, task: Task) -> Task:
-        """The task, in some cases with a deviation: another day, time or name at first."""
+        """Return the task, in some cases with a deviation: another day, time or name at first."""
         rng = self.rng
         kind = rng.below(100)
         if kind >= 22:
@@ -511,7 +511,7 @@ class _Drawing:
         return msgspec.structs.replace(task, deviation=deviation, initial={slot: value})
 
     def _add(self, task: Task) -> None:
-        """Adds a task, and the calls that it requires."""
+        """Add a task, and the calls that it requires."""
         if task.intent in (SET, MOVE) and not task.deviation and self.rng.chance(0.12):
             task = self._clashing(task)
         done = self._call(task.intent, task.values)
@@ -520,7 +520,7 @@ class _Drawing:
         self.tasks.append(task if done else msgspec.structs.replace(task, requests=()))
 
     def _clashing(self, task: Task) -> Task:
-        """The task at a time that is taken by another reminder."""
+        """Move the task to a time taken by another reminder."""
         name = task.values[NAME].canonical
         others = [reminder for reminder in self.calendar.by_name.values() if reminder.name != name]
         if not others or (task.intent == MOVE and name not in self.calendar.by_name):
@@ -539,7 +539,7 @@ class _Drawing:
         return self.calls[-1].succeeds
 
     def _some(self, *slots: str) -> tuple[str, ...]:
-        """A random selection of the slots, often none."""
+        """Return a random selection of the slots, often empty."""
         return tuple(slot for slot in slots if self.rng.chance(0.3))
 
     def _new_name(self) -> Value:
@@ -548,14 +548,14 @@ class _Drawing:
         return name
 
     def _old_name(self) -> Value:
-        """The name of a reminder in the calendar; in a few cases, or where it is empty, another name."""
+        """Return the name of a reminder in the calendar; in a few cases, or if the calendar is empty, another name."""
         if not self.calendar.by_name or self.rng.chance(0.1):
             return self._new_name()
         name = self.rng.choice(sorted(self.calendar.by_name))
         return Value(name, name)
 
     def _free(self, days: Sequence[str]) -> tuple[str, str]:
-        """One of these days, and a time that is free."""
+        """Draw one of the days, and a free time."""
         while True:
             day, time = self.rng.choice(days), a_time(self.rng)
             if self.calendar.is_free(day, time):
@@ -563,13 +563,13 @@ class _Drawing:
 
 
 def another(rng: SeededRng, slot: str) -> Value:
-    """Any value of a slot."""
+    """Draw any value of a slot."""
     if slot == NAME:
         return a_name(rng)
     return day_value(rng, a_day(rng)) if slot == DATE else time_value(rng, a_time(rng))
 
 
-AGAIN, DENY = "again", "deny"  # notes: a slip that is corrected in passing, a value that the system got wrong
+AGAIN, DENY = "again", "deny"  # notes: a slip corrected in passing, a value that the system misheard
 
 
 class User:
@@ -577,10 +577,10 @@ class User:
 
     Args:
       goal: the goal.
-      rng: of the user's choices.
+      rng: the random generator of the user's choices.
 
     Attributes:
-      agenda: the acts to come, the next one last.
+      agenda: the future acts, the next one last.
       task: the current task.
     """
 
@@ -596,16 +596,16 @@ class User:
             self.agenda.append(Act("INFORM_INTENT", "intent", Value(task.intent, task.intent)))
         self._coming = iter(goal.tasks)
         self.task = goal.tasks[0]
-        self._values: dict[str, Value] = {}  # that the user wants now
+        self._values: dict[str, Value] = {}  # the current wishes
         self._wrong: set[str] = set()  # slots with a wrong value so far
-        self._seen = 0  # results that were offered
+        self._seen = 0  # the number of results offered
 
     def _given_in(self, task: Task) -> dict[str, Value]:
         given = {**task.values, **task.initial}
         return {slot: value for slot, value in given.items() if not (task.looked_up and slot == NAME)}
 
     def speak(self, heard: Sequence[Act]) -> list[Act]:
-        """The next turn of the user, given the acts of the system."""
+        """Return the next turn of the user after the acts of the system."""
         rules: dict[str, Callable[[Sequence[Act]], None]] = {
             "REQUEST": self._answer,
             "CONFIRM": self._confirm,
@@ -618,25 +618,25 @@ class User:
                 rules[name]([act for act in heard if act.name == name])
         return self._pop()
 
-    # What the system's acts push onto the agenda and remove from it.
+    # Effects of the system's acts on the agenda.
 
     def _answer(self, requested: Sequence[Act]) -> None:
-        """Gives what is requested; a slip may be corrected in passing."""
+        """Answer a request; a slip may be corrected in passing."""
         slots = [act.slot for act in requested]
         if self.task.deviation == SLIP and self._wrong and self.rng.chance(0.6):
             for slot in sorted(self._wrong):
                 self.agenda.append(Act("INFORM", slot, self._values[slot], AGAIN))
             self._wrong.clear()
         for slot in reversed(slots):
-            # The topmost is of this task; one of a later task may lie below.
+            # The topmost act belongs to this task; there may be another of a later task below.
             place = max(i for i, act in enumerate(self.agenda) if (act.name, act.slot) == ("INFORM", slot))
             self.agenda.append(self.agenda.pop(place))
 
     def _confirm(self, confirmed: Sequence[Act]) -> None:
-        """Affirms right values and denies wrong ones, also where the user has changed a value."""
+        """Affirm right values and deny wrong ones, including values that the user has changed."""
         values = values_of(confirmed)
         wrong = [slot for slot in values if values[slot].canonical != self._wanted(slot)]
-        while self.agenda[-1].name == "INFORM":  # values not given yet are affirmed or denied now
+        while self.agenda[-1].name == "INFORM":  # the confirmation covers values that were not informed yet
             self.agenda.pop()
         if not wrong:
             self.agenda.append(Act("AFFIRM"))
@@ -653,13 +653,13 @@ class User:
         return self._values[slot].canonical if slot in self._values else OFTEN[0]
 
     def _look(self, offered: Sequence[Act]) -> None:
-        """Asks for the next reminder until the target is offered."""
+        """Request the next reminder until the target is offered."""
         if self._seen < self.task.target:
             self.agenda.append(Act("REQUEST_ALTS"))
             self._seen += 1
         else:
             while self.agenda[-1].name == "REQUEST" and self.agenda[-1].slot in values_of(offered):
-                self.agenda.pop()  # the offer has answered it
+                self.agenda.pop()  # answered by the offer
 
     def _fail(self, _: Sequence[Act]) -> None:
         if self.task.retry is not None and self._values.get(TIME) != self.task.retry:
@@ -667,11 +667,11 @@ class User:
             self.agenda.append(Act("INFORM", TIME, self.task.retry, "retry"))
 
     def _go_on(self, _: Sequence[Act]) -> None:
-        """Declines the offer of more help where there is nothing left to do."""
+        """Decline further help if nothing is left to do."""
         if self.agenda[-1].name in ("THANK_YOU", "GOODBYE"):
             self.agenda.append(Act("NEGATE", note="more"))
 
-    # What is popped off the agenda.
+    # Popping acts off the agenda.
 
     def _pop(self) -> list[Act]:
         first = self.agenda.pop()

@@ -1,8 +1,8 @@
 """A rule-based bot that solves the tasks (Bordes et al. 2017, section 4.1).
 
 It knows the patterns of the domain, the names of its fields and extras, and the dialogue so far. It needs no values, no
-entities, and nothing about how the dialogue was simulated. It reads a turn by what it said before: the same words may
-answer a question at one place and ask for a table at another.
+entities, and nothing about how the dialogue was simulated. It interprets a turn by the bot's previous act, because the
+same words may answer a question at one point and request a table at another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PIECE = re.compile(r"[^\W_]+(?:[-'_][^\W_]+)*|[^\W_]+")
 _GAP = re.compile(r"\\\{(\w+)\\\}")
 _HEADS = ("request", "update")
 
-# Act of the bot to what the user may say next, the most likely first; "" is the beginning.
+# Act of the bot to the user's possible next acts, the most probable first; "" is the beginning.
 _EXPECTED = {
     "": ("greet", "request"),
     "greet": ("request",),
@@ -36,7 +36,7 @@ _EXPECTED = {
     **dict.fromkeys(("farewell", "welcome"), ("decline", "thank")),
 }
 _SAME = {"next_option": "option", "call_again": "call"}
-# Acts that stand for another one without a text.
+# Acts that replace an act without a text.
 _INSTEAD = {
     "search_again": "search",
     "search": "search_again",
@@ -49,7 +49,7 @@ _INSTEAD = {
 
 
 class Found(NamedTuple):
-    """A text with a gap for each value in it, and the values by gap."""
+    """A text with its values replaced by gaps, and the values by gap."""
 
     pattern: str
     values: dict[str, str]
@@ -59,7 +59,7 @@ class ValueFinder:
     """Finds values in texts.
 
     Args:
-      slots: slot to its values; a value is one word.
+      slots: slot to its values, each a single word.
     """
 
     def __init__(self, slots: Mapping[str, Iterable[str]]) -> None:
@@ -69,15 +69,15 @@ class ValueFinder:
                 self._slots.setdefault(value, []).append(slot)
 
     def has(self, slot: str, value: str) -> bool:
-        """Whether this is a value of the slot."""
+        """Whether the slot has this value."""
         return slot in self._slots.get(value, ())
 
     def find(self, text: str, likely: Mapping[str, str] | None = None) -> Found:
-        """The values in a text.
+        """Find the values in a text.
 
         Args:
           text: words separated by spaces; values may have punctuation around them.
-          likely: the values by slot as the dialogue goes on: others of these slots are mere words.
+          likely: the values by slot in the further dialogue; other values of these slots count as plain words.
         """
         values: dict[str, str] = {}
 
@@ -100,7 +100,7 @@ class ValueFinder:
 
 
 class Reading(NamedTuple):
-    """What the user does: an act, values by field or ``name``, and whether a pattern says so."""
+    """An interpretation of an utterance: its act, values by field or ``name``, and whether a pattern matched."""
 
     act: str
     values: dict[str, str]
@@ -112,12 +112,12 @@ _MOST_READINGS = 10_000
 
 
 class Course(msgspec.Struct, frozen=True):
-    """How dialogues go on in another way than in the usual course of the tasks.
+    """Deviations of dialogues from the usual course of the tasks.
 
     Attributes:
-      asks: the fields in the order in which the bot asks for them; empty for that of ``api_call``.
+      asks: the fields in the order in which the bot asks for them; if empty, their order in ``api_call``.
       acts: :attr:`State.situation` to the act of the bot.
-      replies: :func:`reply_key` to a text of the bot that is not one of its usual ones.
+      replies: :func:`reply_key` to an unusual text of the bot.
     """
 
     asks: tuple[str, ...] = ()
@@ -126,17 +126,17 @@ class Course(msgspec.Struct, frozen=True):
 
 
 def reply_key(last: str, user: str) -> str:
-    """What a reply depends on: the last act of the bot, or its text where that is no act; and what the user says."""
+    """Return the key of a reply: the last act of the bot (or its text if it has no act) and the user's utterance."""
     return f"{last}\n{user}"
 
 
 class Rules:
-    """The patterns of a domain, for recognition.
+    """The patterns of a domain, for interpreting utterances.
 
     Args:
-      ontology: the domain; only the names of its fields and extras and its patterns are used.
-      values: finds values of a knowledge base, in turns that no pattern matches; without, such turns have none.
-      course: where dialogues go on in another way than usual.
+      ontology: the domain; only its patterns and the names of its fields and extras are used.
+      values: finds values of a knowledge base in turns that match no pattern; None to find no values there.
+      course: the deviations from the usual course.
     """
 
     def __init__(self, ontology: Ontology, values: ValueFinder | None = None, course: Course | None = None) -> None:
@@ -149,7 +149,7 @@ class Rules:
             if (act in SIMPLE and act not in _HEADS) or act.startswith("question."):
                 for text in texts:
                     self._plain.setdefault(text, []).append(act)
-        # Longest first, here and with phrases: one may be a prefix of another.
+        # Longest first, as for phrases, because one may be a prefix of another.
         heads = sorted(((text, act) for act in _HEADS for text in ways.get(act, ())), key=lambda head: -len(head[0]))
         self._heads = [(re.compile(rf"{re.escape(text)}(?![^ ])"), act) for text, act in heads]
         phrases = [(text, act.partition(".")[2]) for act in ways if act.startswith("phrase.") for text in ways[act]]
@@ -158,15 +158,15 @@ class Rules:
         self._bot: dict[str, str] = {}
         for act, text in self.texts.items():
             self._bot.setdefault(text, act)
-        self._readings: dict[tuple[str, str], Reading] = {}  # what was understood: most turns come again
+        self._readings: dict[tuple[str, str], Reading] = {}  # cache of interpretations, because most turns recur
         self._options = [_matcher(self.texts[act]) for act in ("option", "next_option") if act in self.texts]
 
     def understand(self, text: str, last: str) -> Reading:
-        """What the user does; a guess where no pattern matches.
+        """Interpret an utterance; guess if no pattern matches.
 
         Args:
           text: the utterance.
-          last: the act of the bot before it; empty at the beginning.
+          last: the previous act of the bot; empty at the beginning.
         """
         reading = self._readings.get((text, last))
         if reading is None:
@@ -198,11 +198,14 @@ class Rules:
         return self._guess(text, kind, asked)
 
     def _parses(self, text: str, at: int) -> list[dict[str, str]]:
-        """The values of consecutive phrases up to the end; the first parse, where no knowledge base is to choose."""
+        """Return the values of consecutive phrases up to the end.
+
+        Without a knowledge base to choose by, only the first parse is returned.
+        """
         return list(islice(self._phrase_values(text, at), None if self.values else 1))
 
     def _phrase_values(self, text: str, at: int) -> Iterator[dict[str, str]]:
-        """The values of consecutive phrases up to the end, each after a space; several where phrases are alike."""
+        """Yield the values of consecutive phrases up to the end, each after a space; several if ambiguous."""
         if at == len(text):
             yield {}
             return
@@ -212,20 +215,20 @@ class Rules:
                     yield {name: match[1], **values}
 
     def _likely(self, act: str, parses: Sequence[dict[str, str]], text: str) -> Reading:
-        """The first parse whose values the knowledge base has as such; without a knowledge base the first."""
+        """Choose the first parse whose values are in the knowledge base; without a knowledge base, the first."""
         if self.values is None:
             return Reading(act, parses[0])
         for values in parses:
             if all(self.values.has(name, value) for name, value in values.items()):
                 return Reading(act, values)
         found = self.values.find(text).values
-        for values in parses:  # the others are not in the knowledge base
+        for values in parses:  # other values are not in the knowledge base
             if all(values.get(name) == value for name, value in found.items()):
                 return Reading(act, values)
         return Reading(act, found, understood=False)
 
     def _guess(self, text: str, last: str, asked: str) -> Reading:
-        """The likeliest act after the last one of the bot, with the values of the knowledge base in the text."""
+        """Guess the most probable act after the bot's last one, with the values of the knowledge base in the text."""
         found = dict(self.values.find(text).values) if self.values else {}
         acts = _EXPECTED.get(last, ())
         if last == "ask":
@@ -240,7 +243,7 @@ class Rules:
         return Reading(act, found, understood=False)
 
     def _nearest(self, text: str, kinds: Sequence[str]) -> str:
-        """The act of these kinds with the most similar pattern, by words; the first kind where nothing is similar."""
+        """Return the act of these kinds with the pattern most similar by words; the first kind if none is similar."""
         words = set(text.split())
         best, nearest = 0.0, kinds[0] if kinds else "other"
         for pattern, acts in self._plain.items():
@@ -252,7 +255,7 @@ class Rules:
         return nearest
 
     def act_of(self, text: str) -> tuple[str, str]:
-        """The act of a text of the bot, the text itself where there is none; and the entity that it offers, if any."""
+        """Return the act of the bot's text (the text itself if it has none), and the entity offered, if any."""
         for option in self._options:
             if match := option.fullmatch(text):
                 return "option", match[1]
@@ -260,10 +263,10 @@ class Rules:
 
 
 class State:
-    """What has been said and done in one dialogue, from the bot's view.
+    """The bot's state in one dialogue.
 
     Args:
-      fields: of the domain, in the order in which the bot asks for them.
+      fields: the fields of the domain, in the order in which the bot asks for them.
     """
 
     def __init__(self, fields: Sequence[str]) -> None:
@@ -271,20 +274,20 @@ class State:
         self.facts: dict[str, dict[str, str]] = {}
         self.wishes: dict[str, str] = {}
         self.reserved = ""
-        self.last = ""  # act of the bot
+        self.last = ""  # the bot's last act
         self.asked_about = ""  # an extra
         self._user = ""
-        self._found: dict[str, None] = {}  # entities whose facts came since the last call; before the first, all
+        self._found: dict[str, None] = {}  # entities with facts since the last call; before the first call, all
         self.offered: list[str] = []
         self._calls = 0
 
     def read(self, fact: Fact) -> None:
-        """Takes a fact in the dialogue."""
+        """Add a fact of the dialogue."""
         self.facts.setdefault(fact.entity, {})[fact.relation] = fact.value
         self._found[fact.entity] = None
 
     def take(self, act: str, values: Mapping[str, str]) -> None:
-        """Takes what the user does; ``""`` for silence."""
+        """Update the state with the user's act; ``""`` for silence."""
         self._user, _, name = act.partition(".")
         if self._user == "question":
             self.asked_about = name
@@ -297,7 +300,7 @@ class State:
             self.reserved = self.offered[-1]
 
     def done(self, act: str, offered: str = "") -> None:
-        """Takes what the bot does."""
+        """Update the state with the bot's act."""
         self.last = _SAME.get(act, act)
         if offered:
             self.offered.append(offered)
@@ -307,25 +310,25 @@ class State:
 
     @property
     def missing(self) -> str:
-        """The next field to ask for; empty where all are known."""
+        """The next field to ask for; empty if all are known."""
         return next((name for name in self.fields if name not in self.wishes), "")
 
     @property
     def best(self) -> str:
-        """The entity with the highest rating that was not offered; empty where none is left."""
+        """The entity with the highest rating that was not offered yet; empty if none is left."""
         left = [name for name in self._found if name not in self.offered]
         return best_rated(left, self.facts, RATING)
 
     @property
     def situation(self) -> str:
-        """All that the next act of the bot depends on."""
+        """Everything that the bot's next act depends on, as a text."""
         user = f"{self._user} by name" if self._user == "request" and self.reserved else self._user
         parts = {"missing": self.missing, "left": self.best, "called": self._calls, "offered": self.offered}
         true = [key for key, part in parts.items() if part]
         return ", ".join((user or "silence", f"after {self.last.partition('.')[0]}", *true))
 
     def usual(self) -> str:
-        """The bot's act in the usual course of the tasks; empty where there is none."""
+        """Return the bot's act in the usual course of the tasks; empty if there is none."""
         user = self._user
         if user == "answer" or (user == "" and self.last == "acknowledge"):
             return "ask" if self.missing else "search"
@@ -342,10 +345,10 @@ class Bot:
     """The bot in one dialogue.
 
     Args:
-      rules: of the domain.
+      rules: the rules of the domain.
 
     Attributes:
-      not_understood: number of turns of the user that no pattern matched.
+      not_understood: the number of the user's turns that matched no pattern.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -354,11 +357,11 @@ class Bot:
         self._own = ("", "", "")  # the text of its last answer, its act, and the entity that it offers
 
     def read(self, fact: Fact) -> None:
-        """Reads a fact in the dialogue."""
+        """Read a fact in the dialogue."""
         self.state.read(fact)
 
     def answer(self, user: str) -> str:
-        """The answer to an utterance of the user; empty where no rule applies."""
+        """Return the answer to an utterance of the user; empty if no rule applies."""
         state, course = self.state, self.rules.course
         reading = _SILENCE if user == SILENCE else self.rules.understand(user, state.last)
         reply = course.replies.get(reply_key(state.last, user), "") if course.replies else ""
@@ -389,12 +392,12 @@ class Bot:
         return text
 
     def hear(self, text: str) -> None:
-        """Takes the right answer, whether it was the bot's own or not."""
+        """Update the state with the right answer, which may differ from the bot's own."""
         own, act, offered = self._own
         self.state.done(*((act, offered) if text == own else self.rules.act_of(text)))
 
 
-# Acts of the user to the bot's answers, where these do not depend on the dialogue so far.
+# Acts of the user to the bot's answers, if these do not depend on the dialogue so far.
 ANSWERS = {
     "greet": "greet",
     "request": "acknowledge",
@@ -408,13 +411,13 @@ ANSWERS = {
 
 
 def solve(rules: Rules, dialogue: BabiDialogue) -> list[bool]:
-    """For each answer whether the bot finds it, given everything before it."""
+    """Return for each answer whether the bot finds it after the right dialogue so far."""
     bot = Bot(rules)
     return [answer == line.bot for line, answer in answered(bot, dialogue)]
 
 
 def answered(bot: Bot, dialogue: BabiDialogue) -> Iterator[tuple[Exchange, str]]:
-    """Each exchange of a dialogue with the bot's answer, given everything before it."""
+    """Yield each exchange of a dialogue with the bot's answer after the right dialogue so far."""
     for line in dialogue.lines:
         if isinstance(line, Exchange):
             yield line, bot.answer(line.user)
@@ -424,5 +427,5 @@ def answered(bot: Bot, dialogue: BabiDialogue) -> Iterator[tuple[Exchange, str]]
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:
-    """A regular expression of a pattern with one gap, which matches one word, up to a space or the end."""
+    """Compile a pattern with one gap, which matches one word, up to a space or the end."""
     return re.compile(_GAP.sub(r"(\\S+)", re.escape(pattern)) + r"(?!\S)")

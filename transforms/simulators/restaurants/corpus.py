@@ -1,8 +1,9 @@
-"""The corpus of ``restaurants``: options and shards, dialogues in both formats, and the files made of all of them.
+"""The corpus of ``restaurants``: options and shards, dialogues in both formats, and the files created from all of them.
 
-In SGD, user and system alternate and no call is spoken. So what the bot says in several lines, with the user silent in
-between, is one turn; its frame has the call and its results. The facts before a dialogue of task 3 are the results of
-the search when the bot starts to offer; those before a dialogue of task 4, the result of the reservation.
+In SGD, user and system alternate, and calls are not utterances. So several lines of the bot, with the user silent in
+between, become one turn; its frame has the call and its results. The facts before a dialogue of task 3 become the
+results of the search when the bot starts to offer; the facts before a dialogue of task 4, the result of the
+reservation.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ SHOWN = 2  # dialogues of a task on the page
 
 
 class Simulator:
-    """What all shards have in common: the world, the rules of the bot, and everything that the bot may say.
+    """The shared state of all shards: the world, the rules of the bot, and the bot's possible utterances.
 
     Args:
       config: the options.
@@ -77,10 +78,10 @@ class Simulator:
 
 
 def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
-    """Writes the files of a shard into staging, dialogue by dialogue.
+    """Write the files of a shard into staging, dialogue by dialogue.
 
-    Further outputs are ((split, kind), values that occur in the dialogues) in SEEN and, to find repeats,
-    ((task, split), eight bytes of each dialogue) in SIGNATURES.
+    Further outputs are ((split, kind), values that occur in the dialogues) in SEEN and, to find duplicates, ((task,
+    split), eight bytes of each dialogue) in SIGNATURES.
 
     Raises:
       InputError: the rule-based bot does not solve a dialogue without disfluencies.
@@ -139,7 +140,7 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
 
 
 def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) -> dict[tuple[str, str], int]:
-    """Has the rule-based bot solve a dialogue as it is written; one without disfluencies it must solve."""
+    """Let the bot solve a dialogue as it is written. Raises InputError if it fails without disfluencies."""
     config = simulator.config
     if stable_hash(config.seed, "solve", dialogue.dialogue_id) >= config.solved * 2**64:
         return {}
@@ -163,12 +164,12 @@ def metadata_files(
     signatures: Iterable[tuple[tuple[str, str], bytes]],
     config: Config,
 ) -> dict[str, bytes]:
-    """The files besides dialogues, by path.
+    """Create the files other than dialogues, by path.
 
     Args:
-      counts: of the run.
-      examples: task to dialogues: id, and labelled lines.
-      seen: ((split, kind), the values of that kind that occur there).
+      counts: the counts of the run.
+      examples: task to (id, labelled lines) of some dialogues.
+      seen: ((split, kind), values of that kind in the split's dialogues).
       signatures: ((task, split), eight bytes of each dialogue).
       config: the options.
 
@@ -215,12 +216,12 @@ class Shard(msgspec.Struct, frozen=True):
     """The dialogues of one file.
 
     Attributes:
-      task: 1 to 5.
-      split: train, dev, test or oov.
+      task: the task, 1 to 5.
+      split: the split: train, dev, test or oov.
       first: the number of its first dialogue in the set, from 0.
-      dialogues: number of dialogues.
-      part: number of the file in its set, from 1.
-      parts: number of files of the set.
+      dialogues: the number of dialogues.
+      part: the number of the file in its set, from 1.
+      parts: the number of files of the set.
     """
 
     task: int
@@ -231,12 +232,12 @@ class Shard(msgspec.Struct, frozen=True):
     parts: int
 
     def text_name(self, plus: bool) -> str:
-        """The path of the file in the published format."""
+        """Return the path of the file in the published format."""
         name = babi.dialogues_name(self.task, self.split, self.part, self.parts)
         return f"{PLUS}/{name}" if plus else name
 
     def corpus(self, plus: bool) -> str:
-        """The folder of the corpus in the SGD layout."""
+        """Return the folder of the corpus in the SGD layout."""
         return corpus_name(self.task, self.split, plus)
 
     @property
@@ -251,15 +252,15 @@ class Config(msgspec.Struct, frozen=True):
     Attributes:
       output: the output folder.
       ontology: the domain.
-      ontology_path: its file; None where it is the built-in one.
-      tasks: in order.
-      sizes: (split, dialogues of each task) of the splits that have any.
-      per_file: maximum number of dialogues of a file.
-      formats: babi, sgd or both.
-      seed: of all random choices.
-      least: minimum number of results of a request of which entities are offered.
-      plus: rates of disfluencies; empty where there are none.
-      solved: share of the dialogues that the rule-based bot must solve.
+      ontology_path: its file; None for the built-in domain.
+      tasks: the tasks in order.
+      sizes: (split, dialogues of each task) for splits that have any.
+      per_file: the maximum number of dialogues per file.
+      formats: the output formats: babi, sgd or both.
+      seed: the seed of all random choices.
+      least: the minimum number of results for a request whose entities are offered.
+      plus: the rates of disfluencies; empty for no disfluencies.
+      solved: the share of dialogues that the rule-based bot must solve.
     """
 
     output: str
@@ -275,7 +276,7 @@ class Config(msgspec.Struct, frozen=True):
     solved: float
 
     def options(self) -> dict[str, object]:
-        """Those that shape the content, for ``run.json``."""
+        """Return the options that affect the content, for ``run.json``."""
         return {
             "ontology": msgspec.to_builtins(self.ontology) if self.ontology_path else "restaurants",
             "tasks": list(self.tasks),
@@ -289,7 +290,7 @@ class Config(msgspec.Struct, frozen=True):
         }
 
     def invariants(self) -> list[Invariant]:
-        """Every set has, in every format, as many dialogues as were requested."""
+        """Every set has, in every format, the requested number of dialogues."""
         sets = [(corpus_name(task, split, plus), split, size) for task, split, size, plus in self._sets()]
         counts = {
             CountKey(form, name.removeprefix("sgd/"), split): n for form in self.formats for name, split, n in sets
@@ -297,11 +298,11 @@ class Config(msgspec.Struct, frozen=True):
         return [Equal(counts)]
 
     def world(self) -> World:
-        """The knowledge base."""
+        """Create the knowledge base."""
         return World(self.ontology, self.seed, self.least)
 
     def shards(self) -> list[Shard]:
-        """One for each file, in order."""
+        """Return a shard for each file, in order."""
         return [
             Shard(task, split, first, min(self.per_file, size - first), part, -(-size // self.per_file))
             for task in self.tasks
@@ -310,7 +311,7 @@ class Config(msgspec.Struct, frozen=True):
         ]
 
     def schema_names(self) -> list[str]:
-        """The paths of the schema files in the SGD layout."""
+        """Return the paths of the schema files in the SGD layout."""
         if "sgd" not in self.formats:
             return []
         return sorted(
@@ -319,18 +320,18 @@ class Config(msgspec.Struct, frozen=True):
         )
 
     def _sets(self) -> list[tuple[int, str, int, bool]]:
-        """(task, split, dialogues, whether with disfluencies) of each set."""
+        """Return (task, split, dialogues, whether with disfluencies) for each set."""
         kinds = (False, True) if self.plus else (False,)
         return [(task, split, size, plus) for task in self.tasks for split, size in self.sizes for plus in kinds]
 
 
 def corpus_name(task: int, split: str, plus: bool) -> str:
-    """``sgd/task1``, ``sgd/task1-oov``, ``sgd/task1-plus-oov``."""
+    """Return the folder of a corpus: ``sgd/task1``, ``sgd/task1-oov``, ``sgd/task1-plus-oov``."""
     return f"sgd/task{task}{'-plus' if plus else ''}{'-oov' if split == 'oov' else ''}"
 
 
 def check(config: Config) -> None:
-    """Raises InputError where the ontology has too few values for the tasks."""
+    """Raise InputError if the ontology has too few values for the tasks."""
     path = config.ontology_path or ""
     splits = [split for split, _ in config.sizes]
     world = config.world()
@@ -339,15 +340,16 @@ def check(config: Config) -> None:
 
 
 def tasks_for(text: str, ontology: Ontology, path: object) -> tuple[int, ...]:
-    """The tasks to simulate, in order.
+    """Return the tasks to simulate in order.
 
     Args:
-      text: such as ``1,2``; empty for all that the ontology has patterns for, with a warning where these are not all.
+      text: the requested tasks, such as ``1,2``; empty for all tasks that the ontology has patterns for, with a warning
+        about the other ones.
       ontology: the domain.
       path: its file, for messages.
 
     Raises:
-      InputError: no task, or one for which patterns are missing.
+      InputError: no task is left, or a requested task lacks patterns.
     """
     tasks = tuple(map(int, chosen(text, [*map(str, TASKS)], "--tasks", "task"))) if text else TASKS
     missing = {task: acts for task in tasks if (acts := missing_acts(ontology, task))}
@@ -360,7 +362,7 @@ def tasks_for(text: str, ontology: Ontology, path: object) -> tuple[int, ...]:
 
 
 def chosen(text: str, choices: Sequence[str], flag: str, noun: str) -> list[str]:
-    """The items of a comma-separated list, in the order of the choices. Raises InputError."""
+    """Return the items of a comma-separated list in the order of the choices. Raises InputError."""
     items = listed(text)
     for item in items:
         if item not in choices:
@@ -371,7 +373,7 @@ def chosen(text: str, choices: Sequence[str], flag: str, noun: str) -> list[str]
 
 
 def parse_sizes(text: str) -> tuple[tuple[str, int], ...]:
-    """Parses ``1000`` or ``train=5000,oov=0``, with a default of 1,000. Raises InputError."""
+    """Parse ``1000`` or ``train=5000,oov=0``, with a default of 1,000. Raises InputError."""
     sizes = dict.fromkeys(SPLITS, 1000)
     parts = listed(text)
     for part in parts:
@@ -388,7 +390,7 @@ def parse_sizes(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def check_numbers(per_file: int, least: int, solved: float, ratings: int) -> None:
-    """Raises InputError for numbers out of range."""
+    """Raise InputError for numbers out of range."""
     if not 1 <= per_file <= 1_000_000:
         raise InputError(f"{per_file}: give 1 to 1,000,000", "--dialogues_per_file")
     if not 1 <= least <= ratings:
@@ -403,7 +405,7 @@ def _size(text: str) -> int:
     return int(text)
 
 
-# What the user or the bot does, to acts of SGD without a slot.
+# Acts of the user or the bot, to acts of SGD without a slot.
 _ACTS = {
     "no_more": ("NEGATE",),
     "reject": ("REQUEST_ALTS",),
@@ -420,7 +422,7 @@ _ACTS = {
 
 
 def schema(ontology: Ontology) -> list[dict[str, Any]]:
-    """The services of a corpus: one."""
+    """Create the services of a corpus, which is a single one."""
     domain, extras = ontology.domain, ontology.extras
     slots = [
         common.schema_slot("name", f"Name of the {domain}"),
@@ -448,13 +450,13 @@ def schema(ontology: Ontology) -> list[dict[str, Any]]:
 
 
 def names_for(ontology: Ontology) -> tuple[str, str, str]:
-    """The service and its intents: ``Restaurants_1``, ``FindRestaurant`` and ``ReserveRestaurant``."""
+    """Return the service and its intents: ``Restaurants_1``, ``FindRestaurant``, ``ReserveRestaurant``."""
     domain = "".join(c for c in ontology.domain if c.isascii() and c.isalnum()).capitalize()
     return f"{domain}s_1", f"Find{domain}", f"Reserve{domain}"
 
 
 def sgd_dialogue(world: World, dialogue: Dialogue) -> dict[str, Any]:
-    """A dialogue as an SGD file has it."""
+    """Convert a dialogue to the SGD format."""
     turns = _Turns(world)
     for pair in dialogue.pairs:
         turns.add(pair)
@@ -463,24 +465,24 @@ def sgd_dialogue(world: World, dialogue: Dialogue) -> dict[str, Any]:
 
 
 class _Turns:
-    """The turns of a dialogue while they are collected."""
+    """Collects the turns of a dialogue."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.service, self.find, self.reserve = names_for(world.ontology)
-        # Values of these are told by their place in the text, the others are among the possible values.
+        # Values of these slots have spans; the values of others are among the possible values.
         self._free = {field.name for field in world.ontology.fields if not field.shared}
         self._free |= {"name", *world.ontology.extras}
         self.turns: list[dict[str, Any]] = []
         self._said: list[Utterance] = []  # by the bot, since the user last spoke
         self._call: tuple[str, dict[str, str]] | None = None
-        self._known: list[dict[str, str]] = []  # the entities whose facts were given
+        self._known: list[dict[str, str]] = []  # the entities whose facts are known
         self._wishes: dict[str, str] = {}
         self._offered = ""
         self._intent = "NONE"
 
     def add(self, pair: TurnPair) -> None:
-        """The next line of the dialogue."""
+        """Add the next line of the dialogue."""
         if pair.results:
             self._known = [{"name": entity.name, **self.world.facts(entity)} for entity in pair.results]
         if pair.user:
@@ -522,7 +524,7 @@ class _Turns:
         self._said.append(utterance)
 
     def close(self) -> None:
-        """Ends the bot's turn, if there is one; after the last line, too."""
+        """End the bot's turn, if any; also called after the last line."""
         if not self._said:
             return
         acts = [action for utterance in self._said for action in _bot_acts(utterance)]
@@ -531,7 +533,7 @@ class _Turns:
         self._said, self._call = [], None
 
     def _results(self) -> list[dict[str, str]]:
-        """Of the call: of a search all that is known by then, of a reservation what is reserved."""
+        """Return the results of the call: for a search all known entities, for a reservation the reserved one."""
         if self._call and self._call[0] == self.reserve:
             return [entity for entity in self._known if entity["name"] == self._call[1]["name"]]
         return self._known

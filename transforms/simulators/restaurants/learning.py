@@ -1,14 +1,16 @@
-"""Learns an ontology from dialogues of tasks 1 to 5 and their knowledge base: patterns, fields, the structure's shares.
+"""Learns an ontology from dialogues of tasks 1 to 5 and their knowledge base.
 
-The sentences of published files belong to their authors, so Parapet's ontologies have others. With the files at hand,
-this reads their patterns out of them: for the rule-based bot, and for ``parapet restaurants``, which then simulates
-dialogues in the same words.
+An ontology has patterns, fields, and shares of the structure.
 
-What users and bot do is told by how a dialogue goes on, never by its words. The first line greets. A line of the bot
-before any API call, after which the user gives a value, asks for it. After a call, a turn of the user that leads to
-another call has had its updates, one before it is an update. The user rejects an option where another one follows, and
-accepts the last. A line of the bot with a phone number gives it, so the user has asked for it. What is left at the end
-are thanks, and that nothing else is wanted.
+The sentences of published files belong to their authors, so Parapet's ontologies have others. From the user's own copy
+of the files this module extracts their patterns for the rule-based bot and for ``parapet restaurants``, which then
+simulates dialogues in the same words.
+
+Acts of users and bot are inferred from how a dialogue goes on, never from words. The first line greets. A line of the
+bot before any API call asks for a field if the user then gives its value. After a call, a turn of the user that leads
+to another call follows the last update, and the turns before it are updates. The user rejects an option if another one
+follows, and accepts the last. A line of the bot with a phone number answers a question about it. The remaining turns at
+the end are thanks, and the answer that nothing else is needed.
 """
 
 from __future__ import annotations
@@ -38,18 +40,18 @@ from parapet.transforms.simulators.restaurants.bot import (
 from parapet.transforms.simulators.restaurants.ontology import parse_ontology
 
 _STARS = re.compile(r"[0-9]+stars")
-_DISTINCT = 0.9  # share of the entities with a value of their own, from which a relation is about the entity itself
+_DISTINCT = 0.9  # the minimum ratio of values to entities for a relation about the entity itself
 CALL = "api_call "
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """What was learned.
+    """The result of learning.
 
     Attributes:
-      ontology: as in TOML.
+      ontology: the ontology as a TOML table.
       values: field to its values in the knowledge base, and ``name`` to its entities.
-      course: where the dialogues go on in another way than usual.
-      dropped: (act, pattern) that cannot be used: the same words do something else at the same place.
+      course: the deviations of the dialogues from the usual course.
+      dropped: (act, pattern) of ambiguous patterns: the same words are another act at the same point.
     """
 
     ontology: dict[str, Any]
@@ -58,21 +60,21 @@ class Learned(msgspec.Struct, frozen=True):
     dropped: list[tuple[str, str]]
 
     def rules(self) -> Rules:
-        """For the bot."""
+        """Create the rules for the bot."""
         ontology = parse_ontology(self.ontology, "", simulated=False)
         return Rules(ontology, ValueFinder(self.values), self.course)
 
 
 def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: object) -> Learned:
-    """Learns from dialogues.
+    """Learn from dialogues.
 
     Args:
-      dialogues: of any of tasks 1 to 5, also of several.
-      knowledge: the facts of the knowledge base, of the out-of-vocabulary test, too.
-      path: of the knowledge base, for messages.
+      dialogues: dialogues of one or more of the tasks 1 to 5.
+      knowledge: the facts of the knowledge base, including those of the out-of-vocabulary test.
+      path: the path of the knowledge base, for messages.
 
     Raises:
-      InputError: the calls have values that are no relation's of the knowledge base.
+      InputError: the calls have values that belong to no relation of the knowledge base.
     """
     answers = [exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges]
     calls = [answer.split()[1:] for answer in answers if answer.startswith(CALL)]
@@ -92,7 +94,7 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
         "patterns": patterns,
         "structure": _structure(labelled, relations),
     }
-    parse_ontology(ontology, path, simulated=False)  # names that an ontology cannot have
+    parse_ontology(ontology, path, simulated=False)  # raises for names that an ontology cannot have
     asks = _asks(labelled, relations.fields)
     course = Course(asks if asks != relations.fields else (), _acts(labelled, asks))
     learned = Learned(ontology, values, course, dropped)
@@ -103,7 +105,7 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
 def _patterns(
     labelled: Iterable[Sequence[Labelled]], relations: Relations
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """The table ``patterns``, the most frequent first; and what cannot be used."""
+    """Return the table ``patterns``, the most frequent first, and the patterns that cannot be used."""
     users: dict[str, Counter[str]] = {}
     bots: dict[str, Counter[str]] = {}
     turns: list[tuple[str, str]] = []
@@ -136,7 +138,7 @@ def _patterns(
 
 
 def _usable(act: str, text: str) -> bool:
-    """Whether a text has the gap of its value, once, and no other."""
+    """Whether a text has the gap for its value exactly once, and no other gap."""
     kind, _, name = act.partition(".")
     gap = {"option": "name", "next_option": "name"}.get(kind, name if kind in ("phrase", "answer", "give") else "")
     braces = text.count("{") + text.count("}")
@@ -146,7 +148,10 @@ def _usable(act: str, text: str) -> bool:
 def _domain(
     relations: Relations, knowledge: Iterable[Fact], values: Mapping[str, Sequence[str]], seen: set[str]
 ) -> dict[str, Any]:
-    """The keys of an ontology about its entities; names such as ``resto_rome_cheap_thai_2stars`` say most of them."""
+    """Return an ontology's keys about its entities.
+
+    Most are part of names such as ``resto_rome_cheap_thai_2stars``.
+    """
     entities: dict[str, dict[str, str]] = {}
     for fact in knowledge:
         entities.setdefault(fact.entity, {})[fact.relation] = fact.value
@@ -176,7 +181,7 @@ def _domain(
 
 
 def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> dict[str, Any]:
-    """The table ``structure``: ranges and shares as they are in the dialogues."""
+    """Return the table ``structure`` with the ranges and shares in the dialogues."""
     given: dict[int, set[int]] = {}
     updates: dict[int, set[int]] = {}
     options: Counter[int] = Counter()
@@ -189,7 +194,8 @@ def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> 
                 len(pair.user.values) for pair in dialogue if pair.user.name == "request"
             )
         if users["update"] and task in (2, 5):
-            updates.setdefault(task, set()).add(min(users["update"], len(relations.fields)))  # one may change twice
+            # one field may change twice
+            updates.setdefault(task, set()).add(min(users["update"], len(relations.fields)))
         if task in (3, 5):
             found = len({fact.entity for pair in dialogue for fact in pair.facts})
             proposals = sum(pair.bot.name == "option" for pair in dialogue)
@@ -215,7 +221,7 @@ def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> 
 
 
 def _task_of(dialogue: Iterable[Labelled]) -> int:
-    """The task that a dialogue is of, by what is done in it."""
+    """Infer the task of a dialogue from its acts."""
     acts = Counter(name for exchange in dialogue for name in (exchange.user.name, exchange.bot.name))
     if acts["reserve_by_name"]:
         return 4
@@ -225,7 +231,7 @@ def _task_of(dialogue: Iterable[Labelled]) -> int:
 
 
 def _asks(labelled: Iterable[Sequence[Labelled]], fields: Sequence[str]) -> tuple[str, ...]:
-    """The fields in the order in which the bot asks for them; where that is open, in the order of the calls."""
+    """Return the fields in the order in which the bot asks for them; undetermined ones in the order of the calls."""
     before: Counter[tuple[str, str]] = Counter()
     for dialogue in labelled:
         asked = [exchange.bot.name.partition(".")[2] for exchange in dialogue if exchange.bot.name.startswith("ask.")]
@@ -235,7 +241,7 @@ def _asks(labelled: Iterable[Sequence[Labelled]], fields: Sequence[str]) -> tupl
 
 
 def _acts(labelled: Iterable[Sequence[Labelled]], asks: Sequence[str]) -> dict[str, str]:
-    """What the bot mostly does in each situation, where that is not the usual act."""
+    """Return the bot's most frequent act in each situation, if it differs from the usual act."""
     done: dict[str, Counter[str]] = {}
     usual: dict[str, str] = {}
     for dialogue in labelled:
@@ -252,7 +258,7 @@ def _acts(labelled: Iterable[Sequence[Labelled]], asks: Sequence[str]) -> dict[s
 
 
 def _values(facts: Iterable[Fact], names: Iterable[str]) -> dict[str, list[str]]:
-    """Relation to its values, and ``name`` to the entities, in the order of the facts."""
+    """Return relation to its values, and ``name`` to the entities, in the order of the facts."""
     values: dict[str, dict[str, None]] = {name: {} for name in names}
     for fact in facts:
         values["name"][fact.entity] = None
@@ -264,7 +270,7 @@ def _values(facts: Iterable[Fact], names: Iterable[str]) -> dict[str, list[str]]
 def _replies(
     dialogues: Iterable[BabiDialogue], of_user: ValueFinder, of_bot: ValueFinder, rules: Rules
 ) -> dict[str, str]:
-    """Texts without values that the rules do not find, though what was said last always has them as its answer."""
+    """Return texts without values that the rules do not find although they always follow the same context."""
     given: dict[str, set[str]] = {}
     wrong: set[str] = set()
     for dialogue in dialogues:
@@ -284,7 +290,7 @@ def _replies(
 
 
 class Act(msgspec.Struct, frozen=True):
-    """An act, as a key of the patterns such as ``ask.price``; its text with gaps for values, and these by gap.
+    """An act (a key of the patterns such as ``ask.price``), its text with gaps for values, and the values by gap.
 
     The act of a silent user is empty.
     """
@@ -303,7 +309,7 @@ class Labelled(msgspec.Struct, frozen=True):
 
 
 class _Reader:
-    """Reads one dialogue from its beginning, looking ahead."""
+    """Labels the acts of one dialogue from its beginning, looking ahead."""
 
     def __init__(
         self, dialogue: BabiDialogue, of_user: ValueFinder, of_bot: ValueFinder, fields: Sequence[str]
@@ -335,7 +341,7 @@ class _Reader:
         return labelled
 
     def _enter(self, user: Act, bot: Act) -> None:
-        """The phase after an exchange."""
+        """Enter the phase after an exchange."""
         if user.name == "accept" or bot.name == "reserve_by_name":
             self.phase = "reserved"
         elif bot.name in ("call", "option"):
@@ -345,7 +351,7 @@ class _Reader:
         self.thanked = self.thanked or user.name == "thank"
 
     def _entities_of(self, text: str) -> Act:
-        """An act of the bot that its text alone tells: a call, an option, what was asked about; or none."""
+        """Return an act of the bot evident from its text: a call, an option, an answer; else an empty act."""
         if text.startswith(CALL):
             return Act("call", text)
         pattern, values = self.of_bot.find(text)
@@ -373,7 +379,7 @@ class _Reader:
             if self._calls_next(i):
                 return Act("no_more", text)
             if self._has("call", i):
-                # A value that is changed once more is not that of the call.
+                # A value that is changed again differs from the value in the call.
                 return Act("update", *((pattern, values) if values else self.of_user.find(text)))
         if self.phase == "offering":
             return Act("reject" if self._has("option", i) else "accept", text)
@@ -396,7 +402,7 @@ class _Reader:
         return Act(ANSWERS[user.name], found.pattern)
 
     def _likely(self, i: int) -> Mapping[str, str] | None:
-        """The values of the next call; without one, what all results have in common; None where nothing is known."""
+        """Return the values of the next call; without calls, the values common to all results; None if unknown."""
         for bot in self.bots[i:]:
             if bot.name == "call":
                 return dict(zip(self.fields, bot.pattern.split()[1:], strict=False))
@@ -409,7 +415,7 @@ class _Reader:
         } or None
 
     def _asked(self, i: int) -> str:
-        """The field whose value the user gives in the next turn, if that is not silent."""
+        """Return the field whose value the user gives in the next turn; empty if the user is silent or gives none."""
         if i + 1 >= len(self.exchanges) or self.exchanges[i + 1].user == SILENCE:
             return ""
         text = self.exchanges[i + 1].user
@@ -417,11 +423,11 @@ class _Reader:
         return next((name for name in self.fields if name in values and name not in self.known), "")
 
     def _has(self, act: str, i: int) -> bool:
-        """Whether the bot does this from the exchange on."""
+        """Whether the bot performs an act in this exchange or later."""
         return any(bot.name == act for bot in self.bots[i:])
 
     def _plain_next(self, i: int) -> bool:
-        """Whether the next exchange is not the request."""
+        """Whether the user is silent in the next exchange, so that it is not the request."""
         return i + 1 < len(self.exchanges) and self.exchanges[i + 1].user == SILENCE
 
     def _calls_next(self, i: int) -> bool:
@@ -435,18 +441,18 @@ class _Reader:
 
 
 def _without_gaps(pattern: str, values: Mapping[str, str]) -> str:
-    """A pattern with these values filled in again."""
+    """Fill these values into a pattern again."""
     for name, value in values.items():
         pattern = pattern.replace(f"{{{name}}}", value)
     return pattern
 
 
 class Relations(NamedTuple):
-    """What the relations of a knowledge base are; names are without ``R_``.
+    """The kinds of relations in a knowledge base; names are without ``R_``.
 
     Attributes:
-      fields: of API calls, in order.
-      extras: what users may ask about an entity: nearly each one has a value of its own.
+      fields: the fields of API calls in order.
+      extras: the properties that users may ask about; nearly every entity has its own value.
     """
 
     fields: tuple[str, ...]
@@ -456,16 +462,16 @@ class Relations(NamedTuple):
 def relations_of(
     facts: Sequence[Fact], calls: Iterable[Sequence[str]], order: Sequence[str], path: object
 ) -> Relations:
-    """Which relations are fields and which are extras.
+    """Classify the relations as fields and extras.
 
     Args:
       facts: the knowledge base.
       calls: the values of each API call.
-      order: relations in the order in which dialogues have them; decides the order of fields where there is no call.
-      path: of the knowledge base, for messages.
+      order: relations in the order of dialogues; without calls it determines the order of fields.
+      path: the path of the knowledge base, for messages.
 
     Raises:
-      InputError: the values of the calls are not those of relations.
+      InputError: the values of the calls do not belong to relations.
     """
     values: dict[str, set[str]] = {}
     entities: dict[str, set[str]] = {}
@@ -484,12 +490,12 @@ def relations_of(
 
 
 def bare(relation: str) -> str:
-    """``cuisine`` for ``R_cuisine``."""
+    """Return ``cuisine`` for ``R_cuisine``."""
     return relation.removeprefix("R_")
 
 
 def _fields_of(columns: Sequence[set[str]], values: Mapping[str, set[str]], path: object) -> list[str]:
-    """A relation for each place of the calls: the one that has most of its values, of these the smallest."""
+    """Return a relation for each position of the calls: the one with most of its values; ties go to the smallest."""
     fields: list[str] = []
     for place, column in enumerate(columns, 1):
         fits = [(-len(column & known), len(known), name) for name, known in values.items() if name not in fields]
@@ -503,27 +509,27 @@ def _fields_of(columns: Sequence[set[str]], values: Mapping[str, set[str]], path
 
 
 ROUNDS = 12
-MOST = 500  # turns that the counts are from
-_NEW = 0.02  # how often a part that is new counts as seen, ...
-_WORD = 0.2  # ... times this for each of its words
+MOST = 500  # the maximum number of turns to estimate counts from
+_NEW = 0.02  # count of a new part, ...
+_WORD = 0.2  # ... multiplied by this for each of its words
 
 _Words = tuple[str, ...]
 _Part = tuple[str, _Words, _Words]  # (act of a head or gap of a phrase, words before the gap, words after it)
 
 
 def split_turns(turns: Iterable[tuple[str, str]]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Splits requests and updates into a head and phrases with one value each, the most frequent first.
+    """Split requests and updates into a head and phrases with one value each, the most frequent first.
 
-    In "may i have a table in {location} for {number} people" nothing says where the head ends, nor whether "people"
-    belongs to the number. Other requests do: parts that are shared by many explain all of them by few. This is
-    expectation maximisation over all splits, with a prior for few and short parts, as in unsupervised word
+    In "may i have a table in {location} for {number} people" nothing marks the end of the head, or tells whether
+    "people" belongs to the number. Other requests do: the best splits explain many requests by few shared parts. The
+    method is expectation maximisation over all splits, with a prior for few and short parts, as in unsupervised word
     segmentation.
 
     Args:
       turns: (act, text with gaps such as ``{price}``).
 
     Returns:
-      Act to the texts that turns begin with; slot to texts with its gap.
+      Act to the heads of its turns, and slot to the phrases with its gap.
     """
     lattices = [_Lattice(*turn) for turn in dict.fromkeys(turns)]
     usable = [lattice for lattice in lattices if lattice.head]
@@ -550,8 +556,8 @@ class _Lattice:
     """All splits of a turn.
 
     Args:
-      act: of the turn.
-      text: with gaps, at most one in a word.
+      act: the act of the turn.
+      text: the text with gaps, at most one per word.
     """
 
     def __init__(self, act: str, text: str) -> None:
@@ -564,19 +570,22 @@ class _Lattice:
         self.head = self.between[0]
 
     def _columns(self) -> list[list[int]]:
-        """Where each run of words between values may be split; the last one belongs to the last value."""
+        """Return the possible splits of each sequence of words between values.
+
+        The last sequence belongs to the last value.
+        """
         first = range(1, len(self.head) + 1) if self.slots else [len(self.head)]
         inner = [range(len(words) + 1) for words in self.between[1:-1]]
         return [list(first), *map(list, inner), *([[len(self.between[-1])]] if self.slots else [])]
 
     def _part(self, i: int, start: int, end: int) -> _Part:
-        """The head for i = 0, or phrase i, between a split of the words before its value and one of those after."""
+        """Return the head for i = 0, or phrase i, between a split before its value and a split after it."""
         if i == 0:
             return self.act, self.head[:end], ()
         return self.slots[i - 1], self.between[i - 1][start:], self.between[i][:end]
 
     def expect(self, chances: _Chances, counts: dict[_Part, float]) -> None:
-        """Adds how often each part is expected in this turn."""
+        """Add the expected counts of parts in this turn."""
         columns = self._columns()
         forward = [{split: chances[self._part(0, 0, split)] for split in columns[0]}]
         for i in range(1, len(columns)):
@@ -602,7 +611,7 @@ class _Lattice:
             counts[part] = counts.get(part, 0.0) + forward[0][split] * rest / total
 
     def best(self, chances: _Chances) -> Sequence[_Part]:
-        """The parts of the most likely split."""
+        """Return the parts of the most probable split."""
         columns = self._columns()
         paths: dict[int, tuple[float, tuple[_Part, ...]]] = {}
         for split in columns[0]:
@@ -621,7 +630,7 @@ class _Lattice:
 
 
 class _Chances(dict[_Part, float]):
-    """The probabilities of parts by how often each was expected; of new ones, too."""
+    """The probabilities of parts, including new ones, from their expected counts."""
 
     def __init__(self, counts: dict[_Part, float]) -> None:
         super().__init__()

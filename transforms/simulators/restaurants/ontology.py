@@ -1,4 +1,4 @@
-"""The ontology of a simulated domain, read from TOML: fields with values, sentence patterns, structure of dialogues."""
+"""The ontology of a simulated domain in TOML: fields with values, sentence patterns, structure of dialogues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parapet.transforms.simulators.babi_format import SILENCE
 from parapet.transforms.simulators.common import slots_of
 from parapet.transforms.storage.toml import convert, parse_toml, read_table
 
-MAX_ENTITIES = 1_000_000  # of a half; the knowledge base is kept in memory
+MAX_ENTITIES = 1_000_000  # per half; the knowledge base is kept in memory
 RESERVED = ("name", "rating", "intent", "count")
 _FORBIDDEN = "_<>{}|"  # the underscore separates the parts of an entity's name
 
@@ -22,18 +22,18 @@ _FORBIDDEN = "_<>{}|"  # the underscore separates the parts of an entity's name
 SIMPLE = ("greet", "request", "update", "no_more", "reject", "accept", "thank", "decline")
 CALLS = ("call", "call_again")
 
-Range = tuple[int, int]  # minimum and maximum; the numbers are uniformly distributed
+Range = tuple[int, int]  # minimum and maximum of a uniform distribution
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A field of an API call.
 
     Attributes:
-      name: of the field; ``R_NAME`` is its relation in the knowledge base.
-      seen: values of train, dev and test.
-      unseen: values of the out-of-vocabulary test.
-      values: values of both, instead of these two.
-      one_each: each entity has one random value, instead of an entity for each value.
+      name: the name of the field; ``R_NAME`` is its relation in the knowledge base.
+      seen: the values in train, dev and test.
+      unseen: the values in the out-of-vocabulary test.
+      values: the values in all splits, instead of ``seen`` and ``unseen``.
+      one_each: whether each entity has one random value, instead of one entity existing for each value.
     """
 
     name: str
@@ -48,58 +48,58 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return bool(self.values)
 
     def of_half(self, unseen: bool) -> tuple[str, ...]:
-        """The values of one half."""
+        """Return the values of one half."""
         return self.values or (self.unseen if unseen else self.seen)
 
 
 class Patterns(msgspec.Struct, frozen=True):
-    """The sentence patterns of both sides, by act; ``any_domain.toml`` has all acts.
+    """The sentence patterns of both sides by act; ``any_domain.toml`` has all acts.
 
-    The user's acts: ``greet`` begins every dialogue; ``request`` asks for an entity, and ``phrase.FIELD`` or
-    ``phrase.name`` follow; ``answer.FIELD`` answers the bot's question; ``update`` changes a value, and a phrase
-    follows; ``no_more``: nothing else is to be changed; ``reject`` asks for another option, ``accept`` takes one;
-    ``question.EXTRA`` is about the reserved entity; ``thank`` after a reservation; ``decline``: nothing else is needed.
+    The user's acts: ``greet`` begins every dialogue; ``request`` asks for an entity and is followed by ``phrase.FIELD``
+    or ``phrase.name``; ``answer.FIELD`` answers the bot's question; ``update`` changes a value and is followed by a
+    phrase; ``no_more`` ends the updates; ``reject`` asks for another option, ``accept`` accepts one; ``question.EXTRA``
+    is about the reserved entity; ``thank`` follows a reservation; ``decline`` declines further help.
 
     The bot's acts: ``greet`` answers a greeting, ``acknowledge`` a request, ``updated`` an update; ``ask.FIELD`` asks
-    for a value; ``search``: all fields are known, ``search_again`` after updates; ``option`` offers an entity,
-    ``next_option`` after one was rejected, to which ``another`` is the answer; ``reserve`` answers an acceptance,
-    ``reserve_by_name`` a request by name; ``give.EXTRA`` answers a question; ``anything_else`` answers thanks for a
-    reservation, ``welcome`` thanks for an API call (where it is empty, ``farewell`` does), ``farewell`` that nothing
-    else is wanted.
+    for a value; ``search`` announces a search once all fields are known, ``search_again`` a search after updates;
+    ``option`` offers an entity, ``another`` answers a rejection, and ``next_option`` then offers the next entity;
+    ``reserve`` answers an acceptance, ``reserve_by_name`` a request by name; ``give.EXTRA`` answers a question;
+    ``anything_else`` answers thanks for a reservation; ``welcome`` answers thanks for an API call (``farewell`` if it
+    is empty); ``farewell`` answers ``decline``.
 
     Attributes:
       user: act to its wordings.
-      bot: act to its text. ``api_call`` with its fields counts as two more, the first call and an updated one.
+      bot: act to its text. ``api_call`` with its fields counts as two more acts, the first call and an updated one.
     """
 
     user: dict[str, tuple[str, ...]] = {}
     bot: dict[str, str] = {}
 
     def user_ways(self) -> dict[str, tuple[str, ...]]:
-        """Act of the user to its wordings; without acts that have none."""
+        """Return act of the user to its wordings; without acts that have none."""
         return {act: ways for act, ways in self.user.items() if ways}
 
     def bot_texts(self, fields: Sequence[str]) -> dict[str, str]:
-        """Act of the bot to its text; without acts that have none. Calls have the gaps of the fields."""
+        """Return act of the bot to its text; without acts that have none. Calls have the gaps of the fields."""
         call = " ".join(("api_call", *(f"{{{name}}}" for name in fields)))
         return {act: text for act, text in self.bot.items() if text} | dict.fromkeys(CALLS, call)
 
     def without_text(self) -> list[str]:
-        """The acts without any text, such as ``user.update`` or ``bot.ask.price``; ``welcome`` may have none."""
+        """Return the acts without any text, such as ``user.update`` or ``bot.ask.price``; ``welcome`` is optional."""
         users = [f"user.{act}" for act, ways in self.user.items() if not ways]
         return users + [f"bot.{act}" for act, text in self.bot.items() if not text and act != "welcome"]
 
 
 class Structure(msgspec.Struct, frozen=True):
-    """The random choices in dialogues. The defaults are those of the paper, or of its files where it has none.
+    """The random choices in dialogues. The defaults are from the paper, or from its files if the paper gives none.
 
     Attributes:
-      given: ``task1`` and so on to the number of fields in the first request.
-      updates: likewise to the number of updated fields.
-      options: number of entities to choose from to share of the dialogues of task 3; where empty, a request of task 3
-        is any with enough results.
-      accepted: share of the proposals that the user accepts; the last one is always accepted.
-      all_extras: share of the dialogues of tasks 4 and 5 in which the user asks about all extras, not just one.
+      given: ``task1`` etc. to the number of fields in the first request.
+      updates: the same for the number of updated fields.
+      options: number of options to share of the dialogues of task 3; if empty, task 3 uses any request with enough
+        results.
+      accepted: the share of options that the user accepts; the last one is always accepted.
+      all_extras: the share of the dialogues of tasks 4 and 5 in which the user asks about all extras instead of one.
     """
 
     given: dict[str, Range] = {}
@@ -109,15 +109,15 @@ class Structure(msgspec.Struct, frozen=True):
     all_extras: float = 0.0
 
     def shares(self) -> list[tuple[int, float]]:
-        """(number of entities to choose from, share of the dialogues), by number."""
+        """Return (number of options, share of the dialogues), by number."""
         return sorted((int(number), share) for number, share in self.options.items())
 
     def given_in(self, task: int) -> Range:
-        """The range for task 1, 2, 3 or 5."""
+        """Return the range for task 1, 2, 3 or 5."""
         return self.given[f"task{task}"]
 
     def updates_in(self, task: int) -> Range:
-        """The range for task 2 or 5; none in the others."""
+        """Return the range for task 2 or 5; (0, 0) for other tasks."""
         return self.updates.get(f"task{task}", (0, 0))
 
 
@@ -126,14 +126,15 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
       domain: the kind of entity, such as ``restaurant``.
-      entity: prefix of the names of entities.
-      fields: in the order in which the bot asks, which is that of ``api_call``.
+      entity: the prefix of the names of entities.
+      fields: the fields in the order in which the bot asks for them, and of ``api_call``.
       ratings: the highest rating; the lowest is 1.
-      extras: properties of an entity that users may ask for.
-      patterns: of the utterances.
+      extras: the properties of an entity that users may ask about.
+      patterns: the patterns of utterances.
       structure: the random choices in dialogues.
       name: the fields in the name of an entity, in order; by default all that are not ``one_each``.
-      default_patterns: whether acts without patterns got the default ones; if not, some tasks cannot be simulated.
+      default_patterns: whether acts without patterns get the default ones; without these, some tasks cannot be
+        simulated.
     """
 
     domain: str
@@ -148,7 +149,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def crossed(self) -> tuple[Field, ...]:
-        """The fields of which there is an entity for each combination of values, in the order of its name."""
+        """The fields with an entity for each combination of their values, in the order of its name."""
         by_name = {field.name: field for field in self.fields}
         return tuple(by_name[name] for name in self.name)
 
@@ -159,27 +160,28 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def default_ontology() -> Ontology:
-    """The restaurants of the paper, with other names."""
+    """Return the restaurants of the paper, with other names."""
     patterns = read_table(__package__, "patterns.toml")
     return parse_ontology({**read_table(__package__, "ontology.toml"), "patterns": patterns}, "ontology.toml")
 
 
 def read_ontology(data: bytes, path: object, *, simulated: bool = True) -> Ontology:
-    """Parses a file.
+    """Parse an ontology file.
 
     Args:
-      data: its bytes.
-      path: its path, for messages.
-      simulated: whether dialogues are simulated from it; else its values are not checked.
+      data: the content of the file.
+      path: the path of the file, for messages.
+      simulated: whether it is used for simulation; otherwise values are not checked.
 
     Raises:
-      InputError: no TOML, an unknown key, too few values, repeated values, or a value with a space; with the place.
+      InputError: invalid TOML, an unknown key, too few values, repeated values, or a value with a space; with the
+        place.
     """
     return parse_ontology(parse_toml(data, path), path, simulated=simulated)
 
 
 def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = True) -> Ontology:
-    """Validates an ontology, for simulation or for the rule-based bot alone. Raises InputError with the place."""
+    """Validate an ontology, for simulation or for the rule-based bot alone. Raises InputError with the place."""
     domain = {key: value for key, value in given.items() if key not in ("patterns", "structure")}
     content: Ontology = convert(domain, Ontology, path)
     for place, reason in _problems(content) if simulated else _name_problems(content):
@@ -193,7 +195,7 @@ def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = 
 
 
 def _problems(given: Ontology) -> Iterator[tuple[str, str]]:
-    """(place, reason) of each problem; places as ``fields[0].seen[2]``."""
+    """Yield (place, reason) for each problem, with places such as ``fields[0].seen[2]``."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,49}", given.domain):
         yield (
             "domain",
@@ -251,7 +253,7 @@ def _value_problems(place: str, field: Field) -> Iterator[tuple[str, str]]:
 
 
 def _twins(given: Ontology) -> Iterator[tuple[str, str]]:
-    """Equal values, in one field or two: they would be ambiguous."""
+    """Yield repeated values, in one field or two, because they are ambiguous."""
     first: dict[str, str] = {}
     for i, field in enumerate(given.fields):
         for key in ("values", "seen", "unseen"):
@@ -263,7 +265,7 @@ def _twins(given: Ontology) -> Iterator[tuple[str, str]]:
 
 
 def _bad_word(word: str) -> str:
-    """Why a text cannot be a word of the published format; empty where it can."""
+    """Explain why a text cannot be a word of the published format; empty if it can."""
     if not word:
         return "is empty"
     if word.split() != [word] or not word.isprintable():
@@ -274,15 +276,15 @@ def _bad_word(word: str) -> str:
 
 
 def structure_for(fields: int, table: Any, path: object) -> Structure:
-    """The structure of a domain; defaults are as published.
+    """Create the structure of a domain; the defaults are the published ones.
 
     Args:
-      fields: number of fields of the domain.
-      table: ``structure`` of an ontology.
-      path: the ontology's file, for messages.
+      fields: the number of fields of the domain.
+      table: the table ``structure`` of an ontology.
+      path: the path of the ontology for messages.
 
     Raises:
-      InputError: an unknown key, or a range or share that is out of bounds; with the place.
+      InputError: an unknown key, or a range or share out of bounds; with the place.
     """
     options = table.get("options", {}) if isinstance(table, dict) else {}
     ranges = {key: value for key, value in table.items() if key != "options"} if isinstance(table, dict) else table
@@ -298,10 +300,12 @@ def structure_for(fields: int, table: Any, path: object) -> Structure:
 
 
 def _published(fields: int) -> dict[str, Any]:
-    """Section 3.1.1 of the paper; for tasks 2 and 5 the published files, which have less than the paper says.
+    """Return the structure of section 3.1.1 of the paper.
 
-    The figures of the files are counts of 1,000 dialogues a task. Those for the four fields of the paper are carried
-    over to any number of fields.
+    For tasks 2 and 5 it is that of the published files, whose numbers are lower.
+
+    The figures of the files are counts of 1,000 dialogues a task. They are generalised from the paper's four fields to
+    any number of fields.
     """
     some = max(1, fields - 1)
     return {
@@ -314,7 +318,7 @@ def _published(fields: int) -> dict[str, Any]:
 
 
 def _structure_problems(structure: Structure, fields: int) -> Iterator[tuple[str, str]]:
-    """(place, reason) of each problem."""
+    """Yield (place, reason) for each problem."""
     for key, ranges, least in (("given", structure.given, 0), ("updates", structure.updates, 1)):
         for task, (low, high) in ranges.items():
             if not least <= low <= high <= fields:
@@ -328,12 +332,12 @@ def _structure_problems(structure: Structure, fields: int) -> Iterator[tuple[str
 
 
 def _patterns(content: Ontology, given: Any, path: object, simulated: bool) -> Patterns:
-    """The patterns of an ontology; defaults are filled with its words.
+    """Return the patterns of an ontology; defaults are filled with its words.
 
     Args:
       content: the domain.
       given: the table ``patterns`` of the ontology.
-      path: the ontology's file, for messages.
+      path: the path of the ontology for messages.
       simulated: whether texts must fit the format, and be unambiguous without a knowledge base.
 
     Raises:
@@ -355,14 +359,14 @@ def _patterns(content: Ontology, given: Any, path: object, simulated: bool) -> P
 
 
 def _default_patterns(content: Ontology) -> dict[str, dict[str, Any]]:
-    """The tables of patterns for any domain, filled with the words of this one; or emptied where it wants none."""
+    """Fill the patterns for any domain with the words of this one, or empty them if it uses no defaults."""
 
     def filled(value: Any, key: str, name: str) -> Any:
         if not content.default_patterns:
             return type(value)()
         if isinstance(value, list):
             return [filled(text, key, name) for text in value]
-        # A gap has the name itself; a text has it with spaces.
+        # A gap has the name itself; a text has the name with spaces.
         words = name if key == "DOMAIN" else name.replace("_", " ")
         return value.replace(f"{{{key}}}", f"{{{name}}}").replace(key, words)
 
@@ -379,7 +383,7 @@ def _default_patterns(content: Ontology) -> dict[str, dict[str, Any]]:
 
 
 def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> dict[str, Any]:
-    """A table with defaults, and nested tables likewise. Raises InputError with the place."""
+    """Return a table with defaults, nested ones included. Raises InputError with the place."""
     if not isinstance(given, dict):
         raise InputError("expected a table", path, place)
     table = dict(default)
@@ -392,7 +396,7 @@ def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> 
 
 
 def _texts(patterns: Patterns) -> Iterator[tuple[str, str, str, list[str]]]:
-    """(place, act, text, required gaps) of each pattern."""
+    """Yield (place, act, text, required gaps) for each pattern."""
     for act, ways in patterns.user_ways().items():
         kind, _, name = act.partition(".")
         for i, text in enumerate(ways):
@@ -404,8 +408,7 @@ def _texts(patterns: Patterns) -> Iterator[tuple[str, str, str, list[str]]]:
             yield f"bot.{act}", f"bot.{act}", text, gaps
 
 
-# What the bot answers to, by its last act; where several of these have the same text, it cannot tell them apart. An
-# update always has a value, unlike "no more" and thanks, and the answer to a question is read as just that.
+# Groups of acts that the bot tells apart by text alone, so their texts must differ. An update has a value,
 _TOGETHER = ({"phrase"}, {"reject", "accept"}, {"question", "thank"})
 
 

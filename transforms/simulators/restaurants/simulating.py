@@ -1,20 +1,24 @@
 """Simulation of dialogues of tasks 1 to 5 (Bordes et al. 2017, section 3.1.1).
 
 1, issuing API calls: a request gives some of the fields, the bot asks for the others in order and makes the call.
+
 2, updating API calls: after the call, fields are updated in random order, the bot makes another call, the user thanks.
-3, displaying options: the results of a request come before the dialogue; the bot offers the best rated one, then the
-next, until the user accepts: each with a probability of 25 %, the last one always.
-4, providing extra information: a table by name, then phone (25 %), address (25 %) or both.
+
+3, displaying options: the results of a request come before the dialogue; the bot offers them by rating, the best one
+first, until the user accepts: each with a probability of 25 %, the last one always.
+
+4, providing extra information: a reservation by name, then questions about phone (25 %), address (25 %) or both.
+
 5, conducting full dialogues: all of these; the user thanks, and declines further help.
 
-The numbers of given and updated fields and of results are the domain's ``structure``. A request of task 5 has as many
-results as one of task 3: the paper's text has one or more, but its Table 1 has 24 lines of results.
+The numbers of given and updated fields and of results are in the domain's ``structure``. Requests of task 5 have as
+many results as those of task 3: the paper's text says one or more, but its Table 1 has 24 lines of results.
 
-The knowledge base has two halves, which share no value of a field with seen and unseen values, so no entity and no
-property of one. In the seen half every request, that is a value for each field, belongs to one split: half of them to
-train, a quarter each to dev and test, also among the requests with one result, with two, and so on. So no two splits
-share a request, nor an entity, which belongs to the request that finds it; and each dialogue can be simulated on its
-own.
+The knowledge base has two halves, which share no value of a field with seen and unseen values, and therefore no entity
+and no property of an entity. In the seen half every request, that is, every combination of values, belongs to one
+split: half of them to train, a quarter each to dev and test; this also holds among the requests with one result, with
+two, and so on. So no two splits share a request or an entity, which belongs to the request that finds it, and each
+dialogue can be simulated independently.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ Request = tuple[str, ...]  # a value for each field, in order
 
 
 class Entity(msgspec.Struct, frozen=True):
-    """An entity that can be booked: name, values in the order of the fields, and rating."""
+    """An entity that can be reserved: its name, values in the order of the fields, and rating."""
 
     name: str
     request: Request
@@ -54,8 +58,8 @@ class Part(msgspec.Struct, frozen=True):
 
     Attributes:
       requests: all requests.
-      rich: those with enough results to choose from.
-      options: for task 3, (those of them with a certain number of results, their share); may be empty.
+      rich: the requests with enough results to choose from.
+      options: for task 3, (rich requests with a certain number of results, their share); may be empty.
       entities: the results of all requests.
     """
 
@@ -70,11 +74,11 @@ class World:
 
     Args:
       ontology: the domain.
-      seed: of random choices.
-      least: minimum number of results of a request of which entities are offered.
+      seed: the seed of random choices.
+      least: the minimum number of results for a request whose entities are offered.
 
     Attributes:
-      names: of the fields.
+      names: the names of the fields.
       user_ways: act of the user to its wordings.
       bot_texts: act of the bot to its text.
       halves: the entities seen in training, and the unseen ones.
@@ -103,7 +107,7 @@ class World:
         self.of_request = {request: split for split, requests in cut.items() for request in requests}
 
     def facts(self, entity: Entity) -> dict[str, str]:
-        """The facts about an entity by name: extras, fields and rating."""
+        """Return the facts about an entity by name: extras, fields and rating."""
         values = dict(zip(self.names, entity.request, strict=True))
         extras = {extra: f"{entity.name}_{extra}" for extra in self.ontology.extras}
         return {**values, "rating": str(entity.rating), **extras}
@@ -132,7 +136,7 @@ class World:
 
 
 def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
-    """Raises InputError where a split has too few requests or entities."""
+    """Raise InputError if a split has too few requests or entities."""
     fewer = "give the fields more values" + ("" if world.least < 2 else ", more ratings, or a lower --least_options")
     for split in splits:
         part = world.parts[split]
@@ -150,7 +154,7 @@ def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path:
 
 
 def dialogue_facts(world: World, entity: Entity) -> list[Fact]:
-    """The facts about an entity in the order of the published dialogues."""
+    """Return the facts about an entity in the order of the published dialogues."""
     known = world.facts(entity)
     extras, fields = world.ontology.extras, world.names
     mixed = [name for pair in itertools.zip_longest(extras, fields[: len(extras)]) for name in pair if name]
@@ -159,7 +163,7 @@ def dialogue_facts(world: World, entity: Entity) -> list[Fact]:
 
 
 def knowledge_base(world: World) -> Iterator[Fact]:
-    """All facts, the seen half first, in the order of the published knowledge base."""
+    """Yield all facts, the seen half first, in the order of the published knowledge base."""
     ontology = world.ontology
     crossed = [field.name for field in ontology.fields if not field.one_each]
     drawn = [field.name for field in ontology.fields if field.one_each]
@@ -170,7 +174,7 @@ def knowledge_base(world: World) -> Iterator[Fact]:
 
 
 def candidates(world: World) -> list[str]:
-    """All texts of the bot, each once: API calls, options, extras of each entity, and texts without values."""
+    """Return all texts of the bot without duplicates: API calls, options, extras, and texts without values."""
     entities = list(itertools.chain(*world.halves))
     texts = [" ".join(("api_call", *request)) for request in sorted(world.of_request)]
     for act, text in world.bot_texts.items():
@@ -186,18 +190,18 @@ def candidates(world: World) -> list[str]:
 
 TASKS = (1, 2, 3, 4, 5)
 
-_TRIES = 10_000  # to find two requests that differ; a few are enough unless there are too few values
+_TRIES = 10_000  # to draw two requests that differ; a few are enough unless there are too few values
 
 
 class Utterance(msgspec.Struct, frozen=True):
-    """An utterance of the user or the bot: its act, a key of the patterns such as ``ask.price``, and its words."""
+    """An utterance of the user or the bot: its act, a key of the patterns such as ``ask.price``, and its line."""
 
     act: str
     line: Sentence
 
     @property
     def values(self) -> dict[str, str]:
-        """The values in it, by slot."""
+        """The values in the utterance by slot."""
         return {slot: self.line.utterance[start:end] for slot, start, end in self.line.spans}
 
 
@@ -205,7 +209,7 @@ class TurnPair(msgspec.Struct, frozen=True):
     """An utterance of the user and the answer of the bot.
 
     Attributes:
-      user: None where the user is silent.
+      user: the utterance; None if the user is silent.
       bot: the answer.
       results: the entities whose facts come before it.
     """
@@ -220,8 +224,8 @@ class Dialogue(msgspec.Struct, frozen=True):
 
     Attributes:
       dialogue_id: unique in its task.
-      requests: the first request and the updated one; of task 4, the one that finds the entity.
-      pairs: what is said.
+      requests: the first request and the updated one; for task 4, the request that finds the entity.
+      pairs: the turns in order.
     """
 
     dialogue_id: str
@@ -230,10 +234,10 @@ class Dialogue(msgspec.Struct, frozen=True):
 
 
 def simulate(world: World, task: int, split: str, number: int) -> Dialogue:
-    """Simulates one dialogue of a task. It depends on these arguments and the world only.
+    """Simulate one dialogue of a task. It depends on the arguments only.
 
-    Dialogues of different numbers differ, in tasks 1 and 4 as long as the split has enough combinations; in the others
-    there are always enough.
+    Dialogues with different numbers differ, in tasks 1 and 4 as long as the split has enough combinations; in the
+    others there are always enough.
     """
     rng = StratifiedRng(world.seed, f"task{task}", split, number=number)
     simulation = _Simulation(world, rng, split)
@@ -242,7 +246,7 @@ def simulate(world: World, task: int, split: str, number: int) -> Dialogue:
 
 
 def missing_acts(ontology: Ontology, task: int) -> list[str]:
-    """The acts that a task needs and the ontology has no text for, such as ``user.update`` or ``bot.ask.price``."""
+    """Return the acts of a task without text in the ontology, such as ``user.update`` or ``bot.ask.price``."""
     fields, extras = ontology.names, ontology.extras
     needed = ["user.greet", "bot.greet", "user.request"]
     if task == 4:
@@ -265,7 +269,7 @@ def missing_acts(ontology: Ontology, task: int) -> list[str]:
 
 
 def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
-    """Raises InputError where a split has no two requests that differ in as many fields as are updated."""
+    """Raise InputError if a split has no two requests that differ in the required number of fields."""
     for task in sorted({2, 5} & set(tasks)):
         least, most = world.ontology.structure.updates_in(task)
         for split in splits:
@@ -281,7 +285,7 @@ def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], pat
 
 
 class _Simulation:
-    """A dialogue while it is simulated."""
+    """Simulates one dialogue."""
 
     def __init__(self, world: World, rng: StratifiedRng, split: str) -> None:
         self.world, self.rng, self.split = world, rng, split
@@ -290,7 +294,7 @@ class _Simulation:
         self.pairs: list[TurnPair] = []
 
     def run(self, task: int) -> list[Request]:
-        """Simulates all turns; gives the requests."""
+        """Simulate all turns, and return the requests."""
         if task == 4:
             return [self._by_name()]
         first, last = self._requests(task)
@@ -313,7 +317,7 @@ class _Simulation:
 
     def _requests(self, task: int) -> tuple[Request, Request]:
         if task in (2, 5):
-            aside = self.rng.fork()  # for choices that may be discarded: not all fit two requests
+            aside = self.rng.fork()  # for choices that may be discarded, because not all fit two requests
             n = _between(aside, self.structure.updates_in(task))
             pair = _updated_from(self.world, aside, self.split, n, task == 5)
             self.rng.enter(repr(pair))
@@ -326,7 +330,7 @@ class _Simulation:
         return request, request
 
     def _ask_for(self, request: Request, n: int) -> None:
-        """The request with ``n`` of the fields, and the bot's questions for the others."""
+        """Add the request with ``n`` of the fields, and the bot's questions about the others."""
         values = self._values(request)
         named = self.rng.sample(list(values), n)
         self._add(self._say("request", [(name, values[name]) for name in named]), "acknowledge")
@@ -350,7 +354,7 @@ class _Simulation:
         self._add(None, "call_again", values)
 
     def _offer(self, found: Sequence[Entity], results: Sequence[Entity]) -> Entity:
-        """Offers options until one is accepted; gives that one. The facts of ``results`` come before the first."""
+        """Offer options until one is accepted, and return it. The facts of ``results`` come before the first option."""
         ordered = sorted(found, key=lambda entity: -entity.rating)
         for i, entity in enumerate(ordered):
             self._add(None, "next_option" if i else "option", {"name": entity.name}, () if i else results)
@@ -368,7 +372,7 @@ class _Simulation:
         return entity.request
 
     def _inform(self, entity: Entity) -> None:
-        """Questions about the reserved entity, and answers."""
+        """Add questions about the reserved entity, and their answers."""
         extras = self.world.ontology.extras
         extras_asked = extras if self.rng.chance(self.structure.all_extras) else [self.rng.choice(extras)]
         known = self.world.facts(entity)
@@ -377,7 +381,7 @@ class _Simulation:
             self._add(question, f"give.{extra}", {extra: known[extra]})
 
     def _say(self, act: str, phrases: Sequence[tuple[str, str]] = ()) -> Utterance:
-        """An utterance of the user, with a phrase for each of the values."""
+        """Draw an utterance of the user, with a phrase for each of the values."""
         lines = [Sentence(self.rng.choice(self.user[act]))]
         for name, value in phrases:
             lines.append(filled(self.rng.choice(self.user[f"phrase.{name}"]), {name: value}))
@@ -399,7 +403,7 @@ def _between(rng: StratifiedRng, numbers: Range) -> int:
 
 
 def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bool) -> tuple[Request, Request]:
-    """Two requests of a split that differ in ``n`` fields; the second has enough results to offer if ``rich``."""
+    """Draw two requests of a split that differ in ``n`` fields; if ``rich``, the second has enough results to offer."""
     part, fields = world.parts[split], world.ontology.fields
     for _ in range(_TRIES):
         last = rng.choice(part.rich if rich else part.requests)
@@ -413,7 +417,7 @@ def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bo
 
 
 def lines_of(world: World, dialogue: Dialogue) -> Iterator[Fact | Exchange]:
-    """A dialogue in the published format; the facts of results come before the next exchange."""
+    """Format a dialogue in the published format; facts of results come before the next exchange."""
     for pair in dialogue.pairs:
         for entity in pair.results:
             yield from dialogue_facts(world, entity)
@@ -421,7 +425,7 @@ def lines_of(world: World, dialogue: Dialogue) -> Iterator[Fact | Exchange]:
 
 
 KINDS = ("hesitation", "correction", "restart")
-# Shares of user turns, as the paper describes its corpus, which was not available; a turn may have several.
+# Shares of user turns according to the paper, whose corpus was not available; a turn may have several.
 RATES = {"hesitation": 0.40, "correction": 0.21, "restart": 0.05}
 
 _WORD = re.compile(r"\S+")
@@ -432,7 +436,7 @@ class Disfluent(msgspec.Struct, frozen=True):
 
     Attributes:
       dialogue: the dialogue.
-      turns: kind to the number of user turns that have it.
+      turns: kind to the number of user turns with it.
       possible: kind to the number of user turns that can have it.
     """
 
@@ -442,7 +446,7 @@ class Disfluent(msgspec.Struct, frozen=True):
 
 
 def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
-    """Parses ``correction=0.3``; other kinds keep their defaults. Raises InputError."""
+    """Parse rates such as ``correction=0.3``; other kinds keep their defaults. Raises InputError."""
     rates = dict(RATES)
     for part in listed(given):
         name, _, text = part.partition("=")
@@ -460,15 +464,15 @@ def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
 
 
 def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, float]) -> Disfluent:
-    """Adds hesitations, self-corrections and restarts to user turns: bAbI+ (Shalyminov, Eshghi and Lemon 2017).
+    """Add hesitations, self-corrections and restarts to user turns, as in bAbI+ (Shalyminov, Eshghi and Lemon 2017).
 
-    The meaning is unchanged: the values after a correction are the original ones, their spans move along, and the bot
-    says the same. A hesitation comes before a word ("a table um somewhere in lima"). A correction puts another value
-    first ("somewhere in quito wait no lima"), or also repeats the word before it ("somewhere in quito wait no in
-    lima"). A restart breaks off and begins again ("let us have once more let us have a table").
+    The meaning is unchanged: the values after a correction are the original ones, their spans are shifted, and the
+    bot's turns stay the same. A hesitation is inserted before a word ("a table um somewhere in lima"). A correction
+    inserts another value first ("somewhere in quito wait no lima"), or also repeats the word before it ("somewhere in
+    quito wait no in lima"). A restart breaks off and begins again ("let us have once more let us have a table").
 
-    A rate is a share of all user turns. A turn without a value has nothing to correct, so those that can have a kind
-    have it more often.
+    A rate is a share of all user turns. As a turn without a value cannot have a correction, turns with values have it
+    more often, and likewise for the other kinds.
     """
     users = [pair.user for pair in dialogue.pairs if pair.user]
     possible = {kind: sum(_can(kind, user.line) for user in users) for kind in KINDS}
@@ -499,7 +503,7 @@ def _can(kind: str, line: Sentence) -> bool:
 def _line(
     world: World, user: Utterance, split: str, odds: Mapping[str, float], rng: StratifiedRng
 ) -> tuple[Sentence, list[str]]:
-    """The line of a turn with disfluencies, and their kinds."""
+    """Return the line of a turn with disfluencies, and their kinds."""
     text = user.line.utterance
     words = [word.span() for word in _WORD.finditer(text)]
     kinds = [kind for kind in KINDS if rng.chance(odds[kind]) and _can(kind, user.line)]
@@ -512,12 +516,15 @@ def _line(
     if "hesitation" in kinds:
         at = rng.choice(words)[0]
         edits.append(Edit(at, at, f"{rng.choice(_words()['hesitation'])} "))
-    edits.sort(key=lambda edit: edit.start)  # stable: at one place they keep their order
+    edits.sort(key=lambda edit: edit.start)  # stable: edits at the same place keep their order
     return _edited(user.line, edits), kinds
 
 
 def _correction(world: World, user: Utterance, split: str, rng: StratifiedRng) -> Edit:
-    """A wrong value of the same half before a value, alone or with the word before it, which is repeated."""
+    """Insert a wrong value of the same half before a value.
+
+    It stands alone or with the preceding word, which is then repeated.
+    """
     text = user.line.utterance
     slot, start, end = rng.choice(user.line.spans)
     wrong = _another(world, slot, split, text[start:end], rng)
@@ -529,7 +536,7 @@ def _correction(world: World, user: Utterance, split: str, rng: StratifiedRng) -
 
 
 def _another(world: World, slot: str, split: str, right: str, rng: StratifiedRng) -> str:
-    """A value that might be said by mistake: one that the split has anyway."""
+    """Draw another value that the split contains, as the wrong one."""
     if slot == "name":
         entities = world.parts[split].entities
         i = rng.below(len(entities))

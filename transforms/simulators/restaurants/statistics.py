@@ -14,8 +14,7 @@ from parapet.transforms.running.counts import Counts
 from parapet.transforms.simulators.common import count_distinct, nested_table
 from parapet.transforms.simulators.restaurants.simulating import KINDS, RATES, SPLITS, Dialogue, World
 
-# Bordes et al. 2017, Table 1: means of a dialogue. The first row is the sum of the others but for task 3, where the
-# silences would have to be added. The published files of task 1 have one user and one bot utterance less.
+# Bordes et al. 2017, Table 1: means per dialogue. The first row is the sum of the others except for task 3, where the
 PAPER = {
     1: {"utterances": 12, "user": 5, "bot": 7, "results": 0},
     2: {"utterances": 17, "user": 7, "bot": 10, "results": 0},
@@ -23,14 +22,13 @@ PAPER = {
     4: {"utterances": 15, "user": 4, "bot": 4, "results": 7},
     5: {"utterances": 55, "user": 13, "bot": 18, "results": 24},
 }
-# The published files of these tasks, the four splits together; measured.
+# Measured on the published files of these tasks, all four splits together.
 PUBLISHED = {
     1: {"utterances": 10.00, "user": 4.00, "silences": 2.00, "bot": 6.00, "results": 0.0},
     4: {"utterances": 14.02, "user": 3.51, "silences": 0.0, "bot": 3.51, "results": 7.0},
 }
 LINES = ("user", "silences", "bot", "results")
-# The structure of the published files: of tasks 1 and 4 measured on the four splits together, of the others as reported
-# for 1,000 dialogues each; a text where no shares were reported.
+# The structure of the published files: for tasks 1 and 4 measured on the four splits together, for others as reported
 PUBLISHED_STRUCTURE: dict[int, dict[str, Any]] = {
     1: {
         "lines": 6.00,
@@ -53,7 +51,7 @@ PUBLISHED_STRUCTURE: dict[int, dict[str, Any]] = {
 
 
 def count(counts: Counter[tuple[str, str]], world: World, task: int, dialogue: Dialogue) -> None:
-    """Counts a dialogue by (name, value): its lines, and the outcomes of the random choices that it shows."""
+    """Count a dialogue by (name, value): its lines, and the outcomes of its random choices."""
     pairs = dialogue.pairs
     users = [pair.user for pair in pairs if pair.user]
     facts = len(world.names) + len(world.ontology.extras) + 1
@@ -74,14 +72,14 @@ def count(counts: Counter[tuple[str, str]], world: World, task: int, dialogue: D
         counts["offered", str(options)] += 1
         counts["proposals", str(proposals)] += 1
         counts["options", "rejected"] += acts["reject"]
-        counts["options", "accepted"] += proposals < options  # the last is always accepted
+        counts["options", "accepted"] += proposals < options  # the last one is always accepted
     if task in (4, 5):
         counts["asked", "+".join(extra for extra in world.ontology.extras if acts[f"question.{extra}"])] += 1
     counts["ends", users[-1].act.partition(".")[0]] += 1
 
 
 def repeats(signatures: Iterable[tuple[tuple[str, str], bytes]]) -> Counts:
-    """How many dialogues are the same as one before them in their task and split.
+    """Count the dialogues that equal an earlier one in their task and split.
 
     Args:
       signatures: ((task, split), eight bytes of each dialogue of a file).
@@ -96,7 +94,7 @@ def repeats(signatures: Iterable[tuple[tuple[str, str], bytes]]) -> Counts:
 
 
 def expected(world: World, task: int, sizes: Sequence[tuple[str, int]]) -> dict[str, dict[str, float]]:
-    """The probabilities of the outcomes of the random choices in a task, by choice and outcome."""
+    """Return the probabilities of the outcomes of the random choices in a task, by choice and outcome."""
     structure, extras = world.ontology.structure, world.ontology.extras
     shares: dict[str, dict[str, float]] = {}
     if task != 4:
@@ -120,7 +118,10 @@ def _evenly(numbers: tuple[int, int]) -> dict[str, float]:
 
 
 def _offered(world: World, sizes: Sequence[tuple[str, int]]) -> dict[str, float]:
-    """Over all splits. In a split without requests of some number of results, the other numbers are more frequent."""
+    """Average over all splits.
+
+    If a split lacks requests with some number of results, other numbers are more frequent.
+    """
     shares: dict[str, float] = {}
     dialogues = sum(size for _, size in sizes)
     for split, size in sizes:
@@ -133,7 +134,7 @@ def _offered(world: World, sizes: Sequence[tuple[str, int]]) -> dict[str, float]
 
 
 def structure(task: int, counts: Counts) -> dict[str, dict[str, Any]]:
-    """The structure of the dialogues of a task, simulated and published: shares by outcome, a mean, or a count."""
+    """Describe the structure of a task's dialogues, simulated and published: shares by outcome, a mean, or a count."""
     published = PUBLISHED_STRUCTURE[task]
     dialogues = counts.sum("dialogues", set=str(task))
     lines = counts.sum("lines", set=str(task), value="bot")
@@ -156,14 +157,14 @@ def statistics(
     plus: Sequence[tuple[str, float]],
     counts: Counts,
 ) -> dict[str, Any]:
-    """The part of ``statistics.json`` that is about dialogues, by task.
+    """Return the part of ``statistics.json`` about dialogues, by task.
 
     Args:
       world: the domain.
-      tasks: simulated.
+      tasks: the simulated tasks.
       sizes: (split, dialogues).
-      plus: rates of disfluencies, or none.
-      counts: of the run.
+      plus: the rates of disfluencies; may be empty.
+      counts: the counts of the run.
     """
     return {
         str(task): {
@@ -191,7 +192,7 @@ def _means(counts: Counts, **parts: str) -> dict[str, Any]:
 
 
 def _shares(seen: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, Any]:
-    """Observed and expected shares, and their difference in standard errors."""
+    """Return observed and expected shares, and their difference in standard errors."""
     n = sum(seen.values())
     compared = {}
     for name, share in shares.items():
@@ -221,7 +222,7 @@ def _plus(rates: Mapping[str, float], task: int, counts: Counts) -> dict[str, An
 
 
 def solved(tasks: Sequence[int], counts: Counts) -> dict[str, dict[str, Any]]:
-    """What the rule-based bot solved, by set (``plain``, ``plus``), task and kind of test: answers and dialogues."""
+    """Return the bot's results by set (``plain``, ``plus``), task and kind of test: answers and dialogues."""
     results: dict[str, dict[str, Any]] = {}
     for name in ("plain", "plus"):
         for task in tasks:
@@ -239,13 +240,13 @@ def solved(tasks: Sequence[int], counts: Counts) -> dict[str, dict[str, Any]]:
     return results
 
 
-Seen = dict[tuple[str, str], set[str]]  # (split, kind) to the values that occur there
+Seen = dict[tuple[str, str], set[str]]  # (split, kind) to the values in the split's dialogues
 
 REQUEST, ENTITY = "request", "name"
 
 
 def note(world: World, split: str, dialogue: Dialogue, seen: Seen) -> None:
-    """Notes the values that occur in a dialogue, in utterances and in facts."""
+    """Record the values in a dialogue's utterances and facts."""
 
     def add(kind: str, value: str) -> None:
         seen.setdefault((split, kind), set()).add(value)
@@ -254,7 +255,7 @@ def note(world: World, split: str, dialogue: Dialogue, seen: Seen) -> None:
     for request in dialogue.requests:
         add(REQUEST, " ".join(request))
     for pair in dialogue.pairs:
-        for entity in pair.results:  # before one of them is mentioned
+        for entity in pair.results:  # before an entity is mentioned
             if entity.name not in listed:
                 listed.add(entity.name)
                 for name, value in world.facts(entity).items():
@@ -265,11 +266,11 @@ def note(world: World, split: str, dialogue: Dialogue, seen: Seen) -> None:
 
 
 def intersections(world: World, seen: Mapping[tuple[str, str], Iterable[str]]) -> dict[str, Any]:
-    """The overlap of splits.
+    """Compute the overlap of splits.
 
     Returns:
-      ``requests``: pairs of splits to the number of requests that both have; ``oov``: for each kind of value, how many
-      the out-of-vocabulary test has, how many training, dev and test have, and how many both.
+      ``requests``: pairs of splits to the number of shared requests; ``oov``: for each kind of value, how many values
+        are in the out-of-vocabulary test, in the other splits, and in both.
 
     Raises:
       RuntimeError: a request is in two splits, or a value that must be unseen is in training.
@@ -302,7 +303,7 @@ TITLES = {
     "4": "providing extra information",
     "5": "full dialogues",
 }
-# The structure of dialogues, as it reads in tables.
+# The structure of dialogues, as named in tables.
 STRUCTURE = {
     "lines": "user lines including silences, mean",
     "given": "fields in the first request",
@@ -328,13 +329,13 @@ TERMS = {
 def report_on(
     numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], seed: str, plus: Sequence[tuple[str, float]]
 ) -> Report:
-    """The card and the page.
+    """Create the report for the card and the page.
 
     Args:
-      numbers: ``statistics.json``.
-      examples: task to dialogues: id, and labelled lines.
-      seed: of the run.
-      plus: rates of disfluencies, or none.
+      numbers: the content of ``statistics.json``.
+      examples: task to (id, labelled lines) of some dialogues.
+      seed: the seed of the run.
+      plus: the rates of disfluencies; may be empty.
     """
     tasks, entities, patterns = numbers["tasks"], numbers["entities"], numbers["patterns"]
     dialogues = counted(sum(task["all"]["dialogues"] for task in tasks.values()), "dialogue")

@@ -1,6 +1,6 @@
 """The DSTC2 corpus (Henderson et al. 2014): lists of calls, ontology and calls; and its knowledge base of restaurants.
 
-Restaurants are gathered from what the system says, or read from a file.
+The knowledge base is collected from the system's utterances, or read from a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from parapet.transforms.storage.files import join, read_bytes
 from parapet.transforms.storage.toml import convert
 
 DONTCARE = "dontcare"
-TRANSCRIPTION, ASR = "transcription", "asr"  # what users say
+TRANSCRIPTION, ASR = "transcription", "asr"  # the sources of the caller's utterances
 LOG, LABEL = "log.json", "label.json"
 
 Slots = tuple[tuple[str, str], ...]
@@ -39,16 +39,17 @@ class Act(msgspec.Struct, frozen=True):
 
 
 class CallTurn(msgspec.Struct, frozen=True):
-    """A turn of DSTC2: the system speaks, then the caller.
+    """A turn of DSTC2: first the system speaks, then the caller.
 
     Attributes:
-      system: the prompt, from the transcript in the log.
+      system: the prompt, as transcribed in the log.
       system_acts: the acts of the prompt.
-      user: the utterance of the caller in one line, white space normalised; empty where the caller was silent.
+      user: the caller's utterance in one line with normalised white space; empty if the caller was silent.
       user_acts: the semantics of the label.
       goals: (slot, value): the labelled state after the turn.
-      method: of the caller's search: ``byconstraints``, ``byname``, ``byalternatives``, ``finished``, ``none``.
-      requested: the slots that the caller asks for.
+      method: the method of the caller's search: ``byconstraints``, ``byname``, ``byalternatives``, ``finished``,
+        ``none``.
+      requested: the slots that the caller requests.
     """
 
     system: str
@@ -112,15 +113,15 @@ class _Label(msgspec.Struct):
 
 
 def read_call(folder: str, name: str, recognised: bool = False) -> Call:
-    """Reads a call.
+    """Read a call.
 
     Args:
-      folder: where the calls are.
+      folder: the folder of all calls.
       name: the call's folder below it.
-      recognised: whether utterances of the caller are the recogniser's first hypotheses, not the transcriptions.
+      recognised: whether to use the recogniser's first hypotheses instead of transcriptions.
 
     Raises:
-      InputError: the path leaves the folder, a file is missing or broken, log and label do not match.
+      InputError: the path leaves the folder, a file is missing or broken, or log and label do not match.
     """
     try:
         place = join(folder, name)
@@ -147,7 +148,7 @@ def _parsed(place: str, file: str) -> Any:
     except FileNotFoundError:
         raise InputError(f"missing: there is no {file}", file) from None
     except OSError as error:
-        if error.strerror is None:  # of the network: the runner tries again
+        if error.strerror is None:  # network errors, which the runner retries
             raise
         raise InputError(f"cannot_be_read: {error.strerror}", file) from None
     try:
@@ -178,12 +179,12 @@ def _acts(acts: Sequence[Act]) -> tuple[Act, ...]:
 
 
 def one_line(text: str) -> str:
-    """A text without tabs, line breaks and lone surrogates, none of which a line of a file can have."""
+    """Remove tabs, line breaks and lone surrogates, which a line of a file cannot contain."""
     return " ".join(text.encode("utf-8", "backslashreplace").decode().split())
 
 
-PAPER_DEV = 500  # Bordes et al. 2017, Table 1; DSTC2 has 506, of which six go to train
-BATCH = 128  # calls, and so dialogues per file in the SGD layout
+PAPER_DEV = 500  # Bordes et al. 2017, Table 1; DSTC2 has 506, six of which are moved to train
+BATCH = 128  # calls per batch, and so dialogues per file in the SGD layout
 _PLACES = ("scripts/config", "")
 
 
@@ -192,7 +193,7 @@ class Batch(msgspec.Struct, frozen=True):
 
     Attributes:
       split: ``train``, ``dev`` or ``test``.
-      index: of the batch in its split, from 0.
+      index: the index of the batch in its split, from 0.
       names: folders of the calls, in the order of the list.
     """
 
@@ -217,9 +218,9 @@ class Logs(msgspec.Struct, frozen=True):
     """The calls of a run.
 
     Attributes:
-      folder: that has them.
+      folder: the folder of the calls.
       splits: split to the folders of its calls, in the order of the lists, after the split rule.
-      moved: number of calls moved from dev to train.
+      moved: the number of calls moved from dev to train.
     """
 
     folder: str
@@ -228,7 +229,7 @@ class Logs(msgspec.Struct, frozen=True):
 
     @property
     def batches(self) -> list[Batch]:
-        """All calls, in batches."""
+        """All calls in batches."""
         return [
             Batch(split, start // BATCH, names[start : start + BATCH])
             for split, names in self.splits.items()
@@ -237,11 +238,11 @@ class Logs(msgspec.Struct, frozen=True):
 
 
 def read_logs(root: str, dev: int | None) -> Logs:
-    """Reads the lists of DSTC2, ``scripts/config/dstc2_train.flist`` and so on.
+    """Read the lists of DSTC2, ``scripts/config/dstc2_train.flist`` and so on.
 
     Args:
-      root: DSTC2, unpacked: ``data`` and ``scripts``.
-      dev: number of calls that the dev set keeps; those after them in its list go to train. None: all.
+      root: the unpacked folder of DSTC2, with ``data`` and ``scripts``.
+      dev: the number of calls kept in the dev set, while later calls in its list are moved to train; None to keep all.
 
     Raises:
       InputError: there is no list, a list cannot be read, or a call is listed twice.
@@ -276,7 +277,7 @@ def _names(path: Path) -> list[str]:
 
 
 def read_ontology(root: str, given: str | None) -> Ontology:
-    """Reads ``ontology_dstc2.json``. Raises InputError where it is missing or invalid."""
+    """Read ``ontology_dstc2.json``. Raises InputError if it is missing or invalid."""
     path = as_path(given) if given else _found(root, "ontology_dstc2.json")
     if path is None or not is_there(path):
         reason = "no ontology here: expected scripts/config/ontology_dstc2.json, or give --ontology FILE"
@@ -290,7 +291,7 @@ def read_ontology(root: str, given: str | None) -> Ontology:
 
 
 RATING = "rating"
-QUERY = ("food", "area", "pricerange")  # what an API call is made of, in its order
+QUERY = ("food", "area", "pricerange")  # the parameters of an API call, in order
 # Slot of DSTC2 to relation of dialog bAbI, in the order of the published facts.
 RELATIONS = {
     "postcode": "R_post_code",
@@ -300,30 +301,30 @@ RELATIONS = {
     "addr": "R_address",
     "pricerange": "R_price",
 }
-# The published facts have, of these, a token made of the restaurant's name.
+# In the published facts, the values of these slots are tokens with the restaurant's name.
 TOKENS = {"postcode": "post_code", "phone": "phone", "addr": "address"}
 _SLOTS = {relation: slot for slot, relation in RELATIONS.items()}
 
-Statement = tuple[str, str, str]  # restaurant, slot, value: the system says it of a restaurant that it offers
+Statement = tuple[str, str, str]  # restaurant, slot, value: the system informs about a restaurant that it offers
 
 
 def search(restaurants: Iterable[Restaurant], query: Slots) -> list[Restaurant]:
-    """The restaurants that are known to have all the values. Where one of them is not known, it is no result."""
+    """Return the restaurants known to have all the values; a restaurant with an unknown value is excluded."""
     return [restaurant for restaurant in restaurants if set(query) <= restaurant.items()]
 
 
 def token(value: str) -> str:
-    """A value as one word, as dialog bAbI has it: ``asian_oriental``."""
+    """Format a value as one word, as in dialog bAbI: ``asian_oriental``."""
     return "_".join(value.lower().split())
 
 
 def from_token(word: str) -> str:
-    """The value or name that one word of dialog bAbI stands for: ``asian oriental``."""
+    """Return the value or name for a word of dialog bAbI: ``asian oriental``."""
     return word.replace("_", " ").lower()
 
 
 def statements_of(call: Call) -> Iterator[Statement]:
-    """What the system says about the restaurants that it offers."""
+    """Yield the system's statements about the restaurants that it offers."""
     for turn in call.turns:
         names = set(offered(turn.system_acts))
         if len(names) == 1:
@@ -337,17 +338,17 @@ def statements_of(call: Call) -> Iterator[Statement]:
 
 
 def offered(acts: Iterable[Act]) -> list[str]:
-    """The restaurants that acts offer."""
+    """Return the restaurants that acts offer."""
     return [
         value.lower() for act in acts if act.act == "offer" for slot, value in act.slots if slot == "name" and value
     ]
 
 
 def gathered(counts: Iterable[tuple[Statement, int]]) -> list[Restaurant]:
-    """The knowledge base gathered from statements: of each slot the value that was stated most often.
+    """Create the knowledge base from statements, with the most frequent value of each slot.
 
     Args:
-      counts: statements, with how often each was made.
+      counts: the statements with their frequencies.
     """
     stated: dict[str, dict[str, tuple[int, str]]] = {}
     for (name, slot, value), n in sorted(counts):
@@ -361,16 +362,16 @@ def gathered(counts: Iterable[tuple[Statement, int]]) -> list[Restaurant]:
 
 
 def rated(results: Sequence[Restaurant], offers: Sequence[str], *key: str) -> list[Restaurant]:
-    """Makes up ratings, which DSTC2 does not have: what is offered next has the highest, so that it can be predicted.
+    """Add ratings, which DSTC2 lacks: restaurants offered earlier have higher ratings, so that offers can be predicted.
 
     Args:
       results: the results of the API call.
-      offers: names that the system offers until the next call, in order.
-      key: of the random ratings.
+      offers: the names offered by the system until the next call, in order.
+      key: the key of the random ratings.
 
     Returns:
-      The restaurants, in the same order, each with its ``rating``: those that are offered have ratings from 10
-      downwards, the others 0 to 4.
+      The restaurants in the same order, each with its ``rating``: offered ones have ratings from 10 downwards, others
+        from 0 to 4.
     """
     names = {restaurant["name"] for restaurant in results}
     order = [name for name in dict.fromkeys(offers) if name in names]
@@ -384,7 +385,7 @@ def rated(results: Sequence[Restaurant], offers: Sequence[str], *key: str) -> li
 
 
 def facts_about(restaurant: Restaurant) -> list[babi.Fact]:
-    """A restaurant's facts, as dialog bAbI has them: ``ask R_phone ask_phone``."""
+    """Return a restaurant's facts, as in dialog bAbI: ``ask R_phone ask_phone``."""
     name = token(restaurant["name"])
     return [
         babi.Fact(name, relation, f"{name}_{TOKENS[slot]}" if slot in TOKENS else token(restaurant[slot]))
@@ -394,10 +395,10 @@ def facts_about(restaurant: Restaurant) -> list[babi.Fact]:
 
 
 def read_knowledge(path: str) -> list[Restaurant]:
-    """A knowledge base as dialog bAbI has it (``1 ask R_cuisine italian``), or a JSON list of restaurants.
+    """Read a knowledge base in the format of dialog bAbI (``1 ask R_cuisine italian``), or a JSON list of restaurants.
 
     Raises:
-      InputError: it cannot be read, or is none, with the line.
+      InputError: the file cannot be read or is not a knowledge base; with the line.
     """
     place = as_path(path)
     data = read_whole(place, where="--kb").removeprefix(b"\xef\xbb\xbf")
@@ -411,7 +412,7 @@ def _of_lines(data: bytes, path: Path) -> dict[str, dict[str, str]]:
     rows: dict[str, dict[str, str]] = {}
     for fact in babi.parse_facts(data, path):
         values = rows.setdefault(from_token(fact.entity), {})
-        if fact.relation in _SLOTS:  # not a rating, which is drawn anew for each call
+        if fact.relation in _SLOTS:  # other relations are ratings, which are drawn anew for each call
             values.setdefault(_SLOTS[fact.relation], from_token(fact.value))
     return rows
 

@@ -1,7 +1,7 @@
-"""Calls of DSTC2 converted to dialog bAbI task 6 (Bordes et al. 2017, section 3.3) and to the SGD layout.
+"""Conversion of DSTC2 calls to dialog bAbI task 6 (Bordes et al. 2017, section 3.3) and to the SGD layout.
 
-A call becomes rounds with searches, then lines of dialog bAbI, and a dialogue with states from the labels, spans, acts,
-API calls and their results. Calls are converted in batches, with statistics and a report.
+A call becomes rounds with searches; these become lines of dialog bAbI, and a dialogue with states from the labels,
+spans, acts, API calls and their results. Calls are converted in batches, with statistics and a report.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Round(NamedTuple):
     """An utterance of the caller, and the answer of the system.
 
     Attributes:
-      turn: the turn in which the caller speaks, after its prompt.
-      query: (slot, value) of the known slots of the system's search before it answers; None where there is none.
-      results: of the search.
-      answer: the turn whose prompt is the answer; None after the last words of the caller.
+      turn: the turn of the caller's utterance, which follows its prompt.
+      query: (slot, value) of the known slots in the search before the answer; None without a search.
+      results: the results of the search.
+      answer: the turn whose prompt is the answer; None after the caller's last utterance.
     """
 
     turn: CallTurn
@@ -74,15 +74,15 @@ class Round(NamedTuple):
 
 
 def rounds(call: Call, knowledge: Sequence[Restaurant], seed: str) -> list[Round]:
-    """The rounds of a call.
+    """Split a call into rounds.
 
-    There is a search where the answer needs one and the state (food, area and price range) differs from that of the
-    previous search. Values of ``dontcare`` are no restriction.
+    There is a search if the answer needs one and the state (food, area and price range) differs from the previous
+    search. ``dontcare`` is not a restriction.
 
     Args:
       call: the call.
       knowledge: the knowledge base.
-      seed: of the ratings.
+      seed: the seed of the ratings.
     """
     queries = _queries(call)
     call_rounds: list[Round] = []
@@ -98,7 +98,7 @@ def rounds(call: Call, knowledge: Sequence[Restaurant], seed: str) -> list[Round
 
 
 def _queries(call: Call) -> dict[int, Slots]:
-    """Turn to the query after it, in order."""
+    """Return turn to the query after it, in order."""
     queries: dict[int, Slots] = {}
     last: Slots | None = None
     for t, (turn, answer) in enumerate(zip(call.turns, call.turns[1:], strict=False)):
@@ -109,13 +109,13 @@ def _queries(call: Call) -> dict[int, Slots]:
 
 
 def query_of(goals: Slots) -> Slots:
-    """The part of a state that restricts a search, in the order of an API call."""
+    """Return the part of a state that restricts a search, in the order of an API call."""
     goal = {slot: value.lower() for slot, value in goals}
     return tuple((slot, goal[slot]) for slot in QUERY if goal.get(slot, DONTCARE) not in (DONTCARE, ""))
 
 
 def offers_of(of_call: Sequence[Round]) -> Iterator[tuple[str, bool]]:
-    """Each restaurant that the system offers, and whether it is among the results of the previous search."""
+    """Yield each restaurant that the system offers, and whether it is among the results of the previous search."""
     results: set[str] = set()
     for round_ in of_call:
         if round_.query is not None:
@@ -124,15 +124,15 @@ def offers_of(of_call: Sequence[Round]) -> Iterator[tuple[str, bool]]:
             yield from ((name, name in results) for name in offered(round_.answer.system_acts))
 
 
-FAREWELL = "you are welcome"  # in task 6 the answer to the last words, which have none in DSTC2
-NO_RESULT = babi.Fact("api_call", "no", "result")  # a line of three words, as facts are
+FAREWELL = "you are welcome"  # in task 6 the answer to the last utterance, which has no answer in DSTC2
+NO_RESULT = babi.Fact("api_call", "no", "result")  # a line of three words, like facts
 
 
 class Words:
-    """Values of several words, which task 6 joins: ``asian_oriental``.
+    """Joins values of several words, as in task 6: ``asian_oriental``.
 
     Args:
-      knowledge: for its names and values.
+      knowledge: the source of names and values.
       others: further values.
     """
 
@@ -144,17 +144,17 @@ class Words:
         self._pattern = _any_of(several)
 
     def joined(self, text: str) -> str:
-        """The text with each of these values as one word."""
+        """Replace each of these values in a text by a single word."""
         return self._pattern.sub(lambda match: token(match[0]), text) if self._pattern else text
 
 
 def _any_of(values: Sequence[str]) -> re.Pattern[str] | None:
-    """A pattern of the values as whole words in any case; earlier ones take precedence."""
+    """Compile a pattern of the values as whole words in any case; earlier ones take precedence."""
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, values))})(?!\w)", re.IGNORECASE) if values else None
 
 
 def lines_of(call: Call, of_call: Sequence[Round], words: Words) -> list[babi.Line]:
-    """The lines of a call."""
+    """Format the lines of a call."""
     bot = _Bot(words)
     lines: list[babi.Line] = [_line(babi.SILENCE, bot.says(call.turns[0]))]
     for round_ in of_call:
@@ -172,13 +172,13 @@ def _line(user: str, bot: str) -> babi.Line:
 
 
 def api_call(query: Slots) -> str:
-    """``api_call chinese R_location cheap``."""
+    """Format a query as an API call: ``api_call chinese R_location cheap``."""
     values = dict(query)
     return " ".join(["api_call", *(token(values[slot]) if slot in values else RELATIONS[slot] for slot in QUERY)])
 
 
 class _Bot:
-    """The prompts of the system in order; a phone number becomes that of the restaurant offered last."""
+    """Formats the system's prompts in order; a phone number becomes that of the restaurant offered last."""
 
     def __init__(self, words: Words) -> None:
         self.words, self.name = words, ""
@@ -222,12 +222,12 @@ _SYSTEM = {
 
 
 def slots_of(ontology: Ontology) -> list[str]:
-    """The service's slots, in order."""
+    """Return the slots of the service in order."""
     return list(dict.fromkeys((*QUERY, "name", *ontology.informable, *RELATIONS, *ontology.requestable, RATING)))
 
 
 def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
-    """The services of the schema file: one."""
+    """Create the services of the schema file, which is a single one."""
     slots = []
     for name in slots_of(ontology):
         values = sorted(value for value in ontology.informable.get(name, []) if value != DONTCARE)
@@ -241,15 +241,17 @@ def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
 
 
 def dialogue_of(call: Call, of_call: Sequence[Round], slots: frozenset[str]) -> dict[str, Any]:
-    """The dialogue. The user begins, as in SGD: the welcome, the same in all calls, is left out.
+    """Create the dialogue.
+
+    The user begins, as in SGD, so the system's welcome, which is the same in all calls, is left out.
 
     Args:
       call: the call.
-      of_call: its rounds.
-      slots: of the service.
+      of_call: the rounds of the call.
+      slots: the slots of the service.
 
     Raises:
-      InputError: a label has a slot that the service does not have.
+      InputError: a label has a slot that the service lacks.
     """
     turns = []
     for t, round_ in enumerate(of_call):
@@ -268,14 +270,14 @@ def _user_turn(turn: CallTurn, known: frozenset[str], where: str) -> dict[str, A
         if slot not in known:
             raise InputError(f"unknown_slot: the ontology has no slot {slot!r}", "label.json", where)
     acts = _acts(turn.user_acts, _USER, known, asked_for(turn.system_acts))
-    # In a silent turn the label has no method, but the search goes on.
+    # The label of a silent turn has no method, but the search goes on.
     intent = "NONE" if turn.method == "finished" or (turn.method == "none" and not turn.goals) else INTENT
     after = common.state(intent, {slot: [value] for slot, value in turn.goals}, turn.requested)
     return common.user_turn(SERVICE, _with_spans(turn.user, acts), acts, after)
 
 
 def asked_for(acts: Iterable[Act]) -> str:
-    """The slot that a prompt requests, meant by ``inform(this=dontcare)``; empty where there are several."""
+    """Return the slot that a prompt requests, which ``inform(this=dontcare)`` refers to; empty if there are several."""
     slots = {value for act in acts if act.act == "request" for slot, value in act.slots if slot == "slot"}
     return slots.pop() if len(slots) == 1 else ""
 
@@ -305,7 +307,7 @@ def _slots(pairs: Slots, known: frozenset[str]) -> list[str]:
 
 
 def _with_spans(text: str, acts: Iterable[dict[str, Any]]) -> common.Sentence:
-    """The text with the first span of each value of the acts; the longest values are placed first."""
+    """Return the text with the first span of each value of the acts; the longest values are placed first."""
     values = {
         (action["slot"], value)
         for action in acts
@@ -331,7 +333,7 @@ SHOWN = 3  # dialogues of a split on the page
 _TOTALS = (
     *("dialogues", "left_out", "user_turns", "bot_turns", "api_calls", "no_result", "facts", "offers", "offers_found"),
 )
-# Bordes et al. 2017, Table 1, task 6: means of a dialogue, dialogues of a split, sizes of all.
+# Bordes et al. 2017, Table 1, task 6: means per dialogue, dialogues per split, total sizes.
 PAPER_MEANS = {"utterances": 54, "user_turns": 6, "bot_turns": 8, "facts": 40}
 PAPER_DIALOGUES = {"train": 1618, "dev": 500, "test": 1117}
 PAPER_SIZES = {"vocabulary": 1229, "candidates": 2406}
@@ -342,13 +344,13 @@ class Config(msgspec.Struct, frozen=True):
 
     Attributes:
       output: the output folder.
-      logs: the calls, by split.
+      logs: the calls by split.
       split_rule: ``paper`` or ``original``.
-      user: what users say: ``transcription`` or ``asr``.
-      ontology: that of DSTC2.
-      knowledge: the knowledge base; None where it is gathered from the calls.
-      seed: of the ratings.
-      max_bad: share of the calls of a split that may be left out.
+      user: the source of users' utterances: ``transcription`` or ``asr``.
+      ontology: the ontology of DSTC2.
+      knowledge: the knowledge base; None to collect it from the calls.
+      seed: the seed of the ratings.
+      max_bad: the maximum share of each split's calls that may be left out.
     """
 
     output: str
@@ -361,7 +363,7 @@ class Config(msgspec.Struct, frozen=True):
     max_bad: Fraction
 
     def options(self) -> dict[str, object]:
-        """Those that shape the content, for ``run.json``."""
+        """Return the options that affect the content, for ``run.json``."""
         return {
             "split_rule": self.split_rule,
             "user": self.user,
@@ -371,7 +373,7 @@ class Config(msgspec.Struct, frozen=True):
         }
 
     def tallies(self, counts: Counts) -> list[Tally]:
-        """The records that count against ``max_bad``: the calls of each split."""
+        """Return the records that count against ``max_bad``: the calls of each split."""
         return [
             Tally("call", counts.sum("calls", split=split), counts.sum("left_out", split=split), split, is_record=True)
             for split in self.logs.splits
@@ -383,12 +385,12 @@ class Config(msgspec.Struct, frozen=True):
         return [Equal(calls), Balance("calls", ["dialogues", "left_out"], splits=list(self.logs.splits))]
 
 
-# A batch with its calls, and the dead letters of those that cannot be read.
+# A batch with its calls, and the dead letters of unreadable ones.
 CallBatch = tuple[Batch, list[Call], list[DeadLetter]]
 
 
 def read_batch(batch: Batch, config: Config) -> Iterator[CallBatch | TaggedOutput]:
-    """Reads calls; with what they say about restaurants, (Statement, n), unless there is a knowledge base."""
+    """Read calls; yields them with their (Statement, n) about restaurants, unless there is a knowledge base."""
     calls, dead_letters = [], []
     statements: Counter[Statement] = Counter()
     for name in tracked(batch.names, "calls", "reading"):
@@ -411,7 +413,7 @@ def _dead_letter(batch: Batch, name: str, error: InputError) -> DeadLetter:
 
 
 def write_batch(read: CallBatch, knowledge: Sequence[Restaurant], config: Config) -> FileResult:
-    """Writes the dialogue file of a batch into staging, and makes the lines of dialog bAbI.
+    """Write the dialogue file of a batch into staging, and create the lines of dialog bAbI.
 
     Args:
       read: the batch.
@@ -475,11 +477,11 @@ def metadata_files(
     texts: Iterable[tuple[str, int, str]],
     config: Config,
 ) -> dict[str, bytes]:
-    """The files besides dialogues in the SGD layout, by path.
+    """Create the files other than dialogues in the SGD layout, by path.
 
     Args:
-      counts: of the run.
-      examples: split to dialogues: id, and labelled lines.
+      counts: the counts of the run.
+      examples: split to (id, labelled lines) of some dialogues.
       knowledge: the knowledge base.
       texts: (split, index of the batch, its dialogues).
       config: the options.
@@ -506,7 +508,7 @@ def metadata_files(
     return {
         **{FILE.format(babi.SPLITS[split]): "".join(parts).encode() for split, parts in dialogues.items()},
         FILE.format("candidates"): babi.candidates_text(candidates).encode(),
-        # With a space before the value, as task 6 has it, where the other tasks have a tab.
+        # Task 6 has a space before the value, other tasks a tab.
         FILE.format("kb"): "".join(f"1 {fact.entity} {fact.relation} {fact.value}\n" for fact in facts).encode(),
         **{f"{SET}/{split}/schema.json": schema for split in config.logs.splits},
         **report_files(numbers, report_on(numbers, examples, config)),
@@ -514,7 +516,7 @@ def metadata_files(
 
 
 def statistics(config: Config, counts: Counts) -> dict[str, Any]:
-    """The part of ``statistics.json`` that is made of counts."""
+    """Return the part of ``statistics.json`` computed from counts."""
     splits = {}
     for split in config.logs.splits:
         numbers: dict[str, Any] = {name: counts.sum(name, split=split) for name in _TOTALS}
@@ -527,11 +529,11 @@ def statistics(config: Config, counts: Counts) -> dict[str, Any]:
 
 
 def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], config: Config) -> Report:
-    """The card and the page.
+    """Create the report for the card and the page.
 
     Args:
-      numbers: ``statistics.json``.
-      examples: split to dialogues: id, and labelled lines.
+      numbers: the content of ``statistics.json``.
+      examples: split to (id, labelled lines) of some dialogues.
       config: the options.
     """
     splits = numbers["splits"]

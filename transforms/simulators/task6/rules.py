@@ -1,8 +1,8 @@
-"""A rule-based system for dialog bAbI task 6 (Bordes et al. 2017, section 4.1), its rules read from TOML.
+"""A rule-based system for dialog bAbI task 6 (Bordes et al. 2017, section 4.1), with rules in TOML.
 
-A rule fires for words of the user, the position in the dialogue, entities in what the user says, what the bot said
-last, or the state of the dialogue. It updates the state, gives a response, or makes an API call. Responses are
-patterns: the most frequent text of the training set that a regular expression and its gaps select, filled with
+A rule fires on words of the user, the position in the dialogue, entities in the user's utterance, the bot's last
+utterance, or the state of the dialogue. It updates the state, gives a response, or makes an API call. Responses are
+patterns: the most frequent text of the training set selected by a regular expression and its gaps, filled with
 entities.
 """
 
@@ -20,7 +20,7 @@ from parapet.transforms.simulators.common import best_rated, filled, slots_of
 from parapet.transforms.storage.toml import convert, parse_toml
 
 CALL, NO_RESULT = "api_call", ("api_call", "no", "result")
-ENTITY, ANY = "entity", "any"  # values that a rule may set: the one that the user says, or that it does not matter
+ENTITY, ANY = "entity", "any"  # values that a rule may set: the entity in the utterance, or no preference
 RATING = "R_rating"
 
 
@@ -28,9 +28,9 @@ class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """Selects texts of the bot.
 
     Attributes:
-      match: a regular expression that is found in the text, in any case, with gaps such as ``{name}`` for values.
-      gaps: exactly these gaps are in it.
-      text: the most frequent text, which training finds.
+      match: a regular expression to find in the text, in any case, with gaps such as ``{name}`` for values.
+      gaps: the exact gaps of the text.
+      text: the most frequent text, determined by training.
     """
 
     match: str = ""
@@ -39,21 +39,21 @@ class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When a rule fires: where all that is given holds.
+    """The conditions of a rule, all of which must hold.
 
     Attributes:
-      words: one of these, as whole words, is in what the user says.
-      no_words: none of these is.
+      words: at least one of these words is in the user's utterance, as a whole word.
+      no_words: none of these words is in it.
       turn: the number of the turn in the dialogue, from 1.
-      silent: whether the user is.
-      entities: slots of which the user says a value.
-      known: slots that the state has a value for, or that do not matter; ``least`` is how many of all, at least.
+      silent: whether the user is silent.
+      entities: slots with a value in the user's utterance.
+      known: slots with a value or no preference in the state; with ``least``, at least that many slots are known.
       unknown: slots that the state has nothing for.
-      after: names of patterns, one of which the bot said last; or ``call``.
-      changed: whether the state is another than that of the last call.
-      results: whether the last call had any.
-      left: whether there are results that were not offered.
-      offered: whether a result was.
+      after: names of patterns, one of which matches the bot's last utterance; or ``call``.
+      changed: whether the state differs from that of the last call.
+      results: whether the last call had results.
+      left: whether there are results that were not offered yet.
+      offered: whether a result was offered.
     """
 
     words: tuple[str, ...] = ()
@@ -75,11 +75,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A rule.
 
     Attributes:
-      name: of the rule.
-      when: it fires.
+      name: the name of the rule.
+      when: the conditions.
       set: slot to a value, ``entity`` or ``any``.
       clear: slots to forget.
-      respond: patterns; the first that can be filled is the response.
+      respond: patterns; the first one that can be filled is the response.
       call: whether it makes an API call instead.
     """
 
@@ -92,7 +92,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     @property
     def answers(self) -> bool:
-        """Whether it says something; else it updates the state."""
+        """Whether the rule answers; otherwise it updates the state."""
         return self.call or bool(self.respond)
 
 
@@ -100,9 +100,9 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """The rules of a domain.
 
     Attributes:
-      slots: of API calls, in order; ``R_SLOT`` is the relation, and stands for an unknown value.
+      slots: the slots of API calls in order; ``R_SLOT`` is the relation, and stands for an unknown value.
       patterns: name to pattern.
-      rules: updates are made in this order; of the others the first that fires answers.
+      rules: the rules. Updates are made in this order; the first other rule that fires answers.
     """
 
     slots: tuple[str, ...]
@@ -111,7 +111,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 def read_script(data: bytes, path: object) -> Script:
-    """Parses a file of rules. Raises InputError with the place."""
+    """Parse a file of rules. Raises InputError with the place."""
     script: Script = convert(parse_toml(data, path), Script, path)
     for place, reason in _problems(script):
         raise InputError(reason, path, place)
@@ -119,7 +119,7 @@ def read_script(data: bytes, path: object) -> Script:
 
 
 def _problems(script: Script) -> Iterator[tuple[str, str]]:
-    """(place, reason) of each problem."""
+    """Yield (place, reason) for each problem."""
     for name, pattern in script.patterns.items():
         try:
             re.compile(pattern.match)
@@ -141,10 +141,10 @@ def _problems(script: Script) -> Iterator[tuple[str, str]]:
 
 
 class Texts:
-    """Values in texts.
+    """Finds values in texts.
 
     Args:
-      script: for its slots and patterns.
+      script: the source of slots and patterns.
       values: slot, ``name`` or another relation to its values.
     """
 
@@ -155,18 +155,18 @@ class Texts:
         self._names: dict[str, frozenset[str]] = {}
 
     def entities(self, text: str) -> dict[str, str]:
-        """The last value of each slot in a text."""
+        """Return the last value of each slot in a text."""
         return {self._slot[word]: word for word in text.split() if word in self._slot}
 
     def with_gaps(self, text: str) -> str:
-        """The text with a gap for each value. Several values of a slot are a list of them, and stay."""
+        """Replace each value in a text by a gap. Several values of the same slot are a list, which is kept."""
         words = text.split()
         several = Counter(self._slot[word] for word in set(words) if word in self._slot)
         gaps = {word: f"{{{self._slot[word]}}}" for word in words if several[self._slot.get(word, "")] == 1}
         return " ".join(gaps.get(word, word) for word in words)
 
     def names_of(self, text: str) -> frozenset[str]:
-        """The patterns that select a text of the bot; ``call`` for an API call."""
+        """Return the patterns that select a text of the bot; ``call`` for an API call."""
         if text not in self._names:
             bare = self.with_gaps(text)
             gaps = set(slots_of(bare))
@@ -176,7 +176,7 @@ class Texts:
 
 
 def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iterable[Fact]) -> dict[str, list[str]]:
-    """Slot, ``name`` or another relation to its values, in knowledge base, facts and calls; sorted."""
+    """Return slot, ``name`` or another relation to its sorted values in knowledge base, facts and calls."""
     found: dict[str, set[str]] = {slot: set() for slot in script.slots}
     dialogues = list(dialogues)
     for fact in (*knowledge, *(fact for dialogue in dialogues for fact in dialogue.facts)):
@@ -188,13 +188,13 @@ def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iter
             for slot, value in zip(script.slots, bot.split()[1:], strict=False):
                 if not value.startswith("R_"):
                     found[slot].add(value)
-    for detail in found.keys() - {"name", *script.slots}:  # where the knowledge base lacks one, it has this name
+    for detail in found.keys() - {"name", *script.slots}:  # the placeholder for details that the knowledge base lacks
         found[detail] |= {f"{name}_{detail}" for name in found["name"]}
     return {slot: sorted(values) for slot, values in found.items()}
 
 
 def extracted(script: Script, dialogues: Iterable[BabiDialogue], texts: Texts) -> Script:
-    """The script with the most frequent text of each pattern in the dialogues; of equals, the first in the alphabet."""
+    """Fill the script with the most frequent text of each pattern in the dialogues; ties are broken alphabetically."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in script.patterns}
     said = Counter(exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges)
     for text, n in said.items():
@@ -206,12 +206,12 @@ def extracted(script: Script, dialogues: Iterable[BabiDialogue], texts: Texts) -
 
 
 class System:
-    """The rule-based system in one dialogue, which hears what was really said before each turn.
+    """The rule-based system in one dialogue, which hears the right answer after each turn.
 
     Args:
-      script: with the texts of its patterns.
-      texts: finds values.
-      candidates: what may be answered; empty for anything.
+      script: the script with the texts of its patterns.
+      texts: finds the values in texts.
+      candidates: the possible answers; empty for no restriction.
     """
 
     def __init__(self, script: Script, texts: Texts, candidates: frozenset[str]) -> None:
@@ -225,13 +225,13 @@ class System:
         self._offered: list[str] = []
 
     def read(self, fact: Fact) -> None:
-        """Takes a fact in the dialogue."""
+        """Add a fact of the dialogue."""
         if (fact.entity, fact.relation, fact.value) != NO_RESULT:
             self._facts.setdefault(fact.entity, {})[fact.relation.removeprefix("R_")] = fact.value
             self._results[fact.entity] = None
 
     def fired(self, user: str) -> Iterator[tuple[Rule, str]]:
-        """Takes what the user says; gives each rule that fires with an answer, in order."""
+        """Update the state with the user's utterance, and yield each rule that fires with its answer, in order."""
         self._turn += 1
         said = self.texts.entities(user)
         words = f" {' '.join(user.lower().split())} "
@@ -247,7 +247,7 @@ class System:
                     yield rule, answer
 
     def hear(self, text: str) -> None:
-        """Takes the right answer."""
+        """Update the state with the right answer."""
         self._last = text
         if text.startswith(f"{CALL} "):
             for slot, value in zip(self.script.slots, text.split()[1:], strict=False):
@@ -278,7 +278,7 @@ class System:
         )
 
     def _next(self) -> str:
-        """The best rated result that was not offered."""
+        """Return the best rated result that was not offered yet."""
         left = [name for name in self._results if name not in self._offered]
         return best_rated(left, self._facts, "rating")
 
@@ -287,7 +287,7 @@ class System:
         return " ".join((CALL, *(values.get(slot, f"R_{slot}") for slot in self.script.slots)))
 
     def _responses(self, patterns: Sequence[str], named: str) -> Iterator[str]:
-        """The patterns that can be filled, in order: first by the state, then also by what is known of the entity."""
+        """Yield the patterns that can be filled: first from the state, then also from the facts about the entity."""
         wanted = {slot: value for slot, value in self.state.items() if value != ANY}
         for of_entity in (False, True):
             for name in patterns:
@@ -303,14 +303,14 @@ class System:
 
 
 def answers_of(script: Script, texts: Texts, candidates: frozenset[str], dialogue: BabiDialogue) -> list[str]:
-    """The answer at each turn of a dialogue; empty where no rule fires."""
+    """Return the answer at each turn of a dialogue; empty if no rule fires."""
     return [next((answer for _, answer in fired), "") for fired, _ in turns_of(script, texts, candidates, dialogue)]
 
 
 def turns_of(
     script: Script, texts: Texts, candidates: frozenset[str], dialogue: BabiDialogue
 ) -> Iterator[tuple[list[tuple[Rule, str]], str]]:
-    """(rules that fire with their answers, the right answer) at each turn of a dialogue."""
+    """Yield (rules that fire with their answers, the right answer) for each turn of a dialogue."""
     system = System(script, texts, candidates)
     for line in dialogue.lines:
         if isinstance(line, Exchange):
@@ -323,11 +323,11 @@ def turns_of(
 def optimised(
     script: Script, texts: Texts, candidates: frozenset[str], dev: Sequence[BabiDialogue]
 ) -> tuple[Script, float, float]:
-    """The script with the rules, in the order, that answer most turns of dev right; and its accuracy before and after.
+    """Return the best rules in the best order for dev, and their accuracy before and after.
 
-    Rules that answer are moved, one at a time, to their best place for as long as that helps. Then each rule that
-    updates the state is left out if that helps. As the right answers are heard, the order of answers does not change
-    what fires.
+    Rules that answer are moved, one at a time, to their best position, as long as accuracy improves. Then each rule
+    that updates the state is dropped if that improves accuracy. Because the system hears the right answers, the order
+    of answers does not affect which rules fire.
     """
     ordered, before, best = _ordered(script, texts, candidates, dev)
     for rule in [rule for rule in script.rules if not rule.answers]:
@@ -341,7 +341,7 @@ def optimised(
 def _ordered(
     script: Script, texts: Texts, candidates: frozenset[str], dev: Sequence[BabiDialogue]
 ) -> tuple[Script, float, float]:
-    """The script in the best order, and its accuracy on dev before and after."""
+    """Return the script in the best order, and its accuracy on dev before and after."""
     fires: dict[str, int] = {}  # the turns as bits
     right: dict[str, int] = {}
     turns = 0

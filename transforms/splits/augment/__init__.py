@@ -1,1 +1,1 @@
-"""Training sets in which the same dialogues appear under the original schemas and under alternate ones."""
+"""Training sets with the same dialogues under the original schemas and under alternate ones."""

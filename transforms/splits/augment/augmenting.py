@@ -1,4 +1,4 @@
-"""Dialogue files as training sets: a file is read once, and each dialogue is followed by its versions."""
+"""Writing of training sets: each dialogue file is read once, and each dialogue is followed by its versions."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ _ROWS_OF_A_GROUP = 1000
 _COUNTS = "counts"
 
 ShardKey = tuple[str, int, int]  # set, shard, shards
-Part = tuple[str, int]  # a file of the staging folder, and which of its batches
+Part = tuple[str, int]  # a file in the staging folder, and the index of a batch in it
 
 
 class Augment(beam.PTransform):
-    """Makes the training sets and publishes them: dialogues as JSON and as Parquet, schemas, mappings, corruptions.
+    """Creates training sets and publishes them: dialogues as JSON and as Parquet, schemas, mappings, corruptions.
 
     Args:
-      plan: the versions of each dialogue, and the sets that have them.
-      info: the run.
+      plan: the versions of each dialogue, and the sets that contain them.
+      info: the metadata of the run.
     """
 
     def __init__(self, plan: Plan, info: RunInfo) -> None:
@@ -73,7 +73,7 @@ class Augment(beam.PTransform):
         self.plan, self.info = plan, info
 
     def expand(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection:
-        """PCollection of dialogue files to one element, the manifest."""
+        """Transform a PCollection of dialogue files to a single element, the manifest."""
         augmentation = self.plan.augmentation
         write = partial(augment_file, augmentation=augmentation, output=self.info.output)
         outputs = files | "Augment" >> WriteEach(write, shown=0, others=("rows", "ids"))
@@ -99,7 +99,7 @@ class Augment(beam.PTransform):
 
 
 def tallies_of(counts: Counts, plan: Plan) -> list[Tally]:
-    """The dialogues of each version that may be left out."""
+    """Return how many dialogues of each version were left out, for the limit of bad records."""
     return of_variants(counts, plan.augmentation.labels)
 
 
@@ -115,7 +115,7 @@ def _incomplete(counts: Counts, of: TrainingSet) -> Iterator[str]:
 
 
 def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) -> FileResult:
-    """Writes one file of every set, into staging; none of a file that cannot be read, nor a file without dialogues."""
+    """Write one file of every set into staging; nothing if the file cannot be read, and no file without dialogues."""
     result = FileResult(file.relative)
     with ExitStack() as stack:
         _augment(file, augmentation, output, result, stack)
@@ -132,7 +132,7 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
     counts.add("dialogues", 0)
     for i, (dialogue, plain) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues")):
         counts.add("dialogues")
-        name = id_of(dialogue, i)  # before the dialogue is given those of its versions
+        name = id_of(dialogue, i)  # before the dialogue's id is replaced by those of its versions
         versions, refused = make_versions(dialogue, plain, file.name, augmentation)
         for label, error in refused.items():
             result.dead_letters.append(dead_dialogue(file, name, error, label))
@@ -155,13 +155,13 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
 
 
 class Versions(msgspec.Struct):
-    """One dialogue under the names of all versions that can have it.
+    """A dialogue under the names of all its possible versions.
 
     Attributes:
-      source: its id.
-      texts: version to its text, as it is in a file.
-      batch: the same as rows.
-      unknown_intents: how many intents the schema lacks; they are unchanged.
+      source: the id of the dialogue.
+      texts: version to its text in the file.
+      batch: the versions as rows.
+      unknown_intents: how many intents are missing from the schema; they are unchanged.
     """
 
     source: str
@@ -171,14 +171,17 @@ class Versions(msgspec.Struct):
 
 
 def version_id(source: str, label: str) -> str:
-    """The id of a version: the original keeps its own."""
+    """Return the id of a version; the original keeps its id."""
     return source if label == ORIGINAL else f"{source}_{label}"
 
 
 def make_versions(
     dialogue: Any, plain: bool, file: str, augmentation: Augmentation
 ) -> tuple[Versions | None, dict[str, InputError]]:
-    """A dialogue under every version's names; and the versions that cannot have it, with the reason."""
+    """Rename a dialogue for every version.
+
+    Returns the versions, and the error of each version that cannot be created.
+    """
     texts: dict[str, bytes] = {}
     rows: list[dict[str, Any]] = []
     refused: dict[str, InputError] = {}
@@ -186,7 +189,7 @@ def make_versions(
         places = places_of(dialogue, augmentation.known)
         if isinstance(places, InputError):
             raise places
-        source = typed(dialogue).dialogue_id  # rows are made of no others
+        source = typed(dialogue).dialogue_id  # rows need a valid dialogue
         for variant in augmentation.versions:
             try:
                 texts[variant.name], row = _version(variant, places, plain, source, file)
@@ -206,7 +209,7 @@ def _version(variant: Variant, places: Places, plain: bool, source: str, file: s
 
 
 def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) -> dict[str, Any]:
-    """A version of a dialogue as a row; its position is that of its set, and written later."""
+    """Convert a version of a dialogue to a row; its position in its set is written later."""
     with _parquet():
         row = dialogue_row(dialogue, file, 0)
         if row["source_json"] is not None:
@@ -215,14 +218,14 @@ def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) ->
 
 
 def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    """Rows as Arrow has them."""
+    """Convert rows to Arrow."""
     with _parquet():
         return pa.RecordBatch.from_pylist(rows, AUGMENTED)
 
 
 @contextmanager
 def _parquet() -> Iterator[None]:
-    """Raises InputError where a dialogue holds what the columns cannot."""
+    """Raise InputError if a dialogue does not fit the columns."""
     try:
         yield
     except (TypeError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:
@@ -232,15 +235,15 @@ def _parquet() -> Iterator[None]:
 def write_parts(
     batches: Iterable[pa.RecordBatch], sets: Iterable[TrainingSet], output: str, relative: str
 ) -> list[tuple[ShardKey, Part]]:
-    """Writes the rows of each set and shard into one staged file, in a batch each: they wait there for their shard.
+    """Write the rows of each set and shard as a batch of one staged file, until the shard is written.
 
-    All versions of a dialogue are in one shard: they hold the same utterances, and compress well together.
+    All versions of a dialogue are in one shard, because they have the same utterances and compress well together.
 
     Args:
       batches: the rows of one dialogue file, in its order.
-      sets: the sets.
+      sets: the training sets.
       output: the output folder.
-      relative: what the dialogue file is called below its root.
+      relative: the path of the dialogue file below its root.
     """
     path = f"parts/{relative}"
     options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -266,7 +269,7 @@ def _by_shard(table: pa.Table, sets: Iterable[TrainingSet]) -> Iterator[tuple[Sh
 
 
 def write_shard(shard: tuple[ShardKey, Iterable[Part | None]], output: str, split: str) -> Iterator[Any]:
-    """Writes one shard: its rows by their source and id. Yields what was written, and the tagged number of rows."""
+    """Write one shard, sorted by source and id. Yields the written file, and the tagged number of rows."""
     (name, n, shards), parts = shard
     batches = []
     for staged_part in parts:
@@ -284,11 +287,11 @@ def write_shard(shard: tuple[ShardKey, Iterable[Part | None]], output: str, spli
 
 
 def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -> None:
-    """Checks that no two versions have the same id.
+    """Check that all versions have different ids.
 
     Args:
       ids: (dialogue file, ids of its dialogues).
-      labels: the versions but the original.
+      labels: the versions except the original.
 
     Raises:
       InputError: an id occurs twice, or is the id of another dialogue's version.
@@ -308,7 +311,7 @@ def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -
 
 
 def metadata_files(counts: Counts, _: object, ids: Sequence[tuple[str, list[str]]], plan: Plan) -> dict[str, bytes]:
-    """The schemas, ``mapping.json``, the changes of the corruptions, ``statistics.json``, the card and the page."""
+    """Return the schemas, ``mapping.json``, the changes of corruptions, ``statistics.json``, the card and the page."""
     check_ids(ids, plan.augmentation.labels[1:])
     statistics = statistics_of(counts, plan)
     files = {
@@ -324,7 +327,7 @@ def metadata_files(counts: Counts, _: object, ids: Sequence[tuple[str, list[str]
 
 
 def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
-    """The content of ``statistics.json``: dialogues by set and by version; the changes of each corruption."""
+    """Return the content of ``statistics.json``: dialogues by set and by version; the changes of each corruption."""
     versions = {
         label: {"dialogues": counts.sum("versions", set=label), "left_out": counts.sum("left_out", set=label)}
         for label in plan.augmentation.labels
@@ -343,7 +346,7 @@ def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
 
 
 def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
-    """The page and the card."""
+    """Create the report for the page and the card."""
     rates = plan.corrupting.rates
     tables = [
         Table(
@@ -395,7 +398,7 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
 
 
 def lines_of(statistics: Mapping[str, Any]) -> Iterator[str]:
-    """What the command prints: the sets, and how much the corruptions changed."""
+    """Yield the lines that the command prints: the sets, and how much the corruptions changed."""
     yield f"{counted(statistics['dialogues'], 'dialogue')} in {counted(statistics['files'], 'file')}"
     for name, of_set in statistics["sets"].items():
         yield f"{name}: {counted(of_set['dialogues'], 'dialogue')}: {', '.join(of_set['versions'])}"

@@ -1,8 +1,8 @@
-"""The plan of the training sets: which there are, the schemas of each of their variants, and corrupted schemas.
+"""The plan of the training sets: their names, the schemas of their variants, and corrupted schemas.
 
-In corrupted schemas, names and descriptions have words replaced by others of the corpus, or in another order. They look
-like the corpus and mean something else, or nothing: schema augmentation is compared with them. All random choices are
-hashes of the seed and a key, so they are the same on any worker and in any order of the services.
+In corrupted schemas, words of names and descriptions are replaced by other words of the corpus, or reordered. They
+resemble the corpus but mean something else, or nothing: they are a baseline for schema augmentation. All random choices
+are hashes of the seed and a key, so they do not depend on the worker or the order of the services.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _WORD = re.compile(r"\w+(?:['\u2019-]\w+)*")
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """How much is corrupted. The defaults are our own (docs/variants.md shows their effect on SGD).
+    """How much to corrupt. The defaults are our own (docs/variants.md shows their effect on SGD).
 
     Attributes:
-      replace: the probability with which a word is replaced.
-      order: the expected share of the words that change places.
+      replace: the probability of replacing a word.
+      order: the expected share of words that change places.
     """
 
     replace: float = 0.2
     order: float = 0.3
 
     def check(self) -> None:
-        """Raises InputError where one is no share."""
+        """Raise InputError if a rate is not between 0 and 1."""
         for what in ("replace", "order"):
             if not 0 <= getattr(self, what) <= 1:
                 raise InputError(f"{getattr(self, what)} is not between 0 and 1", f"--{what}_rate")
 
 
 class Vocabulary(msgspec.Struct, frozen=True):
-    """The words of a corpus, by where they occur: each tuple is sorted, without duplicates."""
+    """The words of a corpus by where they occur, each tuple sorted and without duplicates."""
 
     slots: tuple[str, ...]
     intents: tuple[str, ...]
@@ -61,7 +61,7 @@ class Vocabulary(msgspec.Struct, frozen=True):
 
 
 def vocabulary_of(services: Iterable[Service], conventions: Conventions) -> Vocabulary:
-    """The words of the names of slots, of the names of intents, and of all descriptions, the services' too."""
+    """Collect the words of slot names, of intent names, and of all descriptions including the services'."""
     slots, intents, descriptions = set[str](), set[str](), set[str]()
     for service in services:
         descriptions.update(description_words(service.description))
@@ -77,14 +77,14 @@ def vocabulary_of(services: Iterable[Service], conventions: Conventions) -> Voca
 def corrupt_words(
     words: Sequence[str], operation: Operation, vocabulary: Sequence[str], rates: Rates, key: Sequence[str]
 ) -> list[str]:
-    """The same number of words: some replaced, some in other places, or first the one and then the other.
+    """Corrupt words without changing their number: replace some, move some, or first replace and then move.
 
     Args:
       words: the words.
-      operation: what is done.
-      vocabulary: the replacements, sorted, without duplicates.
-      rates: how much is done.
-      key: of the random choices: seed, element, field, operation.
+      operation: the kind of corruption.
+      vocabulary: the replacements, sorted and without duplicates.
+      rates: how much to corrupt.
+      key: the key of the random choices: seed, element, field, operation.
     """
     words = list(words)
     if operation != "order":
@@ -93,7 +93,7 @@ def corrupt_words(
 
 
 def replace_words(words: Sequence[str], vocabulary: Sequence[str], rate: float, key: Sequence[str]) -> list[str]:
-    """Each word becomes, with probability ``rate``, another word of the vocabulary, uniformly drawn."""
+    """Replace each word with probability ``rate`` by another word of the vocabulary, drawn uniformly."""
     return [
         _another(word, vocabulary, (*key, "word", str(i))) if _share(*key, "replaced", str(i)) < rate else word
         for i, word in enumerate(words)
@@ -111,10 +111,10 @@ def _another(word: str, vocabulary: Sequence[str], key: Sequence[str]) -> str:
 
 
 def reorder_words(words: Sequence[str], rate: float, key: Sequence[str]) -> list[str]:
-    """Some words change places, in expectation a share ``rate``; each takes the place of the next one drawn.
+    """Move an expected share ``rate`` of the words; each takes the place of the next word drawn.
 
-    At least two must move, so of two words both do, or none. With rate 1 every word moves (though an equal one may take
-    its place). A single word has no order.
+    At least two words must move, so of two words either both move or neither. With rate 1 every word moves, but an
+    equal one may take its place. A single word cannot move.
     """
     expected = rate * len(words)
     if expected < 2:
@@ -131,31 +131,31 @@ def reorder_words(words: Sequence[str], rate: float, key: Sequence[str]) -> list
 
 
 def _number(*key: str) -> int:
-    # Lengths go in as well, so that no two keys run together to the same text.
+    # Lengths are included, so that no two keys are joined to the same text.
     text = "".join(f"{len(part)}:{part}" for part in key)
     return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:8], "big")
 
 
 def _share(*key: str) -> float:
-    return (_number(*key) >> 11) / 2**53  # 53 bits: below 1 for certain
+    return (_number(*key) >> 11) / 2**53  # 53 bits: always below 1
 
 
 def split_name(name: str, convention: Convention) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(the words of a ``domain-slot`` name's domain, which stays; the words that can be corrupted)."""
+    """Split a name into the domain's words of a ``domain-slot`` name, which are kept, and the words to corrupt."""
     domain, hyphen, rest = name.partition("-")
     if convention is Convention.DOMAIN_SLOT and hyphen:
         return name_words(domain), name_words(rest)
-    return (), name_words(name.rpartition(".")[2])  # of a tool what is in front stays
+    return (), name_words(name.rpartition(".")[2])  # the prefix of a tool is kept
 
 
 def name_of(words: Sequence[str], original: str, convention: Convention) -> str:
-    """Words as a name in the convention of the corpus; the original, unchanged, if they are its own words."""
+    """Join words to a name in the corpus's convention; the original, unchanged, if the words are its own."""
     domain, own = split_name(original, convention)
     return original if tuple(words) == own else join_words([*domain, *words], convention, original)
 
 
 def description_words(text: str) -> list[str]:
-    """The words of a description as written, but the first without the capital letter of a sentence."""
+    """Return the words of a description; the first one without the capital letter of a sentence."""
     words = _WORD.findall(text)
     if words and words[0][1:] == words[0][1:].lower():  # "ATM" keeps its capitals
         words[0] = words[0].lower()
@@ -163,7 +163,7 @@ def description_words(text: str) -> list[str]:
 
 
 def description_of(words: Sequence[str], original: str) -> str:
-    """The original with other words in the places of its own. Punctuation is kept, and a capital at the beginning."""
+    """Replace the words of a description. Punctuation is kept, and a capital letter at the beginning."""
     own = description_words(original)
     if list(words) == own:
         return original
@@ -184,11 +184,11 @@ class Corruption(msgspec.Struct, frozen=True):
     """How schemas are corrupted.
 
     Attributes:
-      operation: what is done; also the name of the variant.
-      rates: how much is done.
+      operation: the kind of corruption; also the name of the variant.
+      rates: how much to corrupt.
       seed: the random seed.
       vocabulary: the replacements.
-      conventions: how the corpus writes names.
+      conventions: the naming conventions of the corpus.
     """
 
     operation: Operation
@@ -198,11 +198,11 @@ class Corruption(msgspec.Struct, frozen=True):
     conventions: Conventions
 
     def words_of(self, words: tuple[str, ...], element: str, kind: str, field: str, attempt: int = 0) -> list[str]:
-        """Words, corrupted; each attempt draws others."""
+        """Corrupt words; each attempt makes different random choices."""
         vocabulary = self.vocabulary.descriptions if field == "description" else self.vocabulary.slots
         if field == "name" and kind == "intent":
             vocabulary = self.vocabulary.intents
-        # The id of an element begins with its service. The operation makes "both" differ from the other two.
+        # The id of an element begins with its service. With the operation, "both" differs from the other two.
         key = [self.seed, element, field, self.operation, str(attempt)]
         return corrupt_words(words, self.operation, vocabulary, self.rates, key)
 
@@ -212,11 +212,11 @@ class Change(msgspec.Struct, frozen=True):
 
     Attributes:
       corruption: the operation.
-      element_id: whose.
+      element_id: the id of the element.
       field: ``name`` or ``description``.
-      original: as the schema has it.
-      emitted: as the corruption has it.
-      reason: why it is unchanged, one of ``REASONS``; empty if it changed.
+      original: the text in the schema.
+      emitted: the text in the corrupted schema.
+      reason: why the text is unchanged, an item of ``REASONS``; empty if it changed.
     """
 
     corruption: Operation
@@ -228,20 +228,22 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str, Any], list[Change]]:
-    """A service as ``SERVICEreplace``, ``SERVICEorder`` or ``SERVICEboth``, its elements in the same order.
+    """Corrupt a service, and rename it to ``SERVICEreplace``, ``SERVICEorder`` or ``SERVICEboth``.
+
+    The order of elements is kept.
 
     Args:
-      raw: the service as its file has it, checked.
-      corruption: how.
+      raw: the service in its file, validated.
+      corruption: the kind of corruption.
 
     Returns:
-      The variant; and a Change for each name and description, in their order.
+      The variant, and a Change for each name and description, in their order.
     """
     service = parse_service(dict(raw))
     corruption = msgspec.structs.replace(corruption, conventions=corruption.conventions.within(service))
     named, described = elements_of(service, "names"), elements_of(service, "descriptions")
     changes: list[Change] = []
-    # No original name may be used, even if it is corrupted itself: in a dialogue it would mean another element.
+    # Original names are never used, even corrupted ones: in a dialogue they would mean another element.
     taken = {kind: {element.name for element in named if element.kind == kind} for kind in ("intent", "slot")}
     for element in named:
         changes.append(_corrupt_name(element, corruption, taken[element.kind]))
@@ -283,7 +285,10 @@ def _why_same(words: tuple[str, ...], corruption: Corruption) -> str:
 
 
 def counts_of(changes: Iterable[Change]) -> dict[str, dict[str, dict[str, int]]]:
-    """Of each operation, of ``names`` and of ``descriptions``: how many there are, how many changed, and why not."""
+    """Count changes by operation, for ``names`` and ``descriptions``.
+
+    The counts are the total, the changed ones, and the unchanged ones by reason.
+    """
     counts: dict[str, dict[str, Counter[str]]] = {}
     for change in changes:
         of = counts.setdefault(change.corruption, {}).setdefault(f"{change.field}s", Counter(total=0, changed=0))
@@ -297,14 +302,14 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 NONE = "none"  # the original dialogues alone
 ORIGINAL = "original"
 
-# JSON bytes that go into one Parquet file: as many as in a release.
+# JSON bytes per Parquet file, as in a release.
 SHARD_BYTES = 64 * 2**20
 
-Raw = dict[str, dict[str, Any]]  # original service to a variant's, as its file has it
+Raw = dict[str, dict[str, Any]]  # original service to a variant's service as in its file
 
 
 class CorruptionConfig(msgspec.Struct, frozen=True):
-    """Which corruptions are made, and how."""
+    """The corruptions to create and their parameters."""
 
     operations: Sequence[Operation]
     rates: Rates
@@ -312,7 +317,7 @@ class CorruptionConfig(msgspec.Struct, frozen=True):
 
 
 class TrainingSet(msgspec.Struct, frozen=True):
-    """One set: its folder, the names of its versions with the original first, the number of its Parquet files."""
+    """A training set: its folder, its versions with the original first, the number of its Parquet files."""
 
     name: str
     versions: list[str]
@@ -320,13 +325,13 @@ class TrainingSet(msgspec.Struct, frozen=True):
 
 
 class Augmentation(msgspec.Struct, frozen=True):
-    """What is made of every dialogue.
+    """The versions of every dialogue, and the sets that contain them.
 
     Attributes:
       split: the folder below each set.
       known: the slots and intents of the original services.
-      versions: the original and every variant, as variants to be written.
-      sets: the sets.
+      versions: the original and every variant.
+      sets: the training sets.
     """
 
     split: str
@@ -341,17 +346,17 @@ class Augmentation(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """All that a run needs to know.
+    """The complete input of a run.
 
     Attributes:
-      augmentation: what workers need.
+      augmentation: the part that workers need.
       files: the dialogue files, the largest first.
       schemas: (path below the output, bytes) of every schema file.
-      mapped: the names of every version but the original, of the split's services.
-      corruptions: the same of the corruptions, of all splits' services.
-      changes: what became of each name and description in the corruptions.
-      corrupting: how they were corrupted.
-      problems: what does not match, one line each.
+      mapped: the names of every version except the original, for the split's services.
+      corruptions: the same for the corruptions, for the services of all splits.
+      changes: the changes of each name and description by corruptions.
+      corrupting: the parameters of the corruptions.
+      problems: mismatches, one line each.
       remarks: further warnings.
     """
 
@@ -366,7 +371,7 @@ class Plan(msgspec.Struct, frozen=True):
     remarks: list[str]
 
     def options(self) -> dict[str, Any]:
-        """The options that shape the content, for ``run.json``."""
+        """Return the options that affect the content, for ``run.json``."""
         sets = {of.name: of.versions for of in self.augmentation.sets}
         options: dict[str, Any] = {"split": self.augmentation.split, "sets": sets}
         if self.corruptions:
@@ -376,7 +381,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class _Version(msgspec.Struct):
-    """A version of the split's services: their names, and the services as the variant's file has them."""
+    """A version of the split's services: their names, and the services as in the variant's file."""
 
     variant: matching.Variant
     raw: Raw
@@ -392,18 +397,19 @@ def make_plan(
     requested: Sequence[str],
     corrupting: CorruptionConfig,
 ) -> Plan:
-    """Reads and matches the schemas, corrupts them, and lists the dialogue files.
+    """Read and match the schemas, corrupt them, and list the dialogue files.
 
     Args:
-      root: the original corpus.
-      split: whose dialogues.
+      root: the folder of the original corpus.
+      split: the split of the dialogues.
       sets: the training sets with their kinds of variants.
-      folders: kind to the folder of its variants, where it has one.
-      requested: the names of the variants to take from these; all of them if it is empty.
-      corrupting: how schemas are corrupted, where a set has it.
+      folders: kind to the folder of its variants, for kinds that have one.
+      requested: the names of variants to use from these folders; all if empty.
+      corrupting: the corruptions, for sets that contain them.
 
     Raises:
-      InputError: files that cannot be read, no dialogues, no such variant, or two of one name in a run.
+      InputError: files cannot be read, there are no dialogues, a variant does not exist, or a run has two with the same
+        name.
     """
     originals = layout.read_root(root, leave_out_bad=True)
     folder, original = _folder_of(layout.as_path(root), originals, split)
@@ -457,7 +463,7 @@ def make_plan(
 
 
 def _folder_of(root: Path, originals: Sequence[layout.SplitSchemas], split: str) -> tuple[str, layout.SplitSchemas]:
-    """The folder of the dialogues and its schema; the root may be the folder of a split."""
+    """Return the folder of the dialogues and its schema; the root may be the folder of a split."""
     folders = dialogue_folders(root, originals)
     folder = split if split in folders or originals[0].split != layout.SINGLE else ""
     if folder not in folders:
@@ -472,7 +478,7 @@ def _matched(
     original: layout.SplitSchemas,
     originals: Sequence[layout.SplitSchemas],
 ) -> dict[str, list[_Version]]:
-    """The versions of each kind that variants in folders make."""
+    """Return the versions of each kind from variants in folders."""
     variants_of = {kind: matching.find_variants(folder, (), f"--{kind}") for kind, folder in folders.items()}
     every = [name for variants in variants_of.values() for name in variants]
     if missing := [name for name in requested if name not in every]:
@@ -493,7 +499,7 @@ def _matched(
 def corrupt(
     originals: Sequence[layout.SplitSchemas], original: layout.SplitSchemas, corrupting: CorruptionConfig
 ) -> tuple[dict[str, Raw], list[Change]]:
-    """Every service of the corpus under each corruption, with the words of the split that is augmented.
+    """Corrupt every service of the corpus, using the words of the split to augment.
 
     With words of other splits, training would contain words of the test schemas.
     """
@@ -511,7 +517,7 @@ def corrupt(
 
 
 def _version(name: str, raw: Raw, services: Iterable[Service]) -> _Version:
-    """A version of some services whose elements are in the original order."""
+    """Create a version of some services whose elements are in the original order."""
     of_services = {service.service_name: raw[service.service_name] for service in services}
     names = {
         service.service_name: matching.by_position(service, parse_service(dict(of_services[service.service_name])))
@@ -521,12 +527,15 @@ def _version(name: str, raw: Raw, services: Iterable[Service]) -> _Version:
 
 
 def _schema(name: str, versions: Sequence[_Version]) -> bytes:
-    """The schema file of a set: the original's services, then each variant's. Raises InputError for one name twice."""
+    """Format the schema file of a set: first the original's services, then each variant's.
+
+    Raises InputError for duplicate names.
+    """
     of: dict[str, str] = {}
     for version in versions:
         for raw in version.raw.values():
             service = str(raw["service_name"])
-            # Without case: so does the reader of schema files compare them.
+            # The reader of schema files also ignores case.
             other = of.setdefault(service.casefold(), version.variant.name)
             if other != version.variant.name:
                 reason = f"service {service!r} is in {other} and in {version.variant.name}: they cannot be in one set"
@@ -535,10 +544,11 @@ def _schema(name: str, versions: Sequence[_Version]) -> bytes:
 
 
 def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
-    """The sets of a comma-separated list, by name, with the kinds of variants in them.
+    """Parse a comma-separated list of sets into names with their kinds of variants.
 
     Raises:
-      InputError: no set, an unknown one, one that occurs twice (``a+b`` is ``b+a``), or a mix with ``none``.
+      InputError: a set is unknown or occurs twice (``a+b`` is ``b+a``), ``none`` is mixed with others, or the list is
+        empty.
     """
     sets: dict[str, tuple[Kind, ...]] = {}
     choices = f"{NONE}, {', '.join(KINDS)}, or a+b"
@@ -556,12 +566,12 @@ def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
 
 
 def default_sets(folders: Collection[str]) -> str:
-    """One set of each kind of variants that there is; the folders are those that were given, by kind."""
+    """Return the default of ``--sets``: one set for each available kind; ``folders`` are the kinds with a folder."""
     return ",".join([NONE, *(kind for kind in KINDS if kind == "corrupted" or kind in folders)])
 
 
 def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]) -> None:
-    """Raises InputError if a set needs a folder that was not given, or no set needs a folder."""
+    """Raise InputError if a set needs a folder that is missing, or no set needs a folder."""
     for name, kinds in sets.items():
         for kind in kinds:
             if kind != "corrupted" and kind not in folders:
@@ -572,7 +582,10 @@ def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]
 
 
 def parse_operations(text: str) -> list[Operation]:
-    """The corruptions of a comma-separated list, in a fixed order. Raises InputError for an unknown one, or none."""
+    """Parse a comma-separated list of corruptions into a fixed order.
+
+    Raises InputError if one is unknown, or none is named.
+    """
     requested = listed(text)
     if not requested or not set(requested) <= set(OPERATIONS):
         raise InputError(f"{text!r}: the corruptions are {', '.join(OPERATIONS)}", "--corruptions")
