@@ -518,7 +518,7 @@ def one_row(board: Board) -> Grid:
 
 
 def by_domain(board: Board) -> list[Table]:
-    """A table a task: below each system a row a set, for each domain its metrics (RADDLE, Tables 3 to 5)."""
+    """Makes a table for each task: below each system a row per set, with metrics by domain (RADDLE, Tables 3 to 5)."""
     tables = []
     values = board.by_column
     for task in dict.fromkeys(column.task for column in board.columns):

@@ -414,7 +414,7 @@ def board_json(board: Board) -> bytes:
 
 
 def table_files(board: Board) -> dict[str, bytes]:
-    """``table.csv`` and ``table.parquet`` in long form, ``table.tex`` and ``table.md`` with those of the page."""
+    """Makes ``table.csv`` and ``table.parquet`` in long form, and ``table.tex`` and ``table.md`` like the page."""
     import pyarrow as pa
 
     from parapet.schemas.rows import parquet_bytes
