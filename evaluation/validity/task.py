@@ -1,4 +1,4 @@
-"""The task: validity of perturbed sets, by what a machine can check and by what people say; and its page."""
+"""The task of validity of perturbed sets, by automatic checks and human judgements; and its page."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ PEOPLE_TERMS = {
     "with all wanted ratings: 1 is full agreement, 0 is chance, and near 0 where nearly all turns say the same.",
     "Krippendorff's alpha": "The same over all turns with two ratings or more.",
 }
-_NUMBERS = ("naturalness", "fleiss_kappa", "krippendorff_alpha")  # are no shares
-EXAMPLES = 12  # of each set and check
+_NUMBERS = ("naturalness", "fleiss_kappa", "krippendorff_alpha")  # metrics that are no shares
+EXAMPLES = 12  # examples for each set and check
 
 TERMS = {
     "Changed": "User turns whose text is not the original's. The other columns, states aside, are of them.",
@@ -84,11 +84,12 @@ HEADS = {
 
 
 JudgedTurns = Mapping[Place, Judged[VariedItem]]
-Failing = Callable[[Check], Sequence[tuple[str, str]]]  # the lines that say how a turn fails; none where it does not
+# returns the lines that describe how a turn fails; empty if it does not
+Failing = Callable[[Check], Sequence[tuple[str, str]]]
 
 
 def report(checks: Sequence[Check], judged: JudgedTurns, metrics: Metrics, details: Details) -> Report:
-    """The report: the numbers of each set, what people say of it, what was lost in it, and turns that fail a check."""
+    """Makes the report: numbers of each set, human judgements, lost values, and turns that fail a check."""
     sets = [name for name in details.groups if name != ALL]
     of_all, everything = metrics[ALL], details.groups[ALL]
     names = [name for name in HEADS if name in of_all]
@@ -239,7 +240,7 @@ SHOWN_CHANGES = 20
 
 
 class Inputs(NamedTuple):
-    """The user turns; the classifier; and what people have answered of some of them, where they were asked."""
+    """The user turns; the classifier; and, if people were asked, their answers."""
 
     pairs: Pairs
     model: LabelModel | None
@@ -248,14 +249,14 @@ class Inputs(NamedTuple):
 
 
 class Validity(Task[Inputs], frozen=True, kw_only=True):
-    """``parapet evaluate --task validity``.
+    """The task of ``parapet evaluate --task validity``.
 
     Attributes:
       sources: the original and its sets.
       classifier: a folder of ``parapet train classifier``, or None.
-      hits: the folder of ``parapet hits --task validity``, or None; ``responses`` the answers to its pages, of
-        ``encoding`` where they have no byte order mark.
-      seed: of the bootstrap.
+      hits: the folder of ``parapet hits --task validity``, or None; ``responses`` are the answers to its pages, in
+        ``encoding`` if they have no byte order mark.
+      seed: the seed of the bootstrap.
     """
 
     name = "evaluate_validity"
@@ -268,12 +269,12 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
     seed: str = "0"
 
     def inputs(self) -> dict[str, str | None]:
-        """The corpora, the classifier, the pages and the answers to them."""
+        """Returns the corpora, the classifier, the pages and the answers to them."""
         responses = {f"responses/{i}": path for i, path in enumerate(self.responses, 1)}
         return {**self.sources.inputs(), "classifier": self.classifier, "hits": self.hits, **responses}
 
     def read(self) -> Inputs:
-        """The user turns of all sets beside the original's. Raises InputError where they cannot be compared."""
+        """Reads the user turns of all sets with the original's. Raises InputError if they cannot be compared."""
         model = load_classifier(self.classifier) if self.classifier is not None else None
         pairs = read_pairs(self.sources)
         if self.hits is None:
@@ -284,7 +285,7 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
         return Inputs(pairs, model, asked, {one.item.place: one for one in judged})
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
-        """Checks every pair. Raises InputError where people were asked and no answer can be used."""
+        """Checks every pair. Raises InputError if people were asked and no answer can be used."""
         pairs, labels, asked, judged = inputs.pairs, None, inputs.asked, inputs.judged
         if asked is not None and not any(one.votes[SAME] for one in judged.values()):
             raise InputError(f"no answer can be used: {asked.why_none()}", ", ".join(self.responses))
@@ -321,13 +322,13 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
 def evaluate(
     checks: Sequence[Check], sets: Sequence[str], classified: bool, seed: str
 ) -> tuple[Metrics, dict[str, GroupDetails]]:
-    """(``metrics.json``, details) of each set, and of all.
+    """Computes (``metrics.json``, details) of each set, and of all.
 
     Args:
-      checks: of all pairs.
+      checks: the checks of all pairs.
       sets: the names of the sets, in order.
       classified: whether there is a classifier; without it, its metrics are left out.
-      seed: of the bootstrap over dialogues.
+      seed: the seed of the bootstrap over dialogues.
     """
     names = METRICS if classified else METRICS[:-3]
     by_key = {one.pair.place: one for one in checks}
@@ -344,7 +345,7 @@ def evaluate(
 
 
 def _add_people(metrics: Metrics, asked: Answers[VariedItem], judged: Iterable[Judged[VariedItem]], seed: str) -> Crowd:
-    """Adds what people say to the metrics of each set that they were asked about; the details of it."""
+    """Adds human judgements to the metrics of each judged set; returns their details."""
     judged, groups = list(judged), {}
     for group in metrics:
         of_group = [one for one in judged if group in (ALL, one.item.stratum)]
