@@ -433,7 +433,7 @@ def fleiss_interval(counts: Sequence[Sequence[int]], weights: NDArray[np.int64])
 
 
 def _kappas(counts: NDArray[np.int64], weights: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Kappa in each replicate: counts (items, categories) and weights (items, replicates) to (replicates,)."""
+    """Computes kappa in each replicate, from counts (items, categories) and weights (items, replicates)."""
     raters = counts.sum(axis=1)
     if len(set(raters.tolist())) > 1 or raters[0] < 2:
         raise ValueError("every item needs the same number of raters, 2 or more")

@@ -191,7 +191,7 @@ def _pairs(
 
 
 def _wanted(kept: KeptValue, states: Mapping[str, State], others: Mapping[str, State]) -> Wanted:
-    """What a set has to say for a value of the original: the same; where its state has another value, that."""
+    """Returns what a set must express for a value of the original: the same, or its own state's differing value."""
     before, after = (
         of[kept.service].slot_values.get(kept.slot, []) if kept.service in of else [] for of in (states, others)
     )
