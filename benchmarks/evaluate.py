@@ -65,13 +65,15 @@ def main() -> int:
 
 def ours(root: Path, split: str) -> dict[str, dict[str, float]]:
     """Computes the metrics, file by file."""
-    schemas = {one.split: one.services for one in layout.read_root(root)}
+    schemas = {schemas.split: schemas.services for schemas in layout.read_root(root)}
     services = {service.service_name: slots_of(service) for service in schemas[split]}
     seen = frozenset(service.service_name for service in schemas["train"])
     found = []
     for path in layout.dialogue_files(root, split):
         predictions = root / "predictions" / path.name
-        predicted = {one.dialogue_id: one for one in frames.parse_dialogues(predictions.read_bytes(), predictions)}
+        predicted = {
+            dialogue.dialogue_id: dialogue for dialogue in frames.parse_dialogues(predictions.read_bytes(), predictions)
+        }
         reference = frames.parse_dialogues(path.read_bytes(), path)
         scored = frames.score_dialogues(reference, predicted, services, frames.ScoreConfig())
         found.append(totals.add_up(scored, seen))
@@ -80,7 +82,7 @@ def ours(root: Path, split: str) -> dict[str, dict[str, float]]:
 
 def make(source: Path, split: str, root: Path, wanted: int) -> int:
     """Writes a corpus with at least this number of frames, and predictions for it. Returns the number of frames."""
-    found = [one for path in layout.dialogue_files(source, split) for one in json.loads(path.read_bytes())]
+    found = [dialogue for path in layout.dialogue_files(source, split) for dialogue in json.loads(path.read_bytes())]
     frames, written = 0, 0
     reference: list[Any] = []
     predicted: list[Any] = []

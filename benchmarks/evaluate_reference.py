@@ -69,10 +69,10 @@ def frame_metrics(
         elif is_categorical:
             scores.append(float(right[0] == said[0]))
         else:
-            scores.append(max(match(one, said[0], fuzzy) for one in right))
+            scores.append(max(match(text, said[0], fuzzy) for text in right))
         active.append(right is not None)
         categorical.append(is_categorical)
-    kinds = {"goal": [True] * len(scores), "cat": categorical, "noncat": [not one for one in categorical]}
+    kinds = {"goal": [True] * len(scores), "cat": categorical, "noncat": [not is_cat for is_cat in categorical]}
     for kind, chosen in kinds.items():
         of_kind = [score for score, is_of in zip(scores, chosen, strict=True) if is_of]
         on = [score for score, is_of, is_on in zip(scores, chosen, active, strict=True) if is_of and is_on]
@@ -101,7 +101,7 @@ def evaluate(
     """
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for reference, predictions in pairs:
-        predicted = {one["dialogue_id"]: one for one in json.loads(predictions.read_bytes())}
+        predicted = {dialogue["dialogue_id"]: dialogue for dialogue in json.loads(predictions.read_bytes())}
         for dialogue in json.loads(reference.read_bytes()):
             for turn, other in zip(dialogue["turns"], predicted[dialogue["dialogue_id"]]["turns"], strict=True):
                 if turn["speaker"] != "USER":
@@ -125,8 +125,10 @@ def evaluate(
 
 def of_folders(reference: Path, split: str, predictions: Path) -> dict[str, dict[str, float]]:
     """Computes the metrics of a split, with predictions in files of the same names."""
-    services = {one["service_name"]: one for one in json.loads((reference / split / "schema.json").read_bytes())}
-    seen = {one["service_name"] for one in json.loads((reference / "train" / "schema.json").read_bytes())}
+    services = {
+        service["service_name"]: service for service in json.loads((reference / split / "schema.json").read_bytes())
+    }
+    seen = {service["service_name"] for service in json.loads((reference / "train" / "schema.json").read_bytes())}
     files = sorted((reference / split).glob("dialogues_*.json"))
     return evaluate([(path, predictions / path.name) for path in files], services, seen)
 

@@ -104,7 +104,12 @@ def _copy_of_turn(
 ) -> dict[str, Any]:
     text = turn["utterance"]
     spans = sorted(
-        {(one["start"], one["exclusive_end"]) for frame in turn["frames"] for one in frame["slots"] if "start" in one}
+        {
+            (span["start"], span["exclusive_end"])
+            for frame in turn["frames"]
+            for span in frame["slots"]
+            if "start" in span
+        }
     )
     written, end, moved = "", 0, {}
     for start, stop in spans:

@@ -29,8 +29,8 @@ MARGIN, FLOOR = {"names": 0.05, "descriptions": 0.045}, 0.005
 
 def services_of(root: Path) -> dict[str, Any]:
     """Returns the services of all splits, by name."""
-    found = [one for path in sorted(root.glob("*/schema.json")) for one in json.loads(path.read_bytes())]
-    return {one["service_name"]: one for one in found}
+    found = [service for path in sorted(root.glob("*/schema.json")) for service in json.loads(path.read_bytes())]
+    return {service["service_name"]: service for service in found}
 
 
 def is_aside(service: str) -> bool:
@@ -48,10 +48,15 @@ def doubts_of(sgd: Path, sgd_x: Path, measure: str, others: int) -> Iterator[tup
         of_service = [parse_service(variant[f"{name}{k}"]) for k, variant in enumerate(variants, 1)]
         service = parse_service(raw)
         for task, kind in product(TASKS, ("intent", "slot")):
-            elements = [one for one in elements_of(service, task) if one.kind == kind]
-            said = [{one.field: one.text(task) for one in elements_of(variant, task)} for variant in of_service]
+            elements = [element for element in elements_of(service, task) if element.kind == kind]
+            said = [
+                {element.field: element.text(task) for element in elements_of(variant, task)} for variant in of_service
+            ]
             for first in range(5):
-                answers = {one.field: [said[(first + i) % 5][one.field] for i in range(others + 1)] for one in elements}
+                answers = {
+                    element.field: [said[(first + i) % 5][element.field] for i in range(others + 1)]
+                    for element in elements
+                }
                 judge = Meaning(task, elements, answers, measure)
                 for element in elements:
                     for what, doubt in _judged(judge, element, answers[element.field][0]):

@@ -109,7 +109,7 @@ def make(source: Path, corpus: Path, utterances: int) -> list[UserTurn]:
 
 def dialogues(source: Path, split: str) -> list[dict[str, Any]]:
     """Reads the dialogues of a split."""
-    return [one for path in layout.dialogue_files(source, split) for one in json.loads(path.read_bytes())]
+    return [dialogue for path in layout.dialogue_files(source, split) for dialogue in json.loads(path.read_bytes())]
 
 
 def ours(turns: list[UserTurn]) -> None:
@@ -133,7 +133,7 @@ def entities(corpus: Path) -> tuple[float, int]:
     for split in layout.read_root(corpus):
         files = read_corpus(corpus, [split.split])
         replacer = fitted(UnseenEntities(seed=SEED, training=corpus), files).of(("", 0))
-        for _, raw, _, dialogue in (one for file in files.files for one in dialogues_of(file)):
+        for _, raw, _, dialogue in (dialogue for file in files.files for dialogue in dialogues_of(file)):
             assert not isinstance(dialogue, InputError)
             found = find_values(dialogue, replacer.kinds)
             _, table = keep_unclear(dialogue, found)
@@ -142,7 +142,7 @@ def entities(corpus: Path) -> tuple[float, int]:
             utterances += len(dialogue.turns)
     times = []
     for _ in range(ROUNDS):
-        made = [msgspec.json.decode(one[1]) for one in work]
+        made = [msgspec.json.decode(task[1]) for task in work]
         started = time.process_time()
         for (turns, _, found, of, table), new in zip(work, made, strict=True):
             for turn, to in zip(turns, new, strict=True):

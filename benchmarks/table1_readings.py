@@ -54,7 +54,7 @@ def names_seen(inputs: Inputs, train: Sequence[str]) -> Iterable[tuple[str, dict
     """Yields each reading of "names seen in train", with its shares in percent by kind."""
     unseen = [item for item in inputs.items if item.unseen]
     known = [item for item in inputs.items if item.original.service_name in train]
-    rows = {kind: [tuple(names(one, kind) for one in columns_of(item)) for item in unseen] for kind in KINDS}
+    rows = {kind: [tuple(names(column, kind) for column in columns_of(item)) for item in unseen] for kind in KINDS}
     elements = {kind: [row for service in rows[kind] for row in zip(*service, strict=True)] for kind in KINDS}
     own = {
         kind: [set().union(*(names(columns_of(item)[i], kind) for item in known)) for i in range(6)] for kind in KINDS

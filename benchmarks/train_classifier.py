@@ -32,7 +32,7 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
 def ready(learner: ClassifierLearner) -> Callable[[Tensor], Tensor]:
     """Returns the loss for token ids that PyTorch pads."""
     rows, pad, device = learner.rows, learner.encoder.pad, learner.device
-    tokens = [one.long() for one in rows.flat.split(rows.lengths.tolist())]
+    tokens = [row.long() for row in rows.flat.split(rows.lengths.tolist())]
     classes = learner.classes.cpu()
 
     def loss(ids: Tensor) -> Tensor:

@@ -57,7 +57,7 @@ def _sgp(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Examp
     checkpoint = checkpoint_of(model, args, _texts(asked), positions=config.max_length)
 
     def groups(learner: SgpLearner) -> list[int]:
-        return [len(one.questions) for one in learner.examples.values()]
+        return [len(example.questions) for example in learner.examples.values()]
 
     def tracker(learner: SgpLearner) -> SgpTracker:
         return SgpTracker(learner.tokenizer, learner.modules, config.max_length, config.batch_size)
@@ -68,5 +68,5 @@ def _sgp(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Examp
 
 def _texts(asked: Sequence[Example]) -> list[str]:
     """Lists utterances and slots of schemas, for a tokenizer."""
-    said = [utterance for one in asked for _, utterance in one.history[-2:]]
-    return [*said, *(f"{slot.name} {slot.description}" for one in asked for slot in one.service.slots)]
+    said = [utterance for example in asked for _, utterance in example.history[-2:]]
+    return [*said, *(f"{slot.name} {slot.description}" for example in asked for slot in example.service.slots)]

@@ -16,7 +16,7 @@ from parapet.pipelines.config_flags import read_config
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     """Yields the case of a model."""
     rows, dev = split(read_examples(args.corpus, "train").rows, args.examples or 150)
-    texts = [text for one in rows for text in (one.text, one.said)]
+    texts = [text for row in rows for text in (row.text, row.said)]
     checkpoint = checkpoint_of(model, args, texts, dropout=0.1)
     config = read_config(GenerationConfig, flags_of(model, args), model=model)
     yield Case(model, "turns", partial(GenerationLearner, config, checkpoint, rows, dev), config)

@@ -106,9 +106,9 @@ def rates_of(case: Case, args: argparse.Namespace) -> tuple[int, dict[str, float
     learner = case.make()
     groups = case.groups(learner) if case.groups else [sum(map(len, learner.batches(torch.Generator())))]
     rounds: list[dict[str, float]] = []
-    while len(rounds) < ROUNDS or sum(sum(one.values()) for one in rounds) < SECONDS:
+    while len(rounds) < ROUNDS or sum(sum(rates.values()) for rates in rounds) < SECONDS:
         rounds.append(dict(_round(case, groups, args)))
-    best = {way: min(one[way] for one in rounds) for way in rounds[0]}
+    best = {way: min(rates[way] for rates in rounds) for way in rounds[0]}
     trained = args.epochs * sum(groups)
     done = {BARE: trained, EPOCHS: trained, ALL: trained, TRACKED: len(case.asked)}
     return sum(groups), {way: done[way] / spent for way, spent in best.items()}

@@ -165,7 +165,7 @@ def ask(url: str, schema: Path) -> None:
                 source_language_code=source,
                 target_language_code=target,
             )
-            answers += [one.translated_text for one in answer.translations]
+            answers += [translation.translated_text for translation in answer.translations]
         texts = sorted(set(answers))
 
 

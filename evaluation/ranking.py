@@ -360,10 +360,10 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
         metrics, scored = evaluate(inputs.files, self.top)
         details = details_of(inputs)
         rows = rows_bytes(
-            [one.key for one in scored],
-            {name: [one.values[name] for one in scored] for name in metrics_of(self.top)},
+            [response.key for response in scored],
+            {name: [response.values[name] for response in scored] for name in metrics_of(self.top)},
             {
-                name: [getattr(one.response, name) for one in scored]  # texts
+                name: [getattr(response.response, name) for response in scored]  # texts
                 for name in ("user", "reference", "answer")
             },
         )

@@ -184,9 +184,13 @@ def _check_arguments(
     ]
     takes = f"it takes {', '.join(one.name for one in named) or 'no arguments'}"
     any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    if unknown := [key for key in arguments if not any_name and key not in [one.name for one in named]]:
+    if unknown := [key for key in arguments if not any_name and key not in [parameter.name for parameter in named]]:
         raise InputError(f"{name} has no parameter {', '.join(unknown)}: {takes}", flag)
-    if missing := [one.name for one in named if one.default is one.empty and one.name not in arguments]:
+    if missing := [
+        parameter.name
+        for parameter in named
+        if parameter.default is parameter.empty and parameter.name not in arguments
+    ]:
         raise InputError(f"{name} needs {' '.join(f'{key}=VALUE' for key in missing)}: {takes}", flag)
 
 
@@ -230,7 +234,7 @@ def users_traceback(code: UserCode, error: BaseException) -> str:
 
 
 def _filter(found: traceback.TracebackException, roots: Sequence[Path]) -> None:
-    found.stack = traceback.StackSummary.from_list([one for one in found.stack if _is_users(one.filename, roots)])
+    found.stack = traceback.StackSummary.from_list([frame for frame in found.stack if _is_users(frame.filename, roots)])
     for other in (found.__cause__, found.__context__, *(getattr(found, "exceptions", None) or ())):
         if other is not None:
             _filter(other, roots)
@@ -240,7 +244,7 @@ def _roots(code: UserCode) -> list[Path]:
     """Lists the folders of the user's files: the search path, and the package of an installed module."""
     top = sys.modules.get(code.place.partition(".")[0])
     places = list(getattr(top, "__path__", ())) or [getattr(top, "__file__", None)]
-    return [Path(one).resolve() for one in (*code.search_path, *places) if one]
+    return [Path(place).resolve() for place in (*code.search_path, *places) if place]
 
 
 def _is_users(file: str | None, roots: Sequence[Path]) -> bool:

@@ -136,8 +136,8 @@ def requirements_of(distribution: str, extra: str = "") -> list[Requirement]:
         return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
     if extra:
-        return [one for one in every if holds(one, extra) and not holds(one, "")]
-    return [one for one in every if holds(one, "")]
+        return [requirement for requirement in every if holds(requirement, extra) and not holds(requirement, "")]
+    return [requirement for requirement in every if holds(requirement, "")]
 
 
 def problems(requirement: Requirement, seen: Iterable[str] = ()) -> Iterator[str]:

@@ -108,8 +108,8 @@ class StrictParser(argparse.ArgumentParser):
         """Returns a function that adds flags to the group with this title.
 
         The function takes the arguments of ``add_argument``, and two more: ``rare`` (only ``--help-all`` shows the
-        flag) and
-        ``reads`` (its values are files or folders that must exist). At most one of the ``exclusive`` flags may be used.
+        flag) and ``reads`` (its values are files or folders that must exist). At most one of the ``exclusive`` flags
+        may be used.
         """
         group = self._adds.get(title) or self.add_argument_group(title)
         self._adds[title] = group

@@ -161,7 +161,7 @@ def act(config: Config) -> int:
     }
     counts = {"submissions": len(config.folders), "accepted": len(scored), "refused": len(refused)}
     publish(str(config.output), files, {**run_header(NAME, options), "counts": counts})
-    _clear(config.output, {place for one in scored for place in one.scores.values()})
+    _clear(config.output, {place for submission in scored for place in submission.scores.values()})
     for one in refused:
         logging.warning("%s is refused: %s", one.folder, one.reason)
     for name, rank in pages.ranks_of(board).items() if board else ():

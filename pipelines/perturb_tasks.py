@@ -184,7 +184,7 @@ def _act(plan: Plan) -> None:
         place = as_path(path)
         tasks, truths = lines_of(place), lines_of(answers_beside(place))
         counts["messages"] += sum(1 for task in tasks for _ in messages_of(task))
-        corpus = corpus_of_tasks(tasks, {one["id"]: one for one in truths})
+        corpus = corpus_of_tasks(tasks, {truth["id"]: truth for truth in truths})
         for name, perturbed in perturbed_sets(corpus, plan.perturbation).items():
             reworded, changed = reworded_tasks(tasks, perturbed)
             files[f"{name}/{place.name}"] = json_lines(reworded)

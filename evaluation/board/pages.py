@@ -139,7 +139,7 @@ def files_of(
       scored: the accepted submissions.
       refused: the refused submissions.
     """
-    by_name = {one.name: one for one in scored}
+    by_name = {submission.name: submission for submission in scored}
     ranked = [by_name[name] for name in board.systems] if board else []
     row = one_row(board) if board else None
     files = {
@@ -148,7 +148,7 @@ def files_of(
         "leaderboard.csv": _csv(board, row, ranked),
     }
     if board is not None:
-        files |= {one.page: _page(output, setting, board, one) for one in ranked}
+        files |= {submission.page: _page(output, setting, board, submission) for submission in ranked}
     return files
 
 
@@ -163,7 +163,7 @@ def _index(
         best = board.average[board.systems[0]]
         tiles = [Tile("best average", number(best.value, 1))] if best.value is not None else []
     if refused:
-        rows = [[one.folder, one.reason] for one in refused]
+        rows = [[refusal.folder, refusal.reason] for refusal in refused]
         found.append(Table(title="Refused", columns=["folder", "reason"], rows=rows, text_columns=2))
     found += [_sets(setting), _how(setting)]
     report = Report(
@@ -278,13 +278,13 @@ def _details(output: Path, scores: Mapping[str, str]) -> Iterator[Table]:
     if "dst" in scores:
         folder = output / scores["dst"]
         by_domain = {one: value for one, value in read_outcome(str(folder)).by_domain.items() if one.metric == JGA}
-        domains = sorted({one.group for one in by_domain})
+        domains = sorted({column.group for column in by_domain})
         yield Table(
             title="Joint goal accuracy by domain and set, of 100",
             columns=["set", *domains],
             rows=[
                 [name, *(shown(JGA, by_domain.get(Column("dst", name, JGA, domain))) for domain in domains)]
-                for name in dict.fromkeys(one.set for one in by_domain)
+                for name in dict.fromkeys(column.set for column in by_domain)
             ],
         )
     if "response" in scores:
@@ -301,17 +301,17 @@ def _json(setting: Setting, board: Board | None, ranked: Sequence[Scored], refus
         values.setdefault(value.system, []).append(value)
     submissions: list[Mapping[str, Any]] = [
         {
-            "rank": ranks[one.name],
-            "name": one.name,
-            **msgspec.to_builtins(one.found.submission),
-            "folder": one.found.folder,
-            "predictions_sha256": one.found.sha256,
-            "average": board.average[one.name] if board else None,
-            "values": values.get(one.name, []),
-            "page": one.page,
-            "scores": one.scores,
+            "rank": ranks[submission.name],
+            "name": submission.name,
+            **msgspec.to_builtins(submission.found.submission),
+            "folder": submission.found.folder,
+            "predictions_sha256": submission.found.sha256,
+            "average": board.average[submission.name] if board else None,
+            "values": values.get(submission.name, []),
+            "page": submission.page,
+            "scores": submission.scores,
         }
-        for one in ranked
+        for submission in ranked
     ]
     return json_bytes(
         {

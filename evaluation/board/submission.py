@@ -280,8 +280,8 @@ def check_complete(predictions: Path, split: str, expected: Mapping[str, Sequenc
         except InputError:
             missing.append(f"there are no predictions of {name!r}")
             continue
-        predicted = {one for path in files.values() for one in _ids_in(path)}
-        if lacking := [one for one in ids if one not in predicted]:
+        predicted = {dialogue_id for path in files.values() for dialogue_id in _ids_in(path)}
+        if lacking := [dialogue_id for dialogue_id in ids if dialogue_id not in predicted]:
             named = ", ".join(lacking[:_MOST_NAMED]) + (", ..." if len(lacking) > _MOST_NAMED else "")
             missing.append(f"{len(lacking):,} of {len(ids):,} dialogues of {name!r} are missing: {named}")
     if missing:
@@ -438,7 +438,9 @@ def columns_of_average(requested: Sequence[str], tasks: Mapping[str, Sequence[st
             for task, sets in tasks.items()
             for column in _columns(task, sets, AVERAGED[task])
         )
-    known = {name for task, sets in tasks.items() for one in _columns(task, sets, _METRICS[task]) for name in one.names}
+    known = {
+        name for task, sets in tasks.items() for column in _columns(task, sets, _METRICS[task]) for name in column.names
+    }
     for name in requested:
         of_ood = "ood" in tasks and name.rpartition("/")[2] in _METRICS["ood"]  # its sets are read later
         if name not in known and not of_ood:

@@ -356,7 +356,10 @@ def _tests(
     alike = all(_alike([systems.parts[name].get(column, ()) for column in systems.averaged]) for name in ranked)
     whole = [AVERAGE] if len(systems.averaged) > 1 and set(systems.averaged) <= set(single) and alike else []
     results: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in pairs}
-    for method, columns in (("randomisation", single), ("bootstrap", [one for one in tested if one not in single])):
+    for method, columns in (
+        ("randomisation", single),
+        ("bootstrap", [column for column in tested if column not in single]),
+    ):
         parts = {name: [part for column in columns for part in systems.parts[name][column]] for name in ranked}
         names, numbers, factors = [column.name for column in columns], list[list[int]](), list[float]()
         for column in columns:
@@ -547,12 +550,14 @@ def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
 
 
 def _mean(row: Sequence[Value | None]) -> Number:
-    of_sets = [one for one in row if one is not None and not one.set.startswith("#") and one.metric != SENSITIVITY]
-    mixed = mixes({one.set for one in of_sets})
-    values = [one.value for one in of_sets if one.set not in mixed]
-    whole = [one.value for one in row if one is not None and one.set != VARIANTS]
+    of_sets = [
+        score for score in row if score is not None and not score.set.startswith("#") and score.metric != SENSITIVITY
+    ]
+    mixed = mixes({score.set for score in of_sets})
+    values = [score.value for score in of_sets if score.set not in mixed]
+    whole = [score.value for score in row if score is not None and score.set != VARIANTS]
     mean = macro_average(values or whole)
-    metric = next((one.metric for one in row if one is not None), "")
+    metric = next((score.metric for score in row if score is not None), "")
     return Number(None if mean is None else of_100(metric, mean))
 
 
@@ -643,7 +648,7 @@ def cell(value: Value | None, row: Sequence[Value | None]) -> str:
     if value is None:
         return ""
     if value.value is None:
-        scores = [one.value for one in row if one is not None and (one.set, one.metric) == (value.set, JGA)]
+        scores = [score.value for score in row if score is not None and (score.set, score.metric) == (value.set, JGA)]
         return "not defined" if value.metric == SENSITIVITY and scores == [0] else "–"
     lines = [shown(value.metric, value.value)]
     if value.low is not None and value.high is not None:
@@ -656,5 +661,7 @@ def drop(value: Value, row: Iterable[Value | None]) -> float | None:
     """Computes the relative change from the original; None for the original itself, or without a number."""
     if value.set == ORIGINAL or value.metric == SENSITIVITY or value.value is None:
         return None
-    original = next((one.value for one in row if one and one.set == ORIGINAL and one.metric == value.metric), None)
+    original = next(
+        (score.value for score in row if score and score.set == ORIGINAL and score.metric == value.metric), None
+    )
     return (value.value - original) / original if original else None

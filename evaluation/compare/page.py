@@ -116,7 +116,7 @@ def seen_and_unseen(board: Board) -> list[Table]:
 
 
 def _note(whole: Grid) -> str:
-    values = [one for block in whole.blocks for row in block.numbers for one in row if one is not None]
+    values = [score for block in whole.blocks for row in block.numbers for score in row if score is not None]
     parts = ["its 95% interval"] if any(value.low is not None for value in values) else []
     if any(value.set == ORIGINAL for value in values) and len(whole.headings) > 1:
         parts.append("its relative change from the original")
@@ -171,7 +171,9 @@ def _chart(board: Board) -> list[Dots]:
     """Charts all columns that are shares, without mixes: a row for each column and a mark for each system."""
     names = headings(board)
     mixed = mixes({column.set for column in board.columns})
-    charted = [one for one in board.columns if one.metric not in OF_100 | {SENSITIVITY} and one.set not in mixed]
+    charted = [
+        column for column in board.columns if column.metric not in OF_100 | {SENSITIVITY} and column.set not in mixed
+    ]
     values = board.by_column
     dots = [
         Dot(names[column.column.name], value.value, value.low, value.high, group=name)
@@ -201,7 +203,9 @@ def _seen_and_unseen_chart(board: Board) -> list[Dots]:
 
 def _services(board: Board) -> list[Table]:
     """Makes a table with a row per service: joint goal accuracy on original and variants, and schema sensitivity."""
-    values = {(one.group, one.system, one.set, one.metric): one for one in board.values if one.task == "dst"}
+    values = {
+        (score.group, score.system, score.set, score.metric): score for score in board.values if score.task == "dst"
+    }
     services = sorted({group for group, *_ in values} - {WHOLE, SEEN, UNSEEN})
     if not services:
         return []
@@ -227,7 +231,7 @@ def _differences(board: Board) -> list[Table]:
 
     Differences on mixes are folded.
     """
-    names, sets = headings(board), {one.column.name: one.set for one in board.columns}
+    names, sets = headings(board), {column.column.name: column.set for column in board.columns}
     tests = {(test.first, test.second, test.column): test for test in board.tests}
     numbers = {(name, AVERAGE): average.value for name, average in board.average.items()}
     for one in board.values:
@@ -250,7 +254,7 @@ def _differences(board: Board) -> list[Table]:
                 interval = "–" if test.interval is None else f"{test.interval[0]:+.2f} to {test.interval[1]:+.2f}"
                 cells += [interval, f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
             rows[folded].append([f"{first} – {second}", heading, *cells])
-    points = "points of 100" if OF_100 & {one.metric for one in board.columns} else "percentage points"
+    points = "points of 100" if OF_100 & {column.metric for column in board.columns} else "percentage points"
     note = f"The first system's score minus the second's, in {points}, and as a share of the second's."
     note += " Bold: p < 0.05 after Holm's correction." if tests else ""
     columns = ["systems", "column", "difference", "change", "interval", "p", "p, Holm", "dialogues"]
@@ -292,7 +296,9 @@ def notes(board: Board) -> list[str]:
     if board.selection.domains:
         found.append(f"By domain: a number is the unweighted mean over {', '.join(board.selection.domains)}.")
     defined = Counter(value.column for value in board.values if value.value is not None)
-    lacking = [one.column for one in board.columns if not one.tested and defined[one.column] == len(board.systems)]
+    lacking = [
+        column.column for column in board.columns if not column.tested and defined[column.column] == len(board.systems)
+    ]
     if lacking and board.tests:
         names = ", ".join(headings(board)[column.name] for column in lacking)
         found.append(f"Not tested, because they are not means over rows of dialogues: {names}.")
@@ -332,7 +338,7 @@ def headline(board: Board) -> str:
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
     if best_value is None or best_value == next_value:
         return "Systems next to each other"
-    return f"{first} is ahead, not significantly" if any(one.p_holm >= 0.05 for one in tests) else f"{first} leads"
+    return f"{first} is ahead, not significantly" if any(test.p_holm >= 0.05 for test in tests) else f"{first} leads"
 
 
 def page_of(board: Board) -> bytes:
@@ -459,7 +465,7 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
                 pairs = zip(column, block.numbers, strict=True)
                 rows.append([heading, *(cell(value, row).partition("\n")[0] for value, row in pairs)])
         if whole.with_mean:
-            sets = {one.set for one in block.numbers[0] if one and not one.set.startswith("#")} - mixed
+            sets = {score.set for score in block.numbers[0] if score and not score.set.startswith("#")} - mixed
             what = f"mean over {counted(len(sets), 'set')}" if sets else "mean of all numbers"
             rows.append([what, *(number(mean.value, 1) for mean in block.means)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -343,7 +343,7 @@ def _common_sets(task: str, outcomes: Mapping[str, Outcome], everything: bool, l
     """Returns the sets of a task to keep; adds a message for each other set to ``left_out``."""
     sets = {name: set(outcome.sets) for name, outcome in outcomes.items()}
     # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
-    alike = len({frozenset(one for one in of if not one.startswith("#")) for of in sets.values()}) == 1
+    alike = len({frozenset(set_name for set_name in of if not set_name.startswith("#")) for of in sets.values()}) == 1
     kept = set()
     for one in sorted(set().union(*sets.values()), key=set_order):
         having = [name for name in sets if one in sets[name]]
@@ -559,9 +559,9 @@ def _of_domain(
             (value.set, value.metric): (at[domain], value) for value in parts[domain].values if value.group == WHOLE
         }
     of_whole = parts[""].by_domain if "" in parts else {}
-    found = {(one.set, one.metric): (at[""], one) for one in of_whole if one.group == domain}
+    found = {(column.set, column.metric): (at[""], column) for column in of_whole if column.group == domain}
     if not found:
-        there = sorted({one.group for one in of_whole} | (parts.keys() - {""}))
+        there = sorted({column.group for column in of_whole} | (parts.keys() - {""}))
         raise InputError(f"{name!r} has no domain {domain!r}; it has: {', '.join(there)}", "--domains")
     return found
 
@@ -578,7 +578,7 @@ def _means(task: str, by_domain: Mapping[str, Mapping[tuple[str, str], tuple[int
 
 def _own_set(name: str, part: str, outcome: Outcome) -> str:
     """Returns the set of a result that stands for a set of the system: the one of the same name, or the only one."""
-    named = [one for one in outcome.sets if not one.startswith("#")]
+    named = [set_name for set_name in outcome.sets if not set_name.startswith("#")]
     if part in named:
         return part
     if len(named) > 1 or not (named or ALL in outcome.sets):

@@ -102,7 +102,7 @@ def values_of(service: Service, said: Sequence[str]) -> dict[str, str]:
         if slot.is_categorical and (value := _last_said(slot, " ".join(said).lower())):
             values[slot.name] = value
     free = [slot for slot in service.slots if not slot.is_categorical]
-    found = [one for text in said for one in _looking_like_values(text)]
+    found = [candidate for text in said for candidate in _looking_like_values(text)]
     for one in found:  # later values replace earlier ones
         points = {slot.name: _points(slot, one) for slot in free}
         best = max(points, key=lambda name: points[name], default=None)

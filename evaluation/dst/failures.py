@@ -59,8 +59,8 @@ def table(
         "original_service": [originals.get(frame.service, frame.service) for frame in frames],
         "seen": [frame.service in seen for frame in frames],
         "wrong": [
-            [{"slot": w.slot, "reference": list(w.reference), "predicted": w.predicted, "score": w.score} for w in one]
-            for one in (frame.wrong for frame in frames)
+            [{"slot": w.slot, "reference": list(w.reference), "predicted": w.predicted, "score": w.score} for w in lost]
+            for lost in (frame.wrong for frame in frames)
         ],
     }
     for i, metric in enumerate(METRICS):
@@ -286,7 +286,9 @@ def failures(
     """
     frames_before, turns_before = {}, {}
     if original is not None:
-        frames_before = {(one.dialogue_id, one.turn, one.service): one for of in original.scored for one in of}
+        frames_before = {
+            (frame.dialogue_id, frame.turn, frame.service): frame for of in original.scored for frame in of
+        }
         turns_before = {name: dialogue.turns for name, dialogue in original.dialogues.items()}
     ranked: list[tuple[Rank, Scored, Scored | None]] = []
     for frames in here.scored:
@@ -352,7 +354,9 @@ def _side(of: ScoredFile, frame: Scored) -> Side:
 def _state(dialogue: Dialogue, frame: Scored) -> State:
     """Returns the state of a frame in the reference or the prediction, with long values shortened."""
     frames = dialogue.turns[frame.turn].frames
-    state = next(one.state for one in reversed(frames) if one.service == frame.service and isinstance(one.state, State))
+    state = next(
+        other.state for other in reversed(frames) if other.service == frame.service and isinstance(other.state, State)
+    )
     values = {slot: [*map(_short, values[:VALUES])] for slot, values in state.slot_values.items()}
     answer = _short(state.answer) if isinstance(state.answer, str) else state.answer
     return State(_short(state.active_intent), [*map(_short, state.requested_slots)], values, answer)

@@ -525,7 +525,7 @@ def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) 
       InputError: anything else.
     """
     if isinstance(given, Mapping):
-        return [one for name, of in given.items() for one in _of_dialogue(name, of, f"{place}[{name!r}]")]
+        return [prediction for name, of in given.items() for prediction in _of_dialogue(name, of, f"{place}[{name!r}]")]
     if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise InputError(f"expected dialogues, found {type(given).__name__}", place)
     return [_one(item, f"{place}[{i}]") for i, item in enumerate(given)]

@@ -100,7 +100,7 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def variants(self) -> list[str]:
         """The names of the variants, over which sensitivity is computed."""
-        return [one.name for one in self.sets.values() if one.kind == "variant"]
+        return [scored_set.name for scored_set in self.sets.values() if scored_set.kind == "variant"]
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,7 +171,7 @@ def _read_set(
 ) -> tuple[Set, dict[str, tuple[str, int]]]:
     """Reads a set; also returns the path and size of its files, by name."""
     corpus = read_corpus(root.path, [split])
-    schemas = {one.split: one for one in read_root(root.path, leave_out_bad=True)}
+    schemas = {schemas.split: schemas for schemas in read_root(root.path, leave_out_bad=True)}
     remarks += corpus.problems
     here = schemas.get(split) or next(iter(schemas.values()))
     services = {service.service_name: service for service in here.services}
@@ -454,7 +454,7 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
       InputError: the split does not exist, or something in it cannot be read.
     """
     if split is None:
-        splits = list(dict.fromkeys(one for one in corpus.splits if corpus.files_of(one)))
+        splits = list(dict.fromkeys(split for split in corpus.splits if corpus.files_of(split)))
         split = TEST if TEST in splits or not splits else splits[0]
         if split not in splits or (split != TEST and len(splits) > 1):
             raise InputError(f"of which split? there are dialogues of {', '.join(splits) or 'none'}", "split")

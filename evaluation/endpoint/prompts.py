@@ -108,7 +108,7 @@ def state_of(reply: Reply, example: Example, style: Style, normalise: bool = Tru
     requested = found.get(REQUESTED)
     asked = requested if isinstance(requested, list) else re.split(r"[,\s]+", _text(requested))
     return {
-        INTENT: intent if intent in {one.name for one in example.service.intents} else "NONE",
+        INTENT: intent if intent in {intent.name for intent in example.service.intents} else "NONE",
         REQUESTED: sorted({name for name in map(_text, asked) if name in names}),
         "slot_values": values,
     }

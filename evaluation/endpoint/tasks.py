@@ -184,7 +184,7 @@ class Judge(Asker):
         """Judges each pair, in order; the label in the answer gets probability 1."""
         self.asked.clear()
         judged: list[Judgement] = self.each([self._question(pair) for pair in pairs])
-        self.unread += sum(bool(one.unread) for one in self.asked)
+        self.unread += sum(bool(question.unread) for question in self.asked)
         if self.beside is not None:
             others = self.beside.entailment(pairs)
             self.compared += len(pairs)

@@ -61,7 +61,7 @@ def as_said(slot: Slot, value: str, history: Sequence[tuple[str, str]]) -> str:
 
 def _allowed(possible: Iterable[str], value: str) -> str:
     wanted = _key(value)
-    return next((one for one in possible if _key(one) == wanted), value)
+    return next((allowed for allowed in possible if _key(allowed) == wanted), value)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -109,6 +109,6 @@ def _time(found: dict[str, str]) -> tuple[str, int, int] | None:
 
 def _date(found: dict[str, str]) -> tuple[str, int, int] | None:
     name = found.get("month", "").lower()[:3]
-    month = int(found["number"]) if found.get("number") else [one[:3] for one in _MONTHS].index(name) + 1
+    month = int(found["number"]) if found.get("number") else [month[:3] for month in _MONTHS].index(name) + 1
     day = int(found["day"])
     return ("date", month, day) if 1 <= day <= 31 and 1 <= month <= 12 else None

@@ -457,7 +457,7 @@ def tampered(act: Act, pools: Pools, *drawn_by: str) -> Act | None:
     if act.is_boolean:
         other = ("False" if act.is_true else "True",)
         return msgspec.structs.replace(act, values=other, canonical=other)
-    taken = {_plain(one) for one in (*act.values, *act.canonical)}
+    taken = {_plain(text) for text in (*act.values, *act.canonical)}
     chosen: list[tuple[str, str]] = []
     for i in range(len(act.values)):
         one = _draw(pools.get(act.pool, ()), taken, stable_hash(*drawn_by, act.slot, str(i)))
@@ -513,7 +513,7 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
         in the whole split, or a variant does not match.
     """
     dialogues = list(sets.read_dialogues(root, split))
-    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
     services = (schemas[SINGLE] if SINGLE in schemas else schemas[split]).services
     by_name = {service.service_name: service for service in services}
     kinds = kinds_of(services)
@@ -528,7 +528,9 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
     used = {act.service for turn in turns for act in turn.acts}
     words = {ORIGINAL: {name: words_of(service) for name, service in by_name.items()}}
     for name, place in variants.items():
-        words[name] = varied_words((by_name[one] for one in sorted(used)), read_root(place, leave_out_bad=True), name)
+        words[name] = varied_words(
+            (by_name[service_name] for service_name in sorted(used)), read_root(place, leave_out_bad=True), name
+        )
     train = schemas.get("train")
     seen = frozenset(service.service_name for service in train.services) if train is not None else None
     ordered = sorted(turns, key=lambda turn: turn.place)

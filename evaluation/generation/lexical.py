@@ -156,7 +156,7 @@ SAME = {stem(word): stem(group.split()[0]) for group in _SAME for word in group.
 
 def stems_of(words: str) -> frozenset[str]:
     """Returns the stems of words separated by spaces; synonyms share a stem."""
-    return frozenset(SAME.get(one, one) for one in map(stem, words.split()))
+    return frozenset(SAME.get(word_stem, word_stem) for word_stem in map(stem, words.split()))
 
 
 WH = {word: stems_of(kinds) for word, kinds in _WH.items()}
@@ -322,7 +322,7 @@ def _boolean(claim: Claim, said: Said, context: str) -> Judgement:
     """Judges a boolean by the clause with most of its words, or if the preceding turn asked for it, by yes or no."""
     best: tuple[int, bool] = (0, False)
     for stems, denied in said.clauses:
-        turned = {one for one in claim.topic - stems if ANTONYMS.get(one, frozenset()) & stems}
+        turned = {word_stem for word_stem in claim.topic - stems if ANTONYMS.get(word_stem, frozenset()) & stems}
         words = len(claim.topic & stems) + len(turned)
         if words > best[0]:
             best = words, denied != bool(turned)

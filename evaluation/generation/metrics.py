@@ -151,14 +151,14 @@ def scored_set(corpus: Corpus, scores: Scores, metrics: Mapping[str, ChosenMetri
 
 def overall(sets: Sequence[ScoredSet], ranked: bool = False) -> Numbers:
     """Computes a system's metrics over several sets; with ``ranked``, for the utterances chosen among candidates."""
-    turns = [turn for one in sets for turn in (one.ranked if ranked else one.turns)]
+    turns = [turn for scored in sets for turn in (scored.ranked if ranked else scored.turns)]
     plugins: dict[str, list[float | None]] = {}
     for one in sets:
         for name, by_turn in one.plugins[ranked].items():
             plugins.setdefault(name, []).extend(by_turn.values())
     return {
         **accuracies(turns),
-        "bleu": corpus_bleu([one.utterance for one in turns], [one.turn.utterance for one in turns])[0],
+        "bleu": corpus_bleu([turn.utterance for turn in turns], [turn.turn.utterance for turn in turns])[0],
         **{name: mean(values) for name, values in plugins.items()},
     }
 
@@ -177,7 +177,7 @@ def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
             for turn in one.turns:
                 groups.setdefault(is_seen(turn), []).append(turn)
         metrics |= {keys[seen]: accuracies(groups[seen]) for seen in (True, False) if seen in groups}
-    if any(one.ranked for one in sets.values()):
+    if any(scored.ranked for scored in sets.values()):
         metrics[RANKED] = overall(list(sets.values()), ranked=True)
     return metrics
 
@@ -203,8 +203,8 @@ def coverage(turns: Iterable[ScoredTurn]) -> Details:
             any(act.act.kind in ("categorical", "boolean") and act.act.states for act in turn.acts) for turn in turns
         ),
     }
-    n_entailed = sum(one.validated.premise is not None for one in acts)
-    n_valid = sum(one.valid for one in acts)
+    n_entailed = sum(act.validated.premise is not None for act in acts)
+    n_valid = sum(act.valid for act in acts)
     return {
         "turns": {
             "turns": len(turns),
@@ -213,9 +213,9 @@ def coverage(turns: Iterable[ScoredTurn]) -> Details:
         },
         "acts": {
             "acts": len(acts),
-            "with_tampered_reference": sum(one.has_negative for one in acts),
+            "with_tampered_reference": sum(act.has_negative for act in acts),
             "entailed": n_entailed,
-            "entailed_by_utterance_alone": sum(one.validated.premise == "utterance" for one in acts),
+            "entailed_by_utterance_alone": sum(act.validated.premise == "utterance" for act in acts),
             "valid": n_valid,
             "share_entailed": ratio(n_entailed, len(acts)),
             "share_valid": ratio(n_valid, len(acts)),
@@ -264,12 +264,12 @@ def by_service(sets: Iterable[ScoredSet], name_of: Callable[[str], str]) -> dict
                 seen[name] = None if known is None else name in known
     details = {}
     for name, turns in sorted(groups.items()):
-        valid = [one for one in turns if one.valid]
+        valid = [turn for turn in turns if turn.valid]
         numbers = accuracies(turns)
         details[name] = {
             "turns": len(turns),
             "valid": len(valid),
-            "faithful": sum(one.faithful for one in valid),
+            "faithful": sum(turn.faithful for turn in valid),
             "seen": seen[name],
             "coverage": ratio(len(valid), len(turns)),
             **{metric: numbers[metric] for metric in ("sgsacc", "sgsacc_all", "slot_error_rate", "sgsacc_acts")},
@@ -284,12 +284,12 @@ def breakdown(acts: Iterable[ScoredAct], key: Callable[[ScoredAct], str]) -> dic
         groups.setdefault(key(one), []).append(one)
     details = {}
     for name, group in sorted(groups.items()):
-        outcomes = Counter(one.outcome for one in group)
-        values = [act_values(one) for one in group]
+        outcomes = Counter(act.outcome for act in group)
+        values = [act_values(act) for act in group]
         details[name] = {
             "acts": len(group),
             **{outcome: outcomes[outcome] for outcome in get_args(Outcome)},
-            "coverage": ratio(sum(one.valid for one in group), len(group)),
+            "coverage": ratio(sum(act.valid for act in group), len(group)),
             **{metric: mean(of[metric] for of in values) for metric in ACT_METRICS},
         }
     return details
@@ -317,7 +317,7 @@ def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
 
 def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
     """Makes ``details.json``, which has ``sets`` if there are several. ``options`` are the settings of the scoring."""
-    turns = [turn for one in sets.values() for turn in one.turns]
+    turns = [turn for scored in sets.values() for turn in scored.turns]
     acts = [act for turn in turns for act in turn.acts]
     checks: dict[str, Details] = {}
     for name, one in sets.items():

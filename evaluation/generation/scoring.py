@@ -547,7 +547,7 @@ def evaluate(
       stage: is called with the name of each stage.
     """
     with_tampered = acts_of(corpus, seed, validation or len(corpus.words) > 1)
-    acts = with_tampered if validation else [msgspec.structs.replace(one, tampered=None) for one in with_tampered]
+    acts = with_tampered if validation else [msgspec.structs.replace(act, tampered=None) for act in with_tampered]
     stage("references")
     words_of_original = corpus.words[ORIGINAL]
     validated = check_references(acts, words_of_original, rules, scorer)

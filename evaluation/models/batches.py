@@ -77,7 +77,9 @@ def bucketed(lengths: Tensor, batch: int, generator: torch.Generator) -> Iterato
     """
     order = torch.randperm(len(lengths), generator=generator)
     batches = [
-        one for pool in order.split(batch * POOL) for one in pool[lengths[pool].argsort(stable=True)].split(batch)
+        batch_ids
+        for pool in order.split(batch * POOL)
+        for batch_ids in pool[lengths[pool].argsort(stable=True)].split(batch)
     ]
     for i in torch.randperm(len(batches), generator=generator).tolist():
         yield batches[i]

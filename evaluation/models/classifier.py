@@ -100,12 +100,15 @@ def input_files(flag: str, paths: Sequence[str], split: str) -> list[tuple[str, 
         if as_path(path).is_file():
             found.append((flag, path))
         elif is_of_ood(path):
-            sets = sorted(one / "turns" for one in as_path(path).iterdir() if (one / "turns").is_dir())
-            named = [file for one in sets for file in sorted((one / split).glob("*.parquet"))]
-            plain = [file for one in sets for file in sorted(one.glob("*.parquet"))]
+            sets = sorted(folder / "turns" for folder in as_path(path).iterdir() if (folder / "turns").is_dir())
+            named = [file for folder in sets for file in sorted((folder / split).glob("*.parquet"))]
+            plain = [file for folder in sets for file in sorted(folder.glob("*.parquet"))]
             found += [(flag, str(file)) for file in named or plain]
         else:
-            found += [(flag, one) for one in sorted(file.path for file in corpora.read_corpus(path, [split]).files)]
+            found += [
+                (flag, file_path)
+                for file_path in sorted(file.path for file in corpora.read_corpus(path, [split]).files)
+            ]
     return found
 
 
@@ -147,7 +150,7 @@ class Hashed:
             words = words_of(text)
             long += len(words) > self.length
             found = dict.fromkeys(grams_of(words[-self.length :]))
-            rows.append([1 + zlib.crc32(one.encode("utf-8", "surrogatepass")) % self.buckets for one in found])
+            rows.append([1 + zlib.crc32(gram.encode("utf-8", "surrogatepass")) % self.buckets for gram in found])
         return rows, long
 
 

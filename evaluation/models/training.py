@@ -75,7 +75,7 @@ class Learner(ABC):
 
     def example_losses(self, batch: Tensor) -> Tensor:
         """Computes the loss of each example, shape (examples,), without a gradient, in evaluation mode."""
-        return torch.stack([self.loss(one[None]) for one in batch])
+        return torch.stack([self.loss(example[None]) for example in batch])
 
     def embeddings(self) -> Sequence[nn.Module]:
         """Returns the modules whose vectors adversarial regularisation shifts."""
@@ -207,7 +207,7 @@ def regularised(learner: Learner, batch: Tensor, weight: float, epsilon: float) 
     with same_draws() as reset:
         with shift.hooked():
             loss, clean = learner.outcome(batch)
-        clean, seen = [one.detach() for one in clean], shift.seen
+        clean, seen = [logits.detach() for logits in clean], shift.seen
         shift.added = {
             number: along(torch.randn(given.shape, generator=drawn).to(given), given, START * epsilon).requires_grad_()
             for number, given in seen.items()

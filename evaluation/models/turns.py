@@ -86,7 +86,7 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
     if task == OOD:
         raise InputError("has no set of 'parapet ood': give what it wrote, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])
-    return (turn for file in sorted(one.path for one in corpus.files) for turn in turns_of_corpus(file, "", {}, task))
+    return (turn for file in sorted(file.path for file in corpus.files) for turn in turns_of_corpus(file, "", {}, task))
 
 
 def turn_of(key: Key, ood: bool, utterance: str) -> Turn:

@@ -42,7 +42,7 @@ class Knowledge:
     ) -> None:
         # Without duplicates, and independent of the order of the input.
         self.entities = {
-            service: [dict(one) for one in sorted({tuple(sorted(row.items())) for row in rows})]
+            service: [dict(entity) for entity in sorted({tuple(sorted(row.items())) for row in rows})]
             for service, rows in entities.items()
         }
         self._said: dict[tuple[str, str, str], set[str]] = {}
@@ -399,7 +399,7 @@ def _searches(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[t
 
 def _is_transactional(name: str, method: str, services: Mapping[str, Service], dialogue: str, turn: int) -> bool:
     service = services.get(name)
-    intent = next((one for one in service.intents if one.name == method), None) if service else None
+    intent = next((intent for intent in service.intents if intent.name == method), None) if service else None
     if intent is None:
         where = f"{dialogue} turns[{turn}]"
         raise InputError(f"the schema has no intent {method!r} of service {name!r}", "", where)
@@ -450,7 +450,7 @@ def _goals_of(
                 slot: (value,) for slot, value in frame.service_call.parameters.items()
             }
             last = _end_of_search(dialogue, t, frame.service, frame.service_call.method)
-            more = [dict(one) for one in entities.get(frame.service, ()) if satisfies(one, constraints)]
+            more = [dict(entity) for entity in entities.get(frame.service, ()) if satisfies(entity, constraints)]
             yield Search(frame.service, constraints, slots, (*(frame.service_results or ()), *more), t, last)
 
 

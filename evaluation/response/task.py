@@ -493,7 +493,7 @@ def rows_of(inputs: Inputs, evaluation: Evaluation) -> bytes:
     goals = [inputs[name].reference.goals[dialogue] for name, dialogue, _ in keys]
     return rows_bytes(
         keys,
-        {"inform": [one.inform for one in verdicts], "success": [one.success for one in verdicts]},
+        {"inform": [verdict.inform for verdict in verdicts], "success": [verdict.success for verdict in verdicts]},
         {"missed": ["; ".join(missed(goal, verdict)) for goal, verdict in zip(goals, verdicts, strict=True)]},
     )
 

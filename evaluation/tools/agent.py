@@ -78,7 +78,7 @@ class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
 
     def answer(self, model: Agent, chunk: Tasks) -> Answers:
         """Encodes rows for ``parapet evaluate --task tool_calls``."""
-        results = model.results([one.task for one in chunk.tasks])
+        results = model.results([task.task for task in chunk.tasks])
         rows = [{"id": one.task.id, "result": result} for one, result in zip(chunk.tasks, results, strict=True)]
         data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
         part = Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))
@@ -107,7 +107,7 @@ class ToolCaller(Asker):
         own = [message for turn in task.question for message in turn if message.get("role") != "user"]
         messages = self.prompt.messages(functions=functions, request=task.request, style=self.style)
         named = {function["name"]: tool.name for function, tool in zip(functions, task.function, strict=True)}
-        parameters: dict[str, Any] = {"tools": [{"type": "function", "function": one} for one in functions]}
+        parameters: dict[str, Any] = {"tools": [{"type": "function", "function": function} for function in functions]}
         if self.style == "json":
             parameters = in_json({"calls": _calls_schema(functions)}, "calls")
         read = partial(_calls, named=named, style=self.style)

@@ -115,19 +115,19 @@ def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> Kind | None:
         if type(value) is not told:
             return "wrong_type"
         is_variable = True
-    elif inner is not None and not any(_fits(items, one, inner) for one in right):
+    elif inner is not None and not any(_fits(items, right_value, inner) for right_value in right):
         return "wrong_type"
     if is_variable:
         is_right = value in right
     elif kind is dict:
-        is_right = any(_same_dict(value, one) for one in right)
+        is_right = any(_same_dict(value, right_value) for right_value in right)
     elif kind is list and inner is dict:
-        is_right = any(_same_dicts(items, one) for one in right)
+        is_right = any(_same_dicts(items, right_value) for right_value in right)
     elif kind is str:
-        is_right = plain(value) in [plain(one) for one in right if isinstance(one, str)]
+        is_right = plain(value) in [plain(right_value) for right_value in right if isinstance(right_value, str)]
     elif kind is list:
         is_right = [plain(item) for item in items] in [
-            [plain(item) for item in one] for one in right if isinstance(one, list | str)
+            [plain(item) for item in right_value] for right_value in right if isinstance(right_value, list | str)
         ]
     else:
         is_right = value in right

@@ -110,7 +110,7 @@ def _with_types(schema: Any) -> Any:
         if key == "properties" and isinstance(value, dict):
             new[key] = {name: _with_types(of) for name, of in value.items()}
         elif key == "type":
-            first = next((one for one in value if one != "null"), "any") if isinstance(value, list) else value
+            first = next((part for part in value if part != "null"), "any") if isinstance(value, list) else value
             new[key] = _BFCL_TYPES.get(first, first)
         else:
             new[key] = value if key in ("default", "enum", "const", "examples") else _with_types(value)
@@ -197,7 +197,7 @@ def _promptfoo(rows: Rows, name: str) -> Files:
                     "messages": json.dumps(_messages(expected), ensure_ascii=False),
                     "expected": json.dumps(calls, ensure_ascii=False),
                 },
-                "options": {"tools": [{"type": "function", "function": one} for one in functions]},
+                "options": {"tools": [{"type": "function", "function": function} for function in functions]},
                 "metadata": {"category": expected.category, "set": name},
                 "assert": [{"type": "javascript", "value": "file://check_calls.cjs"}],
             }

@@ -156,7 +156,7 @@ def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
 def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
     categories = sorted({row.expected.category for row in rows})
     kinds = Counter(row.fault.kind for row in rows if row.fault is not None)
-    right = {one: [row.fault is None for row in _of_category(rows, one)] for one in categories}
+    right = {category: [row.fault is None for row in _of_category(rows, category)] for category in categories}
     return {
         ACCURACY: _share([row.fault is None for row in rows]),
         **{f"{ACCURACY}/{one}": _share(found) for one, found in right.items()},
@@ -199,7 +199,7 @@ def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
     return {
         "sets": {ALL: of(rows), **{name: of(some) for name, some in by_set.items()}},
         "categories": {
-            name: {one: of(found) for one in categories if (found := _of_category(some, one))}
+            name: {category: of(found) for category in categories if (found := _of_category(some, category))}
             for name, some in by_set.items()
         },
     }

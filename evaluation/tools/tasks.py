@@ -90,7 +90,7 @@ def list_files(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
     found |= {name: _files(root, "--sets") for name, root in sets.items()}
     for name, paths in found.items():
         names = [as_path(path).stem for path in paths]
-        if twice := next((one for one in names if names.count(one) > 1), ""):
+        if twice := next((stem for stem in names if names.count(stem) > 1), ""):
             raise InputError(f"two files of {name} are called {twice!r}", "--reference")
     return found
 

@@ -82,7 +82,9 @@ def read_trajectories(tasks: str, results: str) -> list[tuple[Expected, list[Cal
         task = by_id.get(str(run.task_id))
         if task is None:
             raise InputError(f"there is no task {str(run.task_id)!r}", results, f"simulations[{i}]")
-        calls: list[Call] = [{call.name: call.arguments} for one in run.messages for call in one.tool_calls or ()]
+        calls: list[Call] = [
+            {call.name: call.arguments} for message in run.messages for call in message.tool_calls or ()
+        ]
         found += list(_actions(task, run, calls))
     if not found:
         raise InputError("no task of these simulations expects a call", results)

@@ -147,7 +147,7 @@ def _originals(dialogue: Dialogue) -> Iterator[tuple[int, Original]]:
             position,
             Original(
                 turn.utterance,
-                tuple((one.speaker, one.utterance) for one in earlier),
+                tuple((turn.speaker, turn.utterance) for turn in earlier),
                 values,
                 bad_span,
                 _states(turn),
@@ -326,9 +326,13 @@ def check(pair: Pair, labels: Labels | None, form: Form) -> Check:
       form: normalises texts for the fuzzy comparison, see :func:`compared_form`.
     """
     text = speakable(pair.utterance)
-    lost = tuple(one for one in pair.wanted if not any(find_word(text, value) is not None for value in one.texts))
+    lost = tuple(
+        wanted for wanted in pair.wanted if not any(find_word(text, value) is not None for value in wanted.texts)
+    )
     resembling = form(text) if lost else ""
-    lost_fuzzy = tuple(one for one in lost if not any(resembles(form(value), resembling) for value in one.texts))
+    lost_fuzzy = tuple(
+        wanted for wanted in lost if not any(resembles(form(value), resembling) for value in wanted.texts)
+    )
     if labels is None or not pair.changed:
         return Check(pair, lost, lost_fuzzy)
     label = pair.original.intent if labels.task == "intent" else pair.original.acts

@@ -218,7 +218,9 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
             raise InputError("lines of turns do not say what is in the domain: give its schemas", "--domains")
         if is_of_ood(str(root)) and not args.domains:
             root = sorted(path for path in root.iterdir() if (path / "turns").is_dir())[0]
-        services = {one.service_name: one for split in read_root(root, leave_out_bad=True) for one in split.services}
+        services = {
+            service.service_name: service for split in read_root(root, leave_out_bad=True) for service in split.services
+        }
         job = turns.Job(output=args.output, model="llm_ood", task="ood", threshold=0.5, reference=reference)
         return Task(
             of=job,

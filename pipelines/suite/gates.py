@@ -95,9 +95,9 @@ def verdicts_of(suite: SuiteFile, output: Path) -> list[Verdict]:
     place = output / COMPARISON / "leaderboard.json"
     values = read_board(str(place)).values if place.is_file() else []
     numbers = [
-        Number(one.system, one.metric, one.set, one.value)
-        for one in values
-        if one.group == "all" and one.value is not None
+        Number(score.system, score.metric, score.set, score.value)
+        for score in values
+        if score.group == "all" and score.value is not None
     ]
     return list(judge(suite.gates, numbers))
 

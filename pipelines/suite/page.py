@@ -88,10 +88,15 @@ def suite_report(
 def _gates(suite: SuiteFile, output: Path) -> Iterator[report.Table]:
     """Yields a table of the gates' conditions and the actual numbers."""
     rows = [
-        [one.gate, one.system or "–", one.condition, "–" if one.value is None else number(one.value, 4),
-         "met" if one.is_met else "missed"]
-        for one in verdicts_of(suite, output)
-    ]  # fmt: skip
+        [
+            verdict.gate,
+            verdict.system or "–",
+            verdict.condition,
+            "–" if verdict.value is None else number(verdict.value, 4),
+            "met" if verdict.is_met else "missed",
+        ]
+        for verdict in verdicts_of(suite, output)
+    ]
     if rows:
         columns = ["number", "system", "must be", "is", ""]
         yield report.Table(title="Gates", columns=columns, rows=rows, text_columns=3, numbers_in="table.csv")

@@ -289,7 +289,7 @@ def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
     # It is constructed with a memory or translations, which may not exist yet.
     if name == "paraphrase" and "tasks" not in options:
         sets, in_folders = sets_of("verbose", {key: options[key] for key in ("env",) if key in options})
-        return [name + one.removeprefix("verbose") for one in sets], in_folders
+        return [name + set_name.removeprefix("verbose") for set_name in sets], in_folders
     values = {}
     for option in options_of(chosen):
         value = options.get(option.name, False)

@@ -240,7 +240,7 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     if tasks:
         raw["corpus"] = {**raw.get("corpus", {}), "tasks": os.path.abspath(tasks)}
         if "responses" in raw.get("variants", {}):
-            raw["variants"] = {} if any(one.startswith("variants.") for one in settings) else dict(_TRANSLATED)
+            raw["variants"] = {} if any(setting.startswith("variants.") for setting in settings) else dict(_TRANSLATED)
     for setting in settings:
         _set(raw, setting)
     try:

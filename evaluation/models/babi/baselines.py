@@ -242,7 +242,9 @@ def learned_card(train: Sequence[str], knowledge: str) -> Card:
       InputError: a file cannot be read, or the knowledge base does not fit the dialogues.
     """
     read = {path: read_dialogues(path) for path in train}
-    learned = learn([one for dialogues in read.values() for one in dialogues], read_facts(knowledge), knowledge)
+    learned = learn(
+        [dialogue for dialogues in read.values() for dialogue in dialogues], read_facts(knowledge), knowledge
+    )
     tasks = {task_of([path]) for path in train}
     card = Card(
         model="rules",

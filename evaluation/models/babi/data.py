@@ -72,7 +72,7 @@ def read_corpus(train: Sequence[str], dev: Sequence[str], candidates: str, knowl
             raise InputError(reason, path, f"dialogue from line {number}")
     for path in dev:
         warn_of_lost(lost_answers(read[path], allowed), path)
-    learned, held_out = ([one for path in paths for one in read[path]] for paths in (train, dev))
+    learned, held_out = ([dialogue for path in paths for dialogue in read[path]] for paths in (train, dev))
     return Corpus(learned, held_out, texts, read_knowledge(knowledge, texts), task)
 
 

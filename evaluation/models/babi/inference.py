@@ -156,7 +156,7 @@ def spoken(dialogue: BabiDialogue) -> Iterator[tuple[str, str]]:
 
 def lines_of(found: Iterable[Response]) -> bytes:
     """Encodes the responses as JSON lines."""
-    return b"".join(msgspec.json.encode(one) + b"\n" for one in found)
+    return b"".join(msgspec.json.encode(response) + b"\n" for response in found)
 
 
 def page_of(name: str, found: Sequence[Response]) -> bytes:
@@ -170,8 +170,8 @@ def page_of(name: str, found: Sequence[Response]) -> bytes:
         (number, [(one, list(_rows(one.memories))) for one in of])
         for number, of in groupby(found, key=lambda one: one.dialogue)
     ]
-    hops = max((len(memory.attention) for one in found for memory in one.memories), default=0)
-    right = sum(one.marked[0][1] for one in found)
+    hops = max((len(memory.attention) for response in found for memory in response.memories), default=0)
+    right = sum(response.marked[0][1] for response in found)
     page = render(
         "attention.html.jinja",
         name=name,

@@ -61,7 +61,7 @@ class Ragged(NamedTuple):
 
     def to(self, device: torch.device) -> Ragged:
         """Moves the rows to a device."""
-        return Ragged(*(one.to(device) for one in self))
+        return Ragged(*(tensor.to(device) for tensor in self))
 
 
 def ranges(starts: Tensor, lengths: Tensor) -> Tensor:

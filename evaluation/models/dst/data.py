@@ -80,10 +80,10 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
         raise InputError("no service of the schema has a slot: there is nothing to learn", here.path)
     paths = sorted(file.path for file in corpus.files)
     frames = [
-        one
+        frame
         for path in paths
         for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)
-        for one in labelled(dialogue, services, path)
+        for frame in labelled(dialogue, services, path)
     ]
     if not frames:
         raise InputError(f"no user turn of {split!r} has a frame with a state: there is nothing to learn", root)
@@ -102,7 +102,7 @@ def reader_of(root: str, split: str) -> Callable[[dict[str, Any]], list[Labelled
 
 
 def _schema_of(root: str, split: str) -> SplitSchemas:
-    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
     return schemas.get(split) or next(iter(schemas.values()))
 
 

@@ -295,9 +295,9 @@ def questions_of(
     labels: dict[rules.Kind, list[rules.Label]] = {kind: [] for kind in rules.KINDS}
     lost = 0
     for dialogue in dialogues_in(frames):
-        states = {(one.asked.turn, one.asked.service.service_name): one.state for one in dialogue}
+        states = {(frame.asked.turn, frame.asked.service.service_name): frame.state for frame in dialogue}
         memory = rules.Memory()
-        for turn in rules.follow(max((one.asked for one in dialogue), key=lambda one: len(one.history)), memory):
+        for turn in rules.follow(max((frame.asked for frame in dialogue), key=lambda one: len(one.history)), memory):
             known = {
                 service.service_name: states.get((turn.position, service.service_name)) or memory.state(service)
                 for service in turn.services

@@ -182,14 +182,14 @@ class Questions:
         """
         distinct = {id(option): option for option in self._options}
         places = {number: i for i, number in enumerate(distinct)}
-        most = max((len(one) for one in distinct.values()), default=0)
-        longest = max((end - begin for one in distinct.values() for begin, end in one), default=1)
+        most = max((len(ranges) for ranges in distinct.values()), default=0)
+        longest = max((end - begin for ranges in distinct.values() for begin, end in ranges), default=1)
         options = torch.zeros(len(distinct), most, longest, dtype=torch.long)
         for i, one in enumerate(distinct.values()):
             for j, (begin, end) in enumerate(one):
                 options[i, j, : end - begin] = torch.arange(begin, end)
         which = torch.tensor([places[id(option)] for option in self._options], dtype=torch.long)
-        rest = (torch.tensor(one, dtype=torch.long) for one in (self._features, self._spoken, self._segments))
+        rest = (torch.tensor(column, dtype=torch.long) for column in (self._features, self._spoken, self._segments))
         return (options, which, *rest)
 
     def batch(self, ids: Tensor) -> Batch:

@@ -185,7 +185,7 @@ def value_of(answer: str, slot: Slot, read: Answers = "nearest") -> str:
 def _requested(answer: str, names: Sequence[str]) -> list[str]:
     if answer in ("", NONE):
         return []
-    found = {nearest(one.strip(), names) for one in answer.split(",")}
+    found = {nearest(part.strip(), names) for part in answer.split(",")}
     return [name for name in names if name in found]
 
 
@@ -222,11 +222,11 @@ class Questions:
     """
 
     def __init__(self, tokenizer: Any, asked: Sequence[Example], limit: int, prompts: Prompts = "all") -> None:
-        services = {id(one.service): one.service for one in asked}
+        services = {id(example.service): example.service for example in asked}
         texts = {number: prompts_of(service, prompts) for number, service in services.items()}
-        self.prompts: list[list[Prompt]] = [texts[id(one.service)] for one in asked]
+        self.prompts: list[list[Prompt]] = [texts[id(example.service)] for example in asked]
         tokens = Tokens()
-        dialogues = _dialogues(tokenizer, [one.history for one in asked], tokens)
+        dialogues = _dialogues(tokenizer, [example.history for example in asked], tokens)
         schemas = {number: _prompts(tokenizer, of_service, tokens) for number, of_service in texts.items()}
         rows = [
             (dialogue, prompt)

@@ -200,7 +200,7 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
         message = "%s: %s of %s acts have no template, and so a sentence in the schema's words: %s of %s for one"
         first = without[0]
         logging.warning(message, root, f"{len(without):,}", f"{len(acts):,}", key_of(first), first.service)
-    schemas = {one.split: one.path for one in read_root(root, leave_out_bad=True)}
+    schemas = {schemas.split: schemas.path for schemas in read_root(root, leave_out_bad=True)}
     files = sorted(file.path for file in read_corpus(root, [split]).files)
     return Examples(rows, [schemas[SINGLE] if SINGLE in schemas else schemas[split], *files])
 
@@ -269,7 +269,7 @@ def sources(flags: Sources, templates: Templates = NONE) -> list[Source]:
 
 
 def _source(name: str, root: Path, split: str, templates: Templates) -> tuple[list[Service], Source]:
-    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
     files = tuple(sorted(read_corpus(root, [split]).files, key=lambda file: file.relative))
     services = services_of(schemas, split)
     words = {service.service_name: words_of(service) for service in services}

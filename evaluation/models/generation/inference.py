@@ -199,7 +199,7 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
         counts = {
             "without_acts": len(turns) - len(with_acts),
             "cut_templates": sum(act.cut for act in with_acts),
-            "without_template": sum(not one.whole for one in chunk.turns) if source.templates else 0,
+            "without_template": sum(not turn.whole for turn in chunk.turns) if source.templates else 0,
             "without_end": sum(act.unfinished for act in with_acts),
             "reranked": sum(best[place] != first[place] for place in first),
         }

@@ -494,7 +494,7 @@ class DamdLearner(Learner):
     def loss(self, batch: Tensor) -> Tensor:
         """Sums the decoders' mean losses over words."""
         decoded = self._decoded(self.train, batch)
-        total = sum((_mean_loss(one) for one in decoded.values()), torch.zeros((), device=self.device))
+        total = sum((_mean_loss(decoding) for decoding in decoded.values()), torch.zeros((), device=self.device))
         places, spans = self.others.drawn(batch.tolist()) if self.others else ([], [])
         if places:
             ids, acts = torch.tensor(places, device=self.device), decoded["acts"]
@@ -539,7 +539,7 @@ class DamdLearner(Learner):
                     right[name].extend(good[one.right.mask].long().tolist())
                 else:
                     right[name].extend((good | ~one.right.mask).all(1).long().tolist())
-        return sum(sum(one) / max(1, len(one)) for one in right.values()) / len(right)
+        return sum(sum(are_right) / max(1, len(are_right)) for are_right in right.values()) / len(right)
 
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder."""

@@ -267,7 +267,7 @@ class Vocabulary:
             found = [self._numbers.get(word) or own.setdefault(word, len(self) + len(own)) for word in words]
             if sources is not None:
                 there = {number for source in sources for number in source}
-                found = [one if one < len(self) or one in there else UNKNOWN for one in found]
+                found = [number if number < len(self) or number in there else UNKNOWN for number in found]
             return [*found, END]
 
         previous, user, before = numbers(texts.previous), numbers(texts.user), numbers(texts.before)

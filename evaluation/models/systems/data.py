@@ -67,7 +67,9 @@ class Database:
             rows: dict[str | None, list[int]] = {}
             for number, entity in enumerate(self.knowledge.entities.get(service, ())):
                 rows.setdefault(entity.get(slot), []).append(number)
-            self._columns[service, slot] = {have: sum(1 << one for one in numbers) for have, numbers in rows.items()}
+            self._columns[service, slot] = {
+                have: sum(1 << number for number in numbers) for have, numbers in rows.items()
+            }
         return self._columns[service, slot]
 
 
@@ -281,8 +283,8 @@ def read_source(root: str, split: str, knowledge_base: str | None = None) -> Sou
       InputError: a file cannot be read, the split does not exist, or dialogues do not fit the schema.
     """
     paths = sorted(file.path for file in read_corpus(root, [split]).files)
-    here = [one for one in read_root(root, leave_out_bad=True) if one.split in (split, "schema")]
-    if not any(service.slots for one in here for service in one.services):
+    here = [schemas for schemas in read_root(root, leave_out_bad=True) if schemas.split in (split, "schema")]
+    if not any(service.slots for schemas in here for service in schemas.services):
         raise InputError("no service of the schema has a slot: there is nothing to learn", root)
     dialogues = [dialogue for path in paths for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)]
     entities = read_entities(knowledge_base) if knowledge_base else None
@@ -290,7 +292,7 @@ def read_source(root: str, split: str, knowledge_base: str | None = None) -> Sou
         knowledge = reference_of(dialogues, services_by_name(here), entities).knowledge
     except InputError as error:
         raise InputError(error.reason, root, error.where) from None
-    return Source(dialogues, Database(knowledge), [*(one.path for one in here), *paths])
+    return Source(dialogues, Database(knowledge), [*(schemas.path for schemas in here), *paths])
 
 
 def read_steps(root: str, split: str, knowledge_base: str | None = None) -> Examples[Step]:
@@ -454,7 +456,7 @@ def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str
     counts["unknown_slots"] += len(unknown)
     values = {slot: values for slot, values in sorted(state.slot_values.items()) if slot in slots}
     return state_frames.Frame(
-        name, State(state.active_intent, [one for one in sorted(state.requested_slots) if one in slots], values)
+        name, State(state.active_intent, [slot for slot in sorted(state.requested_slots) if slot in slots], values)
     )
 
 

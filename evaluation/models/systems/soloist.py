@@ -76,7 +76,7 @@ class Tokens:
 
     def ids(self, parts: Sequence[data.Part]) -> list[int]:
         """Returns the ids of parts whose texts are cached."""
-        return [one for mark, text in parts for one in (self.marks[mark], *self._known[text])]
+        return [token for mark, text in parts for token in (self.marks[mark], *self._known[text])]
 
     def sequences(self, steps: Sequence[data.Step]) -> list[Sequenced]:
         """Encodes each step."""
@@ -105,7 +105,7 @@ class Tokens:
 
     def text(self, ids: Sequence[int]) -> str:
         """Decodes ids to a text, without marks."""
-        plain = [one for one in ids if one not in self._names]
+        plain = [token for token in ids if token not in self._names]
         return str(self.tokenizer.decode(plain, clean_up_tokenization_spaces=False)).strip()
 
 
