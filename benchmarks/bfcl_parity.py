@@ -125,13 +125,13 @@ def main(package: str, data: str, seed: str = "0") -> int:
     for path in sorted(Path(data).glob("BFCL*.json")):
         category = path.stem.removeprefix("BFCL_v4_")
         n = right = raised = other = 0
-        for one in read_tasks(str(path)).values() if "irrelevance" not in category else ():
-            tools = [msgspec.to_builtins(tool) for tool in one.task.function]
+        for task in read_tasks(str(path)).values() if "irrelevance" not in category else ():
+            tools = [msgspec.to_builtins(tool) for tool in task.task.function]
             for _ in range(ROUNDS):
-                calls = mutated(right_calls(one, random), one, random)
-                ours = fault_of(tools, calls, one.calls) is None
+                calls = mutated(right_calls(task, random), task, random)
+                ours = fault_of(tools, calls, task.calls) is None
                 try:
-                    theirs = bool(check(tools, copy.deepcopy(calls), one.calls, category))
+                    theirs = bool(check(tools, copy.deepcopy(calls), task.calls, category))
                 except (KeyError, TypeError, AttributeError, IndexError):
                     theirs, raised = ours, raised + 1
                 n, right, other = n + 1, right + theirs, other + (ours != theirs)

@@ -126,13 +126,13 @@ def _copy_of_turn(
     for frame in turn["frames"]:
         frame = _renamed(frame, names)
         slots = []
-        for one in frame["slots"]:
-            if "start" in one:
-                place = moved.get((one["start"], one["exclusive_end"]))
+        for span in frame["slots"]:
+            if "start" in span:
+                place = moved.get((span["start"], span["exclusive_end"]))
                 if place is None:
                     continue
-                one = {**one, "start": place[0], "exclusive_end": place[1]}
-            slots.append(one)
+                span = {**span, "start": place[0], "exclusive_end": place[1]}
+            slots.append(span)
         if copy is not None:
             frame["service"] = name_of_copy(frame["service"], copy)
         frames.append({**frame, "slots": slots})

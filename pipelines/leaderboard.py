@@ -162,15 +162,15 @@ def act(config: Config) -> int:
     counts = {"submissions": len(config.folders), "accepted": len(scored), "refused": len(refused)}
     publish(str(config.output), files, {**run_header(NAME, options), "counts": counts})
     _clear(config.output, {place for submission in scored for place in submission.scores.values()})
-    for one in refused:
-        logging.warning("%s is refused: %s", one.folder, one.reason)
+    for refusal in refused:
+        logging.warning("%s is refused: %s", refusal.folder, refusal.reason)
     for name, rank in pages.ranks_of(board).items() if board else ():
         average = board.average[name].value if board else None
         say(f"{pages.NO_RANK if rank is None else rank} {name}" + ("" if average is None else f": {average:.1f}"))
     say(f"{counted(len(config.folders), 'submission')}, {len(refused):,} refused: {config.output}/index.html")
     if scored:
         return 0
-    first = "".join(f"; the first: {one.folder}: {one.reason}" for one in refused[:1])
+    first = "".join(f"; the first: {refusal.folder}: {refusal.reason}" for refusal in refused[:1])
     logging.error("--submissions: no submission is accepted%s", first or ": there is none")
     return EXIT_FAILURE
 

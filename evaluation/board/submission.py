@@ -347,8 +347,8 @@ def open_released(place: str, private: str | None, split: str) -> Released:
     release = open_release(place)
     labelled = open_release(private) if private else release
     roots = _roots(labelled, split)
-    for one in {release.root: release, labelled.root: labelled}.values():
-        _check_files(one, split)
+    for opened in {release.root: release, labelled.root: labelled}.values():
+        _check_files(opened, split)
     turns = {root.name: _turns(root.path, split) for root in roots}
     if private:
         others = {root.name: root for root in _roots(release, split)}

@@ -234,8 +234,8 @@ def _differences(board: Board) -> list[Table]:
     names, sets = headings(board), {column.column.name: column.set for column in board.columns}
     tests = {(test.first, test.second, test.column): test for test in board.tests}
     numbers = {(name, AVERAGE): average.value for name, average in board.average.items()}
-    for one in board.values:
-        numbers[one.system, one.column.name] = None if one.value is None else of_100(one.metric, one.value)
+    for score in board.values:
+        numbers[score.system, score.column.name] = None if score.value is None else of_100(score.metric, score.value)
     baselines = [(name, board.settings.baselines[name]) for name in board.systems if name in board.settings.baselines]
     mixed = mixes({*sets.values()})
     rows: dict[bool, list[list[str]]] = {False: [], True: []}

@@ -345,16 +345,16 @@ def _common_sets(task: str, outcomes: Mapping[str, Outcome], everything: bool, l
     # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
     alike = len({frozenset(set_name for set_name in of if not set_name.startswith("#")) for of in sets.values()}) == 1
     kept = set()
-    for one in sorted(set().union(*sets.values()), key=set_order):
-        having = [name for name in sets if one in sets[name]]
-        if one.startswith("#") and one != VARIANTS and not alike:
+    for set_name in sorted(set().union(*sets.values()), key=set_order):
+        having = [name for name in sets if set_name in sets[name]]
+        if set_name.startswith("#") and set_name != VARIANTS and not alike:
             continue  # is computed over different sets
-        if one == VARIANTS and len({outcomes[name].variants for name in having}) > 1:
+        if set_name == VARIANTS and len({outcomes[name].variants for name in having}) > 1:
             left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
         elif everything or len(having) == len(sets):
-            kept.add(one)
-        elif not one.startswith("#"):
-            left_out.append(f"set {one} of {task}: {_who(having, outcomes)}")
+            kept.add(set_name)
+        elif not set_name.startswith("#"):
+            left_out.append(f"set {set_name} of {task}: {_who(having, outcomes)}")
     return kept
 
 

@@ -103,11 +103,11 @@ def values_of(service: Service, said: Sequence[str]) -> dict[str, str]:
             values[slot.name] = value
     free = [slot for slot in service.slots if not slot.is_categorical]
     found = [candidate for text in said for candidate in _looking_like_values(text)]
-    for one in found:  # later values replace earlier ones
-        points = {slot.name: _points(slot, one) for slot in free}
+    for candidate in found:  # later values replace earlier ones
+        points = {slot.name: _points(slot, candidate) for slot in free}
         best = max(points, key=lambda name: points[name], default=None)
         if best is not None and points[best] >= LEAST:
-            values[best] = one.text
+            values[best] = candidate.text
     return values
 
 

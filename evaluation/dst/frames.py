@@ -563,13 +563,13 @@ def as_dialogues(references: Iterable[Dialogue], predicted: Sequence[Predicted],
     """
     found: dict[str, Dialogue] = {}
     lines: dict[str, list[Line]] = {}
-    for one in predicted:
-        if isinstance(one, Line):
-            lines.setdefault(one.dialogue_id, []).append(one)
-        elif one.dialogue_id in found:
-            raise InputError(f"dialogue {one.dialogue_id!r} appears twice", path)
+    for prediction in predicted:
+        if isinstance(prediction, Line):
+            lines.setdefault(prediction.dialogue_id, []).append(prediction)
+        elif prediction.dialogue_id in found:
+            raise InputError(f"dialogue {prediction.dialogue_id!r} appears twice", path)
         else:
-            found[one.dialogue_id] = one
+            found[prediction.dialogue_id] = prediction
     if lines:
         by_id = {reference.dialogue_id: reference for reference in references}
         for dialogue_id, of in lines.items():

@@ -201,9 +201,9 @@ def _seen(
 def _originals(sets: Mapping[str, Set]) -> dict[str, str]:
     original = sets[ORIGINAL].services
     originals = {name: name for name in original}
-    for one in sets.values():
-        if one.kind == "variant":
-            originals |= originals_of(one.name, one.services, original)
+    for scored_set in sets.values():
+        if scored_set.kind == "variant":
+            originals |= originals_of(scored_set.name, scored_set.services, original)
     return originals
 
 
@@ -242,10 +242,12 @@ def _jobs(
 def unmatched(sets: Iterable[Set], jobs: Sequence[Job]) -> list[str]:
     """Describes the variants that lack files of the original, one line each. Sensitivity needs all files."""
     found = []
-    for one in sets:
-        lacking = [job.name for job in jobs if one.name not in {member.set for member in job.members}]
-        if one.kind == "variant" and lacking:
-            found.append(f"{one.name} has no {lacking[0]}" + (f" (and {len(lacking) - 1} more)" if lacking[1:] else ""))
+    for scored_set in sets:
+        lacking = [job.name for job in jobs if scored_set.name not in {member.set for member in job.members}]
+        if scored_set.kind == "variant" and lacking:
+            found.append(
+                f"{scored_set.name} has no {lacking[0]}" + (f" (and {len(lacking) - 1} more)" if lacking[1:] else "")
+            )
     return found
 
 

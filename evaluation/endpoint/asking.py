@@ -139,13 +139,13 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
         answers = self.of.answer(asker, chunk)
         name = next(key for key in answers.counts if key.partition("/")[0] == self.counted).partition("/")[2]
         counts: Counter[str] = Counter()
-        for one in asker.asked:
-            counts["tokens_sent"] += one.reply.tokens[0]
-            counts["tokens_answered"] += one.reply.tokens[1]
+        for question in asker.asked:
+            counts["tokens_sent"] += question.reply.tokens[0]
+            counts["tokens_answered"] += question.reply.tokens[1]
             counts["answers_had"] += 1
-            counts["unread"] += bool(one.unread)
-            if one.unread:
-                counts[f"unread_{one.unread.partition(':')[0]}"] += 1
+            counts["unread"] += bool(question.unread)
+            if question.unread:
+                counts[f"unread_{question.unread.partition(':')[0]}"] += 1
         stem = name.removeprefix("predictions/").removesuffix(".jsonl") or "turns"
         first = min(answers.parts)
         part = Part(f"answers/{stem}.jsonl", (first.path, *first.order), b"".join(map(_line, asker.asked)))

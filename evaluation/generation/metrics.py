@@ -153,8 +153,8 @@ def overall(sets: Sequence[ScoredSet], ranked: bool = False) -> Numbers:
     """Computes a system's metrics over several sets; with ``ranked``, for the utterances chosen among candidates."""
     turns = [turn for scored in sets for turn in (scored.ranked if ranked else scored.turns)]
     plugins: dict[str, list[float | None]] = {}
-    for one in sets:
-        for name, by_turn in one.plugins[ranked].items():
+    for scored in sets:
+        for name, by_turn in scored.plugins[ranked].items():
             plugins.setdefault(name, []).extend(by_turn.values())
     return {
         **accuracies(turns),
@@ -172,9 +172,9 @@ def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
     metrics = with_mean({ALL: overall(list(sets.values())), **{name: overall([sets[name]]) for name in sets if name}})
     for name_of, keys in ((domain_of, (UNSEEN_DOMAINS, SEEN_DOMAINS)), (str, (UNSEEN_SERVICES, SEEN_SERVICES))):
         groups: dict[bool | None, list[ScoredTurn]] = {}
-        for one in sets.values():
-            is_seen = seen_by(one.corpus.seen, name_of)
-            for turn in one.turns:
+        for scored in sets.values():
+            is_seen = seen_by(scored.corpus.seen, name_of)
+            for turn in scored.turns:
                 groups.setdefault(is_seen(turn), []).append(turn)
         metrics |= {keys[seen]: accuracies(groups[seen]) for seen in (True, False) if seen in groups}
     if any(scored.ranked for scored in sets.values()):
@@ -231,11 +231,11 @@ def agreement(turns: Iterable[ScoredTurn]) -> Details:
     """
     judged = [turn for turn in turns if turn.valid and turn.has_values]
     same = same_all = 0
-    for one in judged:
-        no_error = not missing_values(one.turn.acts, one.utterance)
-        free = [act for act in one.acts if act.act.kind == "free" and act.act.values]
+    for turn in judged:
+        no_error = not missing_values(turn.turn.acts, turn.utterance)
+        free = [act for act in turn.acts if act.act.kind == "free" and act.act.values]
         same += all(act.premise is not None for act in free) == no_error
-        same_all += one.faithful == no_error
+        same_all += turn.faithful == no_error
     return {
         "turns": len(judged),
         "same": same,
@@ -256,9 +256,9 @@ def by_service(sets: Iterable[ScoredSet], name_of: Callable[[str], str]) -> dict
     """
     groups: dict[str, list[ScoredTurn]] = {}
     seen: dict[str, bool | None] = {}
-    for one in sets:
-        known = None if one.corpus.seen is None else {name_of(service) for service in one.corpus.seen}
-        for turn in one.turns:
+    for scored in sets:
+        known = None if scored.corpus.seen is None else {name_of(service) for service in scored.corpus.seen}
+        for turn in scored.turns:
             for name in {name_of(act.act.service) for act in turn.acts}:
                 groups.setdefault(name, []).append(turn)
                 seen[name] = None if known is None else name in known
@@ -280,8 +280,8 @@ def by_service(sets: Iterable[ScoredSet], name_of: Callable[[str], str]) -> dict
 def breakdown(acts: Iterable[ScoredAct], key: Callable[[ScoredAct], str]) -> dict[str, Details]:
     """Counts outcomes for each group of acts, sorted, with the share of valid acts and SGSAcc by act."""
     groups: dict[str, list[ScoredAct]] = {}
-    for one in acts:
-        groups.setdefault(key(one), []).append(one)
+    for act in acts:
+        groups.setdefault(key(act), []).append(act)
     details = {}
     for name, group in sorted(groups.items()):
         outcomes = Counter(act.outcome for act in group)

@@ -216,10 +216,10 @@ def calls_of(result: Any) -> list[Call] | None:
     if not isinstance(result, list):
         return None
     calls: list[Call] = []
-    for one in result:
-        if not isinstance(one, dict) or len(one) != 1:
+    for call in result:
+        if not isinstance(call, dict) or len(call) != 1:
             return None
-        (name, arguments) = next(iter(one.items()))
+        (name, arguments) = next(iter(call.items()))
         if isinstance(arguments, str):
             arguments = _json(arguments or "{}")
         if not isinstance(arguments, dict):

@@ -462,8 +462,8 @@ class Details(msgspec.Struct, frozen=True):
 def check_same_turns(judged: Iterable[Judged[VariedItem]], pairs: Iterable[Pair], path: str) -> None:
     """Raises InputError if the pages at ``path`` show other sets than those of the pairs."""
     pair_at = {pair.place: pair for pair in pairs}
-    for one in judged:
-        item, pair = one.item, pair_at.get(one.item.place)
+    for judgement in judged:
+        item, pair = judgement.item, pair_at.get(judgement.item.place)
         if pair is None or (item_of(pair).original, pair.utterance) != (item.original, item.utterance):
             what = f"{item.stratum!r} has no such turn, or another text: {item.dialogue_id!r}, turn {item.turn}"
             raise InputError(f"shows other sets than --sets: {what}", path, "--hits")

@@ -70,9 +70,9 @@ class Nearest(Answerer):
         """Returns ``pairs`` and ``responses`` of a training set. Ties stay in order of appearance."""
         given: dict[str, Counter[str]] = {}
         responses = Counter[str]()
-        for one in (exchange for dialogue in dialogues for exchange in dialogue.exchanges):
-            given.setdefault(one.user, Counter())[one.bot.strip()] += 1
-            responses[one.bot.strip()] += 1
+        for exchange in (exchange for dialogue in dialogues for exchange in dialogue.exchanges):
+            given.setdefault(exchange.user, Counter())[exchange.bot.strip()] += 1
+            responses[exchange.bot.strip()] += 1
         # ``most_common`` keeps the order of equally frequent items.
         pairs = [(utterance, [text for text, _ in counts.most_common()]) for utterance, counts in given.items()]
         return pairs, [text for text, _ in responses.most_common()]

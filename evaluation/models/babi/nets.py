@@ -109,16 +109,16 @@ def encode(dialogues: Iterable[BabiDialogue], candidates: Mapping[str, int]) -> 
 
     for dialogue in dialogues:
         first = len(lines)
-        for one in dialogue.lines:
-            if isinstance(one, Exchange):
-                turns.append((first, len(lines), candidates.get(one.bot.strip(), -1)))
-                add(one.user, USER)
-                add(one.bot, BOT)
-            elif isinstance(one, Unanswered):
-                add(one.user, USER)
+        for spoken in dialogue.lines:
+            if isinstance(spoken, Exchange):
+                turns.append((first, len(lines), candidates.get(spoken.bot.strip(), -1)))
+                add(spoken.user, USER)
+                add(spoken.bot, BOT)
+            elif isinstance(spoken, Unanswered):
+                add(spoken.user, USER)
             else:
                 # footnote 2: facts are lines of the user
-                add(f"{one.entity} {one.relation} {one.value}", USER, said=False)
+                add(f"{spoken.entity} {spoken.relation} {spoken.value}", USER, said=False)
     line, speaker, said = torch.tensor(lines, dtype=torch.long).view(len(lines), 3).unbind(1)
     first, now, answer = torch.tensor(turns, dtype=torch.long).view(len(turns), 3).unbind(1)
     return Encoded([*known], line, speaker, said.bool(), first, now, answer)

@@ -96,11 +96,11 @@ class Tokens:
     def parts(self, ids: Sequence[int]) -> list[data.Part]:
         """Parses ids to parts, ignoring those before the first mark."""
         found: list[tuple[str, list[int]]] = []
-        for one in ids:
-            if one in self._names:
-                found.append((self._names[one], []))
+        for token in ids:
+            if token in self._names:
+                found.append((self._names[token], []))
             elif found:
-                found[-1][1].append(one)
+                found[-1][1].append(token)
         return [(mark, self.text(of)) for mark, of in found]
 
     def text(self, ids: Sequence[int]) -> str:
