@@ -43,7 +43,7 @@ def f1(reference: list[Any], predicted: list[Any]) -> tuple[float, float, float]
 def frame_metrics(
     reference: dict[str, Any], predicted: dict[str, Any], utterance: str, service: dict[str, Any], fuzzy: bool
 ) -> dict[str, float]:
-    """Computes the metrics of a frame, without those that it does not have."""
+    """Computes the metrics of a frame; undefined metrics are absent."""
     wanted, given = reference["state"], predicted["state"]
     found = {"active_intent_accuracy": float(wanted["active_intent"] == given["active_intent"])}
     of = f1(wanted["requested_slots"], given["requested_slots"])

@@ -482,7 +482,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
     def read(self) -> Detections:
         """Reads the turns, and tunes the threshold.
 
-        Raises InputError if that is impossible, or dev is what is scored.
+        Raises InputError if the inputs cannot be used, or if dev is the scored split.
         """
         sources = self.sources
         truth = read_truth(sources, self.chosen) if sources else None

@@ -65,7 +65,7 @@ def add_judgements(parser: StrictParser, task: str, group: str = INPUT, required
 def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
     """Lists the files of ``--responses``, and the answers in folders of ``parapet mturk``.
 
-    Raises InputError for bad ones.
+    Raises InputError if a file or the encoding cannot be used.
     """
     from parapet.transforms.crowd.ingest import check_encoding, check_file
 

@@ -588,7 +588,7 @@ def _own_set(name: str, part: str, outcome: Outcome) -> str:
 
 
 def _options(parts: Mapping[str, Outcome]) -> dict[str, Any]:
-    """Merges the options of the parts; for those that differ, by part."""
+    """Merges the options of the parts. The value of an option that differs is a dictionary by part."""
     options: dict[str, Any] = {}
     for key in {key: None for outcome in parts.values() for key in outcome.options}:
         values = {part: outcome.options.get(key) for part, outcome in parts.items()}

@@ -234,7 +234,7 @@ class Nli:
         return judgements
 
     def _tokens(self, tokenizer: Any, model: Any, pairs: Sequence[Pair]) -> list[dict[str, list[int]]]:
-        """Tokenizes pairs; those that are too long lose the beginning of the premise."""
+        """Tokenizes pairs. In pairs that are too long, the beginning of the premise is cut off."""
         # RoBERTa counts positions from 2 on.
         longest = min(tokenizer.model_max_length, model.config.max_position_embeddings - 2)
         firsts, seconds = zip(*pairs, strict=True)

@@ -265,7 +265,7 @@ class Job(inference.Job[int, Turns, Answering], frozen=True, kw_only=True):
         return load(self.folder, self.device, self.batch_size)[1]
 
     def answer(self, model: Answering, chunk: Turns) -> Answers:
-        """Encodes rows for ``parapet evaluate``; counts them, and utterances whose beginnings were cut off."""
+        """Encodes rows for ``parapet evaluate``; counts rows, and utterances whose beginnings were cut off."""
         answers, long = model.answers([turn.utterance for turn in chunk.turns])
         files: dict[str, list[bytes]] = {}
         for turn, answer in zip(chunk.turns, answers, strict=True):

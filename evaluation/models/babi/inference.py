@@ -259,7 +259,7 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         return load(self.folder, self.model, self.device, self.batch_size)[1]
 
     def answer(self, model: Answerer, chunk: BabiChunk) -> Answers:
-        """Encodes the answers as JSON lines for ``parapet evaluate --task ranking``; counts them, and empty ones."""
+        """Encodes the answers as JSON lines for ``parapet evaluate --task ranking``, and counts all and empty ones."""
         ranked = model.ranked(chunk.dialogues, self.top)
         rows = [
             {"dialogue": number, "turn": turn, "answer": ranking[0], **({"answers": ranking} if self.top > 1 else {})}

@@ -322,7 +322,7 @@ def follow(example: Example, memory: Memory) -> Iterator[Turn]:
 
 
 def longest_of(examples: Sequence[Example]) -> tuple[list[Example], list[int]]:
-    """Returns the examples that no other one continues, and for each example the index of the one that continues it."""
+    """Returns the examples that no other example continues, and for each example the index of its continuation."""
     longest: list[Example] = []
     numbers = [0] * len(examples)
     by_start: dict[tuple[str, str], list[int]] = {}

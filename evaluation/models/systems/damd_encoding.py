@@ -183,7 +183,7 @@ def texts_of(step: Step) -> Texts:
 
 
 def asked_of(step: Step) -> Texts:
-    """Encodes a step with what is known before the prediction."""
+    """Encodes the parts of a step that are known before the prediction."""
     user, previous = said_last(step)
     return Texts(words_of(previous)[-LONGEST:], words_of(user)[-LONGEST:], span_of(step.before))
 

@@ -47,7 +47,7 @@ class Database:
         return bool(self.knowledge.entities.get(service))
 
     def matches(self, service: str, slot_values: Mapping[str, Sequence[str]]) -> int:
-        """Counts the entities that satisfy a state, whose values are as in the dialogue."""
+        """Counts the entities that satisfy a state, given its values as spelled in the dialogue."""
         found = (1 << len(self.knowledge.entities.get(service, ()))) - 1
         for slot, values in slot_values.items():
             found &= self._satisfying(service, slot, self.knowledge.meant(service, slot, values))

@@ -303,7 +303,7 @@ class SoloistLearner(Learner):
         return loss + self.config.consistency * self._consistency(batch, ends), [logits]
 
     def _consistency(self, batch: Tensor, ends: Tensor) -> Tensor:
-        """Computes the loss of telling steps from ones with the belief state, response or both of another step."""
+        """Computes the loss of distinguishing steps from copies with another step's belief state, response or both."""
         spoiled = [spoil(self.steps, i) for i in batch.tolist()]
         rows = Rows([step.row(self.config.max_length) for step in spoiled], self.device)
         tokens, mask = rows.padded(torch.arange(len(spoiled)), 0)
