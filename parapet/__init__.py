@@ -1,6 +1,6 @@
-"""Parapet (PARAphrases and PErTurbations): data with which people test how robust dialogue systems are.
+"""Parapet (PARAphrases and PErTurbations): test data for the robustness of dialogue systems.
 
-Names are imported when they are used: ``import parapet`` itself loads nothing heavy, and no Apache Beam.
+Names are imported when they are used: ``import parapet`` itself imports nothing heavy, not even Apache Beam.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation.corpus import PerturbedCorpus, check_perturbation
     from parapet.transforms.perturbation.user_turns import edit_user_turns
 
-# Where each public name is.
+# The module of each public name.
 _PLACES = {
     "Composition": "parapet.crowd",
     "Corpus": "parapet.transforms.perturbation.corpora",

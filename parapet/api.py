@@ -26,8 +26,8 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
       name: which corpus of a release to open.
 
     Raises:
-      InputError: there is no corpus at that place, its schemas cannot be read, or the run that was to write the folder
-        was broken off.
+      InputError: there is no corpus at ``root``, its schemas cannot be read, or the run that wrote the folder was
+        interrupted.
 
     Example:
       >>> import parapet
@@ -52,7 +52,7 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
 
 
 def corpus_from(corpus: Corpus | str | Path | None) -> Corpus:
-    """A corpus, or the one at a place. Raises InputError where it is neither."""
+    """Returns a corpus as it is, or opens a path. Raises InputError for anything else."""
     if corpus is None or isinstance(corpus, str | Path):
         return load_corpus(corpus)
     if not isinstance(corpus, Corpus):
@@ -94,7 +94,7 @@ def perturb(
       options: options of the perturbation. All of them take ``seed`` (default 0).
 
     Returns:
-      A corpus, with an Arrow table ``rows`` of what was changed. Saved, dialogues and rows are byte for byte what the
+      A corpus, with an Arrow table ``rows`` of the changes. ``save`` writes the same bytes that the
       command writes.
 
     Raises:
@@ -133,7 +133,7 @@ def perturb_sets(
 def apply_variants(
     corpus: Corpus | str | Path, variants: str | Path | Variants, *, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
-    """Puts dialogues under the names of schema variants, as ``parapet rewrite`` does (SGD-X, section 3).
+    """Renames schema elements in dialogues as in schema variants, as ``parapet rewrite`` does (SGD-X, section 3).
 
     Args:
       corpus: a corpus, or anything that ``load_corpus`` accepts.
@@ -143,8 +143,8 @@ def apply_variants(
       names: which variants to apply; all by default.
 
     Returns:
-      A corpus for each variant, by name. Dialogues are renamed lazily. One that touches a service for which the variant
-      has no counterpart raises InputError when it is read.
+      A corpus for each variant, by name. Dialogues are renamed lazily. A dialogue with a service that the variant does
+      not have raises InputError when it is read.
 
     Raises:
       InputError: there are no such variants, or a variant has no service that matches one of the corpus.

@@ -1,4 +1,4 @@
-"""The commands: their names, the module and the parser of each. Imports nothing heavy."""
+"""The names of the commands, and the module and parser of each. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ PIPELINES = {name: summary for commands in GROUPS.values() for name, summary in 
 
 
 def canonical(name: str) -> str:
-    """A name with ``_`` for each ``-``: the two are alike in the names of flags and commands."""
+    """Replaces each ``-`` in a name by ``_``: flags and commands may be spelled either way."""
     return name.replace("-", "_")
 
 
 def spelling(name: str, names: Iterable[str]) -> str | None:
-    """How a name is spelled among others; None where it is not among them."""
+    """Finds the spelling of a name in a list; None if the list does not have it."""
     return next((other for other in names if canonical(other) == canonical(name)), None)
 
 
@@ -82,16 +82,16 @@ def hand_over(
     argv: Sequence[str],
     run: Callable[[str, Sequence[str]], int] | None = None,
 ) -> int:
-    """Runs ``program NAME ...`` as ``package.NAME.run(...)``; gives its exit status.
+    """Runs ``program NAME ...`` as ``package.NAME.run(...)``; returns its exit status.
 
     Args:
-      program: as people type it: ``parapet``, ``parapet mturk``.
-      what: what a name is called: ``pipeline``, ``action``.
-      names: those there are; a ``-`` in one is a ``_`` in its module.
-      package: where the modules are.
+      program: the program as people type it: ``parapet``, ``parapet mturk``.
+      what: the word for a name: ``pipeline``, ``action``.
+      names: the known names; a ``-`` in a name is a ``_`` in its module.
+      package: the package of the modules.
       usage: the help.
-      argv: what follows the program.
-      run: runs a name, where those of a package are in one module.
+      argv: the arguments after the program.
+      run: runs a name, if all names share one module.
     """
     if not argv or canonical(argv[0]) in ("_h", "__help", "__help_all", "help"):
         print(usage, end="")
@@ -112,7 +112,7 @@ def hand_over(
     return int(importlib.import_module(f"{package}.{canonical(spelled)}").run(rest))
 
 
-# Commands that are not a module of their own, and the module that runs them by name.
+# Commands that have no module of their own, and the module that runs them by name.
 _SHARED = {
     **dict.fromkeys(("rewrite", *GROUPS["perturb dialogues with more options"]), "perturb"),
     **dict.fromkeys(("few_shot", "unseen_services"), "splits"),
@@ -130,21 +130,21 @@ class _Named(NamedTuple):
         return int(importlib.import_module(f"parapet.pipelines.{self.module}").run_named(self.name, argv))
 
     def parser(self) -> StrictParser:
-        """The flags."""
+        """Builds the command line."""
         module = importlib.import_module(f"parapet.pipelines.{self.module}")
         parser: StrictParser = module.parser(self.name, self.name)
         return parser
 
 
 def module_of(command: str) -> Any:
-    """What has ``run`` and ``parser`` of a command: its module, or what runs it by name."""
+    """Returns an object with a command's ``run`` and ``parser``: its module, or an adapter of a shared module."""
     if command in _SHARED:
         return _Named(_SHARED[command], command)
     return importlib.import_module(f"parapet.pipelines.{command}")
 
 
 def actions_of(pipeline: str) -> Mapping[str, str]:
-    """What stands after a pipeline's name, each with its summary: actions, models to train, tasks to evaluate."""
+    """Returns the actions, models or tasks that may follow a pipeline's name, with summaries."""
     module = module_of(pipeline)
     for names in ("ACTIONS", "MODELS", "TASKS"):
         if hasattr(module, names):
@@ -154,10 +154,10 @@ def actions_of(pipeline: str) -> Mapping[str, str]:
 
 
 def parser_of(pipeline: str, action: str = "") -> StrictParser:
-    """The parser of a pipeline without actions, or of one action of a pipeline."""
+    """Builds the parser of a pipeline without actions, or of one action of a pipeline."""
     module = module_of(pipeline)
     if action and hasattr(module, "parser"):
-        parser: StrictParser = module.parser(action)  # those of models differ in what they are made for
+        parser: StrictParser = module.parser(action)  # each model has flags of its own
         return parser
     if action:
         module = importlib.import_module(f"parapet.pipelines.{pipeline}.{canonical(action)}")

@@ -1,4 +1,4 @@
-"""The ``parapet`` program: finds the pipeline and hands over. Imports nothing heavy, so that help is quick."""
+"""The ``parapet`` program: runs the pipeline that the first argument names. Imports nothing heavy, so help is quick."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ flags. In flags and names, - and _ are alike.
 
 
 def usage() -> str:
-    """The commands by purpose."""
+    """Formats the commands by purpose."""
     groups = (
         f"\n{title}:\n" + "".join(f"  {name:22}{summary}\n" for name, summary in commands.items())
         for title, commands in GROUPS.items()
@@ -37,7 +37,8 @@ def usage() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one pipeline. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    if argv is None and "_ARGCOMPLETE" in os.environ:  # a shell asks, by the script of 'parapet completion'
+    # a shell asks for completions, through the script of 'parapet completion'
+    if argv is None and "_ARGCOMPLETE" in os.environ:
         from parapet.pipelines.completion import answer
 
         answer()

@@ -1,4 +1,4 @@
-"""``parapet perturb NAME`` and the commands that are names for it: a perturbation, ours or a plug-in's, on a corpus."""
+"""``parapet perturb NAME``, and the commands named after a perturbation: runs a perturbation on a corpus."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Perturbs a corpus, and writes OUT/SET/test/dialogues_001.json, a row for every
 change in OUT/SET/turns, statistics, and a page with examples.
 """
 
-# Where the commands of Parapet's own perturbations are declared: help imports nothing of what they do.
+# Modules that declare the commands of Parapet's own perturbations. Help imports nothing but these.
 REWRITE = "rewrite"
 DECLARED = {
     REWRITE: "parapet.transforms.variants",
@@ -73,23 +73,23 @@ TOOLKITS = {  # that only tasks of agents have
     "corrupted": "Replaces and reorders words of names and descriptions: OUT/corrupted-replace/, -order/, -both/.",
     "missing_tool": "Takes the right tools away: nothing is to be called. OUT/missing_tool/FILE.",
 }
-DISTRACTORS = (5, 10, 20)  # added to the tools of a task
+DISTRACTORS = (5, 10, 20)  # numbers of tools added to a task's tools
 CORRUPTIONS = ("replace", "order", "both")
-TRANSLATING = "language_variations"  # the command that shares flags and memories with others that translate
+TRANSLATING = "language_variations"  # a command that shares flags and memories with other translating commands
 
-_SHARED = ("seed", "max_bad")  # options of a perturbation that have flags of their own
+_SHARED = ("seed", "max_bad")  # options of perturbations that have common flags
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A run.
+    """The settings of a run.
 
     Attributes:
       command: how the perturbation is run.
-      info: the run, as its manifest has it.
-      perturbation: made of its options, and fitted.
-      corpus: the dialogues that are perturbed.
-      analyzed: the files that are analyzed.
-      root: of the corpus.
+      info: the run, as in its manifest.
+      perturbation: constructed from its options, and fitted.
+      corpus: the dialogues to perturb.
+      analyzed: the files to analyze.
+      root: the folder of the corpus.
       dry_run: whether only the costs are printed.
     """
 
@@ -103,11 +103,11 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def command_of(name: str) -> Command:
-    """The command of a perturbation. Raises InputError where none of this name is installed, or it cannot be imported.
+    """Returns the command of a perturbation. Raises InputError if it is not installed or cannot be imported.
 
-    The options of a class that declares no command are the keyword arguments of the class. A default says how the flag
-    is read: a switch where it is False, a number where it is one (or is annotated as one), a comma-separated list where
-    it is a tuple, else text. The ``Args`` of the docstring are its help.
+    For a class that declares no command, each keyword argument becomes a flag. Its default determines how the flag is
+    parsed: False as a switch, a number (or None with a number's annotation) as a number, a tuple as a comma-separated
+    list, anything else as text. The ``Args`` of the docstring are the help.
     """
     if name in DECLARED:
         command: Command = importlib.import_module(DECLARED[name]).COMMAND
@@ -144,7 +144,7 @@ def _option(perturbation: type[Perturbation], parameter: inspect.Parameter) -> O
 
 
 def _about(perturbation: type[Perturbation], option: str) -> str:
-    """What the docstring of a class says of an option, or that of a base class."""
+    """Returns the docstring's text on an option, from the class or a base class."""
     for cls in perturbation.__mro__:
         for text in re.findall(rf"^ +{option}: (.*(?:\n {{4,}}.*)*)", inspect.cleandoc(cls.__doc__ or ""), re.M)[:1]:
             if not text.startswith("see "):
@@ -153,7 +153,7 @@ def _about(perturbation: type[Perturbation], option: str) -> str:
 
 
 def type_of(option: inspect.Parameter) -> type:
-    """The type of an option's flag: that of its default, or of its annotation where the default is None."""
+    """Returns the type of an option's flag: that of its default, or of its annotation if the default is None."""
     if isinstance(option.default, int | float):
         return type(option.default)
     annotated = set(re.findall(r"\w+", str(option.annotation))) - {"None", "class"}
@@ -161,7 +161,7 @@ def type_of(option: inspect.Parameter) -> type:
 
 
 def options_of(perturbation: type[Perturbation]) -> list[inspect.Parameter]:
-    """The options that a perturbation has besides those of every one."""
+    """Lists the options of a perturbation, without those that all perturbations have."""
     parameters = inspect.signature(perturbation).parameters.values()
     return [
         option
@@ -171,11 +171,11 @@ def options_of(perturbation: type[Perturbation]) -> list[inspect.Parameter]:
 
 
 def parser(name: str = "", program: str = "") -> Parser:
-    """The flags: those of every perturbation, and the options of one.
+    """Builds the command line: the flags of all perturbations, and the options of one.
 
     Args:
-      name: of the perturbation; empty: none.
-      program: how it is called, where that is not ``perturb NAME``.
+      name: the name of the perturbation; empty for the common flags only.
+      program: the name of the command, if it is not ``perturb NAME``.
     """
     command = command_of(name) if name else Command("", "Perturbs a corpus.", EXAMPLE)
     result = Parser(program or f"perturb {name or 'PERTURBATION'}", command.description, command.examples)
@@ -207,15 +207,15 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
-    """Runs the command of a perturbation, which is called ``parapet PROGRAM``. Returns the exit status."""
+    """Runs the command of a perturbation under the name ``parapet PROGRAM``. Returns the exit status."""
     program = program or name
-    has_tasks = any(argument.partition("=")[0] == "--tasks" for argument in argv)  # of agents, not a corpus
+    has_tasks = any(argument.partition("=")[0] == "--tasks" for argument in argv)  # agents' tasks instead of a corpus
     if name in TOOLKITS or (has_tasks and name != REWRITE):
         from parapet.pipelines import perturb_tasks
 
         return perturb_tasks.run(name, argv)
     try:
-        with starting(f"parapet {program}", argv):  # a perturbation may import much
+        with starting(f"parapet {program}", argv):  # importing a perturbation may take long
             command, flags = command_of(name), parser(name, program)
     except InputError as error:
         print(f"parapet {program.partition(' ')[0]}: {error}", file=sys.stderr)
@@ -240,7 +240,7 @@ def usage() -> str:
 
 
 def class_of(name: str, command: Command) -> type[Perturbation]:
-    """The class of a perturbation."""
+    """Imports the class of a perturbation."""
     from parapet.transforms.perturbation.corpus import Registry
 
     module, _, attribute = command.target.partition(":")
@@ -251,7 +251,7 @@ def class_of(name: str, command: Command) -> type[Perturbation]:
 
 
 def check(name: str, program: str, command: Command, args: argparse.Namespace) -> Config:
-    """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
+    """Reads flags and corpus, and fits the perturbation. Raises InputError if they cannot be used."""
     from parapet.transforms.perturbation.corpora import listed, read_corpus
     from parapet.transforms.perturbation.corpus import complete
     from parapet.transforms.running.fence import calling
@@ -292,7 +292,7 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
 
 
 def _recorded(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, object]:
-    """The flags for ``run.json``; of a file or folder the name alone: its place says nothing on another machine."""
+    """Returns the flags for ``run.json``. Files and folders have their names only, as paths differ between machines."""
     return {
         option.name: str(flags[option.name]).rpartition("/")[2]
         if option.apart or (option.reads and not option.many)
@@ -303,12 +303,12 @@ def _recorded(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, 
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
-    """What workers read: the dialogues, and what the perturbation reads besides."""
+    """Lists the files that workers read: the dialogues, and the perturbation's own inputs."""
     return [("--sgd", config.root), *config.perturbation.worker_inputs()]
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Dialogue files -> the sets of the perturbation, their rows, numbers, a card and a page."""
+    """Wires the pipeline: perturbs the dialogue files, and writes each set with rows, statistics, a card and a page."""
     from parapet.transforms.perturbation.files import PerturbCorpus
     from parapet.transforms.storage import files
 
@@ -317,7 +317,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 
 def report(config: Config, counters: dict[str, int]) -> None:
-    """Prints the metrics of each set; of a dry run what it would cost."""
+    """Prints the metrics of each set; for a dry run, what it would cost."""
     perturbation, output = config.perturbation, config.info.output
     if config.dry_run:
         for line in perturbation.plan_lines(config.corpus.files):
@@ -332,10 +332,10 @@ def report(config: Config, counters: dict[str, int]) -> None:
     warn_dead_letters(output, perturbation.tallies, config.command.unusable)
 
 
-RULES = "rules"  # the engine that needs no translation
+RULES = "rules"  # the engine without translation
 LLM = "llm"  # a language model behind an endpoint
 ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, RULES, LLM, translating.CHECKPOINT, translating.MEMORY)
-LEAST_OF_FILES = 0.5  # of rewritten turns, the share of the turns that the files have
+LEAST_OF_FILES = 0.5  # least share of turns for which files of rewritten turns must have an entry
 
 _TRANSLATING = ("pivots", "dry_run", "prefix", *translating.FLAGS, *ENDPOINT_FLAGS)
 _OF_LLM = ("model", "parallel_calls", "memory", "dry_run", *ENDPOINT_FLAGS)
@@ -355,10 +355,10 @@ def add_translation_flags(parser: Parser) -> None:
 
 
 def language_variations(args: argparse.Namespace) -> LanguageVariations:
-    """The kinds and their mixes. Reads memories and rewritten turns, opens the engine.
+    """Makes the perturbation from the flags: reads memories and rewritten turns, and opens the engine.
 
     Raises:
-      InputError: flags that cannot work.
+      InputError: the flags cannot be used.
     """
     from parapet.transforms.perturbations.generated import KINDS as WRITTEN
     from parapet.transforms.perturbations.rewritten import Rewritten
@@ -402,7 +402,7 @@ def language_variations(args: argparse.Namespace) -> LanguageVariations:
 
 
 def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
-    """Raises InputError where a flag has no effect."""
+    """Raises InputError if a flag has no effect."""
     engine = _engine(args)
     of_kinds = {
         ("typos",): ("perturb_values", "rates"),
@@ -423,7 +423,7 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
 
 
 def _engine(args: argparse.Namespace) -> str:
-    """What ``--engine`` names, else the one that the other flags are for."""
+    """Returns the engine of ``--engine``, or the one that the other flags imply."""
     from parapet.transforms.translation.embedded import is_installed
 
     if args.engine or args.endpoint or args.memory:
@@ -432,14 +432,18 @@ def _engine(args: argparse.Namespace) -> str:
 
 
 def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
-    """Reads memories and opens the engine. Gives how texts are translated; without pivots where none is."""
+    """Reads memories and opens the engine.
+
+    Returns the settings of translation, which have no pivots if it is not wanted.
+    """
     from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.storage.files import join
     from parapet.transforms.translation.local import PARAPHRASED
     from parapet.transforms.translation.memory import by_languages
     from parapet.transforms.translation.translate import Known
 
-    rows = translating.read_memories(args)  # in any case: what an earlier run into the folder has paid for stays in it
+    # read even if unused, so that the output keeps translations that an earlier run paid for
+    rows = translating.read_memories(args)
     paid = join(args.output, translating.PAID)
     if not wanted:
         return Translating(Known({}), None, paid, rows) if rows else None
@@ -460,7 +464,10 @@ def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
 
 
 def _writing(args: argparse.Namespace, kinds: Sequence[str]) -> Translating:
-    """How a language model writes turns of some kinds. Reads memories, opens the client. Raises InputError."""
+    """Reads memories and opens the client of a language model that writes turns.
+
+    Raises InputError if these cannot be used.
+    """
     from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.perturbations.generated import Writer, language_of
     from parapet.transforms.storage.files import join
@@ -479,7 +486,7 @@ def _writing(args: argparse.Namespace, kinds: Sequence[str]) -> Translating:
 
 
 def _paraphraser(args: argparse.Namespace) -> Engine:
-    """A checkpoint that paraphrases. Raises InputError where there is none."""
+    """Opens a checkpoint that paraphrases. Raises InputError if the flags do not name one."""
     from parapet.transforms.translation.local import Paraphraser
 
     if args.pivots:
@@ -493,7 +500,7 @@ def _paraphraser(args: argparse.Namespace) -> Engine:
 
 
 def end_translation(perturbation: Any, output: str, counters: Mapping[str, int]) -> Iterator[str]:
-    """Clears what a published memory has, and says what a translation has cost."""
+    """Deletes the temporary answers, which the memory now contains, and yields lines on the cost of translation."""
     from parapet.transforms.storage.files import clear, join
 
     clear(join(output, translating.PAID))
