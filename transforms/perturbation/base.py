@@ -195,6 +195,7 @@ class Perturbation:
       shown: how many examples of a set the page shows.
       keeps_turns: whether dialogues keep their turns, speakers and services. Where a plug-in's class says so, dialogues
         that do not are left out.
+      needs_annotation: whether it needs schemas and states, so that it cannot perturb plain texts and chat messages.
       keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
       other_outputs: the tags of further outputs of the pipeline, see ``Detailed.others``.
       analyzes_dialogues: whether :meth:`analyze` reads the dialogues that it gets. One that reads the corpus that
@@ -238,6 +239,7 @@ class Perturbation:
     in_folders: ClassVar[bool] = True
     shown: ClassVar[int] = 12
     keeps_turns: ClassVar[bool] = True
+    needs_annotation: ClassVar[bool] = False
     keeps_empty_files: ClassVar[bool] = True
     other_outputs: ClassVar[Sequence[str]] = ()
     analyzes_dialogues: ClassVar[bool] = True

@@ -7,17 +7,16 @@ which perturbations leave as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import Corpus, corpus_of
+from parapet.transforms.perturbation.utterances import dialogue_of, longest_first, service, user_turn_of
 
 Task = Mapping[str, Any]
 
 _SPLIT = "test"
-_SERVICE, _INTENT = "Tools_1", "UseTools"
-_MOST_VALUES = 40  # of a message
 
 
 def corpus_of_tasks(tasks: Sequence[Task], truths: Mapping[str, Task]) -> Corpus:
@@ -29,18 +28,9 @@ def corpus_of_tasks(tasks: Sequence[Task], truths: Mapping[str, Task]) -> Corpus
     """
     dialogues = []
     for at, task in enumerate(tasks):
-        values = sorted(
-            set(values_in(truths.get(task["id"], {}).get("ground_truth", []))), key=lambda one: (-len(one), one)
-        )
-        dialogues += [_dialogue(_id(at, *place), text, values) for place, text in messages_of(task)]
-    slots = [
-        {"name": f"value_{i}", "description": "A value", "is_categorical": False, "possible_values": []}
-        for i in range(_MOST_VALUES)
-    ]
-    intent = {"name": _INTENT, "description": "Use tools", "is_transactional": False, "required_slots": [],
-              "optional_slots": {}, "result_slots": []}  # fmt: skip
-    service = {"service_name": _SERVICE, "description": "Tools", "slots": slots, "intents": [intent]}
-    return corpus_of({_SPLIT: dialogues}, {_SPLIT: [service]})
+        values = longest_first(values_in(truths.get(task["id"], {}).get("ground_truth", [])))
+        dialogues += [dialogue_of(_id(at, *place), [user_turn_of(text, values)]) for place, text in messages_of(task)]
+    return corpus_of({_SPLIT: dialogues}, {_SPLIT: [service()]})
 
 
 def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str, Any]], int]:
@@ -95,24 +85,3 @@ def values_in(calls: Any) -> Iterator[str]:
 
 def _id(task: int, turn: int, message: int) -> str:
     return f"{task:07}_{turn}_{message}"
-
-
-def _dialogue(name: str, text: str, values: Iterable[str]) -> dict[str, Any]:
-    spans = sorted(_spans(text, values))[:_MOST_VALUES]
-    slots = [{"slot": f"value_{i}", "start": start, "exclusive_end": end} for i, (start, end) in enumerate(spans)]
-    said = {f"value_{i}": [text[start:end]] for i, (start, end) in enumerate(spans)}
-    actions = [{"act": "INFORM", "slot": slot, "values": of, "canonical_values": of} for slot, of in said.items()]
-    state = {"active_intent": _INTENT, "requested_slots": [], "slot_values": said}
-    frame = {"service": _SERVICE, "actions": actions, "slots": slots, "state": state}
-    turn = {"speaker": "USER", "utterance": text, "frames": [frame]}
-    return {"dialogue_id": name, "services": [_SERVICE], "turns": [turn]}
-
-
-def _spans(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
-    """Where values stand in a text, the first ones first; they do not overlap."""
-    taken: list[tuple[int, int]] = []
-    for value in values:
-        for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE):
-            if all(match.end() <= start or match.start() >= end for start, end in taken):
-                taken.append(match.span())
-    return taken
