@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there, sample_root
-from parapet.transforms.perturbation.corpora import Corpus, read_corpus
+from parapet.transforms.perturbation.corpora import Corpus, has_messages, messages_corpus, read_corpus
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation
@@ -21,8 +21,9 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
 
     Args:
       root: a folder in the SGD layout (``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``), the folder of
-        a single split, a schema file, or a release made by ``parapet release``. Local, or in a bucket (``gs://``). By
-        default, the sample that comes with Parapet.
+        a single split, a schema file, or a release made by ``parapet release``; or a ``.jsonl`` file of chat messages
+        (``{"messages": [{"role": "user", "content": ...}]}``), which has no annotation. Local, or in a bucket
+        (``gs://``). By default, the sample that comes with Parapet.
       name: which corpus of a release to open.
 
     Raises:
@@ -48,6 +49,9 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
         if name not in names:
             raise InputError(f"the release has no corpus {name!r}: it has {', '.join(names)}", root)
         return read_corpus(corpora / name, None)
+    path = as_path(root)
+    if path.suffix in (".jsonl", ".ndjson") and path.is_file() and has_messages(path):
+        return messages_corpus([path])
     return read_corpus(root, None)
 
 

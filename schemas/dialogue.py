@@ -296,6 +296,9 @@ _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
 
 
+MESSAGES = "messages"  # chat messages, see parapet.schemas.messages
+
+
 class DialogueFile(msgspec.Struct, frozen=True):
     """A file of dialogues.
 
@@ -305,6 +308,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
       path: its place.
       size: in bytes.
       content: its bytes, where they are at hand and there is no file at all.
+      form: empty for SGD's, or ``MESSAGES``.
     """
 
     split: str
@@ -312,6 +316,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
     path: str
     size: int
     content: bytes | None = None
+    form: str = ""
 
     @property
     def relative(self) -> str:

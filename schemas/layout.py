@@ -591,7 +591,10 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
         if not schemas.services and (reason := _foreign(data, path)):
             raise InputError(reason, path)
         return schemas
-    tools = ToolFile(data, path)
+    try:
+        tools = ToolFile(data, path)
+    except InputError as error:
+        raise (InputError(reason, path) if (reason := _foreign(data, path)) else error) from None
     schemas = parse_services(tools.services(), path, split)
     schemas.tools = tools
     return schemas
@@ -603,7 +606,8 @@ def _foreign(data: bytes, path: Path) -> str:
     if b'"service_name"' in data:
         return ""
     if b'"messages"' in start or b'"role"' in start:
-        return "chat messages, and not schemas: a corpus has dialogues with frames, and the services that they are of"
+        what = "chat messages, and not schemas: a corpus has dialogues with frames, and the services that they are of"
+        return f"{what}; to perturb chats, use 'parapet perturb typos --messages FILE'"
     if b'"dialogue_id"' in start:
         return "dialogues, and not schemas: give their folder, with schema.json beside dialogues_001.json"
     if path.suffix.lower() in (".csv", ".tsv") and start[:1] not in (b"[", b"{"):

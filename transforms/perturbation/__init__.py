@@ -58,6 +58,7 @@ class Command(NamedTuple):
       records: what ``--max_bad`` is a share of.
       done: what could not be done to a bad record, for messages.
       unusable: what becomes of bad records, for messages.
+      has_messages: whether it perturbs chat messages, too, which have no annotation.
       has_split: whether it perturbs some splits; else all there are.
       has_seed: whether something is drawn.
       has_dry_run: whether it can say what a run would cost: its class has ``plan_lines``.
@@ -71,6 +72,7 @@ class Command(NamedTuple):
     records: str = "dialogues"
     done: str = "perturbed"
     unusable: str = "left out"
+    has_messages: bool = False
     has_split: bool = True
     has_seed: bool = True
     has_dry_run: bool = False

@@ -6,13 +6,12 @@ which perturbations leave as they are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.plain_texts import dialogue_of, longest_first, plain_service, user_turn, values_in
 from parapet.transforms.perturbation.corpora import Corpus, corpus_of
-from parapet.transforms.perturbation.utterances import dialogue_of, longest_first, service, user_turn_of
 
 Task = Mapping[str, Any]
 
@@ -29,8 +28,8 @@ def corpus_of_tasks(tasks: Sequence[Task], truths: Mapping[str, Task]) -> Corpus
     dialogues = []
     for at, task in enumerate(tasks):
         values = longest_first(values_in(truths.get(task["id"], {}).get("ground_truth", [])))
-        dialogues += [dialogue_of(_id(at, *place), [user_turn_of(text, values)]) for place, text in messages_of(task)]
-    return corpus_of({_SPLIT: dialogues}, {_SPLIT: [service()]})
+        dialogues += [dialogue_of(_id(at, *place), [user_turn(text, values)]) for place, text in messages_of(task)]
+    return corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]})
 
 
 def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str, Any]], int]:
@@ -61,26 +60,6 @@ def messages_of(task: Task) -> Iterator[tuple[tuple[int, int], str]]:
         for j, message in enumerate(turn):
             if message.get("role") == "user" and isinstance(message.get("content"), str) and message["content"].strip():
                 yield (i, j), message["content"]
-
-
-def values_in(calls: Any) -> Iterator[str]:
-    """Every text and number of calls, however deep, but for the names of parameters; also the parts of texts.
-
-    A user who wants "New York, NY" says "New York": what stands between commas, names and numbers are values, too.
-    """
-    if isinstance(calls, Mapping):
-        for value in calls.values():
-            yield from values_in(value)
-    elif isinstance(calls, list):
-        for value in calls:
-            yield from values_in(value)
-    elif isinstance(calls, int | float) and not isinstance(calls, bool):
-        yield f"{calls:g}"
-        yield str(calls)
-    elif isinstance(calls, str) and calls.strip():
-        yield calls.strip()
-        yield from filter(None, map(str.strip, re.split(r"[,;/()]", calls)))
-        yield from (word for word in re.findall(r"\w+", calls) if len(word) > 1 and not word.islower())
 
 
 def _id(task: int, turn: int, message: int) -> str:
