@@ -537,7 +537,8 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     """Reads the schemas of a corpus, or a single schema file.
 
     Args:
-      root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json`` or ``tools.json``, or such a file.
+      root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json`` or ``tools.json``, or such a file; or
+        the folder of a split, with a ``schema.json`` for all splits beside it.
       leave_out_bad: gives services that break a rule in ``bad`` instead of raising, as long as one is good.
 
     Raises:
@@ -557,6 +558,8 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
         path = root
         if root.is_dir():
             path = next((root / name for name in ("schema.json", TOOLS) if (root / name).exists()), root / TOOLS)
+            if root.name in SPLITS and not path.exists() and dialogue_files(root, ""):
+                path = root.parent / "schema.json"  # of all splits, as MultiWOZ 2.2 has it
         found = [(path, SINGLE)] if path.exists() else []
     if not found:
         expected = "expected train/schema.json, dev/schema.json or test/schema.json"
