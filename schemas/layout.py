@@ -537,7 +537,8 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     """Reads the schemas of a corpus, or a single schema file.
 
     Args:
-      root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json`` or ``tools.json``, or such a file; or
+      root: ``ROOT/{train,dev,test}/schema.json``, a folder or file of dialogues as rows
+        (:mod:`parapet.schemas.hub_tables`), a folder with a ``schema.json`` or ``tools.json``, or such a file; or
         the folder of a split, with a ``schema.json`` for all splits beside it.
       leave_out_bad: gives services that break a rule in ``bad`` instead of raising, as long as one is good.
 
@@ -554,6 +555,8 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     found = [(path, split) for path, split in found if path.exists()]
     for path, _ in found if output is None else ():
         check_published(path.parent)
+    if not found and (rows := _schemas_of_rows(root)):
+        return compared(rows, leave_out_bad)
     if not found:
         path = root
         if root.is_dir():
@@ -565,6 +568,18 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
         expected = "expected train/schema.json, dev/schema.json or test/schema.json"
         raise InputError(f"no schema here: {expected}{held_by(root)}", root)
     return compared([_read_lenient(path, split) for path, split in found], leave_out_bad)
+
+
+def _schemas_of_rows(root: Path) -> list[SplitSchemas]:
+    """The schemas of dialogues that are rows of tables; none where there is a ``schema.json``, or no such dialogues."""
+    from parapet.schemas import hub_tables
+
+    if root.is_file() and not hub_tables.is_dialogue_table(root):
+        return []
+    beside = (root.parent if root.is_file() else root) / "schema.json"
+    if beside.exists():
+        return [_read_lenient(beside, SINGLE)] if root.is_file() else []
+    return hub_tables.read_schemas(root)
 
 
 def compared(splits: list[SplitSchemas], leave_out_bad: bool = False) -> list[SplitSchemas]:

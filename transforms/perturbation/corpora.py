@@ -18,10 +18,12 @@ import msgspec
 
 from parapet.schemas.dialogue import (
     MESSAGES,
+    ROWS,
     Dialogue,
     DialogueFile,
     Frame,
     State,
+    checked_each,
     dialogue_folders,
     dialogue_text,
     file_bytes,
@@ -30,6 +32,7 @@ from parapet.schemas.dialogue import (
     typed,
 )
 from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.hub_tables import SUFFIXES, read_rows
 from parapet.schemas.layout import (
     SINGLE,
     SPLITS,
@@ -290,7 +293,12 @@ def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
 
 
 def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
-    return {of.relative_path: read_whole(as_path(of.path), MAX_SCHEMA_FILE) for of in folders.values()}
+    return {
+        of.relative_path: schema_bytes(of.raw)
+        if of.tools is None and of.path.endswith(SUFFIXES)
+        else read_whole(as_path(of.path), MAX_SCHEMA_FILE)
+        for of in folders.values()
+    }
 
 
 def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Sequence[Any]]) -> Corpus:
@@ -377,6 +385,11 @@ def read_file(file: DialogueFile) -> bytes:
     """The bytes of a dialogue file. Raises InputError where it cannot be read, ever."""
     if file.content is not None:
         return file.content
+    if file.form == ROWS:
+        rows = list(checked_each(read_rows(file.path, *file.rows)))
+        if error := next((row for row, _ in rows if isinstance(row, InputError)), None):
+            raise InputError(error.reason, file.path, error.where)
+        return file_bytes([dialogue_text(row, plain) for row, plain in rows])
     try:
         return read_input(file.path, MAX_DIALOGUE_FILE)
     except OSError as error:
@@ -391,6 +404,8 @@ def read_items(file: DialogueFile) -> Iterator[tuple[Any, bool]]:
     Raises:
       InputError: the file cannot be read, or is no list; possibly after some items.
     """
+    if file.form == ROWS and file.content is None:
+        return checked_each(read_rows(file.path, *file.rows))
     read = read_messages if file.form == MESSAGES else read_each
     return read(read_file(file), file.path)
 
