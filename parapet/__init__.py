@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parapet import beam as beam
-    from parapet.api import apply_variants, load_corpus, perturb, perturb_sets, perturbations
+    from parapet.api import apply_variants, load_corpus, perturb, perturb_sets, perturb_text, perturbations
     from parapet.crowd import Composition, compose, rank
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import sample_root
@@ -38,6 +38,7 @@ _PLACES = {
     "load_corpus": "parapet.api",
     "perturb": "parapet.api",
     "perturb_sets": "parapet.api",
+    "perturb_text": "parapet.api",
     "perturbations": "parapet.api",
     "rank": "parapet.crowd",
     "sample_root": "parapet.schemas.layout",
@@ -64,6 +65,7 @@ __all__ = [
     "load_corpus",
     "perturb",
     "perturb_sets",
+    "perturb_text",
     "perturbations",
     "rank",
     "sample_root",

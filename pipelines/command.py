@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from parapet.pipelines import progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
+from parapet.schemas.hub_tables import PREFIX, download
 from parapet.schemas.layout import SplitSchemas, as_path, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.reports.text import counted as counted
 from parapet.transforms.running.fence import calling, commanding
@@ -219,6 +220,8 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
 
     Runs before anything heavy is imported, so it is immediate.
     """
+    if str(sgd := getattr(args, "sgd", "")).startswith(PREFIX):
+        args.sgd = str(download(sgd))
     for action, path in _inputs(parser, args):
         if "://" not in path and not os.path.exists(path):
             what = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")

@@ -20,9 +20,9 @@ from parapet.pipelines.command import check_apart, run_command, say, say_summary
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_FLAGS
 from parapet.pipelines.endpoint_flags import add_endpoint_flags, endpoint_of
-from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
+from parapet.pipelines.flags import INPUT, Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import sample_root
+from parapet.schemas.layout import TEST, sample_root
 from parapet.transforms.perturbation import Command, Option
 from parapet.transforms.running import plugins
 
@@ -85,11 +85,11 @@ class Config(msgspec.Struct, frozen=True):
 
     Attributes:
       command: how the perturbation is run.
-      info: the run, as in its manifest.
-      perturbation: constructed from its options, and fitted.
-      corpus: the dialogues to perturb.
-      analyzed: the files to analyze.
-      root: the folder of the corpus.
+      info: the run, as its manifest has it.
+      perturbation: made of its options, and fitted.
+      corpus: the dialogues that are perturbed.
+      analyzed: the files that are analyzed.
+      inputs: (flag, place) of the files or the folder that are perturbed.
       dry_run: whether only the costs are printed.
     """
 
@@ -98,7 +98,7 @@ class Config(msgspec.Struct, frozen=True):
     perturbation: Perturbation
     corpus: Corpus
     analyzed: Sequence[DialogueFile]
-    root: str
+    inputs: Sequence[tuple[str, str]]
     dry_run: bool
 
 
@@ -126,6 +126,7 @@ def command_of(name: str) -> Command:
         f"{summary} Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page.",
         EXAMPLE_OF_ONE.format(name=name),
         {f"options of {name}": [_option(perturbation, parameter) for parameter in options_of(perturbation)]},
+        has_messages=perturbation.keeps_turns and not perturbation.needs_annotation,
     )
 
 
@@ -180,6 +181,9 @@ def parser(name: str = "", program: str = "") -> Parser:
     command = command_of(name) if name else Command("", "Perturbs a corpus.", EXAMPLE)
     result = Parser(program or f"perturb {name or 'PERTURBATION'}", command.description, command.examples)
     add_sgd(result)
+    if command.has_messages:
+        text = "chats (JSON lines) instead of a corpus"
+        result.group(INPUT)("--messages", nargs="+", default=[], metavar="FILE", reads=True, help=text)
     if command.has_split:
         add_split(result, many=True)
     for title, options in command.groups.items():
@@ -220,6 +224,11 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     except InputError as error:
         print(f"parapet {program.partition(' ')[0]}: {error}", file=sys.stderr)
         return 2
+    if not command.has_messages and any(argument.partition("=")[0] == "--messages" for argument in argv):
+        reason = "needs a corpus with schemas and states, which chat messages have not"
+        others = "use typos, verbose, simple, paraphrase or speech_errors"
+        print(f"parapet {program.partition(' ')[0]}: --messages: {name} {reason}: {others}", file=sys.stderr)
+        return 2
     large = command.large or workers.LARGE
     if has_tasks:
         from parapet.pipelines import rewrite_tasks as tasks
@@ -251,9 +260,9 @@ def class_of(name: str, command: Command) -> type[Perturbation]:
 
 
 def check(name: str, program: str, command: Command, args: argparse.Namespace) -> Config:
-    """Reads flags and corpus, and fits the perturbation. Raises InputError if they cannot be used."""
-    from parapet.transforms.perturbation.corpora import listed, read_corpus
-    from parapet.transforms.perturbation.corpus import complete
+    """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
+    from parapet.transforms.perturbation.corpora import listed, messages_corpus, read_corpus
+    from parapet.transforms.perturbation.corpus import check_needs_none, complete
     from parapet.transforms.running.fence import calling
     from parapet.transforms.running.runs import RunInfo
 
@@ -261,24 +270,31 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
     check_apart(args.output, sgd=args.sgd, **places)
     which = class_of(name, command)
     root = str(args.sgd or sample_root())
+    messages: list[str] = getattr(args, "messages", [])
+    if messages:
+        _check_messages(args)
     with calling():
         perturbation: Perturbation = (
             language_variations(args)
             if name == TRANSLATING
             else complete(which.from_flags({**vars(args), "sgd": root}))
         )
-    splits = list(dict.fromkeys(listed(args.split))) if command.has_split else None
-    corpus = read_corpus(root, splits)
+    if messages:
+        check_needs_none(perturbation, "chat messages", "--messages")
+        corpus = messages_corpus(messages, "--messages")
+    else:
+        splits = list(dict.fromkeys(listed(args.split))) if command.has_split else None
+        corpus = read_corpus(root, splits)
     perturbation.splits = tuple(corpus.folders)
     needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
-    whole = read_corpus(root, None) if needs_whole else corpus
+    whole = read_corpus(root, None) if needs_whole and not messages else corpus
     with calling():
         perturbation.fit(whole)
     analyzed = whole if perturbation.analyzes_all_splits else corpus
     for level, line in [*((logging.WARNING, line) for line in analyzed.problems), *perturbation.remarks()]:
         logging.log(level, "%s", line)
     options = {
-        **({"split": args.split} if command.has_split else {}),
+        **({"split": args.split} if command.has_split and not messages else {}),
         **({"seed": args.seed} if command.has_seed else {}),
         "max_bad": float(args.max_bad),
         **_recorded(command.options, vars(args)),
@@ -287,8 +303,19 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
     options = {option: value for option, value in options.items() if value not in ("", None, (), [])}
     own = [] if name in DECLARED else [plugins.choose(plugins.PERTURBATIONS, which.name, "")]
     header = plugins.recorded(*own, *perturbation.plugins_used())
+    read = [("--messages", path) for path in messages] or [("--sgd", root)]
     info = RunInfo(program, args.output, options, args.max_bad, command.done + perturbation.kept, header)
-    return Config(command, info, perturbation, corpus, analyzed.files, root, getattr(args, "dry_run", False))
+    return Config(command, info, perturbation, corpus, analyzed.files, read, getattr(args, "dry_run", False))
+
+
+def _check_messages(args: argparse.Namespace) -> None:
+    """Raises InputError if another flag contradicts ``--messages``."""
+    for path in args.messages:
+        check_apart(args.output, messages=path)
+    if args.sgd:
+        raise InputError("give either --sgd or --messages", "--messages")
+    if getattr(args, "split", TEST) != TEST:
+        raise InputError("has no effect with --messages, which have no splits", "--split")
 
 
 def _recorded(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, object]:
@@ -303,8 +330,8 @@ def _recorded(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, 
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
-    """Lists the files that workers read: the dialogues, and the perturbation's own inputs."""
-    return [("--sgd", config.root), *config.perturbation.worker_inputs()]
+    """What workers read: the dialogues, and what the perturbation reads besides."""
+    return [*config.inputs, *config.perturbation.worker_inputs()]
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:

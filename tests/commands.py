@@ -63,6 +63,9 @@ def write_inputs(place: Path) -> None:
     talk = [f"please explain {thing} of century {n}" for thing in ("volcanoes", "penguins", "haiku") for n in range(40)]
     write(place / "talk.jsonl", [{"text": text} for text in talk])
     kinds = ("city", "person", "business")
+    said = ("I would like to book a taxi to the harbour", "Thank you very much")
+    lines_of_chats = [[{"role": "user", "content": text}, {"role": "assistant", "content": "Sure."}] for text in said]
+    write(place / "messages.jsonl", [{"id": f"chat {i}", "messages": of} for i, of in enumerate(lines_of_chats * 6)])
     write(place / "values.csv", [{"slot_or_kind": kind, "value": f"Value {i}"} for i in range(40) for kind in kinds])
     write(place / "goals.json", GOALS)
     write(place / "responses.jsonl", RESPONSES)
@@ -122,6 +125,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
             *("--sgd", sgd, "--kinds", "verbose", "--rewritten", f"{out}/compose_variations/rewritten.jsonl")
         ],
         "perturb": ["simple", "--sgd", sgd],
+        "language_variations messages": ["--messages", f"{place}/messages.jsonl", "--kinds", "typos,verbose"],
         "speech_errors": ["--sgd", sgd, *SPEECH],
         "speech_errors again": [
             *("--sgd", sgd, *SPEECH[:4], "--calibration", f"{out}/speech_errors/calibration.json"),

@@ -44,6 +44,7 @@ RARE = {
     *(("train", flag) for flag in ("--foreign", "--templates", "--knowledge_base", "--ontology")),
     *(("evaluate", "--dev"), ("evaluate", "--hits"), ("language_variations", "--memory"), ("predict", "--also")),
     *(("leaderboard", flag) for flag in ("--ood", "--private", "--submissions")),
+    ("speech_errors", "--messages"),
     *(("suite", "--tasks"), ("export", "--variants"), ("export", "--sets")),
 }
 

@@ -39,7 +39,16 @@ from parapet.evaluation.sets import ORIGINAL, Kind, SetRoot, Sources, find_sets,
 from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.dialogue import Action, check_ids
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services, read_root
+from parapet.schemas.layout import (
+    SINGLE,
+    TEST,
+    SplitSchemas,
+    as_path,
+    dialogue_files,
+    is_there,
+    parse_services,
+    read_root,
+)
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import Corpus, inline, read_corpus, read_file
 from parapet.transforms.running import plugins
@@ -192,6 +201,8 @@ def _seen(
         return seen_variants(originals_of(root.name, services, original.services), original.seen)
     if "train" in schemas:
         return frozenset(service.service_name for service in schemas["train"].services)
+    if SINGLE in schemas and dialogue_files(root.path, "train"):
+        return frozenset(services)  # one schema for all splits, as MultiWOZ 2.2 has it
     if root.kind == "other" and original is not None:
         return original.seen  # it uses the original's names
     remarks.append(f"{root.name}: there is no train/schema.json, so all of its services count as unseen")
