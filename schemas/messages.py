@@ -19,6 +19,7 @@ from parapet.schemas.plain_texts import dialogue_of, longest_first, system_turn,
 
 LINE = "line"  # the key of a dialogue under which it has its line
 _USER = "user"
+_ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
 def looks_like_messages(head: bytes) -> bool:
@@ -112,6 +113,9 @@ def _text(message: Any, where: str) -> str:
     """The text of a message; of one that is not the user's, and has none, nothing."""
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise InputError('not_messages: expected {"role": ..., "content": ...}', "", where)
+    if message["role"] not in _ROLES:  # the user may be called "human": then nothing would change
+        reason = f"not_messages: unknown role {message['role']!r}: expected one of {', '.join(_ROLES)}"
+        raise InputError(reason, "", f"{where}.role")
     content = message.get("content")
     if isinstance(content, str):
         return content

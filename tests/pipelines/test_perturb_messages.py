@@ -110,6 +110,7 @@ BAD = {
     "[1]": "not_messages: expected",
     '{"prompt": "Hi"}': "not_messages: expected",
     '{"messages": ["Hi"]}': "not_messages: expected",
+    '{"messages": [{"role": "human", "content": "Hi"}]}': "not_messages: unknown role 'human': expected one of user,",
     '{"messages": [{"role": "user"}]}': "not_messages: expected a text, or a list of parts",
     '{"messages": [{"role": "user", "content": [{"text": "a"}, {"text": "b"}]}]}': "not_messages: expected a text",
     '{"messages": [], "messages": []}': "not_messages: the key stands twice",
@@ -128,7 +129,8 @@ def test_bad_lines_are_dead_letters_with_file_and_line(tmp_path):
         assert letter["reason"].startswith(reason)
     assert letters[4]["where"] == "line 9: messages[0]"
     assert len(lines_of(tmp_path / "out/typos/chats.jsonl")) == len(CHATS)
-    assert "10 of 14 dialogues" in run("perturb", "typos", messages=path, output=tmp_path / "no", status=1).errors
+    said = run("perturb", "typos", messages=path, output=tmp_path / "no", status=1).errors
+    assert f"{len(BAD)} of {len(BAD) + len(CHATS)} dialogues" in said
     assert not (tmp_path / "no/run.json").exists()
 
 

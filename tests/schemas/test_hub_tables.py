@@ -185,6 +185,12 @@ def test_what_is_no_such_corpus(tmp_path):
 
 
 @pytest.mark.parametrize("root", ["parquet"], indirect=True)
+def test_what_reads_only_sgd_says_how_to_convert(root, tmp_path):
+    said = refused("evaluate", task="dst", reference=root, model="keywords", output=tmp_path / "out", status=1)
+    assert "a Parquet file, and not JSON: if it has dialogues, parapet.load_corpus(FOLDER).save('sgd')" in said
+
+
+@pytest.mark.parametrize("root", ["parquet"], indirect=True)
 def test_names_of_the_hub(root, tmp_path, monkeypatch):
     asked = []
 
