@@ -23,7 +23,7 @@ from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, dialog
 from parapet.schemas.limits import in_bytes, read_whole
 from parapet.schemas.service import Service
 
-_HALF = "not_unicode: half a surrogate pair"
+_HALF = "not_unicode: the text contains a lone surrogate, which is not valid Unicode"
 
 
 class Action(msgspec.Struct):
@@ -323,7 +323,7 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
     """The dialogue files of the folders below ``root``, the largest first. Raises InputError where there are none."""
     paths = [(folder, path) for folder in folders for path in dialogue_files(root, folder)]
     if not paths:
-        raise InputError("no dialogues here: expected files such as train/dialogues_001.json", root)
+        raise InputError("contains no dialogues: expected files such as train/dialogues_001.json", root)
     with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
         sizes = pool.map(lambda found: found[1].stat().st_size, paths)
         files = [
@@ -344,7 +344,7 @@ def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str,
     of = {split.split: split for split in originals}
     for split in SPLITS:
         if split not in of and dialogue_files(root, split):
-            raise InputError("there are dialogues and no schema.json", root / split)
+            raise InputError("contains dialogues, but no schema.json: add the schema of their services", root / split)
     return {name: split for name, split in of.items() if dialogue_files(root, name)}
 
 
@@ -372,7 +372,7 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
         except ValueError:
             # The whole file, so that the error has its line and column.
             _parsed(data, path)
-            raise InputError("not JSON", path) from None
+            raise InputError("is not JSON", path) from None
         dialogue_id = item.get("dialogue_id") if isinstance(item, dict) else None
         if isinstance(dialogue_id, str) and (reason := repeated_id(dialogue_id, position, first)):
             item, plain = InputError(reason), False

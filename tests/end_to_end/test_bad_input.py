@@ -265,7 +265,7 @@ def test_bad_services_are_left_out_and_told(tmp_path, table):
         "[3].intents[0].required_slots",
         "[4].service_name",
     ]
-    parts = ("it names files", "stands twice", "stands twice", "refers to slot 'gone'", "Expected `str`")
+    parts = ("files are named after it", "appears twice", "appears twice", "refers to slot 'gone'", "Expected `str`")
     assert [part in reason for reason, part in zip(reasons, parts, strict=True)] == [True] * 5
     assert list(json_of(tmp_path / "out/statistics.json")["services"]) == ["Good_1"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["names.csv", "out", "schema.json"]

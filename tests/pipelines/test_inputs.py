@@ -59,12 +59,14 @@ def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, belo
     """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
     flag = "--oracle" if "oracle" in command else "--variants"
     error = refused(*command.split(), flag, typos / below, output=tmp_path / "out")
-    assert f"{typos / below}: holds what 'parapet perturb typos' wrote" in error
+    assert f"{typos / below}: contains the output of 'parapet perturb typos'" in error
     assert f"{flag} takes variants of the schemas" in error
 
 
 def test_statistics_are_of_schema_variants(typos, tmp_path):
-    assert "holds what 'parapet perturb typos' wrote" in refused("statistics", variants=typos, output=tmp_path / "out")
+    assert "contains the output of 'parapet perturb typos'" in refused(
+        "statistics", variants=typos, output=tmp_path / "out"
+    )
 
 
 def test_compose_takes_the_folder_of_a_batch(tmp_path, sample):
@@ -99,7 +101,7 @@ def test_a_file_without_dialogues_makes_no_tasks(tmp_path):
 def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path):
     """One of its sets, or a corpus, is what is wanted; of other outputs it says which command wrote them."""
     error = refused("ood", sgd=typos, output=tmp_path / "out")
-    assert not lacking(error, "no schema here: ", "; there are in typos: give one of these folders")
+    assert not lacking(error, "contains no schema: ", "; these subfolders have one: typos: give one of them")
     told = refused("ood", sgd=typos / "typos/turns", output=tmp_path / "out")
     assert "; 'parapet perturb typos' wrote this folder" in told
 

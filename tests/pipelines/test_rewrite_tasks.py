@@ -132,7 +132,7 @@ OTHER = {"name": "other", "parameters": {"type": "dict", "properties": {}}}
     ("tasks", 0, 7, "not_a_task: expected an object with an id", "line 1"),
     ("tasks", 1, TASKS[0], "duplicate_id", "line 2"),
     ("tasks", 1, {**TASKS[1], "function": [OTHER]}, "unknown_tool: variant v1 has no 'other'", "line 2"),
-    ("tasks", 1, {**TASKS[1], "function": [3]}, "is no tool", "line 2: /function/0"),
+    ("tasks", 1, {**TASKS[1], "function": [3]}, "is not a tool", "line 2: /function/0"),
     (
         "tasks",
         1,
@@ -180,7 +180,7 @@ def test_names_that_collide_in_a_task_are_not_used(place):
     tools = place / "variants/v1/tools.json"
     for path in (names, tools):
         path.write_text(path.read_text().replace('"a_now"', '"travel.a_book_trip"'))
-    assert "stands twice" in refused(
+    assert "appears twice" in refused(
         "rewrite", tasks=place / "given/tasks.jsonl", variants=place / "variants", output=place / "out"
     )
 

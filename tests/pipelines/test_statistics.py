@@ -113,7 +113,7 @@ def test_another_number_of_slots(corpus):
     (["--variants", "{0}/variants/notes"], "no variants here: expected folders such as v1/train/schema.json"),
     (["--variants", "{0}/variants/v1"], "this is one corpus; give the folder that holds the variants' folders"),
     (["--sgd", "{0}/nowhere"], "{0}/nowhere: --sgd: there is no such file or folder"),
-    (["--sgd", "{0}/variants"], "no schema here"),
+    (["--sgd", "{0}/variants"], "contains no schema"),
     (["--output", "{0}/variants"], "the same folder as --variants"),
     (["--sgd", "{0}/variants/v2"], "no service of variant v1 stands for a service of the original"),
     (["--split", "train"], "invalid choice: 'train'"),

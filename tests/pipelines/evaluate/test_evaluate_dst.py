@@ -304,7 +304,7 @@ BAD = {
     "an unknown slot": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(hue=["red"])), "no slot 'hue'"),
     "an empty list": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(city=[])), "has an empty list"),
     "a wrong type": (edit(lambda of: first_frame(of)["state"].update(active_intent=3)), "Expected `str`, got `int`"),
-    "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "NaN or an infinite number"),
+    "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "NaN or infinity"),
     "no JSON": (lambda folder: (folder / "dialogues_001.json").write_text("[{"), "line 1 column 3: not JSON"),
     "nothing there": (lambda folder: (folder / "dialogues_001.json").unlink(), "no predictions of original"),
 }
@@ -452,11 +452,11 @@ NOT_THERE = "1_00000 turns[0] Zoos_1: the schemas of the reference do not have t
 UNCLEAR = {
     "a slot twice": (
         *(FILE, twice),
-        f"{FILE}: [0].turns[0].frames[0].state.slot_values.item_type: the key stands twice",
+        f"{FILE}: [0].turns[0].frames[0].state.slot_values.item_type: the key appears twice",
     ),
     "a slot twice in a line": (
         *("a.jsonl", lambda _: twice(one_state())),
-        "a.jsonl: line 1: state.slot_values.item_type: the key stands twice",
+        "a.jsonl: line 1: state.slot_values.item_type: the key appears twice",
     ),
     "a service that is not there": (FILE, an_extra_frame("Zoos_1"), f"{FILE}: {NOT_THERE}"),
     "a service twice": (

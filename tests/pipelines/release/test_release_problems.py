@@ -11,7 +11,7 @@ from parapet.schemas.dialogue_table import dialogue_of
 from parapet.schemas.errors import InputError
 from parapet.transforms.release.plan import Source, read_source
 
-NOT_FINITE = "NaN or an infinite number, which JSON does not have"
+NOT_FINITE = "NaN or infinity, which JSON cannot represent"
 CHANGES = [
     ({"turns": [{"speaker": "ROBOT", "utterance": "", "frames": []}]}, "turns[0].speaker: Invalid enum value"),
     ({"services": "Banks_1"}, "services: Expected `array`"),
@@ -70,8 +70,8 @@ def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
 
 @cases(
     "text reason",
-    ('{"a": [1, NaN]}', "a[1]: NaN or an infinite number"),
-    ('{"a": [NaN, 1]}', "a[0]: NaN or an infinite number"),
+    ('{"a": [1, NaN]}', "a[1]: NaN or infinity"),
+    ('{"a": [NaN, 1]}', "a[0]: NaN or infinity"),
     ('{"a": [NaN, 1e999]}', "a[1]: the number 1e999 is out of range"),
     ('{"a": "\\ud800"}', "a: half a surrogate pair"),
 )

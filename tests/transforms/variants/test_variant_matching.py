@@ -140,7 +140,9 @@ def test_a_split_alone(corpus):
 
 def test_dialogues_without_schema_and_schemas_without_dialogues(corpus):
     write(corpus / "sgd/dev/dialogues_001.json", [DIALOGUE])
-    raised(InputError, plan_of, corpus, match=r"there are dialogues and no schema\.json")
+    raised(
+        InputError, plan_of, corpus, match=r"contains dialogues, but no schema\.json: add the schema of their services"
+    )
     raised(InputError, make_plan, corpus / "variants/v1", {}, None, match="no dialogues here")
 
 
