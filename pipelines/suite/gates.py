@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
 
     def text(self) -> str:
         """In words."""
-        found = "there is no such number" if self.value is None else f"{self.value:.4f}"
+        found = "the results contain no such number" if self.value is None else f"{self.value:.4f}"
         return f"{self.gate} {self.condition}: {found}{f' ({self.system})' if self.system else ''}"
 
 

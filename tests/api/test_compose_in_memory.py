@@ -214,7 +214,7 @@ def test_bad_input_is_refused_with_place_and_reason(tmp_path, sample, answers):
     empty.write_text("")
     assert refused(tmp_path / "none", answers) == f"{tmp_path}/none: there is no such file or folder"
     assert refused(sample, tmp_path / "none.csv") == f"responses {tmp_path}/none.csv: there is no such file"
-    assert refused(sample, tmp_path) == f"responses {tmp_path}: is a folder; give a file"
+    assert refused(sample, tmp_path) == f"responses {tmp_path}: is a folder: give a file"
     assert refused(sample, []) == "responses: no assignment could be read: the files hold none"
     assert not lacking(refused(sample, empty), "no assignment could be read", f"{empty}: unusable_file")
     assert refused(sample, answers, empty).startswith(f"{empty}: the file is empty")

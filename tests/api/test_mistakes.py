@@ -18,13 +18,13 @@ MISTAKES = [
     (lambda: parapet.perturb(SAMPLE, "typos", rates=0.5), r"^rates: '0.5' is no rate"),
     (lambda: parapet.perturb(SAMPLE, "typos", at_least="two"), r"^at_least: 'two' is no number"),
     (lambda: parapet.perturb(SAMPLE, "typos", env=[0.1, 2]), r"^env: 2 is no rate"),
-    (lambda: parapet.perturb(SAMPLE, "typos", env=0.1), r"typos makes 2 sets: give set_name, one of typos, typos-env1"),
+    (lambda: parapet.perturb(SAMPLE, "typos", env=0.1), r"typos makes 2 sets: set_name is required and must be one of typos, typos-env1"),
     (lambda: parapet.perturb(SAMPLE, "typos", set_name="typo"), r"typos makes no set 'typo': there are typos"),
     (lambda: parapet.perturb(SAMPLE, "paraphrase", memory="nowhere.csv"), "nowhere.csv"),
     (lambda: parapet.perturb(SAMPLE, "verbose", rewritten="nowhere.jsonl"), "nowhere.jsonl: .*cannot be read"),
-    (lambda: parapet.perturb(SAMPLE, int), "expected a name, a class or an object of a Perturbation, found type"),
-    (lambda: parapet.perturb(SAMPLE, 7), "expected a name, a class or an object of a Perturbation, found int"),
-    (lambda: parapet.perturb([], "typos"), "corpus: expected a corpus of parapet.load_corpus .* found list"),
+    (lambda: parapet.perturb(SAMPLE, int), "expected the name of a perturbation, a subclass of Perturbation or an object of one, found type"),
+    (lambda: parapet.perturb(SAMPLE, 7), "expected the name of a perturbation, a subclass of Perturbation or an object of one, found int"),
+    (lambda: parapet.perturb([], "typos"), "corpus: expected a corpus from parapet.load_corpus .* found list"),
     (lambda: parapet.perturb("nowhere", "typos"), "nowhere: there is no such file or folder"),
     (lambda: parapet.apply_variants(SAMPLE, "nowhere"), "nowhere: variants: there is no such folder"),
     (lambda: parapet.apply_variants(SAMPLE, sample_root() / "crowd"), "crowd: variants: no variants here"),
@@ -57,5 +57,5 @@ def test_rows_of_another_schema():
         def perturb(self, dialogue, set_name, state):
             return parapet.Perturbed(dialogue, [{"turn": "first"}])
 
-    with pytest.raises(parapet.InputError, match="odd: its rows are not of its row_schema"):
+    with pytest.raises(parapet.InputError, match="odd: its rows do not match its row_schema"):
         _ = parapet.perturb(SAMPLE, Odd).rows

@@ -186,15 +186,15 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
 
 @cases(
     "name options message",
-    ("ood", {}, r"^ood makes 3 sets: give set_name, one of ood-10, ood-20, ood-50$"),
+    ("ood", {}, r"^ood makes 3 sets: set_name is required and must be one of ood-10, ood-20, ood-50$"),
     ("ood", {"rates": 2}, r"^rates: 2 is no rate"),
     ("ood", {"rates": ()}, r"^rates: give each rate once"),
     ("ood", {"rates": 0.9}, r"^rates: too few places: .*, or place append$"),
     ("ood", {"rates": 0.5}, r"^rates: too few foreign utterances for ood-50: .*, or another source$"),
     ("ood", {"rates": 0.1, "source": "nowhere"}, r"^nowhere: source: there is no such file or folder"),
     ("ood", {"rates": 0.1, "place": "before"}, r"^place: 'before' is none of append, between$"),
-    ("ood", {"rates": 0.1, "max_bad": "1%"}, r"^max_bad: '1%' is no share: give 0 to 1$"),
-    ("speech_errors", {}, r"^speech_errors makes 3 sets: give set_name, one of SR-10, SR-20, SR-30$"),
+    ("ood", {"rates": 0.1, "max_bad": "1%"}, r"^max_bad: '1%' is not a number between 0 and 1$"),
+    ("speech_errors", {}, r"^speech_errors makes 3 sets: set_name is required and must be one of SR-10, SR-20, SR-30$"),
     ("speech_errors", {"wer": 20}, r"^wer: 20 is no word error rate"),
     ("speech_errors", {"wer": 0.2, "snr": 5}, r"^snr: give two or more"),
     ("speech_errors", {"wer": 0.2, "longest": "1"}, r"^longest: 1 is too few"),
@@ -207,12 +207,12 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
     ("speech_errors", {"wer": 0.2, "max_bad": 7}, r"^max_bad: 7 is no share"),
     ("unseen_entities", {"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or dir"),
     ("unseen_entities", {"categorical": "drop"}, r"^categorical: 'drop' is none of keep, replace$"),
-    ("unseen_entities", {"max_bad": 2}, r"^max_bad: 2 is no share: give 0 to 1$"),
-    ("unseen_entities", {"training": 7}, r"^training: expected a corpus or a place, found int$"),
+    ("unseen_entities", {"max_bad": 2}, r"^max_bad: 2 is not a number between 0 and 1$"),
+    ("unseen_entities", {"training": 7}, r"^training: expected a corpus or a path, found int$"),
     ("unseen_entities", {"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
     ("unseen_entities", {"training": sample_root() / "README.md"}, r"README.md"),
     ("unseen_entities", {"splits": "test"}, r"^unseen_entities has no option 'splits': it has seed, values, "),
-    ("unseen_entities", {}, r"^nobody knows what was seen .there are no dialogues in 'train'; there are in: test"),
+    ("unseen_entities", {}, r"^nobody knows what was seen .there are no dialogues in 'train'; these splits have some: test"),
 )
 def test_bad_options(name, options, message, capfd):
     sample = parapet.load_corpus()

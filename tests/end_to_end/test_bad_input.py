@@ -60,8 +60,8 @@ def test_a_broken_row_costs_itself(tmp_path, table):
     assert taken == ids(table, range(1, 6)) - ids(table, range(2, 3)) - ids(table, range(4, 5))
     width = len(table[0])
     assert [(d["source"].rpartition(": ")[2], d["reason"]) for d in dead] == [
-        ("row 3", "broken_row: a quote is opened and never closed"),
-        ("row 5", f"broken_row: {width + 1} cells where the header has {width}"),
+        ("row 3", "broken_row: a quote is not closed"),
+        ("row 5", f"broken_row: {width + 1} cells, but the header has {width}"),
     ]
 
 

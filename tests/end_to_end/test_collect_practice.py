@@ -70,7 +70,7 @@ def test_it_stays_on_this_machine(tmp_path, hits, link, told):
 
 def test_practice_is_not_served_to_others(tmp_path, hits):
     argv = ["collect", "serve", "--hits", str(hits), "--db", str(tmp_path / "a.sqlite"), "--practice"]
-    assert "leave out other hosts" in refused(*argv, "--public_url", "https://crowd.example.org")
+    assert "is for simulated annotators on this machine" in refused(*argv, "--public_url", "https://crowd.example.org")
 
 
 def test_boxes_to_tick_are_choices():

@@ -285,5 +285,5 @@ def test_a_bad_service_is_not_complete(tmp_path, sample, csvs, crowd):
     (tmp_path / "decisions.csv").write_text(f"response_id,decision\n{held},reject\n")
     compose(tmp_path / "bad", *flags, "--decisions", crowd / "decisions.csv", tmp_path / "decisions.csv", status=1)
     reasons = {letter["key"]: letter["reason"] for letter in rows_of(tmp_path / "bad/dead_letters.jsonl")}
-    assert reasons[held] == "unused_response: 'Ferries_1' was left out as a bad_service"
+    assert reasons[held] == "unused_response: 'Ferries_1' was left out, because its schema is invalid (see bad_service)"
     assert (tmp_path / "bad/v1/schema.json").exists()

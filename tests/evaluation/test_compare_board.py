@@ -224,7 +224,7 @@ def test_what_no_system_has_is_left_out_of_everything(trackers):
     ]
     assert [line for line in read.left_out if "no system" in line] == [
         "set SR-30: no system has it",
-        "of the average, what no system has: combined, SR-30/f1",
+        "from the average, because no system has it: combined, SR-30/f1",
     ]
 
 

@@ -46,7 +46,7 @@ def test_states_by_set_and_by_group(tmp_path):
 
 def test_metrics_that_are_not_there(tmp_path):
     outcome = read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
-    raised(InputError, columns_of, [outcome], ["f2"], match="no such metric: 'f2'; there are: bleu, fpr95")
+    raised(InputError, columns_of, [outcome], ["f2"], match="there is no metric 'f2'; there are: bleu, fpr95")
     raised(InputError, columns_of, [outcome], match="which metrics")
 
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_compared(tmp_path):
     "files reason",
     ({}, "no run.json here"),
     ({"run.json": "[]"}, "no run.json here"),
-    ({"run.json": '{"pipeline": "ood"}'}, "holds what 'parapet ood' wrote"),
+    ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood' wrote"),
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
     ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not JSON"),
     ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'}, "no metrics in it"),
@@ -174,7 +174,7 @@ def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
         "generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"
     ]  # fmt: skip
     for wrong in ("unseen/f2", "unseen/bleu", "v1/sgsacc"):
-        with pytest.raises(InputError, match=f"no such metric: '{wrong}'"):
+        with pytest.raises(InputError, match=f"there is no metric '{wrong}'"):
             columns_of([outcome], ["sgsacc", wrong])
 
 

@@ -140,7 +140,7 @@ def test_broken_calls(root, tmp_path):
     bad = ["a/no_label", "a/broken", "a/latin", "a/short", "a/other", "a/odd", "a/slot", "a/nowhere", outside, "/etc"]
     write_lists(folder, train=[bad[0], good, *bad[1:]], test=[])
     told = convert(folder, tmp_path / "out", status=1).errors
-    assert "10 of 11 calls of train could not be converted, over --max_bad 1%" in told
+    assert "10 of 11 calls of train could not be converted, more than --max_bad 1%" in told
     assert not (tmp_path / "out" / "run.json").exists()
     made = convert(folder, tmp_path / "out", "--max_bad", "100%")
     letters = made.dead_letters

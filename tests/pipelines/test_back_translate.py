@@ -89,9 +89,9 @@ def test_dry_run_says_what_it_would_cost(tmp_path, sample):
     lines = told.output.splitlines()
     texts = texts_of(sample)
     size = sum(map(len, texts))
-    assert lines[0] == f"{len(texts)} texts, {size:,} characters, in English"
-    assert lines[1] == f"zh: {2 * len(texts)} texts to send, about {2 * size:,} characters"
-    assert lines[-1] == f"about {6 * size:,} characters, ${6 * size * 20e-6:,.2f}; nothing was sent or written"
+    assert lines[0] == f"{len(texts)} texts, {size:,} characters in English"
+    assert lines[1] == f"zh: {2 * len(texts)} texts to translate, about {2 * size:,} characters"
+    assert lines[-1] == f"about {6 * size:,} characters, ${6 * size * 20e-6:,.2f}; dry run: nothing was sent or written"
     assert not told.folder.exists()
 
 
@@ -102,7 +102,7 @@ def test_dry_run_says_what_it_would_cost(tmp_path, sample):
         ("--pivots ,", "--pivots: '' is no pivot"),
         ("--pivots ../x", "--pivots: '../x' is no pivot"),
         ("--pivots pt --engine memory", "the engine 'memory' only replays"),
-        ("--pivots pt,de", "--pivots: the engine embedded has pt alone, and not de: choose another --engine"),
+        ("--pivots pt,de", "--pivots: the engine 'embedded' only supports pt alone, and not de: choose another --engine"),
         ("--memory none.parquet", "none.parquet: --memory: "),
         ("--google_project p", "--google_project: is for --engine google"),
         ("--engine google", "--google_project: "),

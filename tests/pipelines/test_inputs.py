@@ -42,7 +42,7 @@ def test_a_folder_is_refused_where_a_file_is_read(tmp_path):
                         check_there(parser, Namespace(**{option.dest: str(tmp_path)}))
                     told[command, action, option.dest] = (refused.value.reason, refused.value.path)
     assert len(told) > 30
-    assert set(told.values()) == {("is a folder; give a file", str(tmp_path))}
+    assert set(told.values()) == {("is a folder: give a file", str(tmp_path))}
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_compose_takes_the_folder_of_a_batch(tmp_path, sample):
     args, _ = compose.parser().parse(given)
     assert compose.check(args).sources.responses == [str(batch)]
     told = refused("compose", schemas=sample, responses=batch, decisions=tmp_path, output=tmp_path / "out")
-    assert "is a folder; give a file" in told
+    assert "is a folder: give a file" in told
 
 
 def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample):
@@ -94,7 +94,7 @@ def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample):
 def test_a_file_without_dialogues_makes_no_tasks(tmp_path):
     flags = {"task": "rewrites", "dialogues": write(tmp_path / "examples.json", []), "workers": 1}
     told = refused("hits", **flags, output=tmp_path / "out", status=1)
-    assert "--dialogues: has no user turns, so nothing was written" in told
+    assert "--dialogues: contains no user turns, so nothing was written" in told
     assert not (tmp_path / "out" / "run.json").exists()
 
 
@@ -103,7 +103,7 @@ def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path):
     error = refused("ood", sgd=typos, output=tmp_path / "out")
     assert not lacking(error, "contains no schema: ", "; these subfolders have one: typos: give one of them")
     told = refused("ood", sgd=typos / "typos/turns", output=tmp_path / "out")
-    assert "; 'parapet perturb typos' wrote this folder" in told
+    assert "; this folder is the output of 'parapet perturb typos'" in told
 
 
 def test_pages_are_no_texts_and_no_variants(tmp_path, sample):
@@ -113,7 +113,7 @@ def test_pages_are_no_texts_and_no_variants(tmp_path, sample):
     chats = write(tmp_path / "chats.jsonl", [{"turns": [{"speaker": "USER", "text": "Hi"}]}])
     told = refused("anonymise", *out, chats=chats, entities=page)
     assert f"{page}: --entities: is HTML or XML, and not plain text" in told
-    assert "--source: has no utterances" in refused("ood", *out, sgd=sample, source=page, status=1)
+    assert "--source: contains no utterances" in refused("ood", *out, sgd=sample, source=page, status=1)
     given = {"predictions": "reference", "reference": sample, "variants": page}
     assert str(page) in refused("evaluate", *out, task="response", **given)
 

@@ -194,6 +194,6 @@ def test_a_batch_that_is_not_there_is_usage_and_is_not_made(action, tmp_path):
     flags = {"pay": ["--all"], "topup": ["--shortfall", "shortfall.csv"]}.get(action, [])
     told = Told(action, "--batch", tmp_path / "missing", *flags)
     assert told.status == 2
-    assert f"{tmp_path / 'missing'}: no batch here: 'parapet mturk publish' makes one" in told.err
+    assert f"{tmp_path / 'missing'}: contains no batch: create one with 'parapet mturk publish'" in told.err
     assert told.err.count("\n") == 1
     assert not (tmp_path / "missing").exists()

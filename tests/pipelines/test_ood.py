@@ -80,7 +80,7 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
     source = write(tmp_path / "talk.jsonl", talk.read_text() + "{\n")
     flags = {"sgd": tmp_path / "sgd", "split": "test", "source": source, "rates": 0.5}
     told = ood(tmp_path / "out", **flags, status=1).errors
-    assert "1 of 2 files and 2 of 4 dialogues could not be used, over --max_bad 1%, so nothing was published" in told
+    assert "1 of 2 files and 2 of 4 dialogues could not be used, more than --max_bad 1%, so nothing was published" in told
     assert not (tmp_path / "out" / "run.json").exists()
     made = ood(tmp_path / "out", **flags, max_bad="100%")
     assert "left out: 1 of 2 files, 2 of 4 dialogues and 1 of 151 source rows (" in made.errors
@@ -97,12 +97,12 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
     "flags status told",
     (["--rates", "10"], 2, "--rates: 10 is no rate: give shares above 0, up to 1"),
     (["--rates", "0.1,0.1"], 2, "--rates: give each rate once"),
-    (["--split", "validation"], 2, "there are no dialogues in 'validation'; there are in: train, dev, test"),
-    (["--split", ","], 2, "--split: give one or more of train, dev, test"),
+    (["--split", "validation"], 2, "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
+    (["--split", ","], 2, "--split: must be one or more of train, dev, test"),
     (
         ["--rates", "0.9"],
         1,
-        "have 41 to between, and 44 are needed, 3 more; give rates up to 0.836, the highest possible here",
+        "have 41 to between, and 44 are needed, 3 more; lower --rates to 0.836 or less, the highest possible rate",
     ),
     (["--source", "nowhere"], 2, "nowhere: --source: there is no such file or folder"),
     (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),

@@ -83,17 +83,17 @@ def test_published_files(output):
 
 @cases(
     "flags message",
-    (["--tasks", "6"], "--tasks: '6' is no task: choose from 1, 2, 3, 4, 5"),
+    (["--tasks", "6"], "--tasks: '6' is no task: must be one of 1, 2, 3, 4, 5"),
     (["--tasks", "1,1"], "--tasks: give each task once"),
     (["--sizes", "train=x"], "--sizes: 'x' is no size"),
-    (["--sizes", "training=5"], "--sizes: 'training' is no split: choose from train, dev, test, oov"),
+    (["--sizes", "training=5"], "--sizes: 'training' is not a split: must be one of train, dev, test, oov"),
     (["--sizes", "0"], "--sizes: all sizes are 0"),
     (["--formats", "json"], "--formats: 'json' is no format"),
-    (["--dialogues_per_file", "0"], "--dialogues_per_file: 0: give 1 to 1,000,000"),
-    (["--least_options", "9"], "--least_options: 9: give 1 to 8"),
+    (["--dialogues_per_file", "0"], "--dialogues_per_file: 0: must be from 1 to 1,000,000"),
+    (["--least_options", "9"], "--least_options: 9: must be from 1 to 8"),
     (["--least_options", "8"], "no request of train finds 8 or more of the knowledge base"),
     (["--solve", "2"], "--solve: 2 is no share"),
-    (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: needs --babi_plus"),
+    (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: requires --babi_plus"),
     (["--ontology", "nowhere.toml"], "nowhere.toml: --ontology: there is no such file"),
 )
 def test_bad_flags(flags, message, tmp_path):

@@ -114,7 +114,7 @@ def test_mistakes_on_the_command_line(flags, said, corpus):
 
 def test_an_output_of_another_pipeline_is_left_alone(corpus):
     write(corpus / "out/run.json", {"pipeline": "compose", "files": {}})
-    assert "holds what 'parapet compose' made" in rewrite(corpus, status=2).errors
+    assert "contains the output of 'parapet compose' made" in rewrite(corpus, status=2).errors
 
 
 def test_a_chain_of_names_as_today_s_published_generator_has_it(real_data, tmp_path):

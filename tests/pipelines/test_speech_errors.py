@@ -84,7 +84,7 @@ def test_thresholds_are_carried_over(heard, some, tmp_path):
     assert "warning" not in told
     assert dialogues_of(tmp_path / "out" / "SR-30") == dialogues_of(heard / "SR-30")
     said = run(tmp_path / "other", *carried, "--voices", "heart:0.9", "--dry_run").errors
-    assert ", this run has ['heart:0.9']" in said
+    assert ", but this run has ['heart:0.9']" in said
     message = run(
         tmp_path / "other", *flags, "--wer", "0.2", "--calibration", str(heard / "calibration.json"), status=2
     ).errors
@@ -99,13 +99,13 @@ def test_thresholds_are_carried_over(heard, some, tmp_path):
     ("--noise brown", "--noise: "),
     ("--voices nobody", "--voices: 'nobody'"),
     ("--voices ,", "--voices: give one or more"),
-    ("--split validation", "'validation'; there are in: train, dev, test"),
+    ("--split validation", "'validation'; these splits have some: train, dev, test"),
     ("--reverberation 9", "--reverberation: 9 is out of range"),
     ("--calibration nowhere.json", "nowhere.json: --calibration: "),
     ("--normalisation nowhere.toml", "nowhere.toml"),
     ("--azure_region westeurope", "--azure_region: is for --engine azure"),
     ("--sample 0", "--sample: 0"),
-    (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave --snr and --sample out"),
+    (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave out --snr and --sample"),
     ("--seed a\0b", "--seed: "),
     ("--engine azure", "--azure_region: is not given"),
     ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is no address"),

@@ -108,8 +108,8 @@ def test_bad_input_is_told(model, toy, tmp_path):
         write(empty / split / "schema.json", bare)
     for flags, reason in (
         ([*good, "--checkpoint", "gpt2"], "there is no such folder; models are not downloaded here"),
-        ([*good, "--max_length", "999"], "the checkpoint has 192 positions, of which belief states and responses need"),
-        ([*good, "--held_out", "2"], "--held_out: 2.0: give a share"),
+        ([*good, "--max_length", "999"], "the checkpoint has 192 positions, and belief states and responses need"),
+        ([*good, "--held_out", "2"], "--held_out: 2.0: must be above"),
         ([*good, "--consistency", "-1"], "--consistency: -1.0: give a number"),
         ([*good, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
         ([*good, "--train", str(empty)], "no service of the schema has a slot"),

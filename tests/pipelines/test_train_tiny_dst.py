@@ -61,8 +61,8 @@ def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path):
         return refused("train" if "train" in flags else "predict", name, output=tmp_path / "out", **flags)
 
     corpus = toy / "corpus"
-    assert "--held_out: 1.5: give a share" in told(train=corpus, held_out=1.5)
-    assert "--epochs: 0: give 1 or more" in told(train=corpus, epochs="0")
+    assert "--held_out: 1.5: must be above" in told(train=corpus, held_out=1.5)
+    assert "--epochs: 0: must be 1 or more" in told(train=corpus, epochs="0")
     empty = write_corpus(tmp_path / "empty")
     for schema in empty.glob("*/schema.json"):
         write(schema, [{**FOOD, "slots": [], "intents": []}])

@@ -81,7 +81,7 @@ def test_a_gazetteer(tmp_path):
     assert re.search(few, told)
     assert not (tmp_path / "few" / "run.json").exists()
     told = replace(tmp_path / "few", values=path, max_bad="100%", least_changed="0").errors
-    assert "warning: too few values, what finds none is kept: city: " in told
+    assert "warning: too few values, dialogues that lack one stay unchanged: city: " in told
     assert "no_unseen_value" in {row["reason"] for row in replaced(tmp_path / "few")}
 
 

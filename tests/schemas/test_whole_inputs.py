@@ -106,7 +106,8 @@ def test_a_file_of_another_size_or_content_is_refused(output, place):
     path = write(output / "v1/test/schema.json", SCHEMA + b" ")
     refused(
         output / place,
-        r"v1/test/schema.json: has been changed since 'parapet compose' wrote this folder: run that command again, or remove run",
+        r"v1/test/schema.json: has been changed since 'parapet compose' wrote this folder: "
+        "run that command again, or remove run",
     )
     path.write_bytes(SCHEMA[:-2] + b"] ")  # of the same size
     refused(output / place, "has been changed since 'parapet compose' wrote this folder")

@@ -24,7 +24,7 @@ def test_where_all_are_bad_no_limit_is_advised():
     assert "--max_bad 100" not in refused([some, none])
     check_bad([some, none], Fraction(1), "used", {}, [])
     assert warnings_of([some, none], {"bad_span": 10}, "x", "left out")[0] == (
-        "v2 has no dialogue at all: none of 9 can be used"
+        "v2 has no dialogue : none of 9 can be used"
     )
     for limit in (ONE, Fraction(1)):
         reason = refused([Tally("file", 2, 0), none], limit)
@@ -42,7 +42,7 @@ def test_the_limit_that_is_advised_passes(found, hundredths):
     try:
         check_bad(tallies, Fraction(hundredths, 100), "used", {}, [])
     except InputError as error:
-        _, said, advice = error.reason.partition("mend these, or --max_bad ")
+        _, said, advice = error.reason.partition("correct them, or continue without them with --max_bad ")
         assert bool(said) == all(one.bad < one.total for one in tallies if one.share > Fraction(hundredths, 100)) or (
             all(one.bad == one.total for one in tallies)
         )

@@ -24,7 +24,7 @@ from parapet.transforms.translation.memory import ENGLISH
 
 NOT_TRANSLATED = "not_translated"
 UNSTABLE = "unstable"  # what came back is another text in the other language
-NOT_IN_MEMORY = "not_in_memory: add a --memory that has the text, or choose another --engine"
+NOT_IN_MEMORY = "not_in_memory: add a --memory that contains the text, or choose another --engine"
 BACK_TRANSLATED = "back_translated"  # of the operations
 
 Leg = tuple[str, str, str]  # source, target, text

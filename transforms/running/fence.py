@@ -131,7 +131,7 @@ def fatal(error: InputError) -> InputError:
     if not isinstance(error, Fault):
         return error
     kind, _, what = error.reason.partition(": ")
-    text = f"a fault of Parapet: {what}; {REPORT}" if kind == INTERNAL else f"a fault of a plug-in: {what}"
+    text = f"a bug in Parapet: {what}; {REPORT}" if kind == INTERNAL else f"a bug in a plug-in: {what}"
     return InputError(text, error.path, error.where)
 
 
@@ -215,7 +215,7 @@ _commands: list[_Command] = []  # that run in this process, or ran where it was 
 def _leave(status: int) -> NoReturn:
     """In place of ``os._exit``: with it, a command would end in the middle as if it were done."""
     if os.getpid() in {getattr(_calling, "process", None), *(command.process for command in _commands)}:
-        sys.stderr.write(f"error: the process was ended by code that it ran, with os._exit({status})\n")
+        sys.stderr.write(f"error: code that was run ended the process with os._exit({status})\n")
         sys.stderr.flush()
         status = 1
     _exit(status)

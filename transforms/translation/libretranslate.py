@@ -61,7 +61,7 @@ class LibreTranslate:
         parallel: int = 1,
     ) -> None:
         if not SERVER.fullmatch(url):
-            raise InputError("is no address such as http://127.0.0.1:5000", "url", url)
+            raise InputError("is not an address such as http://127.0.0.1:5000", "url", url)
         self.url, self.model, self.limits = url.rstrip("/"), model, Limits(texts, codepoints)
         self.seconds, self.tries, self.wait, self.parallel = seconds, tries, wait, parallel
         self._session: requests.Session | None = None
@@ -72,7 +72,7 @@ class LibreTranslate:
         """Creates one of the flags ``libretranslate_url`` and ``parallel_calls``. Raises InputError without a URL."""
         calls = plugins.parallel_calls(options)
         if "libretranslate_url" not in options:
-            raise InputError("give the address of the server", "--libretranslate_url")
+            raise InputError("is required: give the address of the server", "--libretranslate_url")
         return cls(options["libretranslate_url"], parallel=calls)
 
     def open(self) -> None:
@@ -99,7 +99,9 @@ class LibreTranslate:
             self._session.get(f"{self.url}/languages", timeout=self.seconds)
         except requests.RequestException as error:
             self.close()
-            raise InputError(f"no LibreTranslate answers there: {_why(error)}", "url", self.url) from None
+            raise InputError(
+                f"no LibreTranslate server answers at this address: {_why(error)}", "url", self.url
+            ) from None
 
     def close(self) -> None:
         """Closes the connections. A second call does nothing."""

@@ -118,7 +118,7 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path)
     model.batch = 8
     assert model.answers(texts[::-1]) == (many[::-1], long)
     (tmp_path / "model" / MODEL).write_bytes((tmp_path / "model" / MODEL).read_bytes().replace(b'"Alarm"', b'"A", "B"'))
-    raised(InputError, load, folder, "cpu", 1, match=r"has 4 classes, and .* beside it 5")
+    raised(InputError, load, folder, "cpu", 1, match=r"has 4 classes, but .* beside it 5")
 
 
 def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):

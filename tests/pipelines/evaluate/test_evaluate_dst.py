@@ -297,7 +297,7 @@ BAD = {
     "a dialogue is missing": (edit(lambda of: of.pop(0)), "there is no prediction for dialogue '"),
     "a stranger": (edit(lambda of: of[0].update(dialogue_id="99_99999")), "99_99999"),
     "twice": (edit(lambda of: of.append(of[0])), "appears twice"),
-    "a turn is missing": (edit(lambda of: of[0]["turns"].pop()), "turns, and the reference has"),
+    "a turn is missing": (edit(lambda of: of[0]["turns"].pop()), "turns, but the reference has"),
     "another utterance": (edit(lambda of: of[0]["turns"][0].update(utterance="Hm")), "the utterance is not"),
     "no frame": (edit(lambda of: of[0]["turns"][0].update(frames=[])), "no frame of this service"),
     "no state": (edit(lambda of: first_frame(of).pop("state")), "the frame has no state"),
@@ -349,8 +349,8 @@ def test_lines_that_cannot_be_read(name, tmp_path):
 def test_flags_that_cannot_work(place, tmp_path):
     predictions = str(place / "predictions")
     for flags, said in (
-        ([], "give exactly one of them"),
-        (["--predictions", predictions, "--model", "x:Y"], "give exactly one of them"),
+        ([], "give exactly one of the two"),
+        (["--predictions", predictions, "--model", "x:Y"], "give exactly one of the two"),
         (["--model", "nowhere:Model"], "cannot be loaded"),
         (["--model", "json:JSONDecoder"], "no method predict"),
         (["--predictions", predictions, "--sets", "typos"], "expected NAME=ROOT"),
@@ -469,7 +469,7 @@ UNCLEAR = {
     ),
     "a set that is not there": (
         *("a.jsonl", lambda _: f"{one_state(set='original')}\n{one_state(set='v7')}"),
-        "a.jsonl: line 2: is of set 'v7', in the predictions of 'original'",
+        "a.jsonl: line 2: is of set 'v7', but is among the predictions for 'original'",
     ),
 }
 

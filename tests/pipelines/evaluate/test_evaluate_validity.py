@@ -260,11 +260,11 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch):
     def fails(*flags):
         return refused("evaluate", *flags, task="validity", output=tmp_path / "no")
 
-    assert "go together" in fails(*sets(corpus, *NAMES), "--hits", pairs)
+    assert "must be given together" in fails(*sets(corpus, *NAMES), "--hits", pairs)
     swapped = [*asked[:3], f"heard={corpus / 'lossy'}", f"lossy={corpus / 'heard'}", *asked[5:]]
     assert "shows other sets than --sets" in fails(*swapped)
     told = refused("evaluate", *asked[5:], task="ratings", output=tmp_path / "no")
-    assert "has other tasks: make them with 'parapet hits --task ratings'" in told
+    assert "contains tasks of another kind: make them with 'parapet hits --task ratings'" in told
 
 
 def test_pages_that_cannot_be_made(corpus, tmp_path):
@@ -276,8 +276,8 @@ def test_pages_that_cannot_be_made(corpus, tmp_path):
     assert "name the sets" in fails()
     assert "nothing to compare" in fails("--sets", f"a={corpus / 'original'}")
     assert "cannot be called 'check'" in fails("--sets", f"check={corpus / 'heard'}")
-    assert "--pairs: a number, 1 or more" in fails("--sets", f"a={corpus / 'heard'}", "--pairs", 0)
-    assert "belongs to --task ratings" in fails("--sets", f"a={corpus / 'heard'}", "--scores", tmp_path)
+    assert "--pairs: must be 1 or more" in fails("--sets", f"a={corpus / 'heard'}", "--pairs", 0)
+    assert "is for --task ratings" in fails("--sets", f"a={corpus / 'heard'}", "--scores", tmp_path)
 
 
 def test_kappa_of_workers_who_differ(corpus, tmp_path):

@@ -27,7 +27,7 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
         dialogue.update(change)
     path.write_text(json.dumps(dialogues, indent=2, sort_keys=True) + "\n")
     lines = build(toml, tmp_path / "out", "--quiet", status=1).errors
-    assert "the dialogues have faults (format 4), so nothing was published" in lines
+    assert "the dialogues have problems (format 4), so nothing was published" in lines
     for dialogue, (_, reason) in zip(dialogues[1:], CHANGES, strict=False):
         assert f"{path}: {dialogue['dialogue_id']}: {reason}" in lines
     assert not list((tmp_path / "out" / "small").iterdir())

@@ -77,7 +77,7 @@ def test_a_signed_release_is_verified_and_whatever_happens_to_it_is_found(root, 
     again = release("sign", key=own)
     assert (root / SIGNATURE).read_bytes() == signature  # the same bytes again
     assert "PRIVATE" not in said.output + said.errors + again.output + again.errors
-    assert "nobody asked by whom it is" in release("verify").output
+    assert "nobody checked who made it" in release("verify").output
     release("verify", key=own.with_suffix(".pub"))
     said = release("verify", key=foreign.with_suffix(".pub"), status=1).output
     assert f"{SIGNATURE}: is not by the key sha256:" in said
@@ -130,7 +130,7 @@ def test_keys_that_are_not_taken(root, tmp_path, monkeypatch):
     assert "its password is another one" in text
     assert "horse" not in text
     monkeypatch.setenv("PARAPET_SIGNING_PASSWORD", "open sesame")
-    assert "but the release is to be signed by the key sha256:" in told("sign", secret)
+    assert "but the release must be signed by the key sha256:" in told("sign", secret)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_keys_that_are_not_taken(root, tmp_path, monkeypatch):
 )
 def test_a_signature_that_is_none(pristine, bundle):
     found = list(problems((pristine / "MANIFEST.json").read_bytes(), bundle, folder.manifest_of(pristine), Trust()))
-    assert found == ["is no signature in Sigstore's bundle format"]
+    assert found == ["is not a signature in Sigstore's bundle format"]
 
 
 def test_a_damaged_signature(pristine, key):
@@ -166,10 +166,10 @@ def test_a_key_is_no_identity(pristine, key, tmp_path, monkeypatch):
 
 @cases(
     "flags reason",
-    (["--identity", "a@b.c"], "--identity: goes with --issuer"),
-    (["--issuer", "https://x"], "--identity: goes with --issuer"),
-    (["--key", "own.pub", "--identity", "a@b.c", "--issuer", "x"], "--key: is one way to sign, --identity another"),
-    (["--trust_root", "x"], "--trust_root: goes with --identity"),
+    (["--identity", "a@b.c"], "--identity: and --issuer must be given together"),
+    (["--issuer", "https://x"], "--identity: and --issuer must be given together"),
+    (["--key", "own.pub", "--identity", "a@b.c", "--issuer", "x"], "--key: cannot be combined with --identity"),
+    (["--trust_root", "x"], "--trust_root: requires --identity"),
     (["--identity", "a@b.c", "--issuer", "x", "--trust_root", "none"], "none: --trust_root: there is no such file"),
 )
 def test_flags_that_do_not_go_together(flags, reason, pristine):

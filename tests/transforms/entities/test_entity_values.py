@@ -226,9 +226,9 @@ def test_gazetteer(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "the first row must be slot_or_kind,value"),
-        ("value\nx\n", "the first row must be"),
-        ("slot_or_kind,value\n", "has no values"),
+        ("", "the header must be slot_or_kind,value"),
+        ("value\nx\n", "the header must be"),
+        ("slot_or_kind,value\n", "contains no values"),
         ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: 3 columns"),
         ("slot_or_kind,value\nnowhere,x\n", "row 2: 'nowhere' is neither an open slot of the corpus nor a kind"),
         ("slot_or_kind,value\ncity,\n", "row 2: '' is no value"),

@@ -202,7 +202,7 @@ def corpus(tmp_path):
     [
         ("nowhere", None, "no such file"),
         ("dev", None, "no dialogues here"),
-        ("", "dev", "no dialogues of 'dev'; there are in: train, test"),
+        ("", "dev", "no dialogues of 'dev'; these splits have some: train, test"),
         ("test/dialogues_001.json", "test", "--split takes one split"),
     ],
 )

@@ -72,7 +72,7 @@ def test_another_submission_under_a_known_id_keeps_the_old_one_apart(out):
     (old,) = [line for line in out.lines() if line["AssignmentId"] == made[0]]
     out.server.recycle(made[0], worker(9))
     out.ok("collect")
-    assert f"{made[0]} has other work than before; the old is in replaced.jsonl" in out.err
+    assert f"the answers of assignment {made[0]} have changed; the old ones are in replaced.jsonl" in out.err
     assert worker(1) not in out.err
     (new,) = [line for line in out.lines() if line["AssignmentId"] == made[0]]
     assert new["WorkerId"] == worker(9)

@@ -25,7 +25,7 @@ def read(folder):
 
 def test_a_journal_of_zeros_is_no_new_batch_even_alone(tmp_path):
     (tmp_path / FILE).write_bytes(bytes(512))
-    with pytest.raises(InputError, match="holds 512 bytes of nothing, as after a loss of power"):
+    with pytest.raises(InputError, match="holds 512 empty bytes, as after a power failure"):
         begin(tmp_path, "https://mturk.example", {})
     assert (tmp_path / FILE).read_bytes() == bytes(512)
 
@@ -99,7 +99,7 @@ def test_a_second_process_is_refused_and_let_in_afterwards(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdin=-1, stdout=-1, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
-        raised(InputError, Journal, tmp_path, match="another 'parapet mturk' works on this batch")
+        raised(InputError, Journal, tmp_path, match="another 'parapet mturk' is using this batch")
         assert read(tmp_path).batch  # a look is free
     finally:
         holder.kill()  # as kill -9 does: the lock goes with the process

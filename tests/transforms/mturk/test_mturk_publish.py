@@ -61,12 +61,12 @@ def test_no_countries_is_not_any_country(bench):
         (["--max_per_worker", "-1"], "--max_per_worker: a number"),
         (["--require_qualification", "lower"], "'lower' is no qualification id"),
         (["--exclude_qualification", ""], "'' is no qualification id"),
-        ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], "MTurk takes 10 qualifications a HIT"),
+        ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], "MTurk takes 10 qualifications per HIT, some of which Parapet needs: give fewer"),
         (["--masters", "--min_approved", "1", *(f for i in range(4) for f in ("--exclude_qualification", f"Q{i}"))],
          "MTurk takes 10"),
         (["--parallel_calls", "0"], "--parallel_calls: 1 to 32"),
         (["--parallel_calls", "33"], "--parallel_calls: 1 to 32"),
-        (["--confirm", "much"], "'much' is no amount"),
+        (["--confirm", "much"], "'much' is not an amount"),
     ],
 )  # fmt: skip
 def test_wrong_settings_are_usage_and_leave_no_folder(bench, flags, told):
@@ -105,7 +105,7 @@ def test_a_task_with_another_page_is_refused(bench, copy, published):
 
 def test_without_the_money_nothing_is_made(bench):
     bench.server.state.available -= 9_999  # leaves a dollar
-    assert "the account has $1.00 and this needs $14.45" in bench.err_of(1, bench.publish())
+    assert "the balance of the account is $1.00, but $14.45" in bench.err_of(1, bench.publish())
     assert "nothing was spent" in bench.err
     assert list(bench.server.calls) == ["GetAccountBalance"]
 
@@ -120,7 +120,7 @@ def one_line(text):
 def test_wrong_credentials_are_told_in_one_line(bench):
     bench.server.refused_keys = {"practice"}
     assert bench.publish() == 1
-    assert "MTurk does not know these credentials" in one_line(bench.err)
+    assert "MTurk does not recognise these credentials" in one_line(bench.err)
     assert list(bench.server.calls) == ["GetAccountBalance"]
     bench.server.refused_keys = set()
     bench.ok("publish")
@@ -164,7 +164,7 @@ def test_the_address_may_be_in_the_environment(bench, monkeypatch):
 
 def test_the_settings_of_a_batch_are_kept(bench):
     bench.ok("publish", "--tasks", "names", "--countries", "CA", "--max_per_worker", 2)
-    assert "this batch was begun with countries ('CA',)" in bench.err_of(1, bench.publish("--countries", "US"))
+    assert "this batch was started with countries ('CA',)" in bench.err_of(1, bench.publish("--countries", "US"))
     assert "max_per_worker 2" in bench.err_of(1, bench.publish("--max_per_worker", "3"))
     assert bench.server.count(CREATE) == 2
     bench.ok("publish", "--countries", "CA")
@@ -269,7 +269,7 @@ def test_production_asks_for_the_amount(real, monkeypatch, typed):
 def test_another_amount_spends_nothing(real, monkeypatch, typed):
     type_in(monkeypatch, typed)
     assert real.do("publish", "--hits", real.hits, "--production") == 1
-    assert "the amount is 14.45: nothing was spent" in real.err
+    assert "does not match the amount, which is 14.45: nothing was spent" in real.err
     assert list(real.server.calls) == ["GetAccountBalance"]
 
 
@@ -283,7 +283,7 @@ def test_production_is_said_each_time(real):
     assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "14.45") == 0
     real.work(NAMES, [1])
     real.ok("collect")  # reads
-    assert "lives in production, where this costs money: add --production" in real.err_of(2, real.do("pay", "--all"))
+    assert "lives in production, where it costs money: add --production" in real.err_of(2, real.do("pay", "--all"))
     assert real.do("publish", "--hits", real.hits) != 0
     assert real.do("topup", "--hits", real.hits) == 2
     assert "Approved" not in real.statuses().values()
@@ -291,7 +291,7 @@ def test_production_is_said_each_time(real):
 
 def test_production_does_not_go_to_another_address(bench, monkeypatch):
     assert bench.publish("--production") == 2
-    assert f"--endpoint_url names {bench.server.url}: take it away, or leave --production out" in bench.err
+    assert f"--endpoint_url names {bench.server.url}: remove it, or leave out --production" in bench.err
     monkeypatch.setenv("AWS_ENDPOINT_URL_MTURK", bench.server.url)
     assert "AWS_ENDPOINT_URL_MTURK names" in bench.err_of(2, bench.do("publish", "--hits", bench.hits, "--production"))
     assert not bench.batch.exists()

@@ -43,7 +43,7 @@ def test_broken_rows_cost_themselves_and_are_named(site, results, tmp_path, benc
     broken = write(tmp_path / "broken.csv", "".join([*lines[:2], '"a","b"\n', *lines[2:]]))
     status, output = site(results=broken)
     assert status == 1
-    assert "broken.csv: row 3: left out: broken_row: 2 cells where the header has" in bench.err
+    assert "broken.csv: row 3: left out: broken_row: 2 cells, but the header has" in bench.err
     assert len(rows_of(output)) == 60
 
 
@@ -56,7 +56,7 @@ def test_what_cannot_be_used_is_usage(site, results, bench, tmp_path):
         assert not output.exists()
     status, _ = site("--output", results)
     assert status == 2
-    assert "the results themselves are not replaced" in bench.err
+    assert "would overwrite --results" in bench.err
     assert bench.run("site-csv", "--audit", tmp_path, "--results", results, "--output", tmp_path / "o") == 2
 
 

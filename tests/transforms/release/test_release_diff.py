@@ -145,7 +145,7 @@ def test_lines(difference):
     assert lines[-2].startswith("level: major (")
     assert lines[-2].endswith("the next version after 1.0.0 is 2.0.0")
     assert lines[-1] == (
-        "the version number is wrong: 1.0.1 is a patch version after 1.0.0, but the data has changed at the major level"
+        "the version number is wrong: 1.0.1 is a patch version after 1.0.0, but the data was changed at the major level"
     )
 
 

@@ -179,8 +179,8 @@ HEAD = 'slots = ["a"]\n[patterns]\nhi = { match = "hi" }\n'
     [
         ("slots = 3", "x.toml: slots: Expected `array`, got `int`"),
         ("slots = ", "x.toml: not TOML"),
-        ("rules = []\n" + HEAD.replace('"hi"', '"("'), "x.toml: patterns.hi.match: is no regular expression: "),
-        (HEAD + '[[rules]]\nname = "r"', "x.toml: rules[0]: r: give either respond, or call, or set and clear"),
+        ("rules = []\n" + HEAD.replace('"hi"', '"("'), "x.toml: patterns.hi.match: is not a regular expression: "),
+        (HEAD + '[[rules]]\nname = "r"', "x.toml: rules[0]: r: must have either respond, or call, or set and clear"),
         (HEAD + '[[rules]]\nname = "r"\nrespond = ["ho"]', "rules[0]: r: there is no pattern 'ho': there are hi"),
         (HEAD + '[[rules]]\nname = "r"\nset = { b = "c" }', "x.toml: rules[0]: r: there is no slot 'b': there are a"),
         (HEAD + '[[rules]]\nname = "r"\ncall = true\n' * 2, "x.toml: rules[1].name: 'r' stands twice"),
@@ -224,9 +224,9 @@ def test_from_files_to_scores(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--rules", "task6"], "--rules: needs --train and --match"),
+        (["--rules", "task6"], "--rules: requires --train and --match"),
         (["--rules", "no.toml", "--train", "t", "--match", "k"], "no.toml: there is no such file"),
-        (["--dev", "t"], "--dev: needs --rules"),
+        (["--dev", "t"], "--dev: requires --rules"),
         (["--rules", "task6", "--ontology", "k"], "--ontology: give either --ontology, or"),
         (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects any response of --train"),
     ],

@@ -46,7 +46,7 @@ def test_a_calibration_is_read_back(tmp_path):
     now = {**MADE_WITH, "noise": "white", "recogniser": "azure"}
     assert read_calibration(path, [0.2], now) == (
         Calibration((12.0, 5.0), 12.0, (every[1],)),
-        ["calibrated with noise 'pink', this run has 'white'", "calibrated with recogniser None, this run has 'azure'"],
+        ["calibrated with noise 'pink', but this run has 'white'", "calibrated with recogniser None, but this run has 'azure'"],
     )
 
 

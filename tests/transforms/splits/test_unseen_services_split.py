@@ -65,7 +65,7 @@ def test_groups():
     assert chosen(groups, "B,A", "domain", "--hold_out") == ["A", "B"]
     with pytest.raises(InputError, match=r"there is no domain 'A_1'; there are: A, B, C"):
         chosen(groups, "A_1", "domain", "--hold_out")
-    raised(InputError, chosen, groups, "", "domain", "--hold_out", match="give one or more of: A, B, C")
+    raised(InputError, chosen, groups, "", "domain", "--hold_out", match="must be one or more of A, B, C")
     raised(InputError, groups_of, ["RUN.json"], "service", match=r"'RUN\.json' has the name of a file")
 
 

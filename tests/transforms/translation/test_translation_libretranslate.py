@@ -118,7 +118,7 @@ def test_nobody_there():
         pass
     with pytest.raises(InputError) as error, opened(server, tries=2):
         pass
-    assert str(error.value).startswith(f"url: {server.url}: no LibreTranslate answers there: ")
+    assert str(error.value).startswith(f"url: {server.url}: no LibreTranslate server answers at this address: ")
     assert "refused" in str(error.value)
 
 

@@ -70,11 +70,11 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
         f"{variants}/v1: test/schema.json: service 'Taxi_1': 'Taxi_11' is bad: "
         f"service 'Taxi_11' differs from the one in {variants}/v1/train/schema.json",
         f"{variants}/v2: train/schema.json: service 'Bus_1': the variant has no service 'Bus_11'",
-        f"{variants}/v10: test/schema.json: the variant has no such split, but train/schema.json",
+        f"{variants}/v10: test/schema.json: the variant has no such split, only train/schema.json",
     ]
     v1, v2, v10 = plan.splits["train"].variants
     assert (list(v1.names), list(v2.names), list(v10.names)) == (["Bus_1"], ["Taxi_1"], ["Taxi_1", "Bus_1"])
-    assert plan.splits["test"].variants[2].bad == {"Taxi_1": "the variant has no such split, but train/schema.json"}
+    assert plan.splits["test"].variants[2].bad == {"Taxi_1": "the variant has no such split, only train/schema.json"}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus):
     assert mapped == find_mapping("elsewhere", str(variants / "mapping.json")) == {"v1": NAMES}
     plan = plan_of(corpus, "v1", mapped=mapped)
     assert (plan.problems, plan.mapped) == ([], {"v1": NAMES})
-    assert plan_of(corpus, "v2", mapped=mapped).problems[0].endswith("service 'Taxi_1': the mapping lacks it")
+    assert plan_of(corpus, "v2", mapped=mapped).problems[0].endswith("service 'Taxi_1': the mapping does not contain it")
     both = {"v1": {"Taxi_1": TAXI_NAMES, "Bus_1": TAXI_NAMES}}
     assert plan_of(corpus, "v1", mapped=both).problems == [
         f"{variants}/v1: train/schema.json: service 'Bus_1': 'Taxi_11' is the counterpart of 'Taxi_1' already"
@@ -152,4 +152,4 @@ def test_remarks(corpus):
     for split, n in (("train", 2), ("test", 1)):
         write(corpus / "variants/v1" / split / "schema.json", changed[:n])
     plan = plan_of(corpus, "v1")
-    assert plan.remarks == ["v1: Taxi_1: 'to' is now called 'intent', a name with a special meaning in actions"]
+    assert plan.remarks == ["v1: Taxi_1: 'to' is now called 'intent', a name that has a special meaning in actions"]

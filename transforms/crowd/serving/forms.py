@@ -57,7 +57,7 @@ def read_forms(folder: str) -> tuple[Form, ...]:
     """The forms of an output folder of ``parapet hits``. Raises InputError where a page is missing or another's."""
     forms = tuple(_form(folder, record) for _, record in read_manifest(folder))
     if not forms:
-        raise InputError("has no pages: 'parapet hits' found nothing to ask", folder, "--hits")
+        raise InputError("contains no pages: 'parapet hits' found nothing to ask", folder, "--hits")
     return forms
 
 
@@ -84,7 +84,7 @@ def _parts(html: str, path: Path) -> tuple[str, str, str]:
     """The HTML cut where the server's own parts go: above the form, and into it."""
     forms = list(_FORM.finditer(html))
     if len(forms) != 1 or html.count(_HEAD) != 1 or html.count(_BODY) != 1:
-        raise InputError("is no page of this version of 'parapet hits': make the pages again", path, "--hits")
+        raise InputError("is not a page of this version of 'parapet hits': make the pages again", path, "--hits")
     for old, new in _FOR_MTURK:
         html = html.replace(old, new)
     (form,) = _FORM.finditer(html)

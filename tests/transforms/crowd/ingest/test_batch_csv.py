@@ -99,12 +99,12 @@ def test_columns_may_stand_in_any_order():
         (b"", "", "the file is empty"),
         (b"\r\n \r\n", "", "the file is empty"),
         (table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]), "row 1",
-         "no batch results: the header lacks AssignmentId"),
+         "not a file of batch results: the header lacks AssignmentId"),
         (table({}, columns=["HITId", "Input.x"]), "row 1", "the header lacks AssignmentId, WorkerId, Answer.*"),
         (table({}, columns=["AssignmentId", "WorkerId", "Input.x"]), "row 1",
-         "no batch results: the header lacks Answer.*"),
+         "not a file of batch results: the header lacks Answer.*"),
         (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
-         "the header has a column twice: Answer.slot_0, HITId"),
+         "these columns appear twice in the header: Answer.slot_0, HITId"),
         (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
         (table({}, delimiter=";"), "row 1",
          "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
@@ -130,7 +130,7 @@ def test_files_without_a_usable_header(data, where, reason):
 def test_a_row_of_too_few_cells():
     found = read(three(f"3HIT,{WORKERS[2]},3B".encode()))
     check_others_went_on(found)
-    assert reasons(found) == [("names.csv: row 3", f"broken_row: 3 cells where the header has {len(ROW)}")]
+    assert reasons(found) == [("names.csv: row 3", f"broken_row: 3 cells, but the header has {len(ROW)}")]
 
 
 @pytest.mark.parametrize(

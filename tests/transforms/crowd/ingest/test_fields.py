@@ -61,7 +61,7 @@ def test_both_shapes_of_task_answers(answers, in_a_list):
         ("[3]", "task_answers: expected a JSON list of one object"),
         ('"slot_0"', "task_answers: expected a JSON list of one object"),
         ("[" * 100_000, "task_answers: not JSON: "),
-        ('[{"slot_0": "' + "x" * (100 * fields.MAX_ANSWER) + '"}]', "too_large: taskAnswers is too long to be answers"),
+        ('[{"slot_0": "' + "x" * (100 * fields.MAX_ANSWER) + '"}]', "too_large: taskAnswers is too long to contain answers"),
     ],
 )
 def test_task_answers_that_are_none(text, reason):
