@@ -88,7 +88,9 @@ def test_names_are_those_built_in_and_those_installed(site):
 
 def test_an_installation_older_than_the_checkout_is_said_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    with pytest.raises(InputError, match="not even the built-in ones are registered: install Parapet again with pip install"):
+    with pytest.raises(
+        InputError, match="not even the built-in ones are registered: install Parapet again with pip install"
+    ):
         plugins.choose(plugins.DISTANCES, "levenshtein", "--name_distance")
 
 
@@ -224,8 +226,11 @@ def test_a_perturbation_in_a_pipeline(example):
 PERTURBATION = "import parapet\nclass Made(parapet.Perturbation):\n    name = {name!r}\n    perturb = {perturb}\n"
 WRONG_PERTURBATIONS = {
     "function": ("def Made(): pass", "is not a subclass of parapet.Perturbation"),
-    "name": (PERTURBATION.format(name="other", perturb="print"), "has another name in its class: give Made"),
-    "nameless": ("import parapet\nclass Made(parapet.Perturbation): pass", "has another name in its class"),
+    "name": (
+        PERTURBATION.format(name="other", perturb="print"),
+        "has a different name in its class: add the line name",
+    ),
+    "nameless": ("import parapet\nclass Made(parapet.Perturbation): pass", "has a different name in its class"),
     "syntax": ("class Made(:", "cannot be imported: SyntaxError"),
     "lookup": ("{}['key']", "cannot be imported: KeyError: 'key'"),
 }

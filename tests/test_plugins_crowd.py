@@ -107,8 +107,8 @@ def test_a_vetting_rule_takes_part_when_it_is_named(example, tmp_path):
 WRONG_RULES = {
     "action": ("Rule", "action = 'drop'; explanation = 'x'", "has the action 'drop': must be 'reject' or 'review'"),
     "lacks": ("Rule", "action = 'reject'", "gives a Rule without explanation: see docs/plugins.md"),
-    "blank": ("Rule", "action = 'reject'; explanation = 'x'", "has a name that cannot be a reason of its own"),
-    "Odd": ("Rule", "action = 'reject'; explanation = 'x'", "has a name that cannot be a reason of its own"),
+    "blank": ("Rule", "action = 'reject'; explanation = 'x'", "has a name that cannot be used as a reason"),
+    "Odd": ("Rule", "action = 'reject'; explanation = 'x'", "has a name that cannot be used as a reason"),
 }
 
 

@@ -47,7 +47,7 @@ def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path):
 @cases(
     "dialogues services reason",
     ({"valid": []}, {"valid": []}, "'valid' is no split"),
-    ({"dev": []}, {}, "no services of 'dev'"),
+    ({"dev": []}, {}, "the split 'dev' has dialogues, but no services"),
     ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
     ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
     ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
@@ -91,7 +91,7 @@ def test_a_corpus_is_not_saved_over_itself(sample, tmp_path):
     corpus = parapet.load_corpus(tmp_path / "own")
     for each in (corpus, parapet.perturb(corpus, "typos")):
         for folder in (tmp_path / "own", str(tmp_path), tmp_path / "other" / ".." / "own"):
-            with pytest.raises(parapet.InputError, match="the corpus was read from this folder: save it to another"):
+            with pytest.raises(parapet.InputError, match="the corpus was read from this folder: choose another"):
                 each.save(folder)
     assert {path: path.read_bytes() for path in (tmp_path / "own").rglob("*") if path.is_file()} == before
     parapet.perturb(corpus, "typos").save(tmp_path / "typos")

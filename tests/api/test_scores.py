@@ -128,7 +128,12 @@ def test_sets_that_do_not_match_are_refused(scores):
     for dialogues in (cut, predicted):
         del dialogues[0]["turns"][-2:]
     other = parapet.score_states(cut, predicted, schemas=CORPUS.services("test"))
-    raised(parapet.InputError, parapet.schema_sensitivity, [every, other], match="do not have the same user turns")
+    raised(
+        parapet.InputError,
+        parapet.schema_sensitivity,
+        [every, other],
+        match="because their user turns or frames differ",
+    )
     with pytest.raises(parapet.InputError, match=r"metric: 'jga' is unknown: must be one of active_intent"):
         parapet.schema_sensitivity(scores, metric="jga")
     with pytest.raises(parapet.InputError, match=r"^v1: expected the scores of a variant, found dict"):
@@ -231,7 +236,8 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     assert refused(CORPUS, [*PREDICTIONS, PREDICTIONS[0]]) == f"predictions: dialogue {first!r} appears twice"
     no_frame = edited(lambda dialogue: dialogue["turns"][0]["frames"].clear())
     assert (
-        refused(CORPUS, no_frame) == f"predictions: {first} turns[0] {frame}: there is no frame of this service, only of: none"
+        refused(CORPUS, no_frame)
+        == f"predictions: {first} turns[0] {frame}: there is no frame of this service, only of: none"
     )
     assert f"predictions: {first}: " in refused(CORPUS, edited(lambda dialogue: dialogue["turns"].pop()))
     odd = edited(lambda dialogue: dialogue["turns"][0]["frames"][0]["state"].update(slot_values=3))
@@ -241,7 +247,9 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     assert refused(CORPUS, [{"dialogue_id": first}]).startswith("predictions[0]: Object missing required field")
     assert refused(CORPUS, {first: PREDICTIONS[1]}).startswith(f"predictions[{first!r}]: belongs to dialogue")
     assert refused(CORPUS, {"\ud800": PREDICTIONS[0]})
-    assert refused(CORPUS, [{"turns": {1, 2}, "x": object()}]).startswith("predictions[0]: this cannot be JSON")
+    assert refused(CORPUS, [{"turns": {1, 2}, "x": object()}]).startswith(
+        "predictions[0]: cannot be represented as JSON"
+    )
     assert refused(CORPUS, tmp_path / "none").startswith(f"{tmp_path}/none: ")
     assert refused(CORPUS, tmp_path).startswith(f"{tmp_path}: ")
     (tmp_path / "a.jsonl").write_text('{"dialogue_id": 1}\n')

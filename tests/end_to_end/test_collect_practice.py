@@ -59,7 +59,7 @@ def test_boxes_are_ticked(tmp_path, sample):
     ("https://crowd.example.org/i/abc", "row 2: leads to another machine"),
     ("http://127.0.0.1.example.org/i/abc", "row 2: leads to another machine"),
     ("", "has no column 'link'"),
-    ("http://127.0.0.1:9/i/abc", "no server answers: start 'parapet collect serve' first"),
+    ("http://127.0.0.1:9/i/abc", "no server is running: start 'parapet collect serve' first"),
 )
 def test_it_stays_on_this_machine(tmp_path, hits, link, told):
     with (tmp_path / "links.csv").open("w", newline="") as handle:

@@ -260,7 +260,7 @@ def test_a_reviewers_work_is_never_replaced(tmp_path):
     sheet.write_bytes(filled)
     for flags in ([], ["--decisions", sheet]):
         told = compose(out, "--quiet", *flags, status=2).errors
-        assert "review.csv: was changed since it was written: move it away" in told
+        assert "review.csv: has been changed since it was written: move it elsewhere" in told
         assert sheet.read_bytes() == filled
     compose(out, "--quiet", "--decisions", sheet.rename(tmp_path / "mine.csv"))
     assert json_of(out / "statistics.json")["decisions"]["accept"] > 20

@@ -40,7 +40,7 @@ def write(tmp_path, text):
     ("{", "line 1", "not JSON"),
     (b'{"id": "\xff", "value": 1}', "line 1", ""),
     ("[" * 100_000, "line 1", ""),
-    ("\n \n", "", "there are no rows"),
+    ("\n \n", "", "contains no rows"),
 )
 def test_what_is_wrong_is_told_by_line(tmp_path, text, line, reason):
     path = write(tmp_path, text)

@@ -98,7 +98,7 @@ def test_rankings_that_are_not_sound(tmp_path, answers, reason):
     with pytest.raises(InputError) as caught:
         read_test(reference, write(tmp_path, "a.jsonl", row), frozenset({"hello", "bye"}), top=2)
     assert reason in str(caught.value)
-    raised(InputError, read_test, reference, reference, None, top=2, match="dialogues have one answer a turn")
+    raised(InputError, read_test, reference, reference, None, top=2, match="dialogues have one answer per turn")
 
 
 def test_files_by_task_oov_beside_plain(tmp_path):

@@ -179,11 +179,11 @@ def test_what_cannot_work(given, tmp_path):
     assert "there is no such file" in message("--chats", tmp_path / "none")
     assert "contains no chats: expected lines such as" in message("--chats", write(tmp_path / "odd.txt", "hello\n"))
     assert "there is no kind 'NAME': must be one of EMAIL" in message(*chats, "--keep", "name")
-    assert "'XX' is no region" in message(*chats, "--phone_regions", "xx")
+    assert "'XX' is not a region" in message(*chats, "--phone_regions", "xx")
     told = message(*chats, "--spacy_model", "en_none")
     assert "there is no trained model 'en_none': python -m spacy download en_none" in told
     names = write(tmp_path / "names.txt", "person\tAnn\n")
-    assert "line 1: a kind is in capitals" in message(*chats, "--entities", names)
+    assert "line 1: a kind must be written in capitals" in message(*chats, "--entities", names)
 
 
 def read(path, data):

@@ -25,7 +25,7 @@ from parapet.schemas.layout import sample_root
     (["compose", "--ouput", "OUT"], 2, "unknown flag --ouput: did you mean --output?"),
     (["statistics", "--output", "OUT", "--varaints", "x"], 2, "unknown flag --varaints: did you mean --variants?"),
     (["compose", "--output", "OUT", "--schemas", "/no"], 2, "/no: --schemas: there is no such file or folder"),
-    (["compose", "--output", "OUT", "--reviewers", __file__, __file__], 2, "two different sheets"),
+    (["compose", "--output", "OUT", "--reviewers", __file__, __file__], 2, "two different files"),
     (["suite", "sample", "--output", "gs://bucket/out"], 2, "must be a local folder"),
     (["compose", "--output", "OUT", "--responses", __file__], 1, "no assignment could be read"),
     (["compose", "--output", "OUT*"], 2, "which Beam reads as patterns"),
@@ -35,10 +35,10 @@ from parapet.schemas.layout import sample_root
         "/no/such.csv: --responses: there is no such file",
     ),
     (["compose", "--output", "OUT", "--responses", "."], 2, "--responses assignments.jsonl: there is no such file"),
-    (["compose", "--output", "OUT", "--stopwords", "/no/words"], 2, "--stopwords: neither 'articles'"),
+    (["compose", "--output", "OUT", "--stopwords", "/no/words"], 2, "--stopwords: must be 'articles'"),
     (["compose", "--output", "OUT", "--spacy_model", "nope"], 2, "spaCy model 'nope' is not installed"),
-    (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "Python knows no text encoding 'utf-9'"),
-    (["compose", "--output", "OUT", "--encoding", "base64"], 2, "Python knows no text encoding 'base64'"),
+    (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "'utf-9' is not a text encoding that Python knows"),
+    (["compose", "--output", "OUT", "--encoding", "base64"], 2, "'base64' is not a text encoding that Python knows"),
     (["compose", "--output", "/dev/null/out"], 2, "/dev/null/out: cannot write here: [Errno 20] Not a directory"),
     (["rewrite", "--output", "OUT", "--variants", "OUT"], 2, "OUT: --output: is the same folder as --variants"),
     (["compose", "--output", "OUT", "--schemas", "strange://x"], 2, "strange://x: cannot be read: Protocol not"),
@@ -57,7 +57,7 @@ def test_version():
 
 def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PARAPET_WORKER_KEY", "short")
-    assert "PARAPET_WORKER_KEY: the key has under 16 characters" in refused("compose", output=tmp_path / "out")
+    assert "PARAPET_WORKER_KEY: the key has fewer than 16 characters" in refused("compose", output=tmp_path / "out")
 
 
 def test_logs_as_json_lines(tmp_path):

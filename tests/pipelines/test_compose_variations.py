@@ -138,8 +138,8 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(t
     (["--responses", "nowhere.csv"], "nowhere.csv: --responses: there is no such file"),
     (["--sgd", str(sample_root())], "is required: give the files with the answers"),
     (["--split", "all"], "there are no dialogues in 'all'"),
-    (["--hits", str(sample_root())], "manifest.jsonl: --hits: no folder of 'parapet hits'"),
-    (["--reviewers", "a.csv", "a.csv"], "two different sheets"),
+    (["--hits", str(sample_root())], "manifest.jsonl: --hits: not the output of 'parapet hits'"),
+    (["--reviewers", "a.csv", "a.csv"], "two different files"),
     (["--encoding", "klingon"], "no text encoding 'klingon'"),
     (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
 )

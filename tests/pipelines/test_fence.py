@@ -56,7 +56,7 @@ FAILURES = {
     "none": ("pass", "plugin_error: Some.perturb returned None: expected parapet.Perturbed(dialogue, rows)"),
     "services": (
         'return parapet.Perturbed({**dialogue, "services": ["Nowhere_1"]})',
-        "plugin_error: has become ['Nowhere_1'], and was ['Libraries_2'] (Some.perturb)",
+        "plugin_error: was changed from ['Libraries_2'] to ['Nowhere_1'] (Some.perturb)",
     ),
     "in place": (
         'dialogue["turns"][0]["utterance"] = "overwritten"\n        return parapet.Perturbed(dialogue)',
@@ -83,7 +83,7 @@ FAILURES = {
 CHANGED = {
     "empty": ("parapet.Perturbed({})", "dialogue_id was changed to None"),
     "id": ('parapet.Perturbed({**dialogue, "dialogue_id": "same"})', "dialogue_id was changed to 'same'"),
-    "turns": ('parapet.Perturbed({**dialogue, "turns": []})', "it has 0 turns, and had 12"),
+    "turns": ('parapet.Perturbed({**dialogue, "turns": []})', "the number of turns was changed from 12 to 0"),
     "speakers": ('self._first(dialogue, speaker="SYSTEM")', "the speaker was changed"),
     "service": ('self._frame(dialogue, service="Nowhere_1")', "the services of the frames were changed"),
 }
@@ -259,7 +259,9 @@ def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monke
     assert made.errors.endswith(f"/out/dead_letters.jsonl; please report it at {ISSUES}\n")
     assert contents(tmp_path / "out") == contents(without(argv, victim))
     assert re.search(r"1 of \d+ dialogues( of v1| of original)? could not be \w+, but --max_bad allows none", message)
-    assert f"this is a bug in Parapet: please report it at {ISSUES}, or continue without them with --max_bad " in message
+    assert (
+        f"this is a bug in Parapet: please report it at {ISSUES}, or continue without them with --max_bad " in message
+    )
     assert "Traceback" not in message
     assert not (tmp_path / "none/run.json").exists()
 

@@ -122,7 +122,7 @@ def test_schema_pages_know_nothing_of_rewrites(made):
     (["--task", "rewrites", "--split", "tset"], "--split"),
     (["--task", "rewrites", "--turns", "0"], "--turns"),
     (["--task", "rewrites", "--dialogues", "nowhere"], "nowhere"),
-    (["--task", "rewrites", "--dialogues", "."], "no dialogues here"),
+    (["--task", "rewrites", "--dialogues", "."], "contains no dialogues"),
     (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
 )
 def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, monkeypatch, flags, message):

@@ -139,7 +139,7 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch):
         assert server.requests == []
         assert not (tmp_path / "out").exists()
         said = vary(tmp_path / "out", **flags, status=1).errors
-        assert "what was translated is kept: run the same command again" in said
+        assert "the translations so far are kept: run the same command again" in said
         fault[0] = ""
         vary(tmp_path / "out", **flags, max_bad="100%")
         asked = Counter((one.source, one.target, text) for one in server.requests for text in one.texts)
@@ -191,14 +191,17 @@ NOT_NAMED = "is for the kind paraphrase, but --kinds does not include it: add it
         (["--kinds", "typos", "--memory", "EMPTY"], f"--memory: {NOT_NAMED}"),
         (["--engine", "memory", "--beams", "2"], "--beams: is for --engine local, but this is --engine memory"),
         (["--engine", "memory", "--pivots", "fr"], "add a --memory that contains the user turns, or choose another"),
-        (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is no pivot"),
+        (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
         (
             ["--kinds", "paraphrase", "--engine", "libretranslate"],
             "--libretranslate_url: give the address of the server",
         ),
         (["--rewritten", "none.jsonl"], "none.jsonl: --rewritten: there is no such file"),
         (["--rewritten", "EMPTY"], "--rewritten: contains no line that can be used"),
-        (["--rewritten", "ONE", "--kinds", "typos"], "--kinds: typos: --rewritten contains no line of this kind, only verbose"),
+        (
+            ["--rewritten", "ONE", "--kinds", "typos"],
+            "--kinds: typos: --rewritten contains no line of this kind, only verbose",
+        ),
         (["--rewritten", "ONE", "--perturb_values"], "--perturb_values: has no effect with --rewritten"),
         (["--rewritten", "ONE", "--engine", "memory"], "--engine: has no effect with --rewritten"),
     ],

@@ -165,8 +165,8 @@ def test_none_is_accepted(tmp_path):
     "flags reason",
     (["--tasks", "ranking"], "'ranking': must be one of dst, response, intent, ood once"),
     (["--tasks", "dst=original,far"], "the release has no set 'far', only original, noisy"),
-    (["--tasks", "dst=noisy"], "the set 'original' is always one of them"),
-    (["--tasks", "ood"], "task ood needs --ood"),
+    (["--tasks", "dst=noisy"], "the sets must include 'original'"),
+    (["--tasks", "ood"], "task ood requires --ood"),
     (["--split", "dev"], "the release has no dialogues in sgd/original/dev"),
     (["--template"], "give exactly one of the two"),
     (["--timeout", "0"], "--timeout: must be 1 or more"),
@@ -225,9 +225,9 @@ BAD = {
     "controls": (swap("My system", "a\\u202eb"), "system: contains control characters"),
     "lines": (swap("My system", "a\\nb"), "system: contains control characters"),
     "a Cyrillic letter": (swap("My system", "My syst\u0435m"), "mixes Cyrillic and Latin letters"),
-    "Greek capitals": (swap("My system", "\u03a4\u039f\u039c 5"), "all letters are Greek, and look like"),
-    "no width": (swap("My system", "My\u200b system"), "system: has characters that cannot be seen"),
-    "a filler": (swap("My system", "My system\u1160"), "system: has characters that cannot be seen"),
+    "Greek capitals": (swap("My system", "\u03a4\u039f\u039c 5"), "all letters are Greek, but look like"),
+    "no width": (swap("My system", "My\u200b system"), "system: contains invisible characters"),
+    "a filler": (swap("My system", "My system\u1160"), "system: contains invisible characters"),
     "wide letters": (swap("My system", "\uff2dy system"), "forms of characters: write 'My system'"),
     "two spaces": (swap("My system", "My  system"), "forms of characters: write 'My system'"),
     "a dash": (swap("My system", "My\u2010system"), "forms of characters: write 'My-system'"),
@@ -274,7 +274,7 @@ def test_where_none_is_accepted_the_reason_is_an_error(place, tmp_path):
     shutil.copytree(place.submissions / "weak", tmp_path / "submissions" / "train", dirs_exist_ok=True)
     described(tmp_path / "submissions" / "train", system='"We\u200bak"')
     told = refused("leaderboard", "--quiet", **given, status=1)
-    assert "train: submission.toml: system: has characters that cannot be seen" in told
+    assert "train: submission.toml: system: contains invisible characters" in told
 
 
 def test_without_what_the_average_counts_there_is_no_rank(place, tmp_path):

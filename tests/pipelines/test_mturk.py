@@ -43,7 +43,7 @@ def test_a_folder_that_is_no_batch_is_left_as_it_is(action, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-BROKEN, EMPTY = (b"nonsense\n", "row 1: not a line of the journal"), (b"", "never begun")
+BROKEN, EMPTY = (b"nonsense\n", "row 1: not a line of the journal"), (b"", "never started")
 
 
 @pytest.mark.parametrize(

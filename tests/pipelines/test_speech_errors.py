@@ -93,7 +93,7 @@ def test_thresholds_are_carried_over(heard, some, tmp_path):
 
 @cases(
     "flags told",
-    ("--wer 20", "--wer: 20 is no word error rate"),
+    ("--wer 20", "--wer: 20 is not a word error rate"),
     ("--wer a", "--wer: 'a'"),
     ("--snr 12", "--snr: "),
     ("--noise brown", "--noise: "),
@@ -108,9 +108,9 @@ def test_thresholds_are_carried_over(heard, some, tmp_path):
     (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave out --snr and --sample"),
     ("--seed a\0b", "--seed: "),
     ("--engine azure", "--azure_region: is not given"),
-    ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is no address"),
+    ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is not an address"),
     ("--engine azure --azure_region x --parallel_calls 99", "--parallel_calls: 99"),
-    ("--engine azure --azure_region x --voices heart", "'heart' is no voice of Azure's"),
+    ("--engine azure --azure_region x --voices heart", "'heart' is not a voice of Azure's"),
 )
 def test_mistakes(flags, told, tmp_path, monkeypatch):
     monkeypatch.delenv("AZURE_SPEECH_REGION", raising=False)
@@ -140,6 +140,6 @@ def test_a_target_out_of_reach_is_told_after_the_first_texts(wer, ratios, hint, 
     """Transcript through the two ends of what may be used, and through nothing between them."""
     out = tmp_path / "out"
     told = run(out, "--sgd", str(some[0]), "--wer", f"{wer},0.5", f"--snr={ratios}", "--sample", "3", status=1).errors
-    assert f"and the target is {float(wer):.1%}; {hint} --snr" in told
+    assert f"but the target is {float(wer):.1%}; {hint} --snr" in told
     assert sum(len(json_of(file)) for file in (out / ".heard/heard").glob("*.json")) == 6
     assert not (out / "run.json").exists()

@@ -78,4 +78,6 @@ def test_an_absent_split_is_told_with_those_that_are_there(sample, tmp_path):
         ["hits", "--task", "rewrites"],
     ):
         corpus = "--dialogues" if flags[0] == "hits" else "--sgd"
-        assert "'test'; these splits have some: dev" in refused(*flags, corpus, str(tmp_path / "sgd"), output=tmp_path / "out")
+        assert "'test'; these splits have some: dev" in refused(
+            *flags, corpus, str(tmp_path / "sgd"), output=tmp_path / "out"
+        )

@@ -111,7 +111,10 @@ def test_another_number_of_slots(corpus):
     (["--split", "dev"], "there is no dev/schema.json (found: train, test)"),
     (["--variants", "{0}/nowhere"], "{0}/nowhere: --variants: there is no such folder"),
     (["--variants", "{0}/variants/notes"], "contains no variants: expected folders such as v1/train/schema.json"),
-    (["--variants", "{0}/variants/v1"], "is a single corpus: give the folder that contains the folders of the variants"),
+    (
+        ["--variants", "{0}/variants/v1"],
+        "is a single corpus: give the folder that contains the folders of the variants",
+    ),
     (["--sgd", "{0}/nowhere"], "{0}/nowhere: --sgd: there is no such file or folder"),
     (["--sgd", "{0}/variants"], "contains no schema"),
     (["--output", "{0}/variants"], "the same folder as --variants"),

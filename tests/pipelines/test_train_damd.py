@@ -113,8 +113,8 @@ def test_bad_input_is_told(toy, tmp_path):
     good = flags_of(toy / "corpus", tmp_path / "out")
     for flags, reason in (
         ([*good, "--vocabulary", "9"], "--vocabulary: 9: must be larger, because the names and placeholders alone are"),
-        ([*good, "--hidden", "0"], "--hidden: 0: give 1 or more"),
-        ([*good, "--multi_action", "-1"], "--multi_action: -1: give 0 or more"),
+        ([*good, "--hidden", "0"], "--hidden: 0: must be 1 or more"),
+        ([*good, "--multi_action", "-1"], "--multi_action: -1: must be 0 or more"),
         ([*good, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
     ):
         assert reason in refused("train", *flags, status=(1, 2))

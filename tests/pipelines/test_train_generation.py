@@ -114,7 +114,9 @@ def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_pat
     run("predict", *given, "--checkpoint", tuned / "checkpoint", "--output", out)
     assert right(out / "predictions" / "original" / FILE, made / "other") > LEARNED
     told = refused("predict", *given, checkpoint=made / "t5", output=tmp_path / "no")
-    assert "--checkpoint: is not the T5 that the prefixes were trained with, which has the digest" in told.replace(str(made), "")
+    assert "--checkpoint: is not the T5 that the prefixes were trained with, which has the digest" in told.replace(
+        str(made), ""
+    )
     cut = tmp_path / "cut"
     shutil.copytree(prefixed, cut, ignore=shutil.ignore_patterns("run.json"))
     (cut / WEIGHTS).write_bytes((prefixed / WEIGHTS).read_bytes()[:-9])
@@ -217,7 +219,10 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     out = tmp_path / "out"
     told = run("train", *given, templates=folder, output=out).errors
     # Of 12 dialogues each has a request and a confirmation, and every other one a garden.
-    message = "42 of 72 acts have no template, and so a sentence in the schema's words: OFFER!!cafe_name!!@ of Cafes_1"
+    message = (
+        "42 of 72 acts have no template and get a sentence in the schema's words, such as "
+        "OFFER!!cafe_name!!@ of Cafes_1"
+    )
     assert message in told
     assert json_of(out / MODEL)["templates"] == {"Cafes_1": dict(line.split("\t") for line in lines)}
     head = json_of(out / "run.json")
@@ -232,11 +237,11 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     assert counts == {"own": (6 + 6 + 3, []), "other": (30, ["Cafes_2.tsv"])}
     no = {"output": tmp_path / "no"}
     told = refused("predict", *asked, variants=made / "variants", **no)
-    assert "--variants: the model has --templates, which no schema changes" in told
+    assert "--variants: the model was trained with --templates, which do not depend on the schema" in told
     (folder / "Cafes_1.tsv").write_text("GOODBYE\tBye.\nINFORM!!city!!@\tThere.")
     told = refused("train", *given, templates=folder, **no)
     assert "Cafes_1.tsv: line 2: the key has 1 @ and the sentence 0" in told
-    assert "has no templates: expected a folder" in refused("predict", *asked, templates=tmp_path, **no)
+    assert "contains no templates: expected a folder" in refused("predict", *asked, templates=tmp_path, **no)
     told = refused("train", *given, templates=folder, output=folder)
     assert "the same folder as --templates" in told
 
@@ -255,7 +260,7 @@ def test_bad_training_input_is_told(made, tmp_path):
     shutil.copytree(made / "t5", bare)
     (bare / "tokenizer.json").unlink()
     assert "lacks the files of a tokenizer" in told(checkpoint=bare)
-    assert "there is no such folder; models are not downloaded here" in told(checkpoint=Path("google-t5/t5-small"))
+    assert "there is no such folder; Parapet does not download models" in told(checkpoint=Path("google-t5/t5-small"))
     endless = tmp_path / "endless"
     shutil.copytree(made / "t5", endless)
     edit(endless / "tokenizer.json", lambda tokenizer: tokenizer.update(post_processor=None))

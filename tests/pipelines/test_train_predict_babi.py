@@ -212,7 +212,11 @@ def test_files_like_the_published_ones_of_task_6(toy, tmp_path):
         ("toy-task1-trn.txt", turns, 2),
         ("toy-task1-tst.txt", turns, 3),
         ("kb.txt", f"accepted {len(FACTS)} facts with a space instead of the tab; the first is in line 1", 1),
-        ("candidates.txt", f"accepted 1 last line without a newline (the file may be truncated); line {len(CANDIDATES)}", 2),
+        (
+            "candidates.txt",
+            f"accepted 1 last line without a newline (the file may be truncated); line {len(CANDIDATES)}",
+            2,
+        ),
     ):
         assert said[1].count(f"{odd / name}: {told}") == times, said[1]
 

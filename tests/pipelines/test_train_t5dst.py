@@ -151,7 +151,7 @@ def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch):
     def told(*more, status=2):
         return refused("train", *flags(toy, tmp_path / "out", *more), status=status)
 
-    assert "there is no such folder; models are not downloaded here" in told("--checkpoint", "google-t5/t5-small")
+    assert "there is no such folder; Parapet does not download models" in told("--checkpoint", "google-t5/t5-small")
     other = tmp_path / "other"
     shutil.copytree(toy / "t5", other)
     edit(other / "config.json", lambda config: config.update(model_type="bert"))

@@ -70,7 +70,7 @@ def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path):
     other = tmp_path / "other"
     # With run.json it is refused before it is read.
     shutil.copytree(model, other, ignore=shutil.ignore_patterns(".*", "run.json"))
-    assert "no model is here" in told(model=corpus, reference=corpus)
+    assert "contains no model" in told(model=corpus, reference=corpus)
     weights = other / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-50])
     assert "is cut off or damaged" in told(model=other, reference=corpus)

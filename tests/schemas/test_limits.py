@@ -205,7 +205,7 @@ def test_a_compressed_file_is_read_to_its_end_or_refused(suffix, tmp_path):
         assert "is cut off" in caught.value.reason
         assert caught.value.path == str(path)
     path.write_bytes(TEXT)
-    raised(InputError, check_input, str(path), match="and is none")
+    raised(InputError, check_input, str(path), match="but is not one")
 
 
 @pytest.mark.parametrize("suffix", [suffix for suffix in FORMATS if suffix != ".lzma"])

@@ -56,8 +56,9 @@ def test_the_limit_that_is_advised_passes(found, hundredths):
 
 def test_more_is_an_error_that_says_how_many_why_and_which_limit_would_do():
     assert refused([Tally("dialogue", 250, 3, is_record=True)]) == (
-        "3 of 250 dialogues could not be used, over --max_bad 1%, so nothing was published: not_sgd 7, bad_span 3; the "
-        "first: a: 1; b: 2; c: 3; and 1 more; mend these, or --max_bad 1.2% goes on without them"
+        "3 of 250 dialogues could not be used, more than --max_bad 1% allows, so nothing was "
+        "published: not_sgd 7, bad_span 3; the first: a: 1; b: 2; c: 3; and 1 more; correct them, "
+        "or continue without them with --max_bad 1.2%"
     )
 
 

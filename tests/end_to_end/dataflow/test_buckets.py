@@ -195,9 +195,11 @@ def test_a_run_does_not_publish_where_another_has_begun(bucket):
 
     first, others = stage(CONTENTS), stage(OTHERS)
     for _ in range(2):
-        with pytest.raises(InputError, match="another run has started to write here: wait until it ends, then run this again"):
+        with pytest.raises(
+            InputError, match="another run has started to write here: wait until it ends, then run this again"
+        ):
             files.begin_publishing(output, *first)
-        raised(InputError, files.finish_publishing, output, *first, match="another run has begun to write here")
+        raised(InputError, files.finish_publishing, output, *first, match="another run has started to write here")
         files.publish(output, others[0])
         assert bucket.tree("two").keys() == {*OTHERS, "run.json"}
     assert files.begin_publishing(output, *others) == []

@@ -244,7 +244,7 @@ def test_nothing_is_paid_twice(tmp_path, gold):
     with chat_server(gold) as server:
         flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "parallel_calls": 1}
         told = run("predict", "llm", **flags, max_calls=20, status=1).errors
-        assert "max_calls: 20 calls have been made" in told
+        assert "max_calls: 20 calls were made" in told
         assert not (tmp_path / "states/run.json").exists()
         run("predict", "llm", **flags)
         assert len(server.requests) == 50
@@ -287,7 +287,7 @@ def test_no_key_is_kept_or_shown(tmp_path, gold, monkeypatch):
 @cases(
     "flags told",
     ([], "--endpoint"),
-    (["--endpoint", "ftp://x", "--model", "m"], "is no address"),
+    (["--endpoint", "ftp://x", "--model", "m"], "is not an address"),
     (["--endpoint", "http://127.0.0.1:9/v1"], "--model"),
     (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--parallel_calls", "0"], "--parallel_calls"),
     (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--style", "xml"], "--style"),

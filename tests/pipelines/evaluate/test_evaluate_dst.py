@@ -353,7 +353,7 @@ def test_flags_that_cannot_work(place, tmp_path):
         (["--predictions", predictions, "--model", "x:Y"], "give exactly one of the two"),
         (["--model", "nowhere:Model"], "cannot be loaded"),
         (["--model", "json:JSONDecoder"], "no method predict"),
-        (["--predictions", predictions, "--sets", "typos"], "expected NAME=ROOT"),
+        (["--predictions", predictions, "--sets", "typos"], "is not of the form NAME=ROOT"),
         (["--predictions", predictions, "--sets", "original=."], "already"),
         (["--predictions", predictions, "--split", "tets"], "tets"),
         (["--predictions", predictions, "--variants", str(place / "variants"), "--variant", "v9"], "no variant 'v9'"),
@@ -469,7 +469,7 @@ UNCLEAR = {
     ),
     "a set that is not there": (
         *("a.jsonl", lambda _: f"{one_state(set='original')}\n{one_state(set='v7')}"),
-        "a.jsonl: line 2: is of set 'v7', but is among the predictions for 'original'",
+        "a.jsonl: line 2: belongs to set 'v7', but is among the predictions for 'original'",
     ),
 }
 

@@ -117,7 +117,7 @@ def test_bad_predictions(sample, tmp_path, fault):
 
 @cases("flags said", (["--predictions", "none.jsonl"], "none.jsonl: --predictions: there is no such file or folder"),
         (["--predictions", "reference", "--scorer", "nli"], "--nli_model: is required: give a folder with a model"),
-        (["--predictions", "reference", "--nli_model", "x"], "--nli_model: needs --scorer nli"),
+        (["--predictions", "reference", "--nli_model", "x"], "--nli_model: requires --scorer nli"),
         (["--predictions", "reference", "--scorer", "nli", "--nli_model", "org/name"], "org/name: --nli_model: "),
         (["--predictions", "reference", "--variants", "none"], "none: --variants: there is no such folder"),
         (["--predictions", "reference", "--split", "prod"], "there are no dialogues in 'prod'"),

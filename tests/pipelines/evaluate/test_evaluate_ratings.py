@@ -301,7 +301,7 @@ def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path
     "files message",
     ({"manifest.jsonl": "{"}, "not a manifest of 'parapet hits'"),
     ({"manifest.jsonl": ""}, "contains no utterances to rate"),
-    ({}, "no folder of 'parapet hits'"),
+    ({}, "not the output of 'parapet hits'"),
 )
 def test_hits_that_are_none_end_with_status_2(tmp_path, files, message):
     (tmp_path / "hits").mkdir()

@@ -113,7 +113,7 @@ def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
     assert "another set is called 'original' already" in message
     message = fails("response", *said, "--sets", f"typos={tmp_path}/none")
     assert f"{tmp_path}/none: --sets: there is no such file or folder" in message
-    assert "expected NAME=ROOT" in fails("response", *said, "--sets", f"#typos={roots['typos']}")
+    assert "is not of the form NAME=ROOT" in fails("response", *said, "--sets", f"#typos={roots['typos']}")
     other = write(tmp_path / "said.jsonl", [{**row, "set": "heard"} for row in responses(roots["original"])])
     assert "line 1: there is no set 'heard', only original" in fails("response", "--predictions", other)
     bare = write(tmp_path / "bare.jsonl", responses(roots["original"]))
@@ -125,7 +125,7 @@ def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
     assert "turn 1 of typos\n" in message
     write(fewer, [{**row, "set": "original"} for row in responses(roots["typos"])])
     message = fails("response", *said, "--sets", typos)
-    assert f"{fewer}: line 1: is of set 'original', but is in the files of 'typos'" in message
+    assert f"{fewer}: line 1: belongs to set 'original', but is in the files of 'typos'" in message
 
 
 def intents(root):
@@ -199,7 +199,7 @@ def test_intents_of_sets_as_lines(tmp_path, fails):
         {"original": 0.5, "typos": 1.0, "#ALL": 2 / 3, "#MEAN": 0.75}
     )
     write(typos, [{"set": "x", "id": 1, "label": "fly"}])
-    assert "line 1: has a set of its own" in fails("intent", *flags, tmp_path / "p.jsonl")
+    assert "line 1: names a set" in fails("intent", *flags, tmp_path / "p.jsonl")
     assert "require --reference" in fails("intent", *flags[2:], tmp_path / "p.jsonl")
 
 
@@ -255,15 +255,17 @@ def test_labels_that_cannot_be_read(roots, tmp_path, fails):
     foreign, said = roots["ood-20"].parent, ["--predictions", tmp_path / "said"]
     corpus = ["--reference", sample_root(), *said, "--sets"]
     for flags, reason in (
-        ([*corpus, f"ood={foreign}"], f"contains the sets ood-20: give one of them, such as ood-20={foreign / 'ood-20'}"),
+        ([*corpus, f"ood={foreign}"], ("contains the sets ood-20: give one of them, such "
+            f"as ood-20={foreign / 'ood-20'}")),
         ([*corpus, f"ood={roots['ood-20']}"], f"no predictions of ood: expected .jsonl files in {tmp_path}/said/ood/"),
         ([*corpus, f"ood={tmp_path}/none"], "there is no such file or folder"),
         ([*corpus, f"a={foreign}", f"a={foreign}"], "'a' appears twice"),
         ([*corpus, f"original={roots['ood-20']}"], "another set is called 'original' already"),
-        ([*corpus, "ood-20"], "needs a folder that 'parapet ood' wrote as --reference: 'ood-20'"),
+        ([*corpus, "ood-20"], "'ood-20' requires the output of 'parapet ood' as --reference"),
         ([*said], "is a folder, which has the predictions for several sets: add --reference"),
-        (["--reference", foreign, *said, "--sets", "ood-10"], "there is no set 'ood-10'; there are: ood-20"),
-        (["--reference", foreign, *said, "--split", "dev"], "no turns of split 'dev'; there are: test"),
+        (["--reference", foreign, *said, "--sets", "ood-10"], "there is no set 'ood-10': must be one of ood-20"),
+        (["--reference", foreign, *said, "--split", "dev"], ("contains no turns of split 'dev'; these "
+            "splits have some: test")),
     ):  # fmt: skip
         assert reason in fails("ood", *flags)
 
@@ -372,7 +374,10 @@ def test_answers_task_by_task(tmp_path, fails):
         ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "contains no test files: expected .txt"),
         ([*plain, "--sets", f"x={tmp_path / 'none'}"], "there is no such file or folder"),
         (["--predictions", tmp_path / "said"], "--reference: is required, unless --sets is given: name the test files"),
-        ([*sets, "--predictions", babi / "task1-tst.txt"], "must be one folder that contains a folder for each of --sets"),
+        (
+            [*sets, "--predictions", babi / "task1-tst.txt"],
+            "must be one folder that contains a folder for each of --sets",
+        ),
     ):
         assert reason in fails("ranking", *flags)
 

@@ -85,7 +85,10 @@ def test_show(first):
 def test_verify_finds_an_extra_empty_folder(first, tmp_path):
     shutil.copytree(first.parent, tmp_path / "little")
     (tmp_path / "little" / "1.0.0" / "notes").mkdir()
-    assert "notes: is an empty folder, which a release must not contain" in release("verify", tmp_path / "little", status=1).output
+    assert (
+        "notes: is an empty folder, which a release must not contain"
+        in release("verify", tmp_path / "little", status=1).output
+    )
 
 
 def damaged_shard(root):

@@ -116,18 +116,18 @@ def test_keys_that_are_not_taken(root, tmp_path, monkeypatch):
     assert "is a key of another kind" in told("sign", tmp_path / "x.key")
     p384 = write_key(tmp_path / "p384.key", ec.generate_private_key(ec.SECP384R1()))
     assert "is a key of another kind" in told("sign", p384)
-    assert "is a private key: give the public one" in told("verify", own)
+    assert "is a private key: give the public key" in told("verify", own)
     assert "is a key of another kind" in told("verify", tmp_path / "p384.pub")
     (tmp_path / "junk").touch(0o600)
     assert "is no private key" in told("sign", tmp_path / "junk")
     assert "is no public key" in told("verify", tmp_path / "junk")
     own.chmod(0o640)
-    assert "others may read this private key" in told("sign", own)
+    assert "other users can read this private key" in told("sign", own)
     secret = write_key(tmp_path / "secret.key", ec.generate_private_key(ec.SECP256R1()), b"open sesame")
     assert "is encrypted: set PARAPET_SIGNING_PASSWORD" in told("sign", secret)
     monkeypatch.setenv("PARAPET_SIGNING_PASSWORD", "wrong horse")
     text = told("sign", secret)
-    assert "its password is another one" in text
+    assert "the password is wrong" in text
     assert "horse" not in text
     monkeypatch.setenv("PARAPET_SIGNING_PASSWORD", "open sesame")
     assert "but the release must be signed by the key sha256:" in told("sign", secret)
@@ -151,7 +151,7 @@ def test_a_damaged_signature(pristine, key):
     for changed in (text[4:], "", text[:8] + ("A" if text[8] != "A" else "B") + text[9:]):
         bundle["messageSignature"]["signature"] = changed
         (reason,) = problems(data, json.dumps(bundle).encode(), manifest, Trust(public))
-        assert re.match("is not by the key sha256:|is no signature in Sigstore's", reason)
+        assert re.match("is not by the key sha256:|is not a signature in Sigstore's", reason)
 
 
 @pytest.mark.thorough

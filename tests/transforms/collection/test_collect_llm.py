@@ -168,13 +168,13 @@ def test_what_cannot_be_read_is_a_dead_letter(hits, tmp_path):
         result = collect(hits, server, tmp_path / "out", annotators=1)
         assert "answers are missing: unparsable 1;" in result.errors
         (letter,) = result.dead_letters
-        assert (letter["stage"], letter["reason"]) == ("collect", "unparsable: no JSON object")
+        assert (letter["stage"], letter["reason"]) == ("collect", "unparsable: contains no JSON object")
         seeds = [body["seed"] for body in server.requests if "Ferries" in body["messages"][1]["content"]]
         assert len(set(seeds)) == len(seeds) == 3
         assert len(result.rows("answers.jsonl")) == 11
     with chat_server(lambda _: "no") as server:
         errors = collect(hits, server, tmp_path / "none", annotators=1, status=1).errors
-    assert "no form was filled in; the first failed: unparsable: no JSON object" in errors
+    assert "no form was filled in; the first failed: unparsable: contains no JSON object" in errors
 
 
 def test_a_server_that_takes_no_schema_is_asked_for_plain_json(hits, tmp_path):

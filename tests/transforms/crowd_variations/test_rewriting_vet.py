@@ -131,7 +131,9 @@ def test_values_inside_values_and_beside_letters():
 
 def test_turns_that_nobody_was_asked_about():
     dialogue = Dialogue("1", [], [user("Port Alder", "Port Alder"), Turn("SYSTEM", "Yes?", [])])
-    assert source_turn(dialogue, 0) == ("never_asked: only_values: the utterance consists only of slot values, which must stay unchanged")
+    assert source_turn(dialogue, 0) == (
+        "never_asked: only_values: the utterance consists only of slot values, which must stay unchanged"
+    )
     assert source_turn(dialogue, 1) == "unknown_turn: this is a turn of the system, not of the user"
     assert source_turn(dialogue, 2) == "unknown_turn: the dialogue has 2 turns"
 

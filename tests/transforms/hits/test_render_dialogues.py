@@ -201,9 +201,9 @@ def corpus(tmp_path):
     ("place", "split", "reason"),
     [
         ("nowhere", None, "no such file"),
-        ("dev", None, "no dialogues here"),
+        ("dev", None, "contains no dialogues"),
         ("", "dev", "no dialogues of 'dev'; these splits have some: train, test"),
-        ("test/dialogues_001.json", "test", "--split takes one split"),
+        ("test/dialogues_001.json", "test", "--split requires the folder of a corpus"),
     ],
 )
 def test_what_is_not_there_is_told(corpus, place, split, reason):

@@ -64,18 +64,18 @@ def test_another_amount_than_the_batch_has_sent_is_refused(done):
     [
         ("3NOBODY,0.50,a", "row 3: assignment 3NOBODY was not collected in this batch"),
         ("{0},0.50,a", "row 3: assignment {0} is there twice"),
-        ("{1},0.50,", "row 3: a bonus needs a reason"),
-        ("{1},0.50," + "x" * 1_025, "row 3: a bonus needs a reason"),
-        ("{1},0,a", "row 3: '0' is no amount"),
-        ("{1},-1,a", "row 3: '-1' is no amount"),
-        ("{1},0.505,a", "row 3: '0.505' is no amount"),
-        ("{1},much,a", "row 3: 'much' is no amount"),
-        ("{1},,a", "row 3: '' is no amount"),
-        ("{1},NaN,a", "row 3: 'NaN' is no amount"),
-        ("{1},Infinity,a", "row 3: 'Infinity' is no amount"),
-        ("{1},1e9,a", "row 3: '1e9' is no amount"),
-        ("{1},1_0,a", "row 3: '1_0' is no amount"),
-        ("{1},1" + "0" * 40 + ",a", "is no amount"),
+        ("{1},0.50,", "row 3: a bonus requires a reason"),
+        ("{1},0.50," + "x" * 1_025, "row 3: a bonus requires a reason"),
+        ("{1},0,a", "row 3: '0' is not an amount"),
+        ("{1},-1,a", "row 3: '-1' is not an amount"),
+        ("{1},0.505,a", "row 3: '0.505' is not an amount"),
+        ("{1},much,a", "row 3: 'much' is not an amount"),
+        ("{1},,a", "row 3: '' is not an amount"),
+        ("{1},NaN,a", "row 3: 'NaN' is not an amount"),
+        ("{1},Infinity,a", "row 3: 'Infinity' is not an amount"),
+        ("{1},1e9,a", "row 3: '1e9' is not an amount"),
+        ("{1},1_0,a", "row 3: '1_0' is not an amount"),
+        ("{1},1" + "0" * 40 + ",a", "is not an amount"),
         ("{1},0.50", "row 3: more or fewer cells"),
     ],
 )
@@ -89,14 +89,14 @@ def test_a_bad_row_is_named_and_nothing_is_sent(done, row, told):
 def test_a_bonus_for_work_that_is_another_s_now_is_not_sent(done):
     done.server.recycle(done.made[0], worker(9))
     assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"), (done.made[1], "0.50", "b"))) == 1
-    assert "its id is now another worker's" in done.err
+    assert "its id now belongs to another worker" in done.err
     assert sent(done) == {(done.made[1], "0.50"): 1}
 
 
 def test_a_bonus_for_a_hit_that_is_gone_is_not_sent_and_stops_no_other(done):
     done.server.delete_hit(done.hit_id(NAMES))
     assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"), (done.made[2], "0.50", "b"))) == 1
-    assert "MTurk no longer has its HIT" in done.err
+    assert "its HIT was deleted at MTurk" in done.err
     assert sent(done) == {(done.made[2], "0.50"): 1}
 
 

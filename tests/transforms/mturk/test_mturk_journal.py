@@ -74,7 +74,7 @@ def begun(folder, **changes):
 
 def test_a_journal_of_another_format_says_which_version_goes_on_with_it(tmp_path):
     begun(tmp_path, format=FORMAT + 1, parapet="9.8.7")
-    raised(InputError, Batch, tmp_path, match=r"made by Parapet 9\.8\.7.*go on with that version")
+    raised(InputError, Batch, tmp_path, match=r"made by Parapet 9\.8\.7.*continue with that version")
 
 
 def test_another_format_is_told_before_its_unknown_events(tmp_path):
@@ -161,7 +161,7 @@ def test_there_is_no_batch_where_none_was_begun(tmp_path):
     raised(InputError, Batch, tmp_path / "missing", match="no batch here")
     assert not (tmp_path / "missing").exists()
     (tmp_path / FILE).write_bytes(b"")
-    raised(InputError, Batch, tmp_path, writable=False, match="never begun")
+    raised(InputError, Batch, tmp_path, writable=False, match="never started")
 
 
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):
@@ -184,6 +184,6 @@ def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
     if left is not None:
         (tmp_path / FILE).write_bytes(left)
     for open_it in (lambda: begin(tmp_path, "https://mturk.example", {}), lambda: Batch(tmp_path, writable=False)):
-        with pytest.raises(InputError, match=f"beside it is {trace} of a batch.*from a backup"):
+        with pytest.raises(InputError, match=f"although the folder has {trace} of a batch.*from a backup"):
             open_it()
     assert left == ((tmp_path / FILE).read_bytes() if (tmp_path / FILE).exists() else None)

@@ -41,7 +41,7 @@ def exact(bench):
     [
         ("assignment_id\nX\n", "row 1: the header lacks feedback"),
         ("", "row 1: the header lacks assignment_id, feedback"),
-        ("assignment_id,feedback\n{0},\n", "row 2: a rejection needs feedback"),
+        ("assignment_id,feedback\n{0},\n", "row 2: a rejection requires feedback"),
         ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} is there twice"),
         ("assignment_id,feedback\n{0},a,b\n", "row 2: more or fewer cells"),
         ("assignment_id,feedback\n{0}\n", "row 2: more or fewer cells"),
@@ -118,7 +118,7 @@ def test_an_assignment_that_is_gone_is_left_alone(done):
     audit = done.audit()
     gone = done.server.state.assignments.pop(done.made[0])
     done.server.state.hits[gone.hit_id].work.remove(gone)
-    assert "MTurk no longer lists it" in done.err_of(1, done.pay(audit))
+    assert "MTurk no longer lists the assignment" in done.err_of(1, done.pay(audit))
     assert calls(done) == (4, 0)
 
 

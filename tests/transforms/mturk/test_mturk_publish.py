@@ -54,14 +54,15 @@ def test_no_countries_is_not_any_country(bench):
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--countries", "USA"], "'USA' is no country"),
-        (["--countries", "us"], "'us' is no country"),
+        (["--countries", "USA"], "'USA' is not a country code"),
+        (["--countries", "us"], "'us' is not a country code"),
         (["--min_approval", "101"], "--min_approval: per cent"),
         (["--min_approved", "-1"], "--min_approved: a number"),
         (["--max_per_worker", "-1"], "--max_per_worker: a number"),
-        (["--require_qualification", "lower"], "'lower' is no qualification id"),
-        (["--exclude_qualification", ""], "'' is no qualification id"),
-        ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], "MTurk takes 10 qualifications per HIT, some of which Parapet needs: give fewer"),
+        (["--require_qualification", "lower"], "'lower' is not a qualification id"),
+        (["--exclude_qualification", ""], "'' is not a qualification id"),
+        ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], ("MTurk allows at most 10 "
+            "qualifications per HIT")),
         (["--masters", "--min_approved", "1", *(f for i in range(4) for f in ("--exclude_qualification", f"Q{i}"))],
          "MTurk takes 10"),
         (["--parallel_calls", "0"], "--parallel_calls: 1 to 32"),
@@ -209,7 +210,7 @@ def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
 
 def test_a_folder_that_is_none_is_usage(bench, tmp_path):
     (tmp_path / "empty").mkdir()
-    for name, told in (("missing", "--hits: there is no such folder"), ("empty", "no finished folder")):
+    for name, told in (("missing", "--hits: there is no such folder"), ("empty", "not a complete output")):
         assert bench.publish(hits=tmp_path / name) == 2
         assert f"{name}: {told}" in bench.err
     assert not bench.batch.exists()
@@ -227,7 +228,9 @@ def test_a_page_changed_by_hand_is_not_published(bench, copy):
 
 def test_ten_workers_are_meant_only_where_that_is_said(bench, hits, tmp_path):
     ten = cut(hits, tmp_path / "ten", [NAMES], assignments=10)
-    assert "10 workers a HIT: from ten on MTurk takes another 20 %" in bench.err_of(2, bench.publish(hits=ten))
+    assert "10 workers per HIT: from ten workers on, MTurk charges an additional 20 %" in bench.err_of(
+        2, bench.publish(hits=ten)
+    )
     assert bench.publish("--allow_extra_fee", hits=ten) == 0
     assert "$16.38 with fees" in bench.out  # 10 * 1.17 * 1.4
     assert bench.snapshot()["balance"]["held"] == bench.open().hits()[bench.hit_id(NAMES)].reward * 14

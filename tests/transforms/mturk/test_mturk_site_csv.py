@@ -48,8 +48,11 @@ def test_broken_rows_cost_themselves_and_are_named(site, results, tmp_path, benc
 
 
 def test_what_cannot_be_used_is_usage(site, results, bench, tmp_path):
-    for path, told in ((tmp_path / "missing", "no such file"), (bench.file("a.csv", "a,b\n"), "no batch results"),
-                       (bench.file("empty.csv", ""), "no batch results")):  # fmt: skip
+    for path, told in (
+        (tmp_path / "missing", "no such file"),
+        (bench.file("a.csv", "a,b\n"), "not a file of batch results"),
+        (bench.file("empty.csv", ""), "not a file of batch results"),
+    ):
         status, output = site(results=path)
         assert status == 2
         assert told in bench.err

@@ -77,7 +77,7 @@ def places(split, domain, n):
 @pytest.mark.parametrize(
     ("n", "pool", "told"),
     [
-        (3, 9, "too few places: the dialogues of test have 3 to between, and 5 are needed, 2 more"),
+        (3, 9, "too few places: the dialogues of test have 3 places to between, but 5 are needed"),
         (10, 2, "too few foreign utterances for ood-50: 3 of test missing, 5 needed in all (there are 2;"),
     ],
 )

@@ -151,7 +151,7 @@ def test_a_wrong_key_fails_the_run(buses, tmp_path):
     "flags reason",
     ({"engine": "llm", "model": "m"}, "--endpoint: is required: give the address of the model's API"),
     ({"endpoint": "http://a/v1"}, "--model: is required: give the name of the model at the endpoint"),
-    ({"endpoint": "a", "model": "m"}, "--endpoint: a: is no address"),
+    ({"endpoint": "a", "model": "m"}, "--endpoint: a: is not an address"),
     (
         {"endpoint": "http://a/v1", "model": "m", "price": "1"},
         "--price: '1' is not a price: give US dollars for a million",

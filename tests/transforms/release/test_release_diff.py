@@ -106,7 +106,7 @@ def test_another_key_makes_other_rows(tmp_path):
     [
         (lambda release: next(release.root.glob("data/n/*")).unlink(), "is missing"),
         (lambda release: next(release.root.glob("data/n/*")).write_bytes(b"x"), "cannot be read as Parquet"),
-        (lambda release: setattr(release.manifest, "version", "new"), "a version is MAJOR.MINOR.PATCH"),
+        (lambda release: setattr(release.manifest, "version", "new"), "a version must be MAJOR.MINOR.PATCH"),
         (lambda release: setattr(release.manifest.configs["n"].columns[0], "name", "z"), "has no column for its key"),
     ],
 )

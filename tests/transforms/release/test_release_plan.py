@@ -64,7 +64,7 @@ def test_nothing_of_workers_or_times_is_published(place):
         (config({**MANY, "path": "none"}), "none: corpora[0].path: there is no such folder"),
         (config({**ORIGINAL[0], "name": ""}), "original: corpora[0]: is a single corpus: give it a 'name'"),
         (config({**MANY, "name": "x"}), "many: corpora[0]: 'x' cannot be the name of several corpora"),
-        (config({**MANY, "path": "memory"}), "memory: corpora[0]: no corpus here, and no folders of any"),
+        (config({**MANY, "path": "memory"}), "memory: corpora[0]: contains neither a corpus nor folders of corpora"),
         (config(*ORIGINAL, *ORIGINAL), "original: corpora[1]: two corpora are called 'original'"),
         (config({**ORIGINAL[0], "splits": ["dev", "tset"]}), "original: splits: has no split tset"),
         (

@@ -207,7 +207,7 @@ def test_from_files_to_scores(tmp_path):
     model = run("train", "rules", rules="task6", **files, output=tmp_path / "model")
     told = model.errors
     assert "of the responses of --dev are right" in told
-    assert "task6: no response of --train for the patterns more, ask_price, confirm_price, " in told
+    assert "task6: --train has no response for the patterns more, ask_price, confirm_price, " in told
     # What was chosen is a file of rules itself, with which a model can be trained again.
     rules = model.text("rules.toml")
     assert tomllib.loads(rules)["patterns"]["welcome"]["text"] == WELCOME
@@ -228,7 +228,7 @@ def test_from_files_to_scores(tmp_path):
         (["--rules", "no.toml", "--train", "t", "--match", "k"], "no.toml: there is no such file"),
         (["--dev", "t"], "--dev: requires --rules"),
         (["--rules", "task6", "--ontology", "k"], "--ontology: give either --ontology, or"),
-        (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects any response of --train"),
+        (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects a response of --train"),
     ],
 )
 def test_bad_flags(flags, message, tmp_path, monkeypatch):

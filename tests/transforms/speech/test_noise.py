@@ -136,7 +136,7 @@ def test_folders_that_are_of_no_use(tmp_path):
         ("gone", r"--noise: is neither a kind of noise \(white, pink, babble\) nor a folder"),
         ("empty", r"empty: --noise: contains no recordings: \.wav, \.flac"),
         ("empty/notes.txt", "nor a folder of recordings"),
-        ("bad", r"bad/b\.WAV: cannot be read as sound"),
+        ("bad", r"bad/b\.WAV: cannot be read as audio"),
         ("silent", r"silent/a\.wav: contains no sound"),
     ):
         raised(InputError, make_noise, str(tmp_path / folder), [], match=said)

@@ -124,7 +124,7 @@ def test_nobody_there():
 
 @pytest.mark.parametrize("url", ["", "localhost:5000", "ftp://host", "http://me:secret@host", "http://host?x=1"])
 def test_an_address_that_is_none(url):
-    raised(InputError, LibreTranslate, url, match="is no address such as")
+    raised(InputError, LibreTranslate, url, match="is not an address such as")
 
 
 @pytest.mark.parametrize("fault", ["busy", "down", "gateway", "cut", "stall"])

@@ -32,9 +32,13 @@ def test_by_mapping_whatever_the_order():
     ("kind", "change", "reason"),
     [
         ("slots", {"to": None}, "of the mapping must be those of the two schemas, each of them once: 'to'"),
-        ("slots", {"fare": "cost"}, "of the mapping must be those of the two schemas, each of them once: 'cost', 'fare'"),
+        (
+            "slots",
+            {"fare": "cost"},
+            "of the mapping must be those of the two schemas, each of them once: 'cost', 'fare'",
+        ),
         ("slots", {"to": "goal"}, "of the mapping must be those of the two schemas, each of them once: 'goal'"),
-        ("slots", {"to": "to"}, "of the mapping are not those of the two schemas"),
+        ("slots", {"to": "to"}, "of the mapping must be those of the two schemas"),
         ("slots", {"to": "pooled", "shared": "from"}, "slot 'to' is not categorical, but 'pooled' in the variant is"),
         ("intents", {"GetTaxi": None}, "of the mapping must be those of the two schemas, each of them once: 'GetTaxi'"),
     ],

@@ -110,7 +110,8 @@ def test_columns_may_stand_in_any_order():
          "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
         (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
         (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
-        (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", "the header cannot be read: broken_row: a quote is opened"),
+        (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read: broken_row: "
+            "a quote is not closed")),
         ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
         (table({}).replace(b'"', b"").decode().encode("utf-16-be"), "row 1",
          "the file looks like UTF-16: save it as UTF-8"),
@@ -137,7 +138,7 @@ def test_a_row_of_too_few_cells():
     ("row", "key", "reason"),
     [
         ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is missing"),
-        ({"Input.task_id": ""}, "3B", "no_task: add RequesterAnnotation"),
+        ({"Input.task_id": ""}, "3B", "no_task: add the column RequesterAnnotation"),
         ({"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"}, "3B",
          "unknown_task: 'poems' is"),
         ({"RequesterAnnotation": "Bus_1:names"}, "3B",
