@@ -325,7 +325,7 @@ def _interval(statistic: bootstrap.Statistic, level: float, replicates: int, see
     if not 0 < level < 1:
         raise InputError(f"{level} is not a number between 0 and 1", "level")
     if replicates < 1:
-        raise InputError(f"{replicates} is out of range: expected 1 or more", "replicates")
+        raise InputError(f"{replicates}: must be 1 or more", "replicates")
     drawn = bootstrap.replicated(seed_text(seed), [statistic], replicates)
     return bootstrap.interval(bootstrap.means(drawn)[:, 0], level) or (math.nan, math.nan)
 

@@ -128,4 +128,4 @@ def report(config: Config, _: dict[str, int]) -> None:
         say(line)
     warn_dead_letters(config.info.output, partial(tallies_of, plan=config.plan))
     if statistics["unknown_intents"]:
-        logging.warning("%s that no schema has were left unchanged", counted(statistics["unknown_intents"], "intent"))
+        logging.warning("left unchanged: %s that no schema has", counted(statistics["unknown_intents"], "intent"))

@@ -178,7 +178,7 @@ def verify(args: argparse.Namespace) -> int:
     for finding in done.findings:
         print(finding)
     if (args.root / SIGNATURE).is_file() and not (args.key or args.identity):
-        say("the manifest has a signature, but nobody checked who made it: add --key or --identity to do so")
+        say("the manifest has a signature, but it was not checked who made it: add --key or --identity to do so")
     numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
     say(", ".join(counted(n, what) for n, what in numbers))
     return EXIT_FAILURE if done.findings else 0

@@ -273,7 +273,9 @@ def _approve(study: Study, args: argparse.Namespace) -> int:
     ready = [each.id for each in waiting if participants is None or each.participant in participants]
     if left := [each.id for each in waiting if each.id not in set(ready)]:
         n = counted(len(left), "submission")
-        logging.warning("%s left as they are, because %s has no answers of theirs: %s", n, args.responses, _ids(left))
+        logging.warning(
+            "%s left unchanged, because %s has no answers from these participants: %s", n, args.responses, _ids(left)
+        )
     amount = money(study.settings.reward * len(ready))
     say(f"{counted(len(ready), 'submission')} to approve: {amount} and Prolific's fees")
     if not ready or not _agree(args, "This pays them; it cannot be undone."):

@@ -128,10 +128,13 @@ def report(config: Config, counters: dict[str, int]) -> None:
     if variants := numbers.get("variants"):
         row = variants["table"]["#ALL_SERVICES"]
         change, sensitivity = percent(row["difference"], signed=True), percent(row["schema_sensitivity"])
-        say(f"mean of the variants {percent(row['variants'])} ({change}), schema sensitivity {sensitivity}")
+        say(
+            f"joint goal accuracy, mean over the variants: {percent(row['variants'])} (change {change}); schema "
+            f"sensitivity: {sensitivity}"
+        )
         if (config.unit, config.zero) != ("frame", "zero"):
-            zero = "dropped" if config.zero == "drop" else "count as 0"
-            say(f"  by {config.unit}; {config.unit}s that are wrong under all variants: {zero}")
+            zero = "are dropped" if config.zero == "drop" else "count as 0"
+            say(f"  schema sensitivity by {config.unit}; {config.unit}s that are wrong under all variants {zero}")
     for name, what in (("missing_dialogues", "dialogue"), ("missing_turns", "turn"), ("unknown_slots", "slot")):
         if n := counts.sum(name):
             logging.warning("--official ignored %s %s", counted(n, what), name.partition("_")[0])

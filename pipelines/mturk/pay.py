@@ -39,7 +39,7 @@ def pay(args: argparse.Namespace) -> Act:
     lines = {line["AssignmentId"]: line for line in every if line["HITId"] in hits}
     if len(lines) < len(every):
         strange = counted(len(every) - len(lines), "assignment")
-        logging.warning("%s in %s, which belong to no HIT of this batch, were left as they are", strange, FILE)
+        logging.warning("%s in %s, which belong to no HIT of this batch, were left unchanged", strange, FILE)
     payments: dict[str, Payment] = {}
     if args.audit:
         audit, decided = _decide(args)
@@ -50,7 +50,7 @@ def pay(args: argparse.Namespace) -> Act:
         payments |= {each: Payment(each, "approve") for each in unknown}
     elif unknown and args.audit:
         logging.warning(
-            "%s not in the audit, left as they are: compose again from %s, or add --all",
+            "%s not in the audit, left unchanged: compose again from %s, or add --all",
             counted(len(unknown), "assignment"),
             batch.folder / FILE,
         )

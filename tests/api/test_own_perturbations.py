@@ -54,16 +54,16 @@ WRONG = {
     "row": (parapet.Perturbed({}, ["b"]), r"a row is a str, expected a dict"),
     "column": (
         parapet.Perturbed({}, [{**ROW, "place": 1}]),
-        r"a row has 'place', which is not in row_schema: it has dialogue_id, turn, original, utterance",
+        r"a row has the column 'place', which is not in row_schema: it has dialogue_id, turn, original, utterance",
     ),
 }
 WRONG_TABLES = {
     "type": ({**ROW, "turn": "first"}, "unchanged: its rows do not match its row_schema: .*first"),
     "missing": (
         {name: ROW[name] for name in ("dialogue_id", "turn", "original")},
-        "row_schema: a row has no 'utterance'",
+        "row_schema: a row has no column 'utterance'",
     ),
-    "null": ({**ROW, "turn": None}, "row_schema: a row has no 'turn'"),
+    "null": ({**ROW, "turn": None}, "row_schema: a row has no column 'turn'"),
 }
 
 
@@ -163,7 +163,7 @@ def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_e
     original = parapet.load_corpus()
     dialogues = [*original.dialogues()]
     corpus = parapet.perturb(original, InPlace)
-    reason = r"the dialogue is modified in place: build new dicts and lists \(InPlace.perturb\)"
+    reason = r"the dialogue was modified in place: build new dicts and lists \(InPlace.perturb\)"
     with pytest.raises(InputError, match=reason):
         next(corpus.dialogues())
     with pytest.raises(InputError, match=reason):
@@ -303,7 +303,7 @@ def spoiled(mistake, dialogue, perturbed):
 
 
 PROBLEMS = {
-    "modified": "the dialogue is modified in place: build new dicts and lists",
+    "modified": "the dialogue was modified in place: build new dicts and lists",
     "id": "dialogue_id was changed to 'other'",
     "form": "turns[0].speaker: not_sgd: Invalid enum value 'NOBODY'",
     "slot": "turns[0].frames[0].slots[0].slot: the service has no slot 'nosuch'",

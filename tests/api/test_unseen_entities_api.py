@@ -26,7 +26,10 @@ def test_what_was_seen_must_be_known():
         ({"training": 7}, r"^training: expected a corpus or a path, found int$"),
         ({"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
         ({"training": sample_root() / "translations.csv"}, r"translations.csv"),
-        ({"splits": "test"}, r"^unseen_entities has no option 'splits': its options are seed, values, categorical, training"),
+        (
+            {"splits": "test"},
+            r"^unseen_entities has no option 'splits': its options are seed, values, categorical, training",
+        ),
     ],
 )
 def test_bad_options(options, message, capsys):

@@ -268,7 +268,7 @@ def test_a_reviewers_work_is_never_replaced(tmp_path):
 
 def test_a_file_of_somebody_elses_is_never_replaced(tmp_path):
     (tmp_path / "report.html").write_text("my thesis")
-    assert "report.html: is not of an earlier run" in compose(tmp_path, "--quiet", status=1).errors
+    assert "report.html: was not written by an earlier run" in compose(tmp_path, "--quiet", status=1).errors
     assert (tmp_path / "report.html").read_text() == "my thesis"
     assert not (tmp_path / "run.json").exists()
 

@@ -60,7 +60,7 @@ FAILURES = {
     ),
     "in place": (
         'dialogue["turns"][0]["utterance"] = "overwritten"\n        return parapet.Perturbed(dialogue)',
-        "plugin_error: the dialogue is modified in place: build new dicts and lists (Some.perturb)",
+        "plugin_error: the dialogue was modified in place: build new dicts and lists (Some.perturb)",
     ),
     "slot": (
         'return self._frame(dialogue, slots=[{"slot": "nosuch", "start": 0, "exclusive_end": 1}])',

@@ -84,15 +84,15 @@ def test_published_files(output):
 @cases(
     "flags message",
     (["--tasks", "6"], "--tasks: '6' is not a task: must be one of 1, 2, 3, 4, 5"),
-    (["--tasks", "1,1"], "--tasks: give each task once"),
+    (["--tasks", "1,1"], "--tasks: each task must appear once"),
     (["--sizes", "train=x"], "--sizes: 'x' is not a size"),
     (["--sizes", "training=5"], "--sizes: 'training' is not a split: must be one of train, dev, test, oov"),
     (["--sizes", "0"], "--sizes: at least one size must be above 0"),
-    (["--formats", "json"], "--formats: 'json' is no format"),
+    (["--formats", "json"], "--formats: 'json' is not a format"),
     (["--dialogues_per_file", "0"], "--dialogues_per_file: 0: must be from 1 to 1,000,000"),
     (["--least_options", "9"], "--least_options: 9: must be from 1 to 8"),
     (["--least_options", "8"], "no request of train finds 8 or more of the knowledge base"),
-    (["--solve", "2"], "--solve: 2 is no share"),
+    (["--solve", "2"], "--solve: 2 is not a number between 0 and 1"),
     (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: requires --babi_plus"),
     (["--ontology", "nowhere.toml"], "nowhere.toml: --ontology: there is no such file"),
 )

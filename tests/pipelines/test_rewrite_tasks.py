@@ -191,7 +191,7 @@ def test_names_that_collide_in_a_task_are_not_used(place):
     ("", {"sgd": "given"}, "--sgd: cannot be combined with --tasks: give one of the two"),
     ("", {"mapping": "position"}, "--mapping: is for --sgd"),
     ("tools.json", {}, "does not belong to tools.json: toolset 'trips_0', tool 'travel.book_trip'"),
-    ("empty", {}, "has no tasks"),
+    ("empty", {}, "contains no tasks"),
     ("", {"tasks": ["tasks.jsonl", "possible_answer/tasks.jsonl"]}, "--tasks: two of the files have the same name"),
 )
 def test_what_is_refused(change, flags, reason, place):

@@ -88,7 +88,7 @@ def test_thresholds_are_carried_over(heard, some, tmp_path):
     message = run(
         tmp_path / "other", *flags, "--wer", "0.2", "--calibration", str(heard / "calibration.json"), status=2
     ).errors
-    assert "has no SR-20; it has SR-10, SR-30" in message
+    assert "does not contain SR-20, only SR-10, SR-30" in message
 
 
 @cases(
@@ -98,16 +98,16 @@ def test_thresholds_are_carried_over(heard, some, tmp_path):
     ("--snr 12", "--snr: "),
     ("--noise brown", "--noise: "),
     ("--voices nobody", "--voices: 'nobody'"),
-    ("--voices ,", "--voices: give one or more"),
+    ("--voices ,", "--voices: must be one or more"),
     ("--split validation", "'validation'; these splits have some: train, dev, test"),
-    ("--reverberation 9", "--reverberation: 9 is out of range"),
+    ("--reverberation 9", "--reverberation: 9 must be from 0 to 3"),
     ("--calibration nowhere.json", "nowhere.json: --calibration: "),
     ("--normalisation nowhere.toml", "nowhere.toml"),
     ("--azure_region westeurope", "--azure_region: is for --engine azure"),
     ("--sample 0", "--sample: 0"),
     (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave out --snr and --sample"),
     ("--seed a\0b", "--seed: "),
-    ("--engine azure", "--azure_region: is not given"),
+    ("--engine azure", "--azure_region: is required"),
     ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is not an address"),
     ("--engine azure --azure_region x --parallel_calls 99", "--parallel_calls: 99"),
     ("--engine azure --azure_region x --voices heart", "'heart' is not a voice of Azure's"),

@@ -321,7 +321,11 @@ class Options(msgspec.Struct, frozen=True):
             "selection": self.selection,
             "seed": str(self.seed),
             "meaning": meaning.measure(),
-            **({"blindness": "workers who saw the sibling task are allowed"} if self.allow_not_blind else {}),
+            **(
+                {"blindness": "workers who saw the other task of the service are allowed"}
+                if self.allow_not_blind
+                else {}
+            ),
             "partial": "allowed" if self.allow_partial else "left out",
             **({"vetting rules": ", ".join(vet.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
         }

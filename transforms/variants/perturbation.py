@@ -414,7 +414,7 @@ class ApplyVariants(Perturbation):
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """A warning of names that could not be changed."""
         if statistics["unknown_intents"]:
-            yield f"{counted(statistics['unknown_intents'], 'intent')} that no schema has were left unchanged"
+            yield f"left unchanged: {counted(statistics['unknown_intents'], 'intent')} that no schema has"
 
     def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
         """The names of each variant."""

@@ -111,7 +111,7 @@ def test_the_staged_package_alone_writes_what_a_local_run_writes(job):
 
 @pytest.mark.thorough
 def test_the_command_waits_and_reports(job):
-    assert "v5: 40 rewritten, 0 left out" in job.out
+    assert "v5: 40 dialogues rewritten, 0 left out" in job.out
     assert f"job {JOB}: https://console.cloud.google.com/dataflow/jobs/us-central1/{JOB}?project=p-x\n" in job.err
     assert f"Job {JOB} is in state JOB_STATE_DONE\n" in job.err
     assert job.err.rstrip().endswith(": dialogues 40")

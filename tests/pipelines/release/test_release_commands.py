@@ -65,7 +65,7 @@ def test_diff_of_the_same_is_fine(first):
 def test_diff_warns_of_two_datasets(first, tmp_path):
     tables = {"n": ("row", ["a", "b"], pa.schema([("a", pa.int64()), ("b", pa.string())]), [{"a": 1, "b": "b"}])}
     other = folder.write_release(tmp_path, {}, tables, name="other", version="2.0.0")
-    assert release("diff", first, other).errors == "warning: these are two datasets: little and other\n"
+    assert release("diff", first, other).errors == "warning: these are different datasets: little and other\n"
 
 
 def test_diff_of_a_damaged_release_fails(first, second):

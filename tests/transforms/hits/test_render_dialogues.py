@@ -167,7 +167,7 @@ def test_what_cannot_be_asked_has_its_reason():
     assert reasons(dialogue(user("Hi"), system("word " * 20_000), user("Oh"), user("Ah"))) == ["too_large", "too_large"]
     hits = render(dialogue(user("Hi")), choice=Choice({(0, 0): "train/dialogues_001.json"}, None))
     assert hits.not_asked[0].reason.startswith(
-        "duplicate_id: test/dialogues_001.json has the id of a dialogue of train/"
+        "duplicate_id: a dialogue of train/"
     )
 
 
@@ -202,7 +202,7 @@ def corpus(tmp_path):
     [
         ("nowhere", None, "no such file"),
         ("dev", None, "contains no dialogues"),
-        ("", "dev", "no dialogues of 'dev'; these splits have some: train, test"),
+        ("", "dev", "there are no dialogues in 'dev'; these splits have some: train, test"),
         ("test/dialogues_001.json", "test", "--split requires the folder of a corpus"),
     ],
 )

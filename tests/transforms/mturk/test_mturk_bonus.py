@@ -63,7 +63,7 @@ def test_another_amount_than_the_batch_has_sent_is_refused(done):
     ("row", "told"),
     [
         ("3NOBODY,0.50,a", "row 3: assignment 3NOBODY was not collected in this batch"),
-        ("{0},0.50,a", "row 3: assignment {0} is there twice"),
+        ("{0},0.50,a", "row 3: assignment {0} appears twice"),
         ("{1},0.50,", "row 3: a bonus requires a reason"),
         ("{1},0.50," + "x" * 1_025, "row 3: a bonus requires a reason"),
         ("{1},0,a", "row 3: '0' is not an amount"),
@@ -76,7 +76,7 @@ def test_another_amount_than_the_batch_has_sent_is_refused(done):
         ("{1},1e9,a", "row 3: '1e9' is not an amount"),
         ("{1},1_0,a", "row 3: '1_0' is not an amount"),
         ("{1},1" + "0" * 40 + ",a", "is not an amount"),
-        ("{1},0.50", "row 3: more or fewer cells"),
+        ("{1},0.50", "row 3: the row has more or fewer cells"),
     ],
 )
 def test_a_bad_row_is_named_and_nothing_is_sent(done, row, told):

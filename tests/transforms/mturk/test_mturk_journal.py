@@ -25,7 +25,7 @@ def read(folder):
 
 def test_a_journal_of_zeros_is_no_new_batch_even_alone(tmp_path):
     (tmp_path / FILE).write_bytes(bytes(512))
-    with pytest.raises(InputError, match="holds 512 empty bytes, as after a power failure"):
+    with pytest.raises(InputError, match="contains 512 empty bytes, as after a power failure"):
         begin(tmp_path, "https://mturk.example", {})
     assert (tmp_path / FILE).read_bytes() == bytes(512)
 

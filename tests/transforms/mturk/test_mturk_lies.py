@@ -267,7 +267,7 @@ def test_a_refusal_that_is_odd_is_one_clear_line(bench, status, body):
     bench.server.on_response(hook)
     assert bench.publish() == 1
     assert "PARAPET_DEBUG" not in bench.err
-    assert "MTurk refuses" in bench.err
+    assert "MTurk refused" in bench.err
     honest(bench)
     bench.ok("publish")
     assert len(bench.hit_ids()) == 3

@@ -56,17 +56,17 @@ def test_no_countries_is_not_any_country(bench):
     [
         (["--countries", "USA"], "'USA' is not a country code"),
         (["--countries", "us"], "'us' is not a country code"),
-        (["--min_approval", "101"], "--min_approval: per cent"),
-        (["--min_approved", "-1"], "--min_approved: a number"),
-        (["--max_per_worker", "-1"], "--max_per_worker: a number"),
+        (["--min_approval", "101"], "--min_approval: must be a percentage"),
+        (["--min_approved", "-1"], "--min_approved: must be a number"),
+        (["--max_per_worker", "-1"], "--max_per_worker: must be a number"),
         (["--require_qualification", "lower"], "'lower' is not a qualification id"),
         (["--exclude_qualification", ""], "'' is not a qualification id"),
         ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], ("MTurk allows at most 10 "
             "qualifications per HIT")),
         (["--masters", "--min_approved", "1", *(f for i in range(4) for f in ("--exclude_qualification", f"Q{i}"))],
-         "MTurk takes 10"),
-        (["--parallel_calls", "0"], "--parallel_calls: 1 to 32"),
-        (["--parallel_calls", "33"], "--parallel_calls: 1 to 32"),
+         "MTurk allows at most 10"),
+        (["--parallel_calls", "0"], "--parallel_calls: must be from 1 to 32"),
+        (["--parallel_calls", "33"], "--parallel_calls: must be from 1 to 32"),
         (["--confirm", "much"], "'much' is not an amount"),
     ],
 )  # fmt: skip
@@ -99,7 +99,7 @@ def test_a_task_with_another_page_is_refused(bench, copy, published):
         bench.server.response_hooks.clear()
     page_changed(copy, NAMES)
     created = bench.server.count(CREATE)
-    assert f"{NAMES}: this task is out already with another page" in bench.err_of(1, bench.publish(hits=copy))
+    assert f"{NAMES}: this task is published already with another page" in bench.err_of(1, bench.publish(hits=copy))
     assert "topup" in bench.err
     assert bench.server.count(CREATE) == created
 
@@ -160,7 +160,7 @@ def test_the_address_may_be_in_the_environment(bench, monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL_MTURK")
     bench.ok("collect")  # the batch knows where it lives
     assert bench.do("publish", "--hits", bench.hits) == 1
-    assert f"lives at {bench.server.url}: add --endpoint_url {bench.server.url}" in bench.err
+    assert f"was published at {bench.server.url}: add --endpoint_url {bench.server.url}" in bench.err
 
 
 def test_the_settings_of_a_batch_are_kept(bench):
@@ -200,7 +200,7 @@ def sandbox(folder, is_for_it):
 
 @pytest.mark.parametrize(
     ("changes", "told"),
-    [({"version": "0.0.1"}, "made by Parapet 0.0.1, this is "), ({"pipeline": "compose"}, "made by 'parapet compose'")],
+    [({"version": "0.0.1"}, "made by Parapet 0.0.1, but this is "), ({"pipeline": "compose"}, "made by 'parapet compose'")],
 )
 def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
     in_run(copy, **changes)
@@ -220,7 +220,7 @@ def test_a_folder_that_is_none_is_usage(bench, tmp_path):
 def test_a_page_changed_by_hand_is_not_published(bench, copy):
     path = copy / "pages/Ferries_1.names.xml"
     path.write_text(path.read_text().replace("</form>", "<p>more</p></form>", 1))
-    assert f"{path}: was changed since 'parapet hits' wrote it" in bench.err_of(1, bench.publish(hits=copy))
+    assert f"{path}: has been changed since 'parapet hits' wrote it" in bench.err_of(1, bench.publish(hits=copy))
     assert not bench.hit_ids(NAMES)
     path.unlink()
     assert "Ferries_1.names.xml: cannot be read" in bench.err_of(1, bench.publish(hits=copy))
@@ -286,7 +286,7 @@ def test_production_is_said_each_time(real):
     assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "14.45") == 0
     real.work(NAMES, [1])
     real.ok("collect")  # reads
-    assert "lives in production, where it costs money: add --production" in real.err_of(2, real.do("pay", "--all"))
+    assert "was published in production, where it costs money: add --production" in real.err_of(2, real.do("pay", "--all"))
     assert real.do("publish", "--hits", real.hits) != 0
     assert real.do("topup", "--hits", real.hits) == 2
     assert "Approved" not in real.statuses().values()
@@ -303,7 +303,7 @@ def test_production_does_not_go_to_another_address(bench, monkeypatch):
 def test_pages_for_the_sandbox_are_not_published_in_production(real):
     sandbox(real.hits, True)
     assert real.do("publish", "--hits", real.hits, "--production") == 2
-    assert "post their forms to the sandbox: run 'parapet hits' again, without --sandbox" in real.err
+    assert "the forms on these pages are sent to the sandbox: run 'parapet hits' again, without --sandbox" in real.err
 
 
 def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monkeypatch):
@@ -313,7 +313,7 @@ def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monk
         monkeypatch.setattr(module, "SANDBOX", bench.server.url)
     sandbox(copy, False)
     assert bench.do("publish", "--hits", copy) == 2
-    assert "post their forms to production: run 'parapet hits' again, with --sandbox" in bench.err
+    assert "the forms on these pages are sent to production: run 'parapet hits' again, with --sandbox" in bench.err
     assert "in the sandbox" in bench.ok("publish", "--hits", bench.hits)
 
 
@@ -322,7 +322,7 @@ def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatc
     monkeypatch.setattr("parapet.transforms.crowd.mturk.client.PRODUCTION", "http://127.0.0.1:9")
     in_run(copy, options={"sandbox": False})
     assert bench.do("publish", "--hits", copy, "--production", "--confirm", "0") == 1
-    assert f"lives at {bench.server.url}" in bench.err
+    assert f"was published at {bench.server.url}" in bench.err
 
 
 def test_an_address_where_nothing_is_is_told_in_one_line(bench):

@@ -43,7 +43,7 @@ def test_broken_rows_cost_themselves_and_are_named(site, results, tmp_path, benc
     broken = write(tmp_path / "broken.csv", "".join([*lines[:2], '"a","b"\n', *lines[2:]]))
     status, output = site(results=broken)
     assert status == 1
-    assert "broken.csv: row 3: left out: broken_row: 2 cells, but the header has" in bench.err
+    assert "broken.csv: row 3: left out: broken_row: the row has 2 cells, but the header has" in bench.err
     assert len(rows_of(output)) == 60
 
 

@@ -118,7 +118,7 @@ def test_a_hit_that_is_gone_is_told_in_one_line(full, cut_off):
     full.ok("collect")  # so that nothing is read that would tell
     full.server.delete_hit(full.hit_id(NAMES))
     assert full.do("topup", "--shortfall", path) == 1
-    assert "does not exist" in full.err or "deleted elsewhere" in full.err
+    assert "does not exist" in full.err or "deleted at MTurk" in full.err
     assert "PARAPET_DEBUG" not in full.err
 
 
@@ -134,9 +134,9 @@ def test_tasks_that_the_batch_has_not_are_told(full):
     [
         ("", "row 1: the header lacks"),
         ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
-        (HEAD, "nothing is missing"),
+        (HEAD, "no answers are missing"),
         (HEAD + "Gyms_1,x,names,slot_0,few,5,0,a\n", "row 2: 'have' and 'need' must be numbers"),
-        (HEAD + "Gyms_1,x,names,slot_0,1\n", "row 2: more or fewer cells"),
+        (HEAD + "Gyms_1,x,names,slot_0,1\n", "row 2: the row has more or fewer cells"),
     ],
 )
 def test_a_bad_shortfall_is_usage(full, text, told):

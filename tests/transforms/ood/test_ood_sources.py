@@ -116,7 +116,7 @@ def test_sgd(sample):
     ("name", "content", "told"),
     [
         ("a.txt", b"", "the file is empty"),
-        ("a.bin", b"\x00\x01", "is no text"),
+        ("a.bin", b"\x00\x01", "is not text"),
         ("a.json", b'{"a": 1}', 'line 1: has neither "text" nor "utterance"'),
         ("a.json", b'[{"a": 1}]', "is JSON of an unknown kind"),
         ("a.json", b"[1, 2", "not JSON"),

@@ -152,4 +152,4 @@ def test_lines(difference):
 def test_two_datasets_are_two(tmp_path):
     old = release_of(tmp_path, {"n": (SCHEMA, numbers())})
     new = release_of(tmp_path, {"n": (SCHEMA, numbers())}, "1.0.1", name="other")
-    assert "these are two datasets: little and other" in list(diff_lines(compare(old, new)))
+    assert "these are different datasets: little and other" in list(diff_lines(compare(old, new)))
