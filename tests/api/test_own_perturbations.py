@@ -314,7 +314,7 @@ PROBLEMS = {
     "turns": "the number of turns was changed from 14 to 13",
     "speaker": "turns[0]: the speaker was changed",
     "state": "turns[0].frames[0]: the service or its state was changed",
-    "span": "turns[0].frames[0]: the texts of the spans were changed from [('city', 'Port Alder')] and have [('city',",
+    "span": "turns[0].frames[0]: the texts of the spans were changed from [('city', 'Port Alder')] to [('city',",
 }
 
 

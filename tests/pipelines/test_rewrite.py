@@ -50,7 +50,10 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus):
     others = {"run.json", "mapping.json", "dead_letters.jsonl", "statistics.json", "README.md", "report.html"}
     assert set(found) - set(expected) == others
     assert found["dead_letters.jsonl"] == b""
-    assert told.output.splitlines() == ["v1: 40 dialogues rewritten, 0 left out", "v2: 40 dialogues rewritten, 0 left out"]
+    assert told.output.splitlines() == [
+        "v1: 40 dialogues rewritten, 0 left out",
+        "v2: 40 dialogues rewritten, 0 left out",
+    ]
     manifest = json.loads(found["run.json"])
     assert set(manifest["files"]) == set(found) - {"run.json"}
     of_variant = {"dialogues": 40, "left_out": 0}

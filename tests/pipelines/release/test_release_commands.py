@@ -42,7 +42,7 @@ def test_verify_as_json(second):
     ("diff", ["{first}"], "the following arguments are required: NEW"),
     ("diff", ["{first}", "{empty}"], "is not a release: it has no MANIFEST.json"),
     ("diff", ["{first}", "{empty}/none"], "there is no such folder"),
-    ("show", ["{empty}"], "is no release"),
+    ("show", ["{empty}"], "is not a release"),
     ("show", ["{empty}/none"], "there is no such folder"),
 )
 def test_wrong_usage(first, tmp_path, command, argv, told):

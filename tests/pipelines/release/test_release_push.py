@@ -216,7 +216,7 @@ def test_what_does_not_arrive_is_not_tagged(release, hub):
     (["{root}"], "--repo: is required: give OWNER/NAME, here or as 'hub' in release.toml"),
     (["{root}", "--repo", "little"], "--repo: 'little' must be OWNER/NAME, such as ada/little"),
     (["{root}", "--repo", "https://huggingface.co/ada/x"], "must be OWNER/NAME"),
-    (["{root}/data", "--repo", "ada/x"], "is no release"),
+    (["{root}/data", "--repo", "ada/x"], "is not a release"),
     (["gs://bucket/x/1.0.0", "--repo", "ada/x"], "is not on this machine: copy the release to it first"),
     (["{root}", "--repo", "ada/x", "--endpoint", "http://example.org"], "would receive the token unencrypted"),
     (["{root}", "--repo", "ada/x", "--endpoint", "example.org"], "is not an address such as https://huggingface.co"),

@@ -167,7 +167,7 @@ def test_what_cannot_be_asked_has_its_reason():
     assert reasons(dialogue(user("Hi"), system("word " * 20_000), user("Oh"), user("Ah"))) == ["too_large", "too_large"]
     hits = render(dialogue(user("Hi")), choice=Choice({(0, 0): "train/dialogues_001.json"}, None))
     assert hits.not_asked[0].reason.startswith(
-        "duplicate_id: a dialogue of train/"
+        "duplicate_id: a dialogue of train/dialogues_001.json, for which pages were made, has the same id as test/"
     )
 
 

@@ -200,7 +200,10 @@ def sandbox(folder, is_for_it):
 
 @pytest.mark.parametrize(
     ("changes", "told"),
-    [({"version": "0.0.1"}, "made by Parapet 0.0.1, but this is "), ({"pipeline": "compose"}, "made by 'parapet compose'")],
+    [
+        ({"version": "0.0.1"}, "made by Parapet 0.0.1, but this is "),
+        ({"pipeline": "compose"}, "made by 'parapet compose'"),
+    ],
 )
 def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
     in_run(copy, **changes)
@@ -286,7 +289,9 @@ def test_production_is_said_each_time(real):
     assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "14.45") == 0
     real.work(NAMES, [1])
     real.ok("collect")  # reads
-    assert "was published in production, where it costs money: add --production" in real.err_of(2, real.do("pay", "--all"))
+    assert "was published in production, where it costs money: add --production" in real.err_of(
+        2, real.do("pay", "--all")
+    )
     assert real.do("publish", "--hits", real.hits) != 0
     assert real.do("topup", "--hits", real.hits) == 2
     assert "Approved" not in real.statuses().values()

@@ -48,7 +48,10 @@ def test_warnings_come_in_time_and_not_before(bench):
     hour = timedelta(hours=1)
     assert warnings(found, due - 25 * hour) == []
     (told,) = warnings(found, due - 23 * hour)
-    assert told.startswith(f"MTurk approves and pays them automatically from {due:%Y-%m-%d %H:%M} UTC on")
+    assert told.startswith(
+        "2 assignments wait for a decision, and MTurk approves and pays them automatically "
+        f"from {due:%Y-%m-%d %H:%M} UTC on"
+    )
     assert len(warnings(found, ends - 23 * hour)) == 2
     assert "assignments that nobody has taken ends" in warnings(found, ends - 23 * hour)[1]
     assert "7 assignments that nobody has taken ended" in warnings(found, ends + hour)[1]

@@ -102,7 +102,9 @@ def test_own_utterances_are_used_again_after_all_others():
     low = [one.utterance.key for one in found if one.sets == 2]
     assert len(low) == len(set(low)) == 40
     assert [planning.most_uses(turns) for turns in (0, 37, 38, 100, 10_000)] == [1, 1, 2, 4, 10]
-    with pytest.raises(InputError, match=r"each is used once, and.*lower --rates to 0\.175 or less, the highest possible rate"):
+    with pytest.raises(
+        InputError, match=r"each is used once, and.*lower --rates to 0\.175 or less, the highest possible rate"
+    ):
         plans.plan(msgspec.structs.replace(config, own=False), there, pool, {"train": 400})
 
 

@@ -188,14 +188,14 @@ def test_a_service_that_breaks_a_rule_is_found(tmp_path):
     ("change", "line"),
     [
         (lambda manifest: manifest.counts["dialogues"]["original"].update(train=11),
-         "MANIFEST.json: counts.dialogues.original.train: is 11, but there are 10"),
+         "MANIFEST.json: counts.dialogues.original.train: is 11, but should be 10"),
         (lambda manifest: manifest.counts["services"].pop("noisy"),
-         "MANIFEST.json: counts.services.noisy.test: is 0, but there are 4"),
+         "MANIFEST.json: counts.services.noisy.test: is 0, but should be 4"),
         (lambda manifest: manifest.counts["turns"].update(v9={"train": 1}),
-         "MANIFEST.json: counts.turns.v9.train: is 1, but there are 0"),
+         "MANIFEST.json: counts.turns.v9.train: is 1, but should be 0"),
         (lambda manifest: manifest.dispositions.update(used=6),
-         "MANIFEST.json: dispositions.used: is 6, but there are 7"),
-        (lambda manifest: manifest.rejections.clear(), "MANIFEST.json: rejections.echo: is 0, but there are 1"),
+         "MANIFEST.json: dispositions.used: is 6, but should be 7"),
+        (lambda manifest: manifest.rejections.clear(), "MANIFEST.json: rejections.echo: is 0, but should be 1"),
     ],
 )  # fmt: skip
 def test_wrong_counts_are_found(root, change, line):
@@ -208,7 +208,7 @@ def test_wrong_counts_are_found(root, change, line):
 
 def test_a_folder_that_is_no_release_is_told_from_a_damaged_one(root, tmp_path):
     (tmp_path / "empty").mkdir()
-    for place, reason in ((tmp_path / "empty", "is no release"), (tmp_path / "none", "there is no such folder")):
+    for place, reason in ((tmp_path / "empty", "is not a release"), (tmp_path / "none", "there is no such folder")):
         raised(InputError, find_release, place, match=reason)
     assert find_release(root) == find_release(root.parent) == root
 
@@ -303,4 +303,4 @@ def with_span_off(dialogue):
 def test_a_span_that_is_off_by_one_is_found(tmp_path):
     _, line = told(change_dialogue(tmp_path, with_span_off, "noisy"))
     assert line.startswith("sgd/noisy/test/dialogues_001.json: dialogue 1_00000: ")
-    assert line.endswith("is no value of its slot")
+    assert line.endswith("is not a value of its slot")

@@ -181,9 +181,12 @@ HEAD = 'slots = ["a"]\n[patterns]\nhi = { match = "hi" }\n'
         ("slots = ", "x.toml: not TOML"),
         ("rules = []\n" + HEAD.replace('"hi"', '"("'), "x.toml: patterns.hi.match: is not a regular expression: "),
         (HEAD + '[[rules]]\nname = "r"', "x.toml: rules[0]: r: must have either respond, or call, or set and clear"),
-        (HEAD + '[[rules]]\nname = "r"\nrespond = ["ho"]', "rules[0]: r: there is no pattern 'ho': there are hi"),
-        (HEAD + '[[rules]]\nname = "r"\nset = { b = "c" }', "x.toml: rules[0]: r: there is no slot 'b': there are a"),
-        (HEAD + '[[rules]]\nname = "r"\ncall = true\n' * 2, "x.toml: rules[1].name: 'r' stands twice"),
+        (HEAD + '[[rules]]\nname = "r"\nrespond = ["ho"]', "rules[0]: r: there is no pattern 'ho': must be one of hi"),
+        (
+            HEAD + '[[rules]]\nname = "r"\nset = { b = "c" }',
+            "x.toml: rules[0]: r: there is no slot 'b': must be one of a",
+        ),
+        (HEAD + '[[rules]]\nname = "r"\ncall = true\n' * 2, "x.toml: rules[1].name: 'r' appears twice"),
         (HEAD + '[[rules]]\nname = "r"\nwhen = { word = [] }', "rules[0].when: Object contains unknown field `word`"),
     ],
 )
