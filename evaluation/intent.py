@@ -203,7 +203,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
             ],
             options={"split": self.sources.split, "unit": inputs.unit, **sets} if self.sources else {},
             counts={"items": len(items)},
-            warnings=[f"{ignored} of user turns without a state: not scored"] if inputs.without_state else (),
+            warnings=[f"{ignored} for user turns without a state were not scored"] if inputs.without_state else (),
         )
 
 
@@ -245,7 +245,7 @@ def _service(placed: Placed[Prediction], turn: UserTurn) -> str:
     if not service and len(turn.frames) == 1:
         (service,) = turn.frames
     if service not in turn.frames:
-        what = f"there is no frame of {service!r} in the turn" if service else "has no 'service'"
+        what = f"the turn has no frame of {service!r}" if service else "has no 'service'"
         raise placed.error(f"{what}: it has frames of {', '.join(turn.frames)}")
     return service
 
@@ -261,9 +261,9 @@ def _item(
     own = None if row.label is UNSET else renamed.get(row.label, row.label)
     label = own if turn is None else turn.intent
     if label is None:
-        raise placed.error("has no label: give it here, or give --reference")
+        raise placed.error("has no label: add it to the row, or give --reference")
     if own not in (None, label):
-        raise placed.error(f"the label is {row.label!r} here and {label!r} in the reference")
+        raise placed.error(f"the label is {row.label!r}, but {label!r} in the reference")
     predicted = renamed.get(row.predicted, row.predicted)
     for intent in (predicted,) if turn else (label, predicted):
         _check_intent(intent, intents, placed)
@@ -274,7 +274,7 @@ def _check_intent(name: str, intents: frozenset[str] | None, placed: Placed[Any]
     if not name.strip():
         raise placed.error("an intent is empty")
     if intents is not None and name not in intents:
-        raise placed.error(f"{name!r} is none of those of --intents")
+        raise placed.error(f"{name!r} must be one of the intents in --intents")
 
 
 def _labels_of_lines(path: str, intents: frozenset[str] | None, name: str | None = None) -> dict[Key, UserTurn]:
@@ -307,7 +307,7 @@ def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
         }
         if not any(turn.intent for turn in turns.values()):
             raise InputError(
-                f"no user turn of {sources.split!r} has a state: there are no intents to compare with", path
+                f"no user turn of {sources.split!r} has a state, so there are no intents to compare with", path
             )
         labels.turns.update(turns)
     return labels
@@ -317,7 +317,7 @@ def read_intents(path: str) -> frozenset[str]:
     """Reads a file of intents, one per line. Raises InputError if it has none."""
     intents = frozenset(name.strip() for name in read_text(existing_file(path)).splitlines() if name.strip())
     if not intents:
-        raise InputError("there are no intents in it", path)
+        raise InputError("contains no intents", path)
     return intents
 
 

@@ -210,7 +210,7 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
         is neither a score nor a predicted label; or only some turns have a score, or a predicted label.
     """
     if truth is None and as_path(predictions).is_dir():
-        raise InputError("a folder has the predictions for sets: give --reference, too", predictions)
+        raise InputError("is a folder, which has the predictions for several sets: add --reference", predictions)
     truths = truth.turns if truth is not None else {}
     names = list(dict.fromkeys(key[0] for key in truths)) or [""]
     rows = keyed_predictions(predictions, split, names, Detected) if truth else keyed_rows(predictions, Detected)
@@ -229,9 +229,9 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
         if truth is not None and its is None:
             raise placed.error(f"the reference has no {named(key)}")
         if its is None and row.label is UNSET:
-            raise placed.error("has no label: give it here, or give --reference")
+            raise placed.error("has no label: add it to the row, or give --reference")
         if its is not None and row.label is not UNSET and (row.label == OOD) != its.ood:
-            raise placed.error("the label is another one than in the reference")
+            raise placed.error("the label differs from the one in the reference")
         if row.score is UNSET and predicted is UNSET:
             raise placed.error("has neither a score nor a predicted label")
         first = first or placed
@@ -245,7 +245,7 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
         for name in ("score", "predicted"):
             if (getattr(turns[key], name) is None) != (getattr(one, name) is None):
                 lacks, has = ("no", "one") if getattr(one, name) is not None else ("a", "none")
-                raise placed.error(f"has {lacks} {name}, and the first row has {has}: give all of them one, or none")
+                raise placed.error(f"has {lacks} {name}, but the first row has {has}: give it in all rows, or in none")
     check_complete(truths, turns, predictions)
     return turns
 
@@ -272,12 +272,12 @@ def read_truth(sources: Sources, chosen: Sequence[str] = ()) -> Truths:
     if place.is_dir() and (is_of_ood(str(place)) or not is_root(place)):
         roots: dict[str | None, Path] = {name: place / name for name in _sets_of(place, chosen)}
     elif chosen:
-        raise InputError(f"needs a folder that 'parapet ood' wrote as --reference: {chosen[0]!r}", "--sets")
+        raise InputError(f"{chosen[0]!r} requires the output of 'parapet ood' as --reference", "--sets")
     else:
         roots = {ORIGINAL if place.is_dir() or others else None: place}
     for name, other, _ in others:
         if name in roots:
-            raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
+            raise InputError(f"another set is called {name!r}: give this one another name", other, "--sets")
         roots[name] = other
     turns: dict[Key, Truth] = {}
     in_domain: set[str] = set()
@@ -304,7 +304,7 @@ def _turns_of(root: Path, name: str | None, split: str, in_domain: set[str]) -> 
                 yield str(path), key, Truth(row.label == OOD, row.utterance or "", row.fallback or "")
     elif is_of_ood(str(root)) and not is_root(root):
         first, *more = _sets_of(root, ())
-        reason = f"holds the sets {', '.join([first, *more])}: give one, {first}={root / first}"
+        reason = f"contains the sets {', '.join([first, *more])}: give one of them, such as {first}={root / first}"
         raise InputError(reason, root, "--sets")
     else:
         in_domain.add(name)
@@ -331,10 +331,10 @@ def _has_labels(root: Path) -> bool:
 def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:
     there = sorted(path.name for path in place.iterdir() if (path / "turns").is_dir())
     if not there:
-        raise InputError("no set of 'parapet ood' here: expected such as ood-10/turns", place)
+        raise InputError("contains no set of 'parapet ood': expected folders such as ood-10/turns", place)
     for name in sets:
         if name not in there:
-            raise InputError(f"there is no set {name!r}; there are: {', '.join(there)}", place, "--sets")
+            raise InputError(f"there is no set {name!r}: must be one of {', '.join(there)}", place, "--sets")
     return list(sets) or there
 
 
@@ -343,7 +343,7 @@ def _files_of(folder: Path, split: str) -> list[Path]:
     files = sorted((folder / split).glob("*.parquet")) or sorted(folder.glob("*.parquet"))
     if not files:
         there = ", ".join(sorted(path.name for path in folder.iterdir() if path.is_dir())) or "none"
-        raise InputError(f"no turns of split {split!r}; there are: {there}", folder)
+        raise InputError(f"contains no turns of split {split!r}; these splits have some: {there}", folder)
     return files
 
 
@@ -359,7 +359,7 @@ def _rows_of(path: Path) -> list[OodRow]:
     try:
         return msgspec.convert(_parquet(path, read), list[OodRow])
     except msgspec.ValidationError as error:
-        raise InputError(f"these are no rows of 'parapet ood': {error}", path) from None
+        raise InputError(f"not the rows of 'parapet ood': {error}", path) from None
 
 
 def _parquet(path: Path, read: Callable[[Any], Any]) -> Any:
@@ -495,19 +495,22 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         assert self.dev is not None
         in_folder = self.sources if self.sources and as_path(self.sources.reference).is_dir() else None
         if in_folder and self.dev_split == in_folder.split:
-            reason = f"--dev is of {self.dev_split} too: a threshold is not tuned on what is scored"
+            reason = (
+                f"--dev contains turns of {self.dev_split}, too: a threshold must not be tuned on the turns that "
+                "are scored"
+            )
             raise InputError(reason, "--dev_split")
         if not in_folder and _same(self.dev, self.predictions):
-            reason = "is the same as --predictions: a threshold is not tuned on what is scored"
+            reason = "is the same as --predictions: a threshold must not be tuned on the turns that are scored"
             raise InputError(reason, self.dev, "--dev")
         truth = read_truth(msgspec.structs.replace(in_folder, split=self.dev_split), self.chosen) if in_folder else None
         dev = read_turns(self.dev, self.dev_split, truth)
         for path, read in ((self.predictions, turns), (self.dev, dev)):
             if any(turn.score is None for turn in read.values()):
-                raise InputError("the rows have no score, and --dev needs one to tune a threshold on", path)
+                raise InputError("the rows have no score, which --dev requires to tune a threshold", path)
         threshold = tune(list(dev.values()), self.orientation)
         if threshold is None:
-            raise InputError(f"no turn is {self.orientation.positive}: no threshold can be tuned on it", self.dev)
+            raise InputError(f"no turn is {self.orientation.positive}, so no threshold can be tuned", self.dev)
         return threshold
 
     def score(self, inputs: Detections, stage: Stage) -> Result:

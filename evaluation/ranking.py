@@ -139,7 +139,9 @@ def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
         all.
     """
     if ORIGINAL in sets:
-        raise InputError(f"there is a set of the name {ORIGINAL!r} already: the files of --reference", "--sets")
+        raise InputError(
+            f"the name {ORIGINAL!r} is taken by the files of --reference: give this set another name", "--sets"
+        )
     files = {ORIGINAL: list(reference)} if reference else {}
     for name, root in sets.items():
         place = as_path(root)
@@ -148,9 +150,9 @@ def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
         found = sorted(str(path) for path in place.glob("*.txt")) if place.is_dir() else [root]
         files[name] = [path for path in found if "tst" in as_path(path).name] or found
         if not files[name]:
-            raise InputError("there are no test files here: expected .txt", root, "--sets")
+            raise InputError("contains no test files: expected .txt", root, "--sets")
     if not files:
-        raise InputError("give test files, here or as --sets", "--reference")
+        raise InputError("is required, unless --sets is given: name the test files", "--reference")
     for paths in files.values():
         names = [stem_of(path) for path in paths]
         for path, name in zip(paths, names, strict=True):
@@ -180,9 +182,13 @@ def answer_files(files: Mapping[str, Sequence[str]], predictions: Sequence[str])
             found += [(name, path, str(_in_folder(of_set, path))) for path in paths]
         return found
     if list(files) != [ORIGINAL]:
-        raise InputError("with --sets give one folder, with a folder for each set", predictions[0], "--predictions")
+        raise InputError(
+            "must be one folder that contains a folder for each of --sets", predictions[0], "--predictions"
+        )
     if len(predictions) != len(files[ORIGINAL]):
-        reason = f"{len(predictions)} files for {len(files[ORIGINAL])} of --reference: give one for each, or a folder"
+        reason = (
+            f"has {len(predictions)} files, but --reference has {len(files[ORIGINAL])}: give one for each, or a folder"
+        )
         raise InputError(reason, "--predictions")
     return [(ORIGINAL, *pair) for pair in zip(files[ORIGINAL], predictions, strict=True)]
 
@@ -191,9 +197,9 @@ def _in_folder(folder: Path, reference: str) -> Path:
     stem = stem_of(reference)
     files = [folder / f"{stem}{suffix}" for suffix in (".jsonl", ".txt") if (folder / f"{stem}{suffix}").is_file()]
     if not files:
-        raise InputError(f"no answers here: expected {stem}.jsonl or {stem}.txt", folder)
+        raise InputError(f"contains no answers: expected {stem}.jsonl or {stem}.txt", folder)
     if len(files) > 1:
-        raise InputError(f"both {stem}.jsonl and {stem}.txt are here: keep one", folder)
+        raise InputError(f"contains both {stem}.jsonl and {stem}.txt: keep one", folder)
     return files[0]
 
 
@@ -222,7 +228,9 @@ def read_test(
     if predictions.endswith((".jsonl", ".json")):
         answers = _answers_of_lines(predictions, dialogues, top)
     elif top > 1:
-        raise InputError("dialogues have one answer a turn: --top needs JSON lines with answers", predictions)
+        raise InputError(
+            "dialogues have one answer per turn: --top requires JSON lines with several answers", predictions
+        )
     else:
         answers = _answers_of_dialogues(predictions, dialogues)
     if candidates is not None:
@@ -230,7 +238,7 @@ def read_test(
             for answer in ranking:
                 if answer and answer not in candidates:  # an empty answer is simply wrong
                     where = f"dialogue {dialogue} turn {turn}"
-                    raise InputError(f"{answer!r} is none of the candidates", predictions, where)
+                    raise InputError(f"{answer!r} must be one of the candidates", predictions, where)
     stem = stem_of(reference).removeprefix("dialog-babi-")
     numbered = _TASK.search(stem)
     responses = [
@@ -239,7 +247,7 @@ def read_test(
         for t, exchange in enumerate(exchanges)
     ]
     if not responses:
-        raise InputError("the bot says nothing in it", reference)
+        raise InputError("the bot says nothing in this dialogue", reference)
     task = numbered[1] if numbered else _OOV.sub("", stem)
     return TestFile(stem, task, bool(_OOV.search(stem)), responses, name)
 
@@ -262,10 +270,12 @@ def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]], top: i
     for number, row in read_lines(path, Answer):
         where = f"line {number}"
         if not 0 <= row.dialogue < len(dialogues):
-            raise InputError(f"there is no dialogue {row.dialogue}: they are 0 to {len(dialogues) - 1}", path, where)
+            raise InputError(
+                f"there is no dialogue {row.dialogue}: must be from 0 to {len(dialogues) - 1}", path, where
+            )
         turns = len(dialogues[row.dialogue])
         if not 0 <= row.turn < turns:
-            reason = f"dialogue {row.dialogue} has no turn {row.turn}: the bot has 0 to {turns - 1}"
+            reason = f"dialogue {row.dialogue} has no turn {row.turn}: turns of the bot are 0 to {turns - 1}"
             raise InputError(reason, path, where)
         if (row.dialogue, row.turn) in answers:
             raise InputError(f"dialogue {row.dialogue} turn {row.turn} appears twice", path, where)
@@ -284,27 +294,29 @@ def _ranking(row: Answer, top: int, path: str, where: str) -> tuple[str, ...]:
         raise InputError("has no answers: 'parapet predict MODEL --top K' writes them", path, where)
     ranking = tuple(answer.strip() for answer in row.answers)
     if len(ranking) > top:
-        raise InputError(f"has {len(ranking)} answers, and --top is {top}", path, where)
+        raise InputError(f"has {len(ranking)} answers, but --top is {top}", path, where)
     if ranking[0] != row.answer.strip():
-        raise InputError(f"its answer is {row.answer!r}, and the first of its answers {ranking[0]!r}", path, where)
+        raise InputError(f"'answer' is {row.answer!r}, but the first of 'answers' is {ranking[0]!r}", path, where)
     if len(set(ranking)) < len(ranking):
         twice = next(answer for i, answer in enumerate(ranking) if answer in ranking[:i])
-        raise InputError(f"{twice!r} is twice among its answers", path, where)
+        raise InputError(f"{twice!r} appears twice among its answers", path, where)
     return ranking
 
 
 def _answers_of_dialogues(path: str, dialogues: Sequence[Sequence[Exchange]]) -> _Rankings:
     answered = list(parse_dialogues(_bytes(path), path))
     if len(answered) != len(dialogues):
-        raise InputError(f"has {len(answered):,} dialogues, and the reference {len(dialogues):,}", path)
+        raise InputError(f"has {len(answered):,} dialogues, but the reference has {len(dialogues):,}", path)
     answers: _Rankings = {}
     for d, (dialogue, exchanges) in enumerate(zip(answered, dialogues, strict=True)):
         where = f"dialogue {d} from line {dialogue.line}"
         if len(dialogue.exchanges) != len(exchanges):
-            raise InputError(f"has {len(dialogue.exchanges)} turns, and the reference {len(exchanges)}", path, where)
+            raise InputError(
+                f"has {len(dialogue.exchanges)} turns, but the reference has {len(exchanges)}", path, where
+            )
         for t, (exchange, expected) in enumerate(zip(dialogue.exchanges, exchanges, strict=True)):
             if exchange.user != expected.user:
-                raise InputError(f"turn {t} has another user's text than the reference", path, where)
+                raise InputError(f"turn {t} has a different user utterance than the reference", path, where)
             answers[d, t] = (exchange.bot.strip(),)
     return answers
 
@@ -383,7 +395,10 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
             },
             counts={"responses": len(scored)},
             warnings=[
-                f"{name}: {text.counted(n, 'response')} cannot be answered: not among the candidates"
+                (
+                    f"{name}: {text.counted(n, 'response')} cannot be answered correctly, because the candidates "
+                    "do not contain the right answer"
+                )
                 for name, file in details["files"].items()
                 if (n := file.get(NO_CANDIDATE))
             ],

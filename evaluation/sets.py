@@ -98,15 +98,15 @@ def parse_line(line: bytes, decoder: msgspec.json.Decoder[AnyRow], path: str, wh
 def key_of(row: Keyed) -> Key:
     """Returns the key of a row. Raises InputError if it has none, or more than one."""
     if row.set.startswith("#"):
-        raise InputError(f"a set cannot be called {row.set!r}: names with # are of {ALL} and the like")
+        raise InputError(f"a set cannot be called {row.set!r}: names with # are reserved")
     if row.id is not UNSET:
         if row.dialogue_id is not UNSET or row.turn is not UNSET:
-            raise InputError("has an id, and a dialogue_id or turn: give one or the other")
+            raise InputError("has both an id and a dialogue_id or turn: give one or the other")
         return row.set, str(row.id), 0
     if row.dialogue_id is UNSET or row.turn is UNSET:
         raise InputError("has no key: give an id, or dialogue_id and turn")
     if not 0 <= row.turn < 2**31:
-        raise InputError(f"there is no turn {row.turn}: the first is 0")
+        raise InputError(f"there is no turn {row.turn}: turns count from 0")
     return row.set, str(row.dialogue_id), row.turn
 
 
@@ -126,10 +126,12 @@ def read_keyed(path: str, kind: type[KeyedRow]) -> dict[Key, tuple[int, KeyedRow
             raise InputError(f"{named(key)} appears twice: first in line {rows[key][0]}", path, f"line {number}")
         rows[key] = number, row
     if not rows:
-        raise InputError("there are no rows in it", path)
+        raise InputError("contains no rows", path)
     if len({key[0] == "" for key in rows}) > 1:
         number = next(number for key, (number, _) in rows.items() if not key[0])
-        raise InputError("has no set, and other rows have one: give all a set, or none", path, f"line {number}")
+        raise InputError(
+            "has no set, but other rows have one: give a set in all rows, or in none", path, f"line {number}"
+        )
     return rows
 
 
@@ -244,7 +246,7 @@ def find_sets(sources: Sources) -> list[SetRoot]:
     roots += [SetRoot(name, path, "variant") for name, path in variants.items()]
     for name, other in sources.others.items():
         if name in {root.name for root in roots}:
-            raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
+            raise InputError(f"another set is called {name!r}: give this one another name", other, "--sets")
         if not is_there(other):
             raise InputError("there is no such file or folder", other, "--sets")
         roots.append(SetRoot(name, as_path(other), "other"))
@@ -258,7 +260,7 @@ def open_reference(root: str) -> tuple[Path, dict[str, Path]]:
         return path, {}
     folders = {folder.name: folder for folder in sorted((path / "sgd").iterdir())} if is_there(path / "sgd") else {}
     if ORIGINAL not in folders:
-        raise InputError("the release has no sgd/original: give --reference a corpus", root, "--reference")
+        raise InputError("the release has no sgd/original: give a corpus as --reference", root, "--reference")
     variants = {name: folder for name, folder in folders.items() if name[:1] == "v" and name[1:].isdigit()}
     return folders[ORIGINAL], variants
 
@@ -277,9 +279,11 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
             if isinstance(dialogue, InputError):
                 raise InputError(dialogue.reason, file.path, f"{where} {dialogue.where}".strip())
             if not plain and surrogate_in(raw) is not None:
-                raise InputError("not_unicode: half a surrogate in it", file.path, where)
+                raise InputError(
+                    "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.path, where
+                )
             if first := paths.get(dialogue.dialogue_id):
-                reason = f"dialogue {dialogue.dialogue_id!r} is in {first}, too: give each its own id"
+                reason = f"dialogue {dialogue.dialogue_id!r} is in {first}, too: give each dialogue its own id"
                 raise InputError(reason, file.path, where)
             paths[dialogue.dialogue_id] = file.path
             yield file.path, dialogue
@@ -291,7 +295,7 @@ def parse_sets(values: Sequence[str]) -> dict[str, str]:
     for value in values:
         name, equals, root = value.partition("=")
         if not equals or not root or not name or "/" in name or name[0] in ".#":
-            raise InputError(f"{value!r}: expected NAME=ROOT, such as typos=varied/typos", "--sets")
+            raise InputError(f"{value!r} is not of the form NAME=ROOT (example: typos=varied/typos)", "--sets")
         if name in roots:
             raise InputError(f"{name!r} appears twice", "--sets")
         roots[name] = root
@@ -320,7 +324,11 @@ def prediction_files(
         raise InputError("there is no such file or folder", root, "--predictions")
     if root.is_file():
         if name != ORIGINAL:
-            raise InputError(f"a file is for the original only: for {name} give a folder", root, "--predictions")
+            raise InputError(
+                f"is a file, which can only have predictions for the original: give a folder for {name}",
+                root,
+                "--predictions",
+            )
         return {root.name: str(root)}
     for place in (root / name / split, root / name):
         if files := _listed(place, suffixes):
@@ -331,7 +339,7 @@ def prediction_files(
         if files := _listed(place, suffixes):
             return files
     expected = f"{' or '.join(suffixes)} files in {root / name / split} or {root / name}"
-    raise InputError(f"no predictions of {name}: expected {expected}", root, "--predictions")
+    raise InputError(f"contains no predictions for {name}: expected {expected}", root, "--predictions")
 
 
 def _listed(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
@@ -396,22 +404,22 @@ def read_predictions(
                 for where, row in read(path):
                     placed = Placed(name, path, where, row)
                     if row.set not in ("", name):
-                        raise placed.error(f"is of set {row.set!r}, in the files of {name!r}")
+                        raise placed.error(f"belongs to set {row.set!r}, but is in the files of {name!r}")
                     yield placed
         return
     found = set()
     for where, row in read(predictions):
         placed = Placed(row.set or names[0], predictions, where, row)
         if not row.set and len(names) > 1:
-            raise placed.error(f"has no 'set', and there are several: {', '.join(names)}")
+            raise placed.error(f"has no 'set', but there are several sets: {', '.join(names)}")
         if placed.set not in names:
             listed = ", ".join(names)
-            raise placed.error(f"there is no set {row.set!r}, only {listed}: --sets {row.set}=ROOT adds it")
+            raise placed.error(f"there is no set {row.set!r}, only {listed}: add it with --sets {row.set}=ROOT")
         found.add(placed.set)
         yield placed
     missing = [name for name in names if name not in found]
     if missing and len(names) > 1:
-        raise InputError(f"there are no predictions of {missing[0]} in it", predictions, "--predictions")
+        raise InputError(f"contains no predictions for {missing[0]}", predictions, "--predictions")
 
 
 def keyed_rows(path: str, kind: type[KeyedRow], name: str | None = None) -> Iterator[tuple[Key, Placed[KeyedRow]]]:
@@ -428,7 +436,7 @@ def keyed_rows(path: str, kind: type[KeyedRow], name: str | None = None) -> Iter
     for key, (number, row) in read_keyed(path, kind).items():
         placed = Placed(key[0], path, f"line {number}", row)
         if name is not None and key[0]:
-            raise placed.error("has a set of its own: give all sets as --sets, or in one file")
+            raise placed.error("names a set: give all sets as --sets, or all in one file")
         yield (key if name is None else (name, *key[1:])), placed
 
 
@@ -471,7 +479,7 @@ def match_turns(
             numbers = [str(turn) for turn in sorted(known)]
             listed = ", ".join([*numbers[:6], "..."] if len(numbers) > 6 else numbers)
             raise placed.error(
-                f"turn {row.turn} of {row.dialogue_id!r} is not a turn of the system, which has {listed}"
+                f"turn {row.turn} of {row.dialogue_id!r} is not a turn of the system, whose turns are {listed}"
             )
         if (row.dialogue_id, row.turn) in found[placed.set]:
             raise placed.error(f"dialogue {row.dialogue_id!r} turn {row.turn} appears twice")

@@ -77,9 +77,9 @@ def parse_arguments(pairs: Sequence[str], flag: str) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.isidentifier():
-            raise InputError(f"{pair!r}: expected KEY=VALUE, such as checkpoint=my_model or beams=4", flag)
+            raise InputError(f"{pair!r} is not of the form KEY=VALUE (example: checkpoint=my_model)", flag)
         if key in arguments:
-            raise InputError(f"{key} is given twice", flag)
+            raise InputError(f"{key} appears twice", flag)
         arguments[key] = _value(value)
     return arguments
 
@@ -104,7 +104,7 @@ def resolve(code: UserCode) -> Any:
         raise InputError(f"{code.target!r}: expected MODULE:NAME or FILE.py:NAME", code.flag)
     if place.endswith(".py") and not Path(code.place).is_file():
         raise code.refused(f"cannot be loaded: there is no file {code.place}")
-    with running(code, "failed while it was imported"):
+    with running(code, "failed when it was imported"):
         module = _imported(code)
     if not hasattr(module, name):
         near = difflib.get_close_matches(name, [key for key in vars(module) if not key.startswith("_")], n=1)
@@ -123,7 +123,7 @@ def make(code: UserCode, method: str) -> Callable[..., Any]:
     """
     target = check(code, method)
     if inspect.isclass(target):
-        with running(code, f"failed while it was made, with {code.flag}_args {_shown(code.arguments)}"):
+        with running(code, f"failed when it was created with {code.flag}_args {_shown(code.arguments)}"):
             target = target(**code.arguments)
     elif _is_function(target):
         return partial(target, **code.arguments)
@@ -149,7 +149,7 @@ def check(code: UserCode, method: str) -> Any:
         _check_arguments(code.target, target, code.arguments, flag, batch=True)
     elif code.arguments:
         raise InputError(
-            f"{code.target} is a {type(target).__name__} that is already made: it takes no arguments", flag
+            f"{code.target} is an object of type {type(target).__name__} already, so it takes no arguments", flag
         )
     elif not callable(getattr(target, method, target)):
         raise code.refused(f"has no method {method}(batch)")
@@ -175,7 +175,7 @@ def _check_arguments(
     ]
     if batch:
         if not by_position and not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-            raise InputError(f"{name} takes no batch: a function is called with a list of examples", flag[:-5])
+            raise InputError(f"{name} must take one argument: a function is called with a list of examples", flag[:-5])
         parameters = [parameter for parameter in parameters if parameter not in by_position[:1]]
     named = [
         parameter
@@ -186,12 +186,8 @@ def _check_arguments(
     any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     if unknown := [key for key in arguments if not any_name and key not in [parameter.name for parameter in named]]:
         raise InputError(f"{name} has no parameter {', '.join(unknown)}: {takes}", flag)
-    if missing := [
-        parameter.name
-        for parameter in named
-        if parameter.default is parameter.empty and parameter.name not in arguments
-    ]:
-        raise InputError(f"{name} needs {' '.join(f'{key}=VALUE' for key in missing)}: {takes}", flag)
+    if missing := [one.name for one in named if one.default is one.empty and one.name not in arguments]:
+        raise InputError(f"{name} requires {' '.join(f'{key}=VALUE' for key in missing)}: {takes}", flag)
 
 
 def _shown(arguments: Mapping[str, Any]) -> str:

@@ -52,7 +52,7 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
     if is_there(as_path(root) / "MANIFEST.json") and is_there(corpora):
         names = sorted(path.name for path in corpora.iterdir())
         if name not in names:
-            raise InputError(f"the release has no corpus {name!r}: it has {', '.join(names)}", root)
+            raise InputError(f"the release has no corpus {name!r}: must be one of {', '.join(names)}", root)
         return read_corpus(corpora / name, None)
     path = as_path(root)
     if path.suffix in (".jsonl", ".ndjson") and path.is_file() and has_messages(path):
@@ -65,7 +65,7 @@ def corpus_from(corpus: Corpus | str | Path | None) -> Corpus:
     if corpus is None or isinstance(corpus, str | Path):
         return load_corpus(corpus)
     if not isinstance(corpus, Corpus):
-        what = f"expected a corpus of parapet.load_corpus or parapet.corpus_of, found {type(corpus).__name__}"
+        what = f"expected a corpus from parapet.load_corpus or parapet.corpus_of, found {type(corpus).__name__}"
         raise InputError(what, "corpus")
     return corpus
 

@@ -52,7 +52,7 @@ def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> 
 
     check_distance(by, "by")
     if isinstance(paraphrases, str):
-        raise InputError("expected several texts, found one: put it in a list", "paraphrases")
+        raise InputError("expected a list of texts, found one text: put it in a list", "paraphrases")
     texts = list(paraphrases)
     for place, text in [("original", original), *((f"paraphrases[{i}]", text) for i, text in enumerate(texts))]:
         if not isinstance(text, str):
@@ -190,7 +190,7 @@ def compose(
     splits = _schemas(services)
     answers = _answers(responses, decisions, reviewers, encoding)
     if not answers.assignments:
-        first = next((f"{letter.source}: {letter.reason}" for letter in answers.dead), "the files hold none")
+        first = next((f"{letter.source}: {letter.reason}" for letter in answers.dead), "the files contain none")
         raise InputError(f"no assignment could be read: {first}", "responses")
     task = SchemaTask(splits, options)
     return Composition(task, settle_all(task, answers))
@@ -259,7 +259,7 @@ def _checked(record: Record, place: str) -> Record:
     """Checks the types of a record's fields, which msgspec does not check for a struct constructed in Python."""
     values = msgspec.to_builtins(record)
     if (half := surrogate_in(values)) is not None:
-        raise InputError("half a surrogate pair, which is no character: write it anew", place, half)
+        raise InputError("contains a lone surrogate, which is not a valid character: replace it", place, half)
     try:
         return msgspec.convert(values, type(record))
     except msgspec.ValidationError as error:

@@ -169,7 +169,7 @@ def score_states(
     try:
         found = _references(references, split, schemas, name)
         if isinstance(seen, str):
-            raise InputError("expected the names of several services, found one: put it into a list", "seen")
+            raise InputError("expected a list of service names, found one name: put it in a list", "seen")
         if seen is not None:
             found.of = msgspec.structs.replace(found.of, seen=frozenset(seen))
         dialogues, passed = model.score(found, predictions, ScoreConfig(fuzzy, official))
@@ -192,11 +192,11 @@ def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, na
     elif isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"expected a corpus, its place or dialogues, found {type(given).__name__}", "references")
     elif schemas is None:
-        raise InputError("dialogues in memory need the services that they speak of", "schemas")
+        raise InputError("dialogues in memory require the schemas of their services", "schemas")
     else:
         references = of_dialogues(given, schemas, name or ORIGINAL)
     if not references.dialogues:
-        raise InputError("there are no dialogues", "references")
+        raise InputError("contains no dialogues", "references")
     return references
 
 
@@ -308,7 +308,9 @@ def _coefficients(
     _check_known(zero, totals.POLICIES, "zero")
     variants = _variants(scores)
     if len(variants) < 2:
-        raise InputError(f"a sensitivity needs the scores of two variants at least, found {len(variants)}", "scores")
+        raise InputError(
+            f"schema sensitivity requires the scores of at least two variants, found {len(variants)}", "scores"
+        )
     if not allow_missing:
         _check_same_dialogues(variants)
     together = totals.aligned([of._dialogues for of in variants.values()])
@@ -321,16 +323,16 @@ def _interval(statistic: bootstrap.Statistic, level: float, replicates: int, see
     from parapet.transforms.running.seeding import seed_text
 
     if not 0 < level < 1:
-        raise InputError(f"{level} is out of range: expected a share between 0 and 1", "level")
+        raise InputError(f"{level} is not a number between 0 and 1", "level")
     if replicates < 1:
-        raise InputError(f"{replicates} is out of range: expected 1 or more", "replicates")
+        raise InputError(f"{replicates}: must be 1 or more", "replicates")
     drawn = bootstrap.replicated(seed_text(seed), [statistic], replicates)
     return bootstrap.interval(bootstrap.means(drawn)[:, 0], level) or (math.nan, math.nan)
 
 
 def _check_known(value: str, known: Sequence[str], place: str) -> None:
     if value not in known:
-        raise InputError(f"{value!r} is unknown: expected one of {', '.join(known)}", place)
+        raise InputError(f"{value!r} is unknown: must be one of {', '.join(known)}", place)
 
 
 def _variants(scores: Any) -> dict[str, Scores]:
@@ -351,7 +353,7 @@ def _check_same_dialogues(variants: Mapping[str, Scores]) -> None:
     for name, found in ids.items():
         if lacking := sorted(every - found):
             reason = f"{name} lacks {len(lacking):,} of {len(every):,} dialogues, such as {lacking[0]!r}"
-            raise InputError(f"{reason}: allow_missing=True compares those that all have", "scores")
+            raise InputError(f"{reason}: allow_missing=True compares only the dialogues that all have", "scores")
 
 
 def to_pandas(x: Any) -> pandas.DataFrame:
@@ -390,7 +392,7 @@ def table_of(x: Any, place: str) -> pa.Table:
         return x
     if isinstance(x, Mapping):
         if not x:
-            raise InputError("there is nothing in it", place)
+            raise InputError("it is empty", place)
         return pa.concat_tables(
             [_in_set(str(name), table_of(of, f"{place}[{name!r}]")) for name, of in x.items()],
             promote_options="default",

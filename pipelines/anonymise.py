@@ -97,7 +97,7 @@ def check(args: argparse.Namespace) -> Config:
     kept = listed(args.keep.upper())
     for kind in kept:
         if kind not in KINDS:
-            raise InputError(f"there is no kind {kind!r}: choose from {', '.join(KINDS)}", "--keep")
+            raise InputError(f"there is no kind {kind!r}: must be one of {', '.join(KINDS)}", "--keep")
     if args.spacy_model:
         mentions.check_model(args.spacy_model)
     return Config(
@@ -168,5 +168,5 @@ def report(config: Config, _: dict[str, int]) -> None:
     if suspects:
         kinds = ", ".join(f"{n:,} {kind}" for kind, n in suspects.items())
         chats = counted(statistics["chats_with_suspects"], "chat")
-        logging.warning("possibly missed: %s, in %s; see %s/suspects", kinds, chats, config.output)
+        logging.warning("%s may have been missed in %s; see %s/suspects", kinds, chats, config.output)
     warn_dead_letters(config.output, tallies)

@@ -96,7 +96,7 @@ def check(args: argparse.Namespace) -> Config:
     )
     check_matched(plan.augmentation.versions[1:], plan.problems, args.max_bad)
     for line in plan.problems:
-        logging.warning("does not match: %s", line)
+        logging.warning("does not match the corpus: %s", line)
     for line in plan.remarks:
         logging.warning("%s", line)
     options = {**plan.options(), "max_bad": float(args.max_bad)}
@@ -128,4 +128,4 @@ def report(config: Config, _: dict[str, int]) -> None:
         say(line)
     warn_dead_letters(config.info.output, partial(tallies_of, plan=config.plan))
     if statistics["unknown_intents"]:
-        logging.warning("unchanged: %s that no schema has", counted(statistics["unknown_intents"], "intent"))
+        logging.warning("left unchanged: %s that no schema has", counted(statistics["unknown_intents"], "intent"))

@@ -93,7 +93,7 @@ def check(args: argparse.Namespace) -> Config:
     check_apart(args.output, logs=args.logs)
     logs = calls.read_logs(args.logs, calls.PAPER_DEV if args.split_rule == PAPER else None)
     if not any(logs.splits.values()):
-        raise InputError("the lists name no call", args.logs, "--logs")
+        raise InputError("the lists name no calls", args.logs, "--logs")
     missing = [split for split in ("train", "dev", "test") if split not in logs.splits]
     if missing:
         logging.warning("there is no list of %s", ", ".join(missing))

@@ -99,7 +99,7 @@ def check_flags(args: argparse.Namespace) -> None:
         for flag in flags:
             shared = args.engine == CHECKPOINT and flag in ("model", "beams")
             if engine != args.engine and not shared and getattr(args, flag) is not None:
-                raise InputError(f"is for --engine {engine}, and this is {args.engine}", f"--{flag}")
+                raise InputError(f"is for --engine {engine}, but this is --engine {args.engine}", f"--{flag}")
 
 
 def parse_pivots(given: str) -> list[str]:
@@ -107,7 +107,7 @@ def parse_pivots(given: str) -> list[str]:
     pivots = list(dict.fromkeys(pivot.strip() for pivot in given.split(",") if pivot.strip()))
     for pivot in pivots or [""]:
         if not pivot.isascii() or not pivot.replace("-", "").isalnum() or pivot == "en":
-            raise InputError(f"{pivot!r} is no pivot: give codes of languages, such as zh,ja,ko", "--pivots")
+            raise InputError(f"{pivot!r} is not a language code such as zh, ja or ko", "--pivots")
     return pivots
 
 
@@ -152,7 +152,7 @@ def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | Non
     from parapet.transforms.translation.memory import Engine as Protocol
 
     if args.parallel_calls is not None and not hasattr(plugins.load(chosen), "from_options"):
-        raise InputError(f"{args.engine} decides itself how many", "--parallel_calls")
+        raise InputError(f"cannot be set for --engine {args.engine}, which decides it itself", "--parallel_calls")
     options = {flag: getattr(args, flag) for flag in FLAGS if getattr(args, flag) is not None}
     options |= {"pivots": pivots, **({} if seed is None else {"seed": seed})}
     engine: Engine = plugins.make(chosen, plugins.members(Protocol), options=options)
@@ -239,7 +239,7 @@ def check(args: argparse.Namespace) -> Config:
     args.engine = args.engine or (MEMORY if args.memory else EMBEDDED)
     check_flags(args)
     if args.engine != "local" and args.seed is not None:
-        raise InputError(f"is for --engine local, and this is {args.engine}", "--seed")
+        raise InputError(f"is for --engine local, but this is --engine {args.engine}", "--seed")
     check_apart(args.output, schemas=args.schemas)
     pivots = ("pt" if args.engine == EMBEDDED else "zh,ja,ko") if args.pivots is None else args.pivots
     corpus = _corpus(args.schemas or sample_root(), parse_pivots(pivots))
@@ -283,7 +283,10 @@ def _check_replay(config: Config) -> None:
     try:
         check_untranslated(config.texts, legs, sorted(missing), config.max_bad, "translated")
     except InputError as error:
-        hint = "the engine 'memory' only replays: add a --memory that has them, or choose another --engine"
+        hint = (
+            "the engine 'memory' only replays translations: add a --memory that contains them, or choose "
+            "another --engine"
+        )
         raise InputError(f"{hint}; {error.reason}", "--memory") from None
 
 
@@ -345,7 +348,7 @@ def report(config: Config, counters: dict[str, int]) -> None:
     statistics = json.loads(read_written(config.output, "statistics.json"))
     lines = (read_written(config.output, "dead_letters.jsonl")).count(b"\n")
     if lines:
-        logging.warning("left in English: %s, see %s/dead_letters.jsonl", counted(lines, "text"), config.output)
+        logging.warning("%s left in English, see %s/dead_letters.jsonl", counted(lines, "text"), config.output)
     say(text_table(statistics))
     if config.translator is not None:
         say(bill(config.engine, config.translator.dollars_per_million, counters))
@@ -378,7 +381,7 @@ def _print_plan(config: Config) -> None:
     from parapet.transforms.translation.memory import missing
 
     known, texts = config.known, config.texts
-    print(f"{counted(len(texts), 'text')}, {counted(sum(map(len, texts)), 'character')}, in English")
+    print(f"{counted(len(texts), 'text')}, {counted(sum(map(len, texts)), 'character')} in English")
     total = 0
     for pivot in config.corpus.pivots:
         into = known.of("en", pivot)
@@ -387,6 +390,6 @@ def _print_plan(config: Config) -> None:
         # The translations do not exist yet, so their length is estimated: it rarely exceeds that of the English text.
         characters = 2 * sum(map(len, there)) + sum(map(len, back))
         total += characters
-        print(f"{pivot}: {counted(len(there) * 2 + len(back), 'text')} to send, about {characters:,} characters")
+        print(f"{pivot}: {counted(len(there) * 2 + len(back), 'text')} to translate, about {characters:,} characters")
     dollars = total * (config.translator.dollars_per_million if config.translator else 0) / 1e6
-    print(f"about {total:,} characters, ${dollars:,.2f}; nothing was sent or written")
+    print(f"about {total:,} characters, ${dollars:,.2f}; dry run: nothing was sent or written")

@@ -202,7 +202,7 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
     for split in splits:
         if split.tools is not None and (n := split.tools.undescribed()):
             elements = counted(n, "tool or parameter", "tools and parameters")
-            logging.info("%s: %s without a description, to be left as they are", split.path, elements)
+            logging.info("%s: %s without a description will stay unchanged", split.path, elements)
     return splits
 
 
@@ -227,7 +227,7 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
             what = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
             raise InputError(f"there is no such {what}", path, action.option_strings[0])
         if action.metavar == "FILE" and os.path.isdir(path):
-            raise InputError("is a folder; give a file", path, action.option_strings[0])
+            raise InputError("is a folder: give a file", path, action.option_strings[0])
         check_input(path, action.option_strings[0], getattr(args, "output", None))
 
 
@@ -272,12 +272,14 @@ def check_apart(output: str, **inputs: str | None) -> None:
         if not place:
             continue
         if same_place(place, output):
-            raise InputError(f"the same folder as --{flag}; give one of its own", output, "--output")
+            raise InputError(f"is the same folder as --{flag}: choose another folder", output, "--output")
         if (found := find_output(place)) is not None and same_place(found.folder, output):
-            reason = f"--{flag} is a part of what an earlier run wrote there: it would be lost; give another folder"
+            reason = (
+                f"an earlier run wrote --{flag} into this folder, and a new run would delete it: choose another folder"
+            )
             raise InputError(reason, output, "--output")
         if is_below(output, place) and find_output(output) is None and any(as_path(output).glob("*")):
-            raise InputError(f"a part of --{flag}; give a folder of its own", output, "--output")
+            raise InputError(f"lies inside --{flag}: choose a folder outside of it", output, "--output")
 
 
 def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def task(args: argparse.Namespace) -> Compare:
     from parapet.evaluation.compare.results import Selection
 
     if not 0 <= args.replicates <= 1_000_000:
-        raise InputError("0 to 1000000", "--replicates")
+        raise InputError("must be from 0 to 1000000", "--replicates")
     systems = _parse(args.systems)
     selection = Selection(tuple(args.sets), tuple(args.domains), tuple(args.average))
     names = dict.fromkeys(selection.system_and_part(name)[0] for name in systems)
@@ -98,7 +98,7 @@ def _parse(values: Sequence[str]) -> dict[str, list[str]]:
     for value in values:
         name, equals, path = value.partition("=")
         if not equals or not name.strip() or not path:
-            raise InputError(f"expected NAME=OUT, found {value!r}", "--systems")
+            raise InputError(f"{value!r} is not of the form NAME=OUT", "--systems")
         systems.setdefault(name.strip(), []).append(path)
     return systems
 
@@ -111,11 +111,11 @@ def _baselines(values: Sequence[str], systems: Mapping[str, object]) -> dict[str
             baselines |= {name: value for name in systems if name != value and name not in baselines}
             continue
         name, equals, baseline = value.partition("=")
-        for system in (name, *([baseline] if equals else [])):
-            if system not in systems:
-                raise InputError(f"there is no system {system!r}, only {', '.join(systems)}", "--baseline")
+        for one in (name, *([baseline] if equals else [])):
+            if one not in systems:
+                raise InputError(f"there is no system {one!r}: must be one of {', '.join(systems)}", "--baseline")
         if name == baseline:
-            raise InputError(f"{value!r}: a system is not its own baseline", "--baseline")
+            raise InputError(f"{value!r}: a system cannot be its own baseline", "--baseline")
         baselines[name] = baseline
     return baselines
 

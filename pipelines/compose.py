@@ -110,6 +110,6 @@ def report(config: Composition, counters: dict[str, int]) -> int:
     published.say(headline, needs if missing else "")
     bad = "schemas" in published.stages
     if bad:
-        logging.warning("services were left out because their schemas are bad: see the dead letters of stage schemas")
+        logging.warning("services with invalid schemas were left out: see the dead letters of stage schemas")
     nothing = "" if complete or partial else "no service could be composed"
     return published.status(nothing, short + bad + report_faults(config.task.output), config.require_complete)

@@ -77,13 +77,17 @@ def report(config: Composition, counters: dict[str, int]) -> int:
     published = PublishedAnswers(config.task.output)
     statistics = published.statistics
     kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
-    headline = f"{statistics['complete']:,} of {counted(statistics['turns'], 'user turn')} with all four: {kinds}"
+    headline = (
+        f"{statistics['complete']:,} of {counted(statistics['turns'], 'user turn')} have a good answer of all "
+        f"four kinds: {kinds}"
+    )
     short: int = statistics["short"]
-    published.say(headline, f"still missing: {counted(short, 'rewriting')}" if short else "")
+    published.say(headline, f"{counted(short, 'rewriting')} still missing" if short else "")
     say(f"next: parapet language_variations --rewritten {config.task.output}/rewritten.jsonl")
     if of_other_sentences(statistics):
         logging.warning(
-            "most mistyped answers belong to other sentences: were the tasks made from this --sgd and --split?"
+            "most answers with typing mistakes do not match their sentences: check that the tasks were made "
+            "from this --sgd and --split"
         )
     nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
     return published.status(nothing, short + report_faults(config.task.output), config.require_complete)

@@ -184,10 +184,10 @@ def out_of_range(number: float, meta: Meta) -> str:
     if inside and (number <= most if most is not None else number < below if below is not None else number <= MOST):
         return ""
     if below is not None and below <= 1:
-        return f"give a share above {above:g} and below {below:g}"
+        return f"must be above {above:g} and below {below:g}"
     if most is not None:
-        return f"give a number from {least:g} to {most:g}"
-    return f"give a number above {above:g}" if above is not None else f"give {least or 0:g} or more"
+        return f"must be a number from {least:g} to {most:g}"
+    return f"must be a number above {above:g}" if above is not None else f"must be {least or 0:g} or more"
 
 
 def input_paths(config: msgspec.Struct) -> list[tuple[str, str]]:

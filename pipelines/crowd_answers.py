@@ -98,7 +98,7 @@ def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: Task
     from parapet.transforms.crowd.ingest import Sources
 
     if not responses:
-        raise InputError("give the response files to read", "--responses")
+        raise InputError("is required: give the files with the answers", "--responses")
     sources = Sources(_files_of(responses), args.decisions, args.reviewers, args.encoding, kind)
     sources.check("--")
     return sources
@@ -175,15 +175,18 @@ class PublishedAnswers:
         say("answers: " + ", ".join(f"{answers[name]:,} {name}" for name in answers))
         say(f"report: {out}/report.html")
         if answers["review"]:
-            say(f"review: {out}/review.html, {counted(answers['review'], 'answer')} held; then add --decisions")
+            say(
+                f"review: {counted(answers['review'], 'answer')} held for review; decide in {out}/review.html, "
+                "then run again with --decisions"
+            )
         if agreement:
-            say(f"reviewers: {_agreement(agreement)}; {out}/adjudicate.csv")
+            say(f"reviewers: {_agreement(agreement)}; see {out}/adjudicate.csv")
         if missing:
             logging.warning("%s, see %s/shortfall.csv", missing, out)
         if self.unused:
             records = counted(self.unused.total(), "record")
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.unused.most_common())
-            logging.warning("not used: %s, see %s/dead_letters.jsonl: %s", records, out, reasons)
+            logging.warning("%s could not be used, see %s/dead_letters.jsonl: %s", records, out, reasons)
 
     def status(self, nothing: str, missing: int, require_complete: bool) -> int:
         """Returns the exit status; logs the reason if nothing was composed.
@@ -196,7 +199,7 @@ class PublishedAnswers:
         if not self.assignments:
             nothing = "no assignment could be read from the files of --responses"
         if nothing:
-            logging.error("%s: %s", nothing, "; ".join(self._why_nothing()) or "the files hold none")
+            logging.error("%s: %s", nothing, "; ".join(self._why_nothing()) or "the files contain no assignments")
             return EXIT_FAILURE
         return EXIT_FAILURE if missing and require_complete else 0
 
@@ -211,9 +214,9 @@ class PublishedAnswers:
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in most_common)
             why.append(f"{counted(answers['rejected'], 'answer')} rejected ({out}/report.html): {reasons}")
         if answers["review"]:
-            why.append(f"{counted(answers['review'], 'answer')} held: decide on them in {out}/review.html")
+            why.append(f"{counted(answers['review'], 'answer')} held for review: decide in {out}/review.html")
         if answers["surplus"] or answers["duplicate"] or answers["used"]:
-            why.append(f"what is still missing is in {out}/shortfall.csv")
+            why.append(f"{out}/shortfall.csv lists what is still missing")
         return why
 
     def _most_common(self) -> str:
@@ -228,7 +231,12 @@ class PublishedAnswers:
 
 
 def _agreement(agreement: Mapping[str, Any]) -> str:
-    both = f"{counted(agreement['items'], 'answer')} judged by both, {agreement['disagreements']:,} differently"
+    both = (
+        f"{counted(agreement['items'], 'answer')} judged by both reviewers, {agreement['disagreements']:,} differently"
+    )
     if agreement["cohen_kappa"] is None:
         return f"{both}; {agreement['undefined']}"
-    return f"{both}, kappa {agreement['cohen_kappa']:.2f}, alpha {agreement['krippendorff_alpha']:.2f}"
+    return (
+        f"{both}, Cohen's kappa {agreement['cohen_kappa']:.2f}, Krippendorff's alpha "
+        f"{agreement['krippendorff_alpha']:.2f}"
+    )

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from parapet.transforms.storage.checkpoints import Checkpoint
 
 
-# Packages whose absence does no harm, and why.
-SPARE = {"python-levenshtein": "absent: rapidfuzz gives the same values"}
+# What may be uninstalled, and why nothing is lost by it.
+SPARE = {"python-levenshtein": "not installed: rapidfuzz gives the same values"}
 
 # The purpose of each extra. Extras without an entry are listed without a purpose.
 ENABLES = {
@@ -107,7 +107,7 @@ def core() -> list[Finding]:
             findings.append(Finding(name, "missing", detail=spare, next=install))
         elif wrong:
             findings.append(Finding(name, "wrong", "everything", wrong, install))
-    good = f"{len(wanted) - len(findings)} of {len(wanted)}, of versions in range"
+    good = f"{len(wanted) - len(findings)} of {len(wanted)} with a supported version"
     return [Finding("packages", "there", detail=good), *findings]
 
 
@@ -146,7 +146,7 @@ def problems(requirement: Requirement, seen: Iterable[str] = ()) -> Iterator[str
     if there is None:
         yield f"{name} is not installed"
     elif not requirement.specifier.contains(there, prereleases=True):
-        yield f"{name} {there} is not {requirement.specifier}"
+        yield f"{name} {there} is installed, {requirement.specifier} is required"
     else:
         for extra in sorted(requirement.extras - set(seen)):
             for further in requirements_of(name, extra):
@@ -208,7 +208,7 @@ def _python() -> Finding:
     detail = f"{running} on {platform.system()} {platform.machine()}"
     if enough:
         return Finding("Python", "there", detail=detail)
-    return Finding("Python", "wrong", "everything", f"{detail}, and {wanted} is needed", "install another Python")
+    return Finding("Python", "wrong", "everything", f"{detail}; {wanted} is required", "install another Python")
 
 
 def _memory() -> Finding:
@@ -232,7 +232,7 @@ def _torch() -> Finding:
     built = f"torch {there}, built for {f'CUDA {cuda}' if cuda else 'the CPU'}; {has}"
     if cards and not cuda:
         fix = "pip install --force-reinstall torch   (a build for CUDA: https://pytorch.org/get-started/locally)"
-        return Finding("torch", "missing", "training on the GPU", built, fix)
+        return Finding("torch", "missing", "training on a GPU", built, fix)
     return Finding("torch", "there", detail=f"{built}: computes on the {'GPU' if cards else 'CPU'}")
 
 
@@ -266,9 +266,9 @@ def _writable(folder: Path) -> Finding:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         reason = f"{folder} cannot be written: {error.strerror}"
-        how = "cd elsewhere, or --output elsewhere"
+        how = "change to another folder, or give an --output elsewhere"
         return Finding("folder", "missing", "outputs in the current folder", reason, how)
-    return Finding("folder", "there", detail=f"{folder} can be written, {free / 2**30:,.1f} GiB are free")
+    return Finding("folder", "there", detail=f"{folder} is writable, {free / 2**30:,.1f} GiB free")
 
 
 # botocore's credential providers that need neither a network nor another program.
@@ -295,12 +295,14 @@ def _aws() -> Finding:
         return Finding("AWS", "missing", enables, "boto3 is not installed", install_line("mturk"))
     try:
         source = aws_source()
-    except Exception as error:  # such as a missing profile or an unreadable file
-        return Finding("AWS", "wrong", enables, f"{type(error).__name__}: {error}", "mend ~/.aws, or set AWS_PROFILE")
+    except Exception as error:  # of a profile that is not there, a file that cannot be read
+        return Finding(
+            "AWS", "wrong", enables, f"{type(error).__name__}: {error}", "correct ~/.aws, or set AWS_PROFILE"
+        )
     if source:
         return Finding("AWS", "there", enables, f"from {source}")
     how = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run: aws configure"
-    return Finding("AWS", "missing", enables, "none found (roles of a machine are not asked for)", how)
+    return Finding("AWS", "missing", enables, "none found (instance roles are not checked)", how)
 
 
 def aws_source() -> str:
@@ -314,7 +316,7 @@ def aws_source() -> str:
     for provider in session.get_component("credential_provider").providers:
         if provider.METHOD in _QUIET and provider.load() is not None:
             return "the environment" if provider.METHOD == "env" else f"{named}, {provider.METHOD}"
-    return next((f"{what}, as {named} says; not tried here" for key, what in _LOUD.items() if key in profile), "")
+    return next((f"{what}, according to {named}; not tried here" for key, what in _LOUD.items() if key in profile), "")
 
 
 def _google() -> Iterator[Finding]:
@@ -326,8 +328,8 @@ def _google() -> Iterator[Finding]:
     if kind:
         yield Finding("Google", "there", enables, f"from {variable if given else place} ({kind})")
     elif given:
-        reason = f"{variable} names {given}, which holds no credentials"
-        yield Finding("Google", "wrong", enables, reason, f"mend the path, or: {login}")
+        reason = f"{variable} names {given}, which contains no credentials"
+        yield Finding("Google", "wrong", enables, reason, f"correct the path, or run: {login}")
     else:
         yield Finding("Google", "missing", enables, "no application default credentials", login)
     name, enables = "Google project", "who pays"
@@ -371,7 +373,7 @@ def _libretranslate() -> Finding:
     name, enables = "LIBRETRANSLATE_API_KEY", "back_translate --engine libretranslate, where its server wants a key"
     if os.environ.get(name):
         return Finding("LibreTranslate", "there", enables, f"{name} is set")
-    return Finding("LibreTranslate", "missing", enables, f"{name} is not set; servers of one's own want none")
+    return Finding("LibreTranslate", "missing", enables, f"{name} is not set; your own server may not need one")
 
 
 def _hugging_face() -> Finding:
@@ -397,7 +399,7 @@ def _worker_key() -> Finding:
         return Finding(name, "there", enables, f"from {worker_ids.VARIABLE}")
     place = worker_ids.key_file()
     if not place.is_file():
-        return Finding(name, "there", enables, f"{place} is made on the first run")
+        return Finding(name, "there", enables, f"{place} is created on the first run")
     if os.name == "posix" and place.stat().st_mode & 0o077:
         return Finding(name, "wrong", enables, f"others can read {place}", f"chmod 600 {place}")
     return Finding(name, "there", enables, str(place))

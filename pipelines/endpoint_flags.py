@@ -55,7 +55,9 @@ def endpoint_of(args: argparse.Namespace, model: str | None, **more: object) -> 
     from parapet.transforms.running.chat import Endpoint
 
     if not args.endpoint:
-        raise InputError("give the address of the model's API, such as http://127.0.0.1:8080/v1", "--endpoint")
+        raise InputError(
+            "is required: give the address of the model's API, such as http://127.0.0.1:8080/v1", "--endpoint"
+        )
     given = {
         "key_variable": args.key_variable,
         "max_calls": args.max_calls,
@@ -82,7 +84,7 @@ def endpoint_or_embedded(args: argparse.Namespace, dry: bool = False) -> Endpoin
     from parapet.transforms.running import embedded
 
     if not 1 <= args.parallel_calls <= _MOST_PARALLEL:
-        raise InputError(f"1 to {_MOST_PARALLEL}", "--parallel_calls")
+        raise InputError(f"must be from 1 to {_MOST_PARALLEL}", "--parallel_calls")
     more = {"parallel": args.parallel_calls, "seconds": args.timeout}
     if args.endpoint != embedded.NAME:
         return endpoint_of(args, args.model, **more)
@@ -108,5 +110,9 @@ def _price(given: str) -> tuple[float, float]:
     except (InvalidOperation, ValueError):
         sent = answered = Decimal(-1)
     if not (sent.is_finite() and answered.is_finite()) or min(sent, answered) < 0:
-        raise InputError(f"{given!r} is no price: give dollars for a million tokens, such as 0.15,0.60", "--price")
+        raise InputError(
+            f"{given!r} is not a price: give US dollars for a million tokens of requests and of answers, such as "
+            "0.15,0.60",
+            "--price",
+        )
     return float(sent), float(answered)

@@ -32,7 +32,7 @@ openai_evals: samples and registry of OpenAI's evals. docs/tools.md shows how ea
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_checked(parser(), argv, check, act, "nothing was written, run it again")
+    return run_checked(parser(), argv, check, act, "nothing was written, run the same command again")
 
 
 def check(args: argparse.Namespace) -> Plan:
@@ -58,7 +58,7 @@ def act(plan: Plan) -> None:
         for path in paths:
             for key, expected in read_tasks(path).items():
                 if key in rows:
-                    raise InputError(f"{key!r} is in two files of the set {name}", path)
+                    raise InputError(f"two files of the set {name} are called {key!r}", path)
                 rows[key] = expected
         files |= export(list(rows.values()), to, name)
         counts[name] = len(rows)

@@ -227,9 +227,7 @@ class Parser(StrictParser):
         if rest:
             self._check_runner_flags(rest)
         if any(c in args.output for c in "*?["):
-            self.error(
-                f"--output {args.output}: a folder name without *, ? and [, please (Beam reads them as patterns)"
-            )
+            self.error(f"--output {args.output}: the name must not contain *, ? or [, which Beam reads as patterns")
         args.output = args.output.rstrip("/") or "/"
         try:
             as_path(args.output)
@@ -424,11 +422,15 @@ def _share(text: str) -> Fraction:
     try:
         number = Fraction(text.strip().removesuffix("%"))
     except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no share: give 0% to 100%, or 0.05") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a share: give a percentage from 0% to 100%, or a fraction such as 0.05"
+        ) from None
     is_percentage = text.strip().endswith("%")
     if not is_percentage and number >= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} may mean 1 in 1 or 1 in 100: write {text.strip()}%, or 100%")
+        raise argparse.ArgumentTypeError(f"{text!r} is ambiguous: write {text.strip()}% or 100%")
     share = number / 100 if is_percentage else number
     if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share: give 0% to 100%, or 0.05")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a share: give a percentage from 0% to 100%, or a fraction such as 0.05"
+        )
     return share

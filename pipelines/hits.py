@@ -187,7 +187,7 @@ def check(args: argparse.Namespace) -> Config:
     for flag in dict.fromkeys(flag for flags in _FLAGS_OF.values() for flag in flags):
         tasks = [task for task, flags in _FLAGS_OF.items() if flag in flags]
         if args.task not in tasks and getattr(args, flag) is not None:
-            raise InputError(f"belongs to --task {' and '.join(tasks)}, and this is --task {args.task}", f"--{flag}")
+            raise InputError(f"is for --task {' and '.join(tasks)}, but this is --task {args.task}", f"--{flag}")
     check_apart(args.output, schemas=args.schemas, scores=args.scores)
     for place in args.dialogues or ():
         check_apart(args.output, dialogues=place)
@@ -218,7 +218,11 @@ def _check_schemas(args: argparse.Namespace) -> Config:
     terms = _terms(args, assignments)
     if cues != NONE:
         for name, revealed in revealing(service for name, service in services.items() if name not in written):
-            logging.warning("the description of %s, shown on its names page, has %r: see --cues", name, revealed)
+            logging.warning(
+                "the description of %s, which its names page shows, contains the name %r: use --cues to write another",
+                name,
+                revealed,
+            )
     ambiguous = args.ambiguous or AUTO
     listed: frozenset[str] = frozenset()
     if ambiguous not in (AUTO, NONE):
@@ -234,7 +238,7 @@ def _check_rewrites(args: argparse.Namespace) -> Config:
     from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
 
     if args.turns is not None and args.turns < 1:
-        raise InputError("a number of user turns, 1 or more", "--turns")
+        raise InputError("must be 1 or more", "--turns")
     paths = dialogue_paths(args.dialogues or [sample_root()], args.split)
     terms = _terms(args, _ASSIGNMENTS)
     settings = Settings(terms, sandbox=args.sandbox, tasks=(REWRITES,), turns=args.turns, seed=args.seed or 0)
@@ -247,10 +251,11 @@ def _check_ratings(args: argparse.Namespace) -> Config:
 
     if args.scores is None:
         raise InputError(
-            "give the output of 'parapet evaluate --task generation' of which utterances are drawn", "--scores"
+            "is required: give the output of 'parapet evaluate --task generation', from which utterances are drawn",
+            "--scores",
         )
     if args.dialogues and len(args.dialogues) > 1:
-        raise InputError("ratings are of one corpus, that of --scores", "--dialogues")
+        raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
     numbers = _numbers(args, {**_SIZES, "items": _ITEMS, "checks": _CHECKS})
     root = args.dialogues[0] if args.dialogues else str(sample_root())
     items, drawn = draw_sample(root, read_scores(args.scores), numbers, args.seed or 0)
@@ -263,7 +268,7 @@ def _check_validity(args: argparse.Namespace) -> Config:
     from parapet.schemas.layout import sample_root, split_of_folder
 
     if args.dialogues and len(args.dialogues) > 1:
-        raise InputError("pairs are of one corpus, and of its sets", "--dialogues")
+        raise InputError("takes one corpus for validity, the original of the --sets", "--dialogues")
     sets = parse_sets(args.sets or [])
     for root in sets.values():
         check_apart(args.output, sets=root)
@@ -299,7 +304,7 @@ def _numbers(args: argparse.Namespace, defaults: Mapping[str, int]) -> dict[str,
     for name, n in numbers.items():
         least = 1 if name in ("items", "pairs") else 0
         if n < least:
-            raise InputError(f"a number, {least} or more", f"--{name}")
+            raise InputError(f"must be {least} or more", f"--{name}")
     return numbers
 
 
@@ -358,7 +363,7 @@ def report(config: Config, counters: dict[str, int]) -> None:
     total = plan.rows["total"]
     wage = config.settings.terms.hourly_wage
     if total.hits and total.hourly_pay < wage:
-        logging.warning("the reward is $%s per hour, below --hourly_wage %s", total.hourly_pay, wage)
+        logging.warning("the reward is $%s per hour, less than --hourly_wage %s", total.hourly_pay, wage)
     warnings = [f"{each.element_id[:200]} in {each.task_id}: {each.reason}" for each in plan.not_asked]
     for name, numbers in config.drawn.items():
         say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")
@@ -368,11 +373,11 @@ def report(config: Config, counters: dict[str, int]) -> None:
         warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
     for warning in warnings[:_MAX_WARNINGS]:
         if f": {INTERNAL}: " in warning:
-            logging.error("not asked: %s; %s", warning, REPORT)
+            logging.error("left out: %s; %s", warning, REPORT)
         else:
-            logging.warning("not asked: %s", warning)
+            logging.warning("left out: %s", warning)
     if len(warnings) > _MAX_WARNINGS:
-        logging.warning("not asked: %d more, in plan.json", len(warnings) - _MAX_WARNINGS)
+        logging.warning("left out: %d more, see plan.json", len(warnings) - _MAX_WARNINGS)
     say_plan("dry run: nothing was written" if config.dry_run else f"begin with {config.output}/index.html")
 
 

@@ -92,7 +92,7 @@ def parser() -> StrictParser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_checked(parser(), argv, check, act, "the board is as it was, run the same command again")
+    return run_checked(parser(), argv, check, act, "the leaderboard is unchanged, run the same command again")
 
 
 def check(args: argparse.Namespace) -> Config:
@@ -103,10 +103,10 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.transforms.release.reading import open_release
 
     if (args.submissions is None) == (not args.template):
-        raise InputError("give exactly one of them", "--submissions, --template")
+        raise InputError("give exactly one of the two", "--submissions, --template")
     for flag in ("max_mb", "timeout"):
         if getattr(args, flag) < 1:
-            raise InputError("at least 1", f"--{flag}")
+            raise InputError("must be 1 or more", f"--{flag}")
     check_apart(args.output, release=args.release, submissions=args.submissions, private=args.private, ood=args.ood)
     output = Path(args.output)
     if not stays_within(args.output, f"{SCORES}/any"):
@@ -126,7 +126,7 @@ def _folders(submissions: Path, output: Path) -> list[Path]:
     if not submissions.is_dir():
         raise InputError("there is no such folder", submissions, "--submissions")
     if submissions.resolve() in output.resolve().parents:
-        raise InputError("lies in the folder of submissions: choose another", output, "--output")
+        raise InputError("lies inside the folder of submissions: choose another", output, "--output")
     return sorted(
         path for path in submissions.iterdir() if path.name[:1] != "." and (path.is_dir() or path.is_symlink())
     )
@@ -161,17 +161,17 @@ def act(config: Config) -> int:
     }
     counts = {"submissions": len(config.folders), "accepted": len(scored), "refused": len(refused)}
     publish(str(config.output), files, {**run_header(NAME, options), "counts": counts})
-    _clear(config.output, {place for submission in scored for place in submission.scores.values()})
-    for refusal in refused:
-        logging.warning("%s is refused: %s", refusal.folder, refusal.reason)
+    _clear(config.output, {place for one in scored for place in one.scores.values()})
+    for one in refused:
+        logging.warning("%s was refused: %s", one.folder, one.reason)
     for name, rank in pages.ranks_of(board).items() if board else ():
         average = board.average[name].value if board else None
         say(f"{pages.NO_RANK if rank is None else rank} {name}" + ("" if average is None else f": {average:.1f}"))
-    say(f"{counted(len(config.folders), 'submission')}, {len(refused):,} refused: {config.output}/index.html")
+    say(f"{counted(len(config.folders), 'submission')}, {len(refused):,} of them refused: {config.output}/index.html")
     if scored:
         return 0
-    first = "".join(f"; the first: {refusal.folder}: {refusal.reason}" for refusal in refused[:1])
-    logging.error("--submissions: no submission is accepted%s", first or ": there is none")
+    first = "".join(f"; the first: {one.folder}: {one.reason}" for one in refused[:1])
+    logging.error("--submissions: no submission was accepted%s", first or ": the folder contains none")
     return EXIT_FAILURE
 
 
@@ -181,7 +181,7 @@ def _write_template(config: Config) -> int:
 
     path = config.output / FILE
     if path.exists():
-        raise InputError("is there already", path)
+        raise InputError("exists already: choose another folder, or remove it", path)
     disk.write(path, template(config.released.of, config.setting.tasks, datetime.date.today()).encode())
     say(f"{path}: fill it in, and put the predictions beside it")
     return 0

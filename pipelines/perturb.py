@@ -400,7 +400,7 @@ def language_variations(args: argparse.Namespace) -> LanguageVariations:
 
     envs = parse_envs(args.env)
     if args.least_changed is not None and not 0 <= args.least_changed <= 1:
-        raise InputError(f"{args.least_changed:g} is no share: give 0 to 1, such as 0.5", "--least_changed")
+        raise InputError(f"{args.least_changed:g} is not a number between 0 and 1 (example: 0.5)", "--least_changed")
     rewritten = Rewritten(args.rewritten) if args.rewritten else None
     if rewritten:
         rewritten.check(args.max_bad)
@@ -438,15 +438,19 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
     for of, flags in of_kinds.items():
         for flag in flags:
             if args.rewritten and getattr(args, flag):
-                raise InputError("has no effect with --rewritten: those turns are taken as they are", f"--{flag}")
+                raise InputError(
+                    "has no effect with --rewritten, whose turns are used unchanged: leave it out", f"--{flag}"
+                )
             if not {*of} & {*kinds} and getattr(args, flag):
-                is_named = f"the kind {of[0]}, which" if len(of) == 1 else f"{', '.join(of)}, which"
-                raise InputError(f"is for {is_named} --kinds does not name", f"--{flag}")
+                is_named = f"the kind {of[0]}, but" if len(of) == 1 else f"{', '.join(of)}, which"
+                raise InputError(
+                    f"is for {is_named} --kinds does not include it: add it, or leave the flag out", f"--{flag}"
+                )
     wrong = {RULES: _TRANSLATING, LLM: set(_TRANSLATING) - {*_OF_LLM}}.get(engine, ENDPOINT_FLAGS)
     for flag in _TRANSLATING:
         if flag in wrong and getattr(args, flag):
             of_flag = f"--engine {LLM}" if flag in ENDPOINT_FLAGS else "an engine that translates"
-            raise InputError(f"is for {of_flag}, and this is {engine}: add --engine", f"--{flag}")
+            raise InputError(f"is for {of_flag}, but the engine is {engine}: add --engine", f"--{flag}")
 
 
 def _engine(args: argparse.Namespace) -> str:
@@ -479,14 +483,17 @@ def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
     if args.engine == translating.CHECKPOINT:
         engine, pivots = _paraphraser(args), [PARAPHRASED]
     elif args.prefix is not None:
-        raise InputError(f"is for --engine checkpoint, and this is {args.engine}", "--prefix")
+        raise InputError(f"is for --engine checkpoint, but this is --engine {args.engine}", "--prefix")
     else:
         pivots = translating.parse_pivots(args.pivots or "pt")
         engine = translating.open_engine(args, pivots, args.seed if args.engine == "local" else None)
     known = Known(by_languages(rows, *((engine.provider, engine.model) if engine else ("", ""))))
     if engine is None and not any(known.of("en", pivot) for pivot in pivots):
-        hint = "the engine 'memory' only replays: add a --memory that has the user turns, or choose another --engine"
-        raise InputError(f"{hint}; there is nothing in {', '.join(pivots)}", "--engine")
+        hint = (
+            "the engine 'memory' only replays translations: add a --memory that contains the user turns, or "
+            "choose another --engine"
+        )
+        raise InputError(f"{hint}; there are no translations into {', '.join(pivots)}", "--engine")
     return Translating(known, engine, paid, rows, tuple(pivots), args.seed, args.engine == translating.EMBEDDED)
 
 
@@ -502,7 +509,7 @@ def _writing(args: argparse.Namespace, kinds: Sequence[str]) -> Translating:
     from parapet.transforms.translation.translate import Known
 
     if not args.model or len(args.model) != 1:
-        raise InputError("give the name that the model has there, such as gpt-4o-mini", "--model")
+        raise InputError("is required: give the name of the model at the endpoint, such as gpt-4o-mini", "--model")
     writer = Writer(endpoint_of(args, args.model[0], parallel=args.parallel_calls))
     if not args.dry_run:
         writer.open()
@@ -517,9 +524,9 @@ def _paraphraser(args: argparse.Namespace) -> Engine:
     from parapet.transforms.translation.local import Paraphraser
 
     if args.pivots:
-        raise InputError("is for an engine that translates, and this is checkpoint", "--pivots")
+        raise InputError("is for an engine that translates, but this is --engine checkpoint", "--pivots")
     if args.model is None or len(args.model) != 1:
-        raise InputError("name one folder, that of the checkpoint", "--model")
+        raise InputError("must name exactly one folder, that of the checkpoint", "--model")
     engine = Paraphraser(args.model[0], prefix=args.prefix, **({} if args.beams is None else {"beams": args.beams}))
     if not args.dry_run:
         engine.open()

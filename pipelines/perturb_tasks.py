@@ -66,7 +66,7 @@ def toolkit_parser(name: str) -> StrictParser:
 
 def _check_toolkit(name: str, args: argparse.Namespace) -> tuple[str, list[str], argparse.Namespace]:
     if name == "distractors" and min(args.count) < 1:
-        raise InputError("1 or more", "--count")
+        raise InputError("must be 1 or more", "--count")
     return name, _files_of(args), args
 
 
@@ -87,7 +87,7 @@ def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
         files |= {f"{set_name}/{place.name}": json_lines(tasks)} if tasks else {}
         files |= {f"{set_name}/{ANSWERS}/{place.name}": json_lines(answers)} if tasks and answers else {}
     if not files:
-        raise InputError("no task has a right call: there is nothing to take away", "--tasks")
+        raise InputError("no task has a correct call, so there is no tool to remove", "--tasks")
     options = {key: vars(args)[key] for key in ("seed", "count") if key in args}
     publish(args.output, files, {**run_header(f"perturb_{name}", options), "counts": counts})
     for set_name, n in counts.items():
@@ -148,7 +148,9 @@ def run(name: str, argv: Sequence[str]) -> int:
     """Runs the command. Returns the exit status."""
     if name in TOOLKITS:
         check = partial(_check_toolkit, name)
-        return run_checked(toolkit_parser(name), argv, check, _act_toolkit, "nothing was written, run it again")
+        return run_checked(
+            toolkit_parser(name), argv, check, _act_toolkit, "nothing was written, run the same command again"
+        )
     try:
         with starting(f"parapet perturb {name}", argv):  # importing a perturbation may take long
             flags = parser(name)
@@ -166,7 +168,7 @@ def _check(name: str, args: argparse.Namespace) -> Plan:
     with calling():
         made = complete(class_of(name, command_of(name)).from_flags({**vars(args), "sgd": ""}))
     if not made.keeps_turns or made.needs_corpus():
-        raise InputError(f"{name} needs dialogues: a task's request is a single turn", "--tasks")
+        raise InputError(f"{name} requires dialogues, but the request of a task is a single turn", "--tasks")
     return Plan(files, made, args.output)
 
 

@@ -93,6 +93,9 @@ def report(prediction: Prediction, _: dict[str, int]) -> None:
     if prediction.cost:
         dollars = prediction.cost(sent, answered)
         cost = f", ${dollars:,.2f}" if dollars else ""
-        say(f"{sent:,} tokens sent, {answered:,} answered{cost}, kept answers counted in")
+        say(
+            f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}, including those of answers "
+            "that were kept from earlier runs"
+        )
     for note in prediction.notes:
         say(note)

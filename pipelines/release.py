@@ -138,7 +138,7 @@ _STOPPED = {  # the message after Ctrl-C
     "sign": "the release was not changed",
     "diff": "nothing was changed",
     "show": "nothing was changed",
-    "push": "run the same command again, it goes on from here",
+    "push": "run the same command again to continue",
 }
 
 

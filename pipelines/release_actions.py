@@ -87,7 +87,7 @@ def _numbers(path: Any) -> Any:
     numbers = parse_json(path.read_bytes(), path)
     for at, reason in (
         (not_finite_in(numbers), NOT_FINITE),
-        (surrogate_in(numbers), "half a surrogate pair, which UTF-8 cannot have"),
+        (surrogate_in(numbers), "a lone surrogate, which UTF-8 cannot represent"),
     ):
         if at is not None:
             raise InputError(reason, path, at)
@@ -102,18 +102,21 @@ def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
     if not version:
         return None
     if not differences.level_between(version, config.version) and not (place / config.version).exists():
-        reason = f"{config.version} does not come after {version}: raise it, or name its 'parent'"
+        reason = f"{config.version} does not come after {version}: raise the version, or name its 'parent'"
         raise InputError(reason, path, "version")
     parent = open_release(place / version)
     if reasons := differences.damage(parent, quick=True):
-        raise InputError(f"{reasons[0]}: 'parapet release verify' says more", parent.root)
+        raise InputError(f"{reasons[0]}: 'parapet release verify' shows the details", parent.root)
     return parent
 
 
 def build(pipeline: beam.Pipeline, config: _Build) -> None:
     """Wires the pipeline: converts files to shards and a summary, from which ``finish`` makes the release."""
     if pipeline.options.get_all_options().get("template_location"):
-        raise InputError("a release is finished by the command that ran its job: leave it out", "--template_location")
+        raise InputError(
+            "cannot be used here, because the command that runs the job also finishes the release: leave it out",
+            "--template_location",
+        )
     building.prepare(config.output, config.release)
     pipeline | "Build data" >> building.BuildData(config.plan, building.staging_of(config.output, config.release))
 
@@ -151,11 +154,11 @@ def check_verify(args: argparse.Namespace) -> argparse.Namespace:
     """Opens the release and the key. Raises InputError if there is no release, or if flags contradict each other."""
     args.root = find_release(args.release)
     if bool(args.identity) != bool(args.issuer):
-        raise InputError("goes with --issuer, and --issuer with it", "--identity")
+        raise InputError("and --issuer must be given together", "--identity")
     if args.key and args.identity:
-        raise InputError("is one way to sign, --identity another: give one of them", "--key")
+        raise InputError("cannot be combined with --identity: give one of the two", "--key")
     if args.trust_root and not args.identity:
-        raise InputError("goes with --identity", "--trust_root")
+        raise InputError("requires --identity", "--trust_root")
     if args.identity:
         signing.need("sigstore", "--identity")
         if args.trust_root and not as_path(args.trust_root).is_file():
@@ -175,7 +178,7 @@ def verify(args: argparse.Namespace) -> int:
     for finding in done.findings:
         print(finding)
     if (args.root / SIGNATURE).is_file() and not (args.key or args.identity):
-        say("there is a signature, of this manifest; nobody asked by whom it is: --key or --identity does")
+        say("the manifest has a signature, but it was not checked who made it: add --key or --identity to do so")
     numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
     say(", ".join(counted(n, what) for n, what in numbers))
     return EXIT_FAILURE if done.findings else 0
@@ -189,12 +192,12 @@ def check_sign(args: argparse.Namespace) -> argparse.Namespace:
     args.fingerprint = signing.fingerprint(args.private_key.public_key())
     if signer is UNSET:
         logging.warning(
-            "the manifest does not say that it is signed, so that nobody would miss the signature: "
-            "name the key in release.toml, [signing] key = %r",
+            "the manifest does not say that it is signed, so nobody would notice if the signature were "
+            "removed: name the key in release.toml, [signing] key = %r",
             args.fingerprint,
         )
     elif signer.key != args.fingerprint:
-        reason = f"is {args.fingerprint}, but the release is to be signed by {signer.who}"
+        reason = f"has the fingerprint {args.fingerprint}, but the release must be signed by {signer.who}"
         raise InputError(reason, args.key, "--key")
     return args
 
@@ -217,7 +220,7 @@ def sign(args: argparse.Namespace) -> int:
         return EXIT_FAILURE
     bundle = signing.sign((root / MANIFEST).read_bytes(), args.private_key)
     if signing.read_signature(root) not in (None, bundle):
-        raise InputError("there is another signature: delete it to sign anew", root / SIGNATURE)
+        raise InputError("another signature exists: delete it to sign again", root / SIGNATURE)
     with whole(join(str(root), SIGNATURE)) as handle:
         handle.write(bundle)
     say(f"{root / SIGNATURE}: by the key {args.fingerprint}")
@@ -238,7 +241,7 @@ def diff(args: argparse.Namespace) -> int:
     ]
     if damaged:
         print(json.dumps({"problems": damaged}, indent=2) if args.json else "\n".join(damaged))
-        logging.error("not compared: 'parapet release verify' says more")
+        logging.error("the releases were not compared: 'parapet release verify' shows the details")
         return EXIT_FAILURE
     difference = differences.compare(args.old, args.new)
     if difference.old[0] != difference.new[0]:
@@ -271,19 +274,21 @@ def show(args: argparse.Namespace) -> None:
 def check_push(args: argparse.Namespace) -> argparse.Namespace:
     """Opens the release and the hub. Raises InputError if release, repository or token is missing."""
     if "://" in args.release:
-        raise InputError("is not on this machine: copy the release here first", args.release)
+        raise InputError("is not on this machine: copy the release to it first", args.release)
     root = find_release(args.release)
     manifest = read_manifest(root)
     named = str(manifest.configuration.get("hub", ""))
     repo = named if args.repo is None else args.repo
     if not repo:
-        raise InputError("say where to: OWNER/NAME, here or as 'hub' in release.toml", "--repo")
+        raise InputError("is required: give OWNER/NAME, here or as 'hub' in release.toml", "--repo")
     if not HUB.fullmatch(repo):
-        raise InputError(f"{repo!r} is not OWNER/NAME, such as ada/{manifest.name}", "--repo")
+        raise InputError(f"{repo!r} must be OWNER/NAME, such as ada/{manifest.name}", "--repo")
     if named and named != repo:
-        logging.warning("the card shows how to load it from %s, not from %s", named, repo)
+        logging.warning("the card shows how to load the release from %s, not from %s", named, repo)
     if manifest.licence == NO_LICENCE and not args.private:
-        raise InputError("has no licence: give it one and build it again, or push it with --private", root)
+        raise InputError(
+            "has no licence: name one in release.toml and build the release again, or push it with --private", root
+        )
     endpoint = hubs.endpoint_of(args.endpoint)
     token = hubs.find_token(needed=not args.dry_run)
     args.release, args.hub = Release(root, manifest), hubs.Hub(repo, args.private, endpoint, token)
@@ -303,7 +308,7 @@ def push(args: argparse.Namespace) -> int:
     if plan.tagged:
         say(f"{hub.repo} has version {release.manifest.version} already, with the same content: nothing to upload")
     elif args.dry_run:
-        say("a dry run: nothing was uploaded")
+        say("dry run: nothing was uploaded")
     else:
         with running("parapet release push") as run:
             run.stage(f"uploading {counted(len(plan.new) + len(plan.changed), 'file')}")

@@ -51,9 +51,11 @@ def check(args: argparse.Namespace) -> Config:
     sizes = listed(args.dialogues)
     fine = all(size.isascii() and size.isdigit() and len(size) < 8 for size in sizes)
     if len(sizes) != len(SPLITS) or not fine or not any(map(int, sizes)):
-        raise InputError("give three numbers, of train, dev and test, such as 1000,200,200", "--dialogues")
+        raise InputError(
+            "must be three numbers of dialogues, for train, dev and test (example: 1000,200,200)", "--dialogues"
+        )
     if not 1 <= args.per_file <= 10_000:
-        raise InputError(f"{args.per_file}: give 1 to 10,000", "--per_file")
+        raise InputError(f"{args.per_file}: must be from 1 to 10,000", "--per_file")
     return Config(
         output=args.output,
         sizes={split: int(size) for split, size in zip(SPLITS, sizes, strict=True) if int(size)},

@@ -81,7 +81,7 @@ def check(args: argparse.Namespace) -> Config:
     corpus.check_numbers(args.dialogues_per_file, args.least_options, args.solve, ontology.ratings)
     rates = parse_rates(args.babi_plus_rates)
     if args.babi_plus_rates and not args.babi_plus:
-        raise InputError("needs --babi_plus", "--babi_plus_rates")
+        raise InputError("requires --babi_plus", "--babi_plus_rates")
     result = corpus.Config(
         output=args.output,
         ontology=ontology,

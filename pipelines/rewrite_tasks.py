@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, say, warn_dead_letters
+from parapet.pipelines.command import check_apart, counted, say, warn_dead_letters
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,9 +35,11 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.transforms.variants.tasks import list_tasks, read_variant
 
     if args.sgd is not None:
-        raise InputError("give this or --tasks, not both", "--sgd")
+        raise InputError("cannot be combined with --tasks: give one of the two", "--sgd")
     if args.mapping != "auto":
-        raise InputError("is for --sgd: the names of tools are in the names.json of each variant", "--mapping")
+        raise InputError(
+            "is for --sgd, not for --tasks: the names.json of each variant has the names of tools", "--mapping"
+        )
     check_apart(args.output, variants=args.variants)
     for path in args.tasks:
         check_apart(args.output, tasks=path)
@@ -71,5 +73,8 @@ def report(config: Config, counters: dict[str, int]) -> None:
     counts = Counts.of_json(json.loads(read_written(config.info.output, MANIFEST))["counts"])
     names = [variant.name for variant in config.variants]
     for name in names:
-        say(f"{name}: {counts.sum('written', set=name):,} rewritten, {counts.sum('left_out', set=name):,} left out")
+        say(
+            f"{name}: {counted(counts.sum('written', set=name), 'task')} rewritten, "
+            f"{counts.sum('left_out', set=name):,} left out"
+        )
     warn_dead_letters(config.info.output, partial(tallies, variants=names))

@@ -18,7 +18,7 @@ METRICS_EVERY = 20.0  # seconds between two queries of a job's metrics
 # Beam's log message for each new state of a job.
 STATE_MESSAGE = "Job %s is in state %s"
 
-LOST = "a worker is gone: it was killed, or its machine or its network is down; run the same command again"
+LOST = "a worker is lost: it was killed, or its machine or network is down; run the same command again"
 
 _CONNECTING = 10.0  # seconds
 _NO_LIMIT = 10**8  # seconds; the default --job_server_timeout would also end Beam's wait for the job
@@ -39,8 +39,8 @@ def refused(argv: Sequence[str]) -> str:
     if name not in _LOSE_DATA:
         return ""
     return (
-        f"{_LOSE_DATA[name]} loses data without an error: it does not run all branches of a pipeline, and mixes the "
-        "outputs of a step that has several. Without --runner a command runs on this machine"
+        f"{_LOSE_DATA[name]} loses data without an error: it does not run all branches of a pipeline, and "
+        "mixes up the outputs of steps that have several. Leave --runner out to run on this machine"
     )
 
 
@@ -85,14 +85,19 @@ def _check_dataflow(options: Any, places: list[tuple[str, str]]) -> None:
     given = options.get_all_options()
     for flag in ("project", "region", "temp_location"):
         if not given.get(flag):
-            raise InputError("Dataflow cannot do without it", f"--{flag}")
+            raise InputError("is required by Dataflow", f"--{flag}")
     if not any(given.get(name) for name in ("setup_file", "sdk_container_image", "extra_packages")):
-        reason = "Dataflow's workers need Parapet: give this from a checkout, or an image with --sdk_container_image"
+        reason = (
+            "is required by Dataflow, whose workers need Parapet: run from a checkout with this flag, or give "
+            "an image with --sdk_container_image"
+        )
         raise InputError(reason, "--setup_file=./setup.py")
     staging = given.get("staging_location") or given["temp_location"]
     for flag, path in [("--temp_location", given["temp_location"]), ("--staging_location", staging), *places]:
         if not path.startswith("gs://"):
-            raise InputError("Dataflow's workers cannot see it: a gs:// path, please", f"{flag} {path}")
+            raise InputError(
+                "is a local path, which Dataflow's workers cannot read: give a gs:// path", f"{flag} {path}"
+            )
 
 
 def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
@@ -100,7 +105,7 @@ def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
     given = options.get_all_options()
     endpoint = given.get("job_endpoint")
     if not endpoint and _name(options) == "portable":
-        raise InputError("PortableRunner cannot do without it: the address of a job service", "--job_endpoint")
+        raise InputError("is required by PortableRunner: give the address of a job service", "--job_endpoint")
     if endpoint and endpoint != "embed":
         _check_answers(endpoint)
     workers = environment_type(options)
@@ -109,12 +114,14 @@ def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
     flag, path = local[0]
     if workers == "DOCKER":
         reason = (
-            "workers in containers cannot see it: a gs:// path, please, or other workers "
-            "(--environment_type=LOOPBACK: this process)"
+            "is a local path, which workers in containers cannot read: give a gs:// path, or run the "
+            "workers in this process with --environment_type=LOOPBACK"
         )
         raise InputError(reason, f"{flag} {path}")
     if not (_is_here(endpoint) and workers == "EXTERNAL" and _is_here(given.get("environment_config"))):
-        logging.warning("every worker must see the same files there: %s", ", ".join(f"{f} {p}" for f, p in local))
+        logging.warning(
+            "these local paths must be the same for every worker: %s", ", ".join(f"{f} {p}" for f, p in local)
+        )
 
 
 def environment_type(options: Any) -> str:
@@ -132,7 +139,7 @@ def environment_type(options: Any) -> str:
 def _check_answers(endpoint: str) -> None:
     host, _, port = endpoint.rpartition(":")
     if not port.isdecimal():
-        raise InputError("no address: HOST:PORT, please", f"--job_endpoint {endpoint}")
+        raise InputError("must be an address of the form HOST:PORT", f"--job_endpoint {endpoint}")
     try:
         socket.create_connection((host.strip("[]") or "localhost", int(port)), timeout=_CONNECTING).close()
     except OSError as error:
@@ -155,7 +162,8 @@ def written_here(options: Any, output: str) -> Iterator[None]:
     after = _manifest(output)
     if after == before if before else not any(names for _, _, names in os.walk(output)):
         raise RuntimeError(
-            f"{output}: the workers have written folders of their own; give a gs:// path, or a shared one"
+            f"{output}: the workers wrote to their own local folders; give a gs:// path, or a folder that "
+            "all of them share"
         )
 
 
@@ -210,7 +218,7 @@ def _wait_for_dataflow(job: Any, options: Any, show: Callable[[int, str], object
         raise RuntimeError(f"job {name} ended in state {job.state}: {said}") from None
     except KeyboardInterrupt:
         cancel = f"gcloud dataflow jobs cancel {name} --region={region} --project={project}"
-        raise KeyboardInterrupt(f"job {name} goes on without this command; to stop it: {cancel}") from None
+        raise KeyboardInterrupt(f"job {name} continues without this command; to stop it, run: {cancel}") from None
 
 
 def _wait_for_service(job: Any) -> str:
@@ -221,12 +229,15 @@ def _wait_for_service(job: Any) -> str:
         return str(job.wait_until_finish())
     except grpc.RpcError as error:
         details = error.details() if isinstance(error, grpc.Call) else error
-        raise RuntimeError(f"the job service has gone, and maybe the job with it: {details}") from None
+        raise RuntimeError(
+            f"the connection to the job service is lost, and the job may have ended: {details}"
+        ) from None
     except KeyboardInterrupt:
         with suppress(grpc.RpcError):
             job.cancel()
         raise KeyboardInterrupt(
-            "the job service was asked to cancel the job. Beam's own does not: let it end before you run this again"
+            "the job service was asked to cancel the job, but Beam's own service does not do so: wait until "
+            "it ends before you run this again"
         ) from None
 
 

@@ -96,5 +96,5 @@ def task_sets(args: argparse.Namespace) -> tuple[dict[str, str], tuple[str, ...]
         return others, ()
     names = sorted(path.name for path in folder.glob("*") if path.is_dir() and path.name[0] != ".")
     if not names:
-        raise InputError("has no folders of variants, such as v1", args.variants, "--variants")
+        raise InputError("contains no folders of variants, such as v1", args.variants, "--variants")
     return {**{name: str(folder / name) for name in names}, **others}, tuple(names)

@@ -71,13 +71,15 @@ def _few_shot(args: argparse.Namespace, corpus: SplitCorpus) -> FewShot:
 
     sizes = _sizes(args.sizes)
     if args.test < 1:
-        raise InputError(f"{args.test} is too few: give 1 or more", "--test")
+        raise InputError(f"{args.test}: must be 1 or more", "--test")
     if args.train_split == args.test_split:
-        raise InputError("must differ from --train_split: a test needs dialogues of its own", "--test_split")
+        raise InputError("must differ from --train_split: the test needs its own dialogues", "--test_split")
     for flag, split in (("--train_split", args.train_split), ("--test_split", args.test_split)):
         if split not in corpus.schemas:
             splits = ", ".join(corpus.schemas) or "none"
-            raise InputError(f"there are no dialogues in {split!r}; there are in: {splits}", corpus.root, flag)
+            raise InputError(
+                f"there are no dialogues in {split!r}; these splits have some: {splits}", corpus.root, flag
+            )
     domains = chosen(domain_slots(corpus.schemas[args.train_split]), args.domains, "domain", "--domains")
     rule = Rule(tuple(domains), sizes, args.test, args.train_split, args.test_split, args.multi_domain, args.seed)
     return FewShot(corpus=corpus, rule=rule)
@@ -88,7 +90,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 
     parts = listed(text)
     if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part) < 10**6 for part in parts):
-        raise InputError("give numbers of dialogues, such as 5,10,25,50", "--sizes")
+        raise InputError("must be numbers of dialogues (example: 5,10,25,50)", "--sizes")
     return tuple(sorted({int(part) for part in parts}))
 
 

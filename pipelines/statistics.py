@@ -70,12 +70,12 @@ def check(args: argparse.Namespace) -> Config:
     check_apart(args.output, variants=args.variants, sgd=args.sgd)
     inputs = read_inputs(args.sgd or sample_root(), args.variants, args.split, args.tokenizer, read_good)
     if inputs.train is None:
-        logging.warning("there is no train/schema.json, so names seen in train are not counted")
+        logging.warning("there is no train/schema.json, so names that occur in train are not counted")
     if left_out := inputs.left_out:
-        logging.warning("services of the original that no variant has, not counted: %s", _first(left_out))
+        logging.warning("no variant has these services of the original, which are not counted: %s", _first(left_out))
     if ignored := inputs.ignored:
         services = counted(len(ignored), "service")
-        logging.info("the variants have %s that the corpus lacks, ignored: %s", services, _first(ignored))
+        logging.info("the variants have %s that the corpus lacks; they are ignored: %s", services, _first(ignored))
     return Config(args.output, inputs)
 
 

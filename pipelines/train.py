@@ -15,7 +15,7 @@ from parapet.schemas.errors import InputError, parapet_version
 if TYPE_CHECKING:
     from parapet.pipelines.models.family import Training
 
-STOPPED = "run the same command again: it resumes from its last state"
+STOPPED = "run the same command again to resume from the last saved state"
 
 USAGE = f"""usage: parapet train MODEL [flags]
 

@@ -33,7 +33,7 @@ def number(text: str) -> str | int:
     with suppress(ValueError):
         if (n := int(text)) > 0:
             return n
-    raise argparse.ArgumentTypeError(f"{text!r} is neither {AUTO} nor a number from 1 on")
+    raise argparse.ArgumentTypeError(f"{text!r} is neither {AUTO} nor a number of 1 or more")
 
 
 def count(args: argparse.Namespace, paths: Iterable[str], large: int | None) -> int:
@@ -50,7 +50,9 @@ def count(args: argparse.Namespace, paths: Iterable[str], large: int | None) -> 
     of_beam = [flag for flag in args.runner_flags if flag.startswith(("--runner", "--direct_"))]
     if args.workers != AUTO:
         if of_beam:
-            raise InputError("says how Beam runs, and so does --workers: give one of the two", of_beam[0])
+            raise InputError(
+                "cannot be combined with --workers, which also says how Beam runs: give one of the two", of_beam[0]
+            )
         return int(args.workers)
     if of_beam:
         return 0
@@ -96,8 +98,8 @@ def _sizes(path: str) -> Iterator[int]:
 
 
 def _lose_worker(*_: object) -> None:
-    """Ends the command, since Beam can neither continue nor close its connections without the worker."""
-    logging.error("a worker process was killed: out of memory? --workers 1 needs less of it")
+    """Ends the command: Beam can neither go on nor close its connections without the worker."""
+    logging.error("a worker process was killed, perhaps because memory ran out: --workers 1 needs less memory")
     os._exit(1)
 
 

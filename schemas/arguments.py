@@ -132,7 +132,9 @@ class Parameters:
             for token in _tokens(reference):
                 value = value[int(token)] if isinstance(value, list) else value[token]
         except (KeyError, IndexError, ValueError, TypeError):
-            raise InputError(f"there is no #{reference} in the parameters", "", f"{pointer}/$ref") from None
+            raise InputError(
+                f"the parameters have no definition #{reference}, which a $ref names", "", f"{pointer}/$ref"
+            ) from None
         return value
 
     def _read(self, schema: Any, pointer: str) -> _Shape:

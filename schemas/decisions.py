@@ -118,7 +118,7 @@ def _decoded(data: bytes, path: object) -> str:
         raise InputError(f"not {encoding.upper()} at byte {at}: save the file as 'CSV UTF-8'", path) from None
     if "\0" in text[:2]:
         raise InputError(
-            "this is no CSV in UTF-8 (perhaps UTF-16 without a byte order mark): save as 'CSV UTF-8'", path
+            "not CSV in UTF-8 (perhaps UTF-16 without a byte order mark): save the file as 'CSV UTF-8'", path
         )
     return text
 
@@ -157,7 +157,11 @@ def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[i
 def _header(record: tuple[int, list[str] | None, str], path: object) -> list[str]:
     row, cells, _ = record
     if cells is None:
-        raise InputError("the quotes of the header are broken", path, f"row {row}")
+        raise InputError(
+            "the header has an unclosed quote, or text after a closing quote: save the file as CSV again",
+            path,
+            f"row {row}",
+        )
     names = [cell.strip().casefold() for cell in cells]
     missing = [name for name in REQUIRED if name not in names]
     if missing:
@@ -165,7 +169,7 @@ def _header(record: tuple[int, list[str] | None, str], path: object) -> list[str
         raise InputError(f"missing columns: {', '.join(missing)} (the header has: {found})", path, f"row {row}")
     twice = [name for name in COLUMNS if names.count(name) > 1]
     if twice:
-        raise InputError(f"columns that stand twice: {', '.join(twice)}", path, f"row {row}")
+        raise InputError(f"columns that appear twice: {', '.join(twice)}", path, f"row {row}")
     return names
 
 
@@ -186,7 +190,10 @@ def _collect(
             decision = _decision(used, f"{path}: row {row}")
             first = good.setdefault(decision.response_id, decision)
             if (first.decision, first.text) != (decision.decision, decision.text):
-                reason = f"decided twice: {first.source.rpartition(': ')[2]} says {first.decision!r} and counts"
+                reason = (
+                    f"decided twice, differently: the decision in {first.source.rpartition(': ')[2]}, "
+                    f"{first.decision!r}, is used"
+                )
                 bad.append((row, reason, _payload(header, cells)))
     return list(good.values()), bad
 
@@ -194,23 +201,23 @@ def _collect(
 def _problem(cells: Mapping[str, str], surplus: int) -> str:
     """Return why a row cannot be used, or ``""``."""
     if surplus > 0:
-        return f"{surplus} cells more than the header has: a text with the delimiter in it needs quotes"
+        return f"{surplus} more cells than the header has columns: put quotes around text that contains the delimiter"
     for name in COLUMNS:
-        if len(cells[name]) > MAX_CELL + 1:  # the guard may precede it
-            return f"{name} has {len(cells[name]):,} characters, at most {MAX_CELL:,} are taken"
+        if len(cells[name]) > MAX_CELL + 1:  # the guard may stand before it
+            return f"{name} has {len(cells[name]):,} characters, over the limit of {MAX_CELL:,}"
     word, text = _word(cells), restore(cells["text"])
     if not word:
-        return "a text without a decision: write 'fix' beside it" if text.strip() else ""
+        return "text without a decision: write 'fix' in the decision column" if text.strip() else ""
     if word not in VERDICTS:
         near = difflib.get_close_matches(word, VERDICTS, n=1, cutoff=0.5)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        return f"unknown decision {word[:40]!r}: one of {', '.join(VERDICTS)}{hint}"
+        return f"unknown decision {word[:40]!r}: must be one of {', '.join(VERDICTS)}{hint}"
     if not restore(cells["response_id"].strip()):
         return "response_id is empty"
     if word == "fix" and not any(c.isalnum() for c in text):
-        return "'fix' without a text to use instead"
+        return "'fix' needs a text to use instead"
     if len(text) > MAX_CELL:
-        return f"text has {len(text):,} characters, at most {MAX_CELL:,} are taken"
+        return f"text has {len(text):,} characters, over the limit of {MAX_CELL:,}"
     return ""
 
 

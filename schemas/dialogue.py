@@ -23,7 +23,7 @@ from parapet.schemas.layout import DIALOGUE_FILE, SINGLE, SPLITS, SplitSchemas, 
 from parapet.schemas.limits import in_bytes, read_whole
 from parapet.schemas.service import Service
 
-_HALF = "not_unicode: half a surrogate pair"
+_HALF = "not_unicode: the text contains a lone surrogate, which is not valid Unicode"
 
 
 class Action(msgspec.Struct):
@@ -334,8 +334,8 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
     if paths and not is_dialogue_file(paths[0][1]):
         return _files_of_rows(paths)
     if not paths:
-        raise InputError("no dialogues here: expected files such as train/dialogues_001.json", root)
-    with ThreadPoolExecutor(16) as pool:  # a bucket answers each request slowly
+        raise InputError("contains no dialogues: expected files such as train/dialogues_001.json", root)
+    with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
         sizes = pool.map(lambda found: found[1].stat().st_size, paths)
         files = [
             DialogueFile(folder, path.name, str(path), size) for (folder, path), size in zip(paths, sizes, strict=True)
@@ -378,7 +378,7 @@ def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str,
     of, files = {split.split: split for split in originals}, corpus_files(root)
     for split in SPLITS:
         if split not in of and split in files:
-            raise InputError("there are dialogues and no schema.json", root / split)
+            raise InputError("contains dialogues, but no schema.json: add the schema of their services", root / split)
     return {name: split for name, split in of.items() if name in files}
 
 
@@ -406,7 +406,7 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
         except ValueError:
             # parse the whole file, so that the error has line and column
             _parsed(data, path)
-            raise InputError("not JSON", path) from None
+            raise InputError("is not JSON", path) from None
         dialogue_id = item.get("dialogue_id") if isinstance(item, dict) else None
         if isinstance(dialogue_id, str) and (reason := repeated_id(dialogue_id, position, first)):
             item, plain = InputError(reason), False

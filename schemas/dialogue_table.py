@@ -403,7 +403,7 @@ def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
         raise InputError(error.reason, path, error.where) from None
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         where, error = _first_unfit(data, file) or ("", error)
-        raise InputError(f"holds what Parquet cannot: {error}", path, where) from None
+        raise InputError(f"contains a value that Parquet cannot store: {error}", path, where) from None
 
 
 def _first_unfit(data: bytes, file: str) -> tuple[str, Exception] | None:
@@ -411,7 +411,7 @@ def _first_unfit(data: bytes, file: str) -> tuple[str, Exception] | None:
     for i, item in enumerate(parse_json(data, file)):
         where = f"[{i}] (dialogue {storable(str(item.get('dialogue_id')))})"
         if (half := surrogate_in(item)) is not None:
-            return f"{where}.{half}", ValueError("half a surrogate pair")
+            return f"{where}.{half}", ValueError("lone surrogate")
         try:
             _long_way([item], [0], file, "other")
         except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
@@ -442,7 +442,7 @@ def lines_of_any(data: bytes, file: str, path: object) -> tuple[FileLines, list[
     malformed: list[Malformed] = []
     for i, item in enumerate(items):
         if not isinstance(item, dict) or not isinstance(key := item.get("dialogue_id"), str):
-            raise InputError("is no dialogue: it has no 'dialogue_id'", path, f"[{i}]")
+            raise InputError("is not a dialogue: it has no 'dialogue_id'", path, f"[{i}]")
         try:
             dialogue = msgspec.convert(item, Dialogue)
             lines += _long_way(items, [i], file, layout)
@@ -453,7 +453,7 @@ def lines_of_any(data: bytes, file: str, path: object) -> tuple[FileLines, list[
         except InputError as error:
             reason, at = error.reason, error.where.partition(".")[2]
         except (TypeError, UnicodeEncodeError, pa.ArrowException) as error:
-            raise InputError(f"holds what Parquet cannot: {error}", path, f"[{i}]") from None
+            raise InputError(f"contains a value that Parquet cannot store: {error}", path, f"[{i}]") from None
         malformed.append(Malformed(i, key, at, reason))
         row = {"services": None, "turns": None, "source_json": json.dumps(item, sort_keys=True)}
         lines.append(_encode_sorted({"dialogue_id": key, "file": file, "layout": layout, "position": i, **row}))

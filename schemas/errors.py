@@ -119,7 +119,7 @@ def surrogate_in(value: object, place: str = "") -> str | None:
     return next((at for at, one in _parts(value, place) if isinstance(one, str) and not is_unicode(one)), None)
 
 
-NOT_FINITE = "NaN or an infinite number, which JSON does not have"
+NOT_FINITE = "NaN or infinity, which JSON cannot represent"
 
 
 def not_finite_in(value: object, place: str = "") -> str | None:
@@ -168,8 +168,8 @@ def storable_row(value: Any) -> Any:
 
 
 def reason_and_place(error: Exception) -> tuple[str, str]:
-    """Split msgspec's message about an invalid value into reason and place (``[3].slots[0].name``, "" for the root)."""
-    if isinstance(error, UnicodeEncodeError):  # from a key
-        return "half a surrogate pair", ""
+    """What msgspec says of a value that does not fit: why, and where, as ``[3].slots[0].name``; "" is all of it."""
+    if isinstance(error, UnicodeEncodeError):  # of a key
+        return "lone surrogate", ""
     reason, _, place = str(error).partition(" - at ")
     return reason, place.strip("`").removeprefix("$").removeprefix(".")

@@ -88,7 +88,7 @@ def parse_exactly(data: bytes, fractions: bool = True) -> Any:
 
     def read(text: str) -> float | str:
         if fractions and not _is_exact(text):
-            return f"the number {_short(text)} has more digits than can be kept"
+            return f"the number {_short(text)} has more digits than a 64-bit float can hold"
         return float(text)
 
     return _load(data, read, exactly=True)
@@ -258,7 +258,7 @@ def _load(data: bytes, fraction: Callable[[str], float | str], exactly: bool) ->
         if len(values) < len(pairs):
             for key, n in Counter(key for key, _ in pairs).items():
                 if n > 1:
-                    values[key] = unkept("the key stands twice")
+                    values[key] = unkept("the key appears twice")
         return values
 
     hook = once if exactly else None

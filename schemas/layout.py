@@ -94,8 +94,10 @@ def check_variants(folder: str | Path, flag: str) -> None:
     """Raise InputError if a folder is incomplete, or was written by a command that writes dialogues, not variants."""
     found = check_published(folder, flag)
     if found is not None and found.pipeline in _NO_VARIANTS:
-        written = f"holds what '{command_of(found.pipeline)}' wrote"
-        raise InputError(f"{written}; {flag} takes variants of the schemas, such as 'parapet compose' writes", folder)
+        written = f"contains the output of '{command_of(found.pipeline)}'"
+        raise InputError(
+            f"{written}; {flag} takes variants of the schemas, such as those that 'parapet compose' writes", folder
+        )
 
 
 def held_by(folder: str | Path) -> str:
@@ -106,9 +108,11 @@ def held_by(folder: str | Path) -> str:
         return ""
     if below := list(variant_roots(path)):
         more = ", ..." if len(below) > 5 else ""
-        return f"; there are in {', '.join(below[:5])}{more}: give one of these folders"
+        return f"; these subfolders have one: {', '.join(below[:5])}{more}: give one of them"
     found = find_output(folder)
-    return f"; '{command_of(found.pipeline)}' wrote this folder" if found is not None and found.pipeline else ""
+    return (
+        f"; this folder is the output of '{command_of(found.pipeline)}'" if found is not None and found.pipeline else ""
+    )
 
 
 def find_output(path: str | Path) -> Output | None:
@@ -178,7 +182,7 @@ def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
     if manifest := manifests.get(MANIFEST):
         return Output(folder, below, manifest["pipeline"], manifest) if _has(manifest["files"], below) else None
     if MANIFEST in found and not below and _json(found[MANIFEST]) is None:
-        raise InputError("is not JSON: it was cut off, or is not of Parapet; remove it", f"{folder}/{MANIFEST}")
+        raise InputError("is not JSON: it is truncated, or Parapet did not write it; remove it", f"{folder}/{MANIFEST}")
     for manifest in manifests.values():
         if _has(manifest["files"], below):
             return Output(folder, below, manifest["pipeline"], None)
@@ -188,8 +192,9 @@ def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
     # The deepest input in an output is OUT/v1/test/schema.json. A file for people may be the user's own.
     if not found and below.count("/") < 3 and not below.endswith(_FOR_PEOPLE) and storage.has(folder, DEAD_LETTERS):
         raise InputError(
-            f"has {DEAD_LETTERS} and no {MANIFEST}: a command did not finish here, or this is a part of its output. "
-            f"Write it again to a new folder, or copy all of it; or remove {DEAD_LETTERS} to use the folder as it is",
+            f"has {DEAD_LETTERS} but no {MANIFEST}: either a command did not finish here, or this is only a "
+            "part of its output. Run the command again with a new output folder, or copy its whole output; "
+            f"to use the folder as it is, remove {DEAD_LETTERS}",
             folder,
         )
     return None
@@ -199,7 +204,9 @@ def _check_release(data: bytes, folder: str, below: str) -> None:
     manifest = _json(data)
     is_ours = isinstance(manifest, dict) and str(manifest.get("format")).startswith(_FORMAT)
     if is_ours and below.partition("/")[0] in ("", "sgd", "data"):
-        raise InputError(f"the release is not whole, it has no {_SUMS}: build it again, or copy all of it", folder)
+        raise InputError(
+            f"the release is incomplete, {_SUMS} is missing: build it again, or copy the whole folder", folder
+        )
 
 
 def _has(files: Collection[str], below: str) -> bool:
@@ -231,7 +238,7 @@ def check_output(output: Output, flag: str = "") -> None:
     folder, below, command = output.folder, output.below, command_of(output.pipeline)
     if output.manifest is None:
         run = f"a run of '{command}'" if output.pipeline else "a run of Parapet"
-        raise InputError(f"{run} was broken off here: run that command again to finish it", folder, flag)
+        raise InputError(f"{run} was interrupted here: run that command again to finish it", folder, flag)
     storage = _storage(folder)
     if storage is None:
         return
@@ -239,12 +246,15 @@ def check_output(output: Output, flag: str = "") -> None:
     read = {name: facts for name, facts in files.items() if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
     for name, what in storage.differing(output, read):
         traces = f"{MANIFEST} and {DEAD_LETTERS}" if DEAD_LETTERS in files else MANIFEST
-        advice = f"run it again, or remove {traces} to use the folder as it is"
-        raise InputError(f"{what} '{command}' wrote it: {advice}", f"{folder}/{name}", flag)
+        advice = f"run that command again, or remove {traces} to use the folder as it is"
+        raise InputError(f"{what} since '{command}' wrote this folder: {advice}", f"{folder}/{name}", flag)
     if below not in files and any(_OF_CORPUS.fullmatch(os.path.basename(name)) for name in read):
         for name in storage.corpus_files(folder, below):
             if name not in files:
-                reason = f"is not of the run of '{command}' that wrote this folder ({MANIFEST}): move it away"
+                reason = (
+                    f"was not written by the run of '{command}' that wrote this folder (see {MANIFEST}): move it "
+                    "elsewhere"
+                )
                 raise InputError(reason, f"{folder}/{name}", flag)
 
 
@@ -293,27 +303,27 @@ class _Local:
         try:
             written = os.stat(os.path.join(output.folder, MANIFEST)).st_ctime_ns
         except OSError:
-            yield MANIFEST, "is no longer there as"
+            yield MANIFEST, "has been removed"
             return
         changed = {"": 0}  # folder below the output to the latest change of it, or of a folder above it
         for name, facts in files.items():
             path, (size, digest) = os.path.join(output.folder, name), _recorded(facts)
             if any(part in ("", ".", "..") for part in name.split("/")):
-                yield MANIFEST, f"names a file outside of the folder, {name!r}, and is not as"
+                yield MANIFEST, f"has been changed (it names {name!r}, a file outside of this folder)"
                 return
             try:
                 found = os.stat(path)
             except (OSError, ValueError):
-                yield name, "is not there, though"
+                yield name, "has been removed"
                 continue
             if not stat.S_ISREG(found.st_mode) or size not in (None, found.st_size):
-                yield name, "is not as"
+                yield name, "has been changed"
                 continue
             is_younger = max(found.st_ctime_ns, _changed(output.folder, os.path.dirname(name), changed)) > written
             if digest is not None and (size is None or is_younger):
                 state = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
                 if _sha256(path, state) != digest:
-                    yield name, "is not as"
+                    yield name, "has been changed"
 
     def corpus_files(self, folder: str, below: str) -> Iterator[str]:
         waiting, seen = [(below, 0)], set()
@@ -392,9 +402,9 @@ class _Bucket:
         for name, facts in files.items():
             size, _ = _recorded(facts)
             if name not in found:
-                yield name, "is not there, though"
+                yield name, "has been removed"
             elif size not in (None, found[name]):
-                yield name, "is not as"
+                yield name, "has been changed"
 
     def corpus_files(self, folder: str, below: str) -> Iterator[str]:
         names = self._listed(folder, below)
@@ -567,7 +577,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
         found = [(path, SINGLE)] if path.exists() else []
     if not found:
         expected = "expected train/schema.json, dev/schema.json or test/schema.json"
-        raise InputError(f"no schema here: {expected}{held_by(root)}", root)
+        raise InputError(f"contains no schema: {expected}{held_by(root)}", root)
     return compared([_read_lenient(path, split) for path, split in found], leave_out_bad)
 
 
@@ -625,12 +635,13 @@ def _foreign(data: bytes, path: Path) -> str:
     if b'"service_name"' in data:
         return ""
     if b'"messages"' in start or b'"role"' in start:
-        what = "chat messages, and not schemas: a corpus has dialogues with frames, and the services that they are of"
-        return f"{what}; to perturb chats, use 'parapet perturb typos --messages FILE'"
+        return (
+            "contains chat messages, not schemas: a corpus has dialogues with frames, and the schemas of their services"
+        )
     if b'"dialogue_id"' in start:
-        return "dialogues, and not schemas: give their folder, with schema.json beside dialogues_001.json"
+        return "contains dialogues, not schemas: give their folder, which has schema.json beside dialogues_001.json"
     if path.suffix.lower() in (".csv", ".tsv") and start[:1] not in (b"[", b"{"):
-        return "a table, and not schemas: expected JSON, a list of services or tools"
+        return "contains a table, not schemas: expected JSON, a list of services or tools"
     return ""
 
 
@@ -695,7 +706,7 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
             same = places[service.service_name.casefold()]
             if len(same) > 1:
                 others = ", ".join(f"[{j}]" for j in same[:4] if j != i)
-                reason = f"service {service.service_name!r} stands twice (see {others})"
+                reason = f"service {service.service_name!r} appears twice (see {others})"
                 raise InputError(reason, path, f"[{i}].service_name")
         except InputError as error:
             schemas.bad.append(BadService(error, item))

@@ -152,7 +152,11 @@ def _read(path: str | Path, limit: int) -> bytes:
         check_size(size, limit, path)
         data = handle.read(size + 1)
     if len(data) != size:
-        raise DamagedFile(f"changed while it was read: it had {size:,} bytes", path)
+        raise DamagedFile(
+            f"changed while it was being read (it had {size:,} bytes before): run the command again once nothing "
+            "writes to it",
+            path,
+        )
     return data
 
 

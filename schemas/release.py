@@ -192,7 +192,7 @@ def read_config(path: str | Path) -> ReleaseConfig:
     """Read and validate ``release.toml``. Raises InputError with place and reason."""
     place = as_path(path)
     if not place.is_file():
-        raise InputError("there is no such file; docs/release.md shows one", path)
+        raise InputError("there is no such file; docs/release.md shows an example", path)
     return parse_config(read_text(place), path)
 
 
@@ -207,7 +207,7 @@ def parse_config(text: str, path: str | Path) -> ReleaseConfig:
             raw[own] = raw.pop(given)
     required = [field.name for field in msgspec.structs.fields(ReleaseConfig) if field.required]
     if missing := [name for name in required if name not in raw]:
-        raise InputError(f"lacks {', '.join(missing)}; docs/release.md shows a whole file", path)
+        raise InputError(f"lacks {', '.join(missing)}; docs/release.md shows a complete file", path)
     try:
         config = msgspec.convert(raw, ReleaseConfig)
     except msgspec.ValidationError as error:
@@ -220,26 +220,30 @@ def parse_config(text: str, path: str | Path) -> ReleaseConfig:
 
 
 def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
-    """Yield (key, whether it is valid, the error message)."""
-    version = "is not MAJOR.MINOR.PATCH, such as 1.0.0"
+    """(key, whether what must hold of it holds, what is wrong with it otherwise)."""
+    version = "must be MAJOR.MINOR.PATCH, such as 1.0.0"
     is_parent = config.parent in ("", "none") or VERSION.fullmatch(config.parent)
-    yield "name", NAME.fullmatch(config.name) and ".." not in config.name, "must have letters, digits, '_', '-' and '.'"
+    yield (
+        "name",
+        NAME.fullmatch(config.name) and ".." not in config.name,
+        "must consist of letters, digits, '_', '-' and '.'",
+    )
     yield "version", VERSION.fullmatch(config.version), f"{config.version!r} {version}"
-    yield "parent", is_parent, f"{config.parent!r} {version}, and not 'none'"
-    yield "description", config.description.strip(), "is empty"
-    yield "authors", config.authors, "name at least one"
-    yield "corpora", config.corpora or config.tasks, "name at least one, or [[tasks]]"
+    yield "parent", is_parent, f"{config.parent!r} {version}, or 'none'"
+    yield "description", config.description.strip(), "must not be empty"
+    yield "authors", config.authors, "must name at least one author"
+    yield "corpora", config.corpora or config.tasks, "must name at least one corpus, unless there is a [[tasks]] entry"
     yield "shard_mb", config.shard_mb >= 1, "must be 1 or more"
-    yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} is not OWNER/NAME"
+    yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} must be OWNER/NAME"
     if signing := config.signing:
         one_way = bool(signing.key) != bool(signing.identity and signing.issuer)
         mixed = signing.key and (signing.identity or signing.issuer)
-        yield "signing", one_way and not mixed, "name a 'key', or an 'identity' and 'issuer'"
+        yield "signing", one_way and not mixed, "must have either a 'key', or an 'identity' and an 'issuer'"
         is_key = not signing.key or KEY.fullmatch(signing.key)
         yield (
             "signing.key",
             is_key,
-            "is not sha256: and 64 hexadecimal digits, the SHA-256 of the public key's DER form",
+            "must be 'sha256:' and 64 hexadecimal digits, the SHA-256 of the public key in DER form",
         )
     names = [corpus.name for corpus in config.corpora]
     for i, name in enumerate(names):
@@ -251,11 +255,18 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     for i, table in enumerate(config.tables):
         is_split = SPLIT_NAME.fullmatch(table.split) and table.split != "all"
         yield f"tables[{i}].name", _can_name(table.name, names[:i]), f"{table.name!r} {_NAMES}"
-        yield f"tables[{i}].split", is_split, f"{table.split!r} cannot be one: letters, digits and '_', and not 'all'"
-        yield f"tables[{i}].key", table.key, "name the columns that tell the rows apart"
+        yield (
+            f"tables[{i}].split",
+            is_split,
+            f"{table.split!r} cannot name a split: use letters, digits and '_'; 'all' is reserved",
+        )
+        yield f"tables[{i}].key", table.key, "must name the columns that identify a row"
 
 
-_NAMES = f"cannot be one: letters, digits, '_', '-', a letter first; once each; not {', '.join(RESERVED)}"
+_NAMES = (
+    "cannot be used: a name starts with a letter, consists of letters, digits, '_' and '-', appears once, and "
+    f"is not reserved ({', '.join(RESERVED)})"
+)
 
 
 def _can_name(name: str, before: Sequence[str]) -> bool:
@@ -478,7 +489,7 @@ def parse_manifest(data: bytes, path: object) -> Manifest:
     """Parse a manifest. Raises InputError if it is not one, or has another format."""
     raw = parse_json(data, path)
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-        raise InputError(f"not a manifest of the format {FORMAT}", path)
+        raise InputError(f"not a manifest in the format {FORMAT}", path)
     try:
         return msgspec.convert(raw, Manifest)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:

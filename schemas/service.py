@@ -74,7 +74,9 @@ def parse_service(raw: Any, path: object = "", where: str = "") -> Service:
       InputError: with file, position and reason of the first problem.
     """
     if (half := surrogate_in(raw)) is not None:
-        raise InputError("half a surrogate pair, which is no character: write it anew", path, _within(where, half))
+        raise InputError(
+            "contains a lone surrogate, which is not a valid character: replace it", path, _within(where, half)
+        )
     try:
         service = msgspec.convert(raw, Toolset if isinstance(raw, dict) and "tool_keys" in raw else Service)
     except msgspec.ValidationError as error:
@@ -94,7 +96,10 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
     if not SERVICE_NAME.fullmatch(service.service_name) or ".." in service.service_name:
         yield (
             "service_name",
-            "a service name has letters, digits, '_', '-' and '.', and at most 100 of them (it names files)",
+            (
+                "a service name must consist of at most 100 letters, digits, '_', '-' and '.', because files "
+                "are named after it"
+            ),
         )
     kinds: tuple[tuple[str, Sequence[Slot | Intent]], ...] = (("slots", service.slots), ("intents", service.intents))
     for kind, elements in kinds:
@@ -105,7 +110,7 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
             if not element.name.strip():
                 yield f"{kind}[{i}].name", "the name is empty"
             elif counts[element.name] > 1 and not isinstance(service, Toolset):
-                yield f"{kind}[{i}].name", f"{element.name!r} stands {counts[element.name]} times"
+                yield f"{kind}[{i}].name", f"{element.name!r} appears {counts[element.name]} times"
     slots = {slot.name for slot in service.slots}
     for i, intent in enumerate(service.intents):
         for key in ("required_slots", "optional_slots", "result_slots"):
@@ -117,7 +122,7 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
                     )
     for i, slot in enumerate(service.slots):
         if slot.is_categorical and not slot.possible_values:
-            yield f"slots[{i}].possible_values", f"slot {slot.name!r} is categorical and has no possible values"
+            yield f"slots[{i}].possible_values", f"slot {slot.name!r} is categorical, but has no possible values"
 
 
 def variant_service_name(service_name: str, variant: int | str) -> str:

@@ -36,7 +36,7 @@ def records(data: bytes) -> Iterator[tuple[str, Any]]:
             if not isinstance(record, dict) or not isinstance(record.get("id"), str):
                 raise InputError("not_a_task: expected an object with an id")
             if surrogate_in(record) is not None:
-                raise InputError("not_a_task: half a surrogate pair, which is no character")
+                raise InputError("not_a_task: contains a lone surrogate, which is not a valid character")
         except InputError as error:
             yield where, InputError(error.reason, "", where)
         except ValueError as error:

@@ -52,8 +52,8 @@ class Tool:
     def __init__(self, raw: Any) -> None:
         self.raw = raw
         if not isinstance(raw, dict):
-            raise InputError(f"is no tool: {_SHAPES}", "", "")
-        # OpenAI's Chat Completions API nests the function, its Responses API does not.
+            raise InputError(f"is not a tool: {_SHAPES}", "", "")
+        # OpenAI's Chat Completions API has the function inside, its Responses API has not.
         self._inside = "function" if raw.get("type") == "function" and "function" in raw else ""
         function = raw[self._inside] if self._inside else raw
         place = f"/{self._inside}" if self._inside else ""
@@ -61,7 +61,7 @@ class Tool:
             raise InputError("expected an object", "", place)
         keys = [key for key in _SCHEMA_KEYS if key in function]
         if not keys and (function.get("type", "function") != "function" or "name" not in function):
-            raise InputError(f"is no tool: {_SHAPES}", "", place)
+            raise InputError(f"is not a tool: {_SHAPES}", "", place)
         self._key = keys[0] if keys else ""
         texts = {"name": function.get("name"), "description": function.get("description") or ""}
         for key, value in texts.items():
@@ -102,7 +102,7 @@ class Toolset:
             try:
                 tool = Tool(item)
                 if (first := known.setdefault(tool.name, i)) != i:
-                    raise InputError(f"the name {tool.name!r} stands twice, first in item {first + 1}")
+                    raise InputError(f"the name {tool.name!r} appears twice, first in item {first + 1}")
             except InputError as error:
                 raise InputError(error.reason, "", place(i, error.where)) from None
             self.tools.append(tool)
@@ -201,9 +201,12 @@ class ToolFile:
         try:
             for keys, name in self._found():
                 if name in self.of_tasks or not SERVICE_NAME.fullmatch(name) or ".." in name:
-                    reason = f"the id {name!r} stands twice"
+                    reason = f"the id {name!r} appears twice"
                     if name not in self.of_tasks:
-                        reason = "an id has letters, digits, '_', '-' and '.', at most 100 of them (it names files)"
+                        reason = (
+                            "an id must consist of at most 100 letters, digits, '_', '-' and '.', because files "
+                            "are named after it"
+                        )
                     raise InputError(reason, "", self._place(keys, -1, "/id"))
                 items = functools.reduce(lambda holder, key: holder[key], keys, self._content)
                 toolset = first.setdefault(json.dumps(items), name)
@@ -408,9 +411,9 @@ def _parse(data: bytes) -> Any:
     content = parse_exactly(data)
     # Large files are only searched if their text may contain such values.
     if b"\\u" in data and (place := surrogate_in(content)) is not None:
-        raise InputError("half a surrogate pair, which is no character", "", place)
+        raise InputError("contains a lone surrogate, which is not a valid character", "", place)
     if _COULD_BE_INFINITE.search(data) and (place := not_finite_in(content)) is not None:
-        raise InputError("NaN or an infinite number, which JSON does not have", "", place)
+        raise InputError("NaN or infinity, which JSON cannot represent", "", place)
     return content
 
 

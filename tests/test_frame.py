@@ -131,7 +131,7 @@ def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
 def test_too_many_bad_records_publish_nothing(corpus, tmp_path):
     shout = ["perturb", "shout", *OPTIONS["shout"]]
     message = run(*shout, sgd=corpus, max_bad="1%", output=tmp_path / "out", status=1).errors
-    text = "1 of 3 files and 1 of 9 dialogues could not be perturbed, over --max_bad 1%"
+    text = "1 of 3 files and 1 of 9 dialogues could not be perturbed, more than --max_bad 1%"
     assert not lacking(message, text, "test/dialogues_003.json")
     assert not (tmp_path / "out" / "run.json").exists()
 

@@ -33,7 +33,7 @@ BROKEN = {
     "attribute": ("", "made", "", "cannot be imported: AttributeError"),
     "number": ("made = 7", "made", "", "is a int, which cannot be called"),
     "none": ("def made(): pass", "made", "=x", "takes no argument: give it alone"),
-    "one": ("def made(path): pass", "made", "", "needs an argument: give it=ARGUMENT"),
+    "one": ("def made(path): pass", "made", "", "requires an argument: give it=ARGUMENT"),
     "fails": ("def made(): raise OSError('down')", "made", "", "failed: OSError: down"),
     "lacks": ("def made(): return 7", "made", "", "gives a int without predict"),
     "told": (
@@ -88,7 +88,9 @@ def test_names_are_those_built_in_and_those_installed(site):
 
 def test_an_installation_older_than_the_checkout_is_said_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    with pytest.raises(InputError, match="not even what is built in is registered: install Parapet again, pip install"):
+    with pytest.raises(
+        InputError, match="not even the built-in ones are registered: install Parapet again with pip install"
+    ):
         plugins.choose(plugins.DISTANCES, "levenshtein", "--name_distance")
 
 
@@ -135,8 +137,8 @@ def test_what_a_source_gives_that_is_no_text(site):
     bring(site, "broken_source", plugins.OOD_SOURCES, "odd", "broken_source:made", "made = lambda: ['a', 7, '\\ud800']")
     assert [str(one) if isinstance(one, InputError) else one.text for one in read_source(list_sources("odd")[0])] == [
         "a",
-        "odd: [2]: no_utterance: is a int, not a text",
-        "odd: [3]: not_unicode: half a surrogate pair",
+        "odd: [2]: no_utterance: expected a text, found int, expected a text",
+        "odd: [3]: not_unicode: the text contains a lone surrogate, which is not valid Unicode",
     ]
 
 
@@ -166,9 +168,9 @@ def test_a_metric(example, tmp_path):
 
 WRONG_METRICS = {
     "few": ("[1.0]", "gave 1 values for "),
-    "high": ("[1.5] * len(said)", "gave a value that is not a share, 0 to 1, for "),
-    "nan": ("[float('nan')] * len(said)", "gave a value that is not a share, 0 to 1, for "),
-    "text": ("['good'] * len(said)", "gave a value that is not a share, 0 to 1, for "),
+    "high": ("[1.5] * len(said)", "returned a value that is not between 0 and 1 for "),
+    "nan": ("[float('nan')] * len(said)", "returned a value that is not between 0 and 1 for "),
+    "text": ("['good'] * len(said)", "returned a value that is not between 0 and 1 for "),
 }
 
 
@@ -223,9 +225,12 @@ def test_a_perturbation_in_a_pipeline(example):
 
 PERTURBATION = "import parapet\nclass Made(parapet.Perturbation):\n    name = {name!r}\n    perturb = {perturb}\n"
 WRONG_PERTURBATIONS = {
-    "function": ("def Made(): pass", "is no subclass of parapet.Perturbation"),
-    "name": (PERTURBATION.format(name="other", perturb="print"), "has another name in its class: give Made"),
-    "nameless": ("import parapet\nclass Made(parapet.Perturbation): pass", "has another name in its class"),
+    "function": ("def Made(): pass", "is not a subclass of parapet.Perturbation"),
+    "name": (
+        PERTURBATION.format(name="other", perturb="print"),
+        "has a different name in its class: add the line name",
+    ),
+    "nameless": ("import parapet\nclass Made(parapet.Perturbation): pass", "has a different name in its class"),
     "syntax": ("class Made(:", "cannot be imported: SyntaxError"),
     "lookup": ("{}['key']", "cannot be imported: KeyError: 'key'"),
 }

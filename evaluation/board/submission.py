@@ -139,11 +139,11 @@ def read_submission(
     submission = _read(folder)
     _check_release(submission.release, release)
     if not submission.tasks:
-        raise InputError(f"no predictions: [tasks] names none of {', '.join(tasks)}")
+        raise InputError(f"no predictions: [tasks] must name at least one of {', '.join(tasks)}")
     predictions = {}
     for task, place in submission.tasks.items():
         if task not in tasks:
-            raise InputError(f"this board has no task {_short(task)!r}, only {', '.join(tasks)}", "", "tasks")
+            raise InputError(f"this leaderboard has no task {_short(task)!r}, only {', '.join(tasks)}", "", "tasks")
         predictions[task] = _below(folder, place, f"tasks.{task}")
     hashes = {task: _sha256(place, files) for task, place in predictions.items()}
     return Found(folder.name, submission, predictions, hashes)
@@ -155,14 +155,14 @@ def _files_of(folder: Path, megabytes: int, most_files: int) -> list[Path]:
     Raises InputError for special files, or if files are too large or too many.
     """
     if folder.is_symlink():
-        raise InputError("is a link")
+        raise InputError("is a link, which is not allowed")
     files, size = [], 0
     for root, folders, names in os.walk(folder, onerror=_unreadable):
         for name in [*folders, *names]:
             path = Path(root) / name
             mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise InputError(f"{_short(str(path.relative_to(folder)))} is a link, or no plain file")
+                raise InputError(f"{_short(str(path.relative_to(folder)))} is a link, or not a regular file")
             if stat.S_ISREG(mode):
                 files.append(path)
                 size += path.lstat().st_size
@@ -197,7 +197,7 @@ def _read(folder: Path) -> Submission:
             _check_text(key, value, 2000 if key == "description" else 100)
     _check_name(submission.system)
     if not submission.authors or len(submission.authors) > 50:
-        raise InputError(f"{FILE}: authors: give 1 to 50")
+        raise InputError(f"{FILE}: authors: must have 1 to 50 entries")
     if submission.link and not (is_url(submission.link) and len(submission.link) <= 500):
         raise InputError(f"{FILE}: link: expected https://... or http://..., of at most 500 characters")
     return submission
@@ -205,42 +205,46 @@ def _read(folder: Path) -> Submission:
 
 def _check_text(key: str, value: str, most: int) -> None:
     if not value.strip() and key != "description":
-        raise InputError(f"{FILE}: {key}: is empty")
+        raise InputError(f"{FILE}: {key}: must not be empty")
     if len(value) > most:
         raise InputError(f"{FILE}: {key}: has more than {most:,} characters")
     controls = (letter for letter in value if unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n")
     if next(controls, None) or _DIRECTIONS.search(value) or ("\n" in value and key != "description"):
-        raise InputError(f"{FILE}: {key}: has control characters")
+        raise InputError(f"{FILE}: {key}: contains control characters")
 
 
 def _check_name(name: str) -> None:
     """Raises InputError if a system's name could be mistaken for one made of other characters."""
     if not name.isprintable() or _UNSEEN.search(name):
-        raise InputError(f"{FILE}: system: has characters that cannot be seen: type the name again")
+        raise InputError(f"{FILE}: system: contains invisible characters: type the name again")
     plain = " ".join(unicodedata.normalize("NFKC", name).translate(_LIKE_ASCII).split())
     if plain != name:
-        raise InputError(f"{FILE}: system: has unusual forms of characters: write {plain!r}")
+        raise InputError(f"{FILE}: system: contains unusual forms of characters: write {plain!r}")
     letters = [letter for letter in name if letter.isalpha()]
     scripts = {unicodedata.name(letter, "?").split()[0] for letter in letters}.difference(_BESIDE_LATIN)
     if len(scripts) > 1:
         listed = " and ".join(script.capitalize() for script in sorted(scripts))
-        raise InputError(f"{FILE}: system: mixes {listed} letters, some of which look alike: use those of one script")
+        raise InputError(f"{FILE}: system: mixes {listed} letters, some of which look alike: use letters of one script")
     if letters and _LIKE_LATIN.issuperset(letters):
-        raise InputError(f"{FILE}: system: all letters are {scripts.pop().capitalize()}, and look like Latin ones")
+        raise InputError(
+            f"{FILE}: system: all letters are {scripts.pop().capitalize()}, but look like Latin ones: use Latin letters"
+        )
 
 
 def _check_release(given: OfRelease, release: OfRelease) -> None:
     for key in ("name", "version", "manifest_sha256"):
         one, other = getattr(given, key), getattr(release, key)
         if one != other:
-            raise InputError(f"is of another release: {key} is {_short(one)!r}, of this board {other!r}")
+            raise InputError(
+                f"is for another release: {key} is {_short(one)!r}, but that of this leaderboard is {other!r}"
+            )
 
 
 def _below(folder: Path, place: str, where: str) -> Path:
     """Returns a path below the folder. Raises InputError if it lies outside or does not exist."""
     parts = PurePosixPath(place).parts
     if not parts or place.startswith("/") or ".." in parts or "\\" in place or "\0" in place:
-        raise InputError(f"{_short(place)!r} is no folder of the submission", "", where)
+        raise InputError(f"{_short(place)!r} is not a folder of the submission", "", where)
     found = folder.joinpath(*parts)
     if not found.exists():
         raise InputError(f"there is no {_short(place)!r}", "", where)
@@ -278,7 +282,7 @@ def check_complete(predictions: Path, split: str, expected: Mapping[str, Sequenc
         try:
             files = prediction_files(str(predictions), split, name)
         except InputError:
-            missing.append(f"there are no predictions of {name!r}")
+            missing.append(f"there are no predictions for {name!r}")
             continue
         predicted = {dialogue_id for path in files.values() for dialogue_id in _ids_in(path)}
         if lacking := [dialogue_id for dialogue_id in ids if dialogue_id not in predicted]:
@@ -295,7 +299,7 @@ def _ids_in(path: str) -> Iterator[str]:
         try:
             rows = msgspec.json.decode(read_whole(path, MAX_DIALOGUE_FILE), type=list[_Identified])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"this is no JSON of dialogues: {error}", path) from None
+            raise InputError(f"not a JSON file of dialogues: {error}", path) from None
     yield from (str(row.dialogue_id) for row in rows)
 
 
@@ -354,7 +358,7 @@ def open_released(place: str, private: str | None, split: str) -> Released:
         others = {root.name: root for root in _roots(release, split)}
         for name, of in turns.items():
             if name not in others or _turns(others[name].path, split) != of:
-                raise InputError(f"set {name!r} has other dialogues than in {place}", private, "--private")
+                raise InputError(f"set {name!r} has different dialogues than in {place}", private, "--private")
     given = OfRelease(release.manifest.name, release.manifest.version, sha256_of(release.root / MANIFEST))
     dialogues = {name: list(dialogues) for name, dialogues in turns.items()}
     return Released(given, labelled.root, sha256_of(labelled.root / MANIFEST), roots, dialogues)
@@ -384,7 +388,7 @@ def _check_files(release: Release, split: str) -> None:
         for path in sorted((root.path / split).iterdir()):
             relative = path.relative_to(release.root).as_posix()
             if known.get(relative) != sha256_of(path):
-                raise InputError(f"is not the file that {MANIFEST} lists; {_AGAIN}", path)
+                raise InputError(f"differs from the file that {MANIFEST} lists; {_AGAIN}", path)
 
 
 def _turns(root: Path, split: str) -> dict[str, list[tuple[str, str]]]:
@@ -406,10 +410,14 @@ def tasks_of(values: Sequence[str], released: Released, ood: str | None) -> dict
     for value in values:
         task, equals, listed = value.partition("=")
         if task not in TASKS or task in tasks:
-            raise InputError(f"{task!r}: expected each of {', '.join(TASKS)} once", "--tasks")
+            raise InputError(f"{task!r}: must be one of {', '.join(TASKS)}, and appear once", "--tasks")
         if task == "ood":
             if ood is None or equals:
-                raise InputError("task ood needs --ood, the folder with its labels, and has the sets of it", "--tasks")
+                raise InputError(
+                    "task ood requires --ood, the folder with its labels, and takes no sets: they are those of "
+                    "this folder",
+                    "--tasks",
+                )
             tasks[task] = []
             continue
         sets = [name.strip() for name in listed.split(",")] if equals else names
@@ -417,10 +425,10 @@ def tasks_of(values: Sequence[str], released: Released, ood: str | None) -> dict
             if name not in names:
                 raise InputError(f"the release has no set {name!r}, only {', '.join(names)}", "--tasks")
         if ORIGINAL not in sets:
-            raise InputError(f"{task}: the set {ORIGINAL!r} is always one of them", "--tasks")
+            raise InputError(f"{task}: the sets must include {ORIGINAL!r}", "--tasks")
         tasks[task] = [name for name in names if name in sets]
     if ood is not None and "ood" not in tasks:
-        raise InputError("goes with --tasks ood", "--ood")
+        raise InputError("requires --tasks ood", "--ood")
     return tasks
 
 
@@ -444,7 +452,7 @@ def columns_of_average(requested: Sequence[str], tasks: Mapping[str, Sequence[st
     for name in requested:
         of_ood = "ood" in tasks and name.rpartition("/")[2] in _METRICS["ood"]  # its sets are read later
         if name not in known and not of_ood:
-            raise InputError(f"no task of the board has {name!r}", "--average")
+            raise InputError(f"no task of the leaderboard has {name!r}", "--average")
     return tuple(requested)
 
 

@@ -218,7 +218,7 @@ def read_systems(
         known = {name for outcome in merged for column in outcome.values for name in column.names}
         there = tuple(name for name in selection.average if name in known)
         lacking = ", ".join(name for name in selection.average if name not in known)
-        left_out += [f"of the average, what no system has: {lacking}"] if lacking else []
+        left_out += [f"from the average, because no system has it: {lacking}"] if lacking else []
         selection = msgspec.structs.replace(selection, average=there)
     columns = columns_of(merged, metrics, selection.sets)
     mixed = mixes({column.set for column in columns})  # mixes only repeat the result of their set, diluted
@@ -226,11 +226,11 @@ def read_systems(
     if selection.average:
         averaged = columns_of(merged, selection.average, selection.sets, "--average")
         if bad := next((column.name for column in averaged if column.low_is_good), None):
-            raise InputError(f"{bad}: less of it is better, so it is in no average", "--average")
+            raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
         names = tuple(dict.fromkeys([column.name for column in [*averaged, *columns]]))
         columns = columns_of(merged, names, selection.sets)
     absent = absent_groups((column for outcome in merged for column in outcome.values), metrics)
-    left_out = [*left_out, *(f"{name}: the systems were scored on no such services" for name in absent)]
+    left_out = [*left_out, *(f"{name}: the systems were not scored on such services" for name in absent)]
     wanted = [column for of in outcomes.values() for column in _with_groups(columns, of)]
     parts: dict[str, dict[Column, Parts]] = {name: {} for name in outcomes}
     for of_task in by_task.values():
@@ -388,7 +388,7 @@ def read_board(path: str) -> Board:
     try:
         return msgspec.json.decode(read_whole(existing_file(path)), type=Board)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"this is no leaderboard.json: {error}", path) from None
+        raise InputError(f"not a leaderboard.json: {error}", path) from None
 
 
 _LABELS = {JGA: "joint goal accuracy", "active_intent_accuracy": "intent accuracy",

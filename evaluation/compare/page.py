@@ -348,7 +348,7 @@ def headline(board: Board) -> str:
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
     if best_value is None or best_value == next_value:
         return "Systems next to each other"
-    return f"{first} is ahead, not significantly" if any(test.p_holm >= 0.05 for test in tests) else f"{first} leads"
+    return f"{first} is ahead, but not significantly" if any(one.p_holm >= 0.05 for one in tests) else f"{first} leads"
 
 
 def page_of(board: Board) -> bytes:

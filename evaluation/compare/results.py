@@ -167,10 +167,10 @@ def read_outcome(path: str) -> Outcome:
     check_published(path)
     manifest = _json(folder / "run.json") if (folder / "run.json").is_file() else None
     if not isinstance(manifest, dict):
-        raise InputError("no run.json here: is it what 'parapet evaluate' wrote, and did it finish?", path)
+        raise InputError("has no run.json: give the output of 'parapet evaluate', after it has finished", path)
     command = str(manifest.get("pipeline", ""))
     if not command.startswith("evaluate"):
-        raise InputError(f"holds what 'parapet {command}' wrote: give a folder of 'parapet evaluate'", path)
+        raise InputError(f"contains the output of 'parapet {command}': give the output of 'parapet evaluate'", path)
     options = manifest.get("options")
     options = options if isinstance(options, dict) else {}
     task = command.removeprefix("evaluate").lstrip("_") or str(options.get("task", ""))
@@ -207,7 +207,7 @@ def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Col
         if value is None or _is_number(value, f"{group}/{metric}", path)
     }
     if not values:
-        raise InputError("no metrics in it: expected {group: {metric: number}}", path)
+        raise InputError("contains no metrics: expected {group: {metric: number}}", path)
     variants = tuple(sorted({column.set for column in values if _VARIANT.fullmatch(column.set)}, key=set_order))
     if len(variants) > 1:
         for metric in dict.fromkeys(column.metric for column in values):
@@ -223,7 +223,7 @@ def _with_domains(outcome: Outcome, path: Path) -> Outcome:
     try:
         sets = msgspec.convert(_json(path), dict[str, SetScores])
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise InputError(f"these are not the numbers of 'parapet evaluate --task response': {error}", path) from None
+        raise InputError(f"not the numbers of 'parapet evaluate --task response': {error}", path) from None
     by_domain: dict[Column, float | None] = {}
     intervals: dict[Column, tuple[float, float]] = {}
     for name, of in sets.items():
@@ -267,7 +267,7 @@ def _of_dst(folder: Path, path: str) -> Outcome:
                     intervals[Column("dst", VARIANTS, metric, group)] = row.get(interval)
         known = {at: (float(pair[0]), float(pair[1])) for at, pair in intervals.items() if pair}
     except (TypeError, KeyError, AttributeError, ValueError, IndexError):
-        raise InputError("these are not the numbers of 'parapet evaluate --task dst'", place) from None
+        raise InputError("not the numbers of 'parapet evaluate --task dst'", place) from None
     values = {at: value for at, value in values.items() if value is None or _is_number(value, at.name, place)}
     by_domain = {at: value for at, value in by_domain.items() if value is None or _is_number(value, at.name, place)}
     return Outcome("dst", path, values, known, variants, {}, _examples(folder / "examples.json"), by_domain)
@@ -286,14 +286,14 @@ def _examples(path: Path) -> tuple[HurtFrame, ...]:
     try:
         return msgspec.json.decode(read_whole(path), type=tuple[HurtFrame, ...])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"these are no examples of 'parapet evaluate --task dst': {error}", path) from None
+        raise InputError(f"not the examples of 'parapet evaluate --task dst': {error}", path) from None
 
 
 def _is_number(value: object, name: str, path: Path) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if not math.isfinite(value):
-        raise InputError(f"{name} is no number: {value}", path)
+        raise InputError(f"{name} is not a number: {value}", path)
     return True
 
 
@@ -354,7 +354,7 @@ def _common_sets(task: str, outcomes: Mapping[str, Outcome], everything: bool, l
         elif everything or len(having) == len(sets):
             kept.add(set_name)
         elif not set_name.startswith("#"):
-            left_out.append(f"set {set_name} of {task}: {_who(having, outcomes)}")
+            left_out.append(f"set {set_name} of task {task}: {_who(having, outcomes)}")
     return kept
 
 
@@ -408,7 +408,7 @@ def columns_of(
     for name in requested:
         if name not in absent and not any(name in column.names for column in there):
             known = ", ".join(sorted({column.metric for column in there}))
-            raise InputError(f"no such metric: {name!r}; there are: {known}", flag)
+            raise InputError(f"there is no metric {name!r}: must be one of {known}", flag)
     if requested:
         found = [column for column in there if column.names & set(requested)]
         # If a set has the name of a group, ``unseen/METRIC`` refers to the set.
@@ -417,8 +417,8 @@ def columns_of(
     else:
         found = [column for column in there if column.group == WHOLE and column.metric in shown_metrics(column.task)]
     if not found:
-        raise InputError("which metrics? Name some", flag)
-    tasks = [*AVERAGED, *(outcome.task for outcome in outcomes)]  # dialogue states first, as in RADDLE
+        raise InputError("must name at least one metric", flag)
+    tasks = [*AVERAGED, *(outcome.task for outcome in outcomes)]  # dialogue states first, as RADDLE has them
     metrics = [name.rpartition("/")[2] for name in requested]
 
     def order(column: Column) -> tuple[object, ...]:
@@ -466,7 +466,7 @@ class Selection(msgspec.Struct, frozen=True):
             if twice:
                 raise InputError(f"{twice[0]!r} appears twice", flag)
         if both := sorted(set(self.sets) & set(self.domains)):
-            raise InputError(f"{both[0]!r} is a set and a domain", "--sets, --domains")
+            raise InputError(f"{both[0]!r} is both a set and a domain", "--sets, --domains")
 
     def system_and_part(self, name: str) -> tuple[str, str]:
         """Splits a name of ``--systems`` into system and part; the part is empty for the whole system."""
@@ -522,7 +522,9 @@ def _of_task(name: str, parts: Mapping[str, Outcome], selection: Selection) -> O
         by_domain = {domain: _of_domain(name, domain, there, at) for domain in selection.domains}
         means = _means(whole.task if whole else of_domains[0].task, by_domain)
         if not means:
-            raise InputError(f"{name!r}: no set has all of these domains: {', '.join(selection.domains)}", "--domains")
+            raise InputError(
+                f"{name!r}: none of its sets has all of these domains: {', '.join(selection.domains)}", "--domains"
+            )
         sets = {column.set for column in means}
         origins = {column: of for column, of in origins.items() if column.set not in sets and column.set[:1] != "#"}
         origins |= means
@@ -561,8 +563,8 @@ def _of_domain(
     of_whole = parts[""].by_domain if "" in parts else {}
     found = {(column.set, column.metric): (at[""], column) for column in of_whole if column.group == domain}
     if not found:
-        there = sorted({column.group for column in of_whole} | (parts.keys() - {""}))
-        raise InputError(f"{name!r} has no domain {domain!r}; it has: {', '.join(there)}", "--domains")
+        there = sorted({one.group for one in of_whole} | (parts.keys() - {""}))
+        raise InputError(f"{name!r} has no domain {domain!r}, only {', '.join(there)}", "--domains")
     return found
 
 
@@ -582,7 +584,7 @@ def _own_set(name: str, part: str, outcome: Outcome) -> str:
     if part in named:
         return part
     if len(named) > 1 or not (named or ALL in outcome.sets):
-        reason = f"{name}/{part}: which of its sets is it? It has {', '.join(named) or 'none'}"
+        reason = f"{name}/{part} must name one of the sets: {', '.join(named) or 'none'}"
         raise InputError(reason, outcome.path)
     return named[0] if named else ALL
 

@@ -134,7 +134,7 @@ def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
             raise InputError(f"cannot be read as Parquet: {error}", path) from None
         lacking = [name for name in _KEYS if name not in table.column_names]
         if lacking:
-            raise InputError(f"has no column {lacking[0]!r}: these are no rows of 'parapet evaluate'", path)
+            raise InputError(f"has no column {lacking[0]!r}: not the rows of 'parapet evaluate'", path)
         tables.append(table)
     if not tables:
         return None

@@ -300,7 +300,7 @@ def json_of(value: Any, place: str) -> bytes:
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"this cannot be JSON: {error}", place) from None
+        raise InputError(f"cannot be represented as JSON: {error}", place) from None
 
 
 class ScoreConfig(msgspec.Struct, frozen=True):
@@ -364,15 +364,17 @@ def _score(
     if short > 0 and config.official:
         passed_over.missing_turns += short
     elif short:
-        raise InputError(f"{len(predicted.turns)} turns, and the reference has {len(reference.turns)}")
+        raise InputError(f"has {len(predicted.turns)} turns, but the reference has {len(reference.turns)}")
     for position, (turn, other) in enumerate(zip(reference.turns, predicted.turns, strict=False)):
         where = f" turns[{position}]"
         if turn.speaker != other.speaker:
-            raise InputError(f"the speaker is {other.speaker}, in the reference {turn.speaker}", "", where)
+            raise InputError(f"the speaker is {other.speaker}, but {turn.speaker} in the reference", "", where)
         if turn.speaker != "USER":
             continue
         if other.utterance is not UNSET and other.utterance != turn.utterance:
-            raise InputError("the utterance is not the reference's: another set?", "", where)
+            raise InputError(
+                "the utterance differs from the reference: check that the predictions are for this set", "", where
+            )
         by_service = {frame.service: frame for frame in other.frames}
         if not config.official:
             _check_services([frame.service for frame in other.frames], services, where)
@@ -397,9 +399,9 @@ def _states(frame: Frame, predicted: Mapping[str, Frame], services: Mapping[str,
     if slots is None:
         raise InputError("the schemas of the reference do not have this service")
     if frame.state is UNSET:
-        raise InputError("the reference has no state here")
+        raise InputError("the reference has no state in this frame")
     if other is None:
-        raise InputError(f"no frame of this service; there are: {', '.join(predicted) or 'none'}")
+        raise InputError(f"there is no frame of this service, only of: {', '.join(predicted) or 'none'}")
     if other.state is UNSET:
         raise InputError("the frame has no state")
     return frame.state, other.state, slots
@@ -420,7 +422,7 @@ def _check_state(state: State, slots: Slots, config: ScoreConfig, passed_over: P
                 raise InputError(f"the service has no slot {slot!r}")
             passed_over.unknown_slots += 1
         elif not values:
-            raise InputError(f"slot {slot!r} has an empty list: leave it out, or give a value")
+            raise InputError(f"slot {slot!r} has an empty list: leave out the slot, or give a value")
 
 
 def _texts(spans: Sequence[Span] | UnsetType, utterance: str) -> list[tuple[str, str]]:
@@ -493,7 +495,7 @@ def read_parts(path: str, set_name: str = "") -> Iterator[tuple[Predicted, FileP
         end = handle.seek(0)
         for number, line in parse_lines(handle, _line, path):
             if set_name and line.set not in ("", set_name):
-                reason = f"is of set {line.set!r}, in the predictions of {set_name!r}"
+                reason = f"belongs to set {line.set!r}, but is among the predictions for {set_name!r}"
                 raise InputError(reason, path, f"line {number}")
             start, end = end, handle.tell()
             yield line, FilePart(path, start, end)
@@ -538,7 +540,7 @@ def _of_dialogue(name: str, of: Any, place: str) -> Iterator[Predicted]:
             {"dialogue_id": name, **item} if isinstance(item, Mapping) else item, f"{place}[{i}]" if of_lines else place
         )
         if found.dialogue_id != name:
-            raise InputError(f"is of dialogue {found.dialogue_id!r}", place)
+            raise InputError(f"belongs to dialogue {found.dialogue_id!r}", place)
         yield found
 
 
@@ -586,7 +588,7 @@ def _from_lines(reference: Dialogue | None, dialogue_id: str, lines: Sequence[Li
     for line in lines:
         where = f"{dialogue_id} turn {line.turn}"
         if not 0 <= line.turn < len(reference.turns) or reference.turns[line.turn].speaker != "USER":
-            raise InputError("this is not a user turn: turns count from 0, the system's included", path, where)
+            raise InputError("is not a user turn: turns count from 0, including those of the system", path, where)
         of = frames.setdefault(line.turn, {})
         if line.service in of:
             raise InputError(f"service {line.service} appears twice", path, where)
@@ -599,4 +601,4 @@ def check_known(references: Iterable[Dialogue], predictions: Mapping[str, Dialog
     """Raises InputError if there are predictions for dialogues that the reference does not have."""
     unknown = sorted(predictions.keys() - {reference.dialogue_id for reference in references})
     if unknown:
-        raise InputError(f"{len(unknown)} dialogues that the reference lacks, such as {unknown[0]!r}", path)
+        raise InputError(f"contains {len(unknown)} dialogues that the reference lacks, such as {unknown[0]!r}", path)

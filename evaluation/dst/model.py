@@ -326,9 +326,9 @@ class UserModel:
             if isinstance(states, Iterable) and not isinstance(states, str | bytes | Mapping):
                 states = list(states)
         if not isinstance(states, list) or len(states) != len(batch):
-            got = f"a list of {len(states)}" if isinstance(states, list) else reprlib.repr(states)
-            expected = f"expected a list of {len(batch)} states, one for each example; got {got}"
-            raise self.code.refused(f"returned something else than states for {where}: {expected}")
+            got = f"a list of length {len(states)}" if isinstance(states, list) else reprlib.repr(states)
+            expected = f"expected a list of {len(batch)} states, one for each example, found {got}"
+            raise self.code.refused(f"did not return states for {where}: {expected}")
         return states
 
 
@@ -337,7 +337,7 @@ def _where(batch: Sequence[Example]) -> str:
     if len(batch) == 1:
         return f"dialogue {first.dialogue_id!r}, turn {first.turn}, service {first.service.service_name!r}"
     until = f"turn {last.turn}" if first.dialogue_id == last.dialogue_id else f"{last.dialogue_id!r} turn {last.turn}"
-    until += " ('--batch_size 1' finds the one)"
+    until += " ('--batch_size 1' finds the example)"
     return f"the batch of {len(batch)} examples from dialogue {first.dialogue_id!r} turn {first.turn} to {until}"
 
 
@@ -362,7 +362,9 @@ def check(code: UserCode) -> None:
     """
     if chosen := plugin_of(code.target):
         if code.arguments:
-            raise InputError(f"not for a plug-in, which takes {chosen.plugin.name}=ARGUMENT", f"{code.flag}_args")
+            raise InputError(
+                f"cannot be used with a plug-in, which takes {chosen.plugin.name}=ARGUMENT", f"{code.flag}_args"
+            )
         plugins.make(chosen, ["predict"])
     elif ":" not in code.target:
         reason = f"{code.target!r}: expected MODULE:NAME, FILE.py:NAME or the name of a plug-in"
@@ -470,7 +472,9 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
         splits = list(dict.fromkeys(split for split in corpus.splits if corpus.files_of(split)))
         split = TEST if TEST in splits or not splits else splits[0]
         if split not in splits or (split != TEST and len(splits) > 1):
-            raise InputError(f"of which split? there are dialogues of {', '.join(splits) or 'none'}", "split")
+            raise InputError(
+                f"is required: must be one of the splits that have dialogues: {', '.join(splits) or 'none'}", "split"
+            )
     dialogues: list[Dialogue] = []
     for file in (inline(corpus, file) for file in corpus.files_of(split)):
         dialogues += parse_dialogues(read_file(file), file.path or file.relative)
@@ -552,15 +556,15 @@ class _Tracker:
     def __init__(self, tracker: Any) -> None:
         self.name = getattr(tracker, "__name__", type(tracker).__name__)
         if isinstance(tracker, type):
-            raise InputError(f"{self.name} is a class: give an object of it, {self.name}()", "predictions")
+            raise InputError(f"{self.name} is a class: give an object of it, such as {self.name}()", "predictions")
         self.called = getattr(tracker, "predict", tracker)
 
     def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
         """Predicts the states, in order. Raises InputError unless it returns a list with a state for each example."""
         states = self.called(batch)
         if not isinstance(states, Iterable) or isinstance(states, str | bytes | Mapping):
-            raise InputError(f"{self.name} gave {type(states).__name__}: expected a list of states", "predictions")
+            raise InputError(f"{self.name} returned {type(states).__name__}: expected a list of states", "predictions")
         states = list(states)
         if len(states) != len(batch):
-            raise InputError(f"{self.name} gave {len(states)} states for {len(batch)} examples", "predictions")
+            raise InputError(f"{self.name} returned {len(states)} states for {len(batch)} examples", "predictions")
         return states

@@ -205,8 +205,8 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
             for dialogue in parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference):
                 other = places.setdefault(dialogue.dialogue_id, job.name)
                 if other != job.name:
-                    reason = f"dialogue {dialogue.dialogue_id!r} is in {min(other, job.name)} and in "
-                    reason += f"{max(other, job.name)}: give each file predictions of its name"
+                    reason = f"dialogue {dialogue.dialogue_id!r} is in both {min(other, job.name)} and "
+                    reason += f"{max(other, job.name)}: give each file predictions of the same name"
                     raise InputError(reason, "--reference", name)
         for path in (path for set_name, path in plan.loose if set_name == name):
             before = None

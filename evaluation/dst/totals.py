@@ -273,7 +273,7 @@ def aligned(sets: Sequence[Sequence[Sequence[Scored]]], flag: str = "") -> list[
         if all(dialogue_id in of for of in by_id):
             under = [of[dialogue_id] for of in by_id]
             if len({tuple((frame.turn, frame.frame) for frame in frames) for frames in under}) > 1:
-                reason = "the sets do not have the same user turns and frames: they cannot be compared"
+                reason = "the sets cannot be compared, because their user turns or frames differ"
                 raise InputError(reason, flag, f"dialogue {dialogue_id!r}")
             found.append(under)
     return found

@@ -65,7 +65,7 @@ def prompt_of(task: str, path: str | None = None) -> Prompt:
         return Prompt((folder / f"{task}.jinja").read_text(encoding="utf-8"), f"{task}.jinja")
     prompt = Prompt(read_text(path), path)
     if "user" not in _compiled(prompt.text, path).blocks:
-        raise InputError("needs {% block user %} ... {% endblock %}: what is asked of each example", path, _FLAG)
+        raise InputError("requires {% block user %} ... {% endblock %}, the prompt for each example", path, _FLAG)
     return prompt
 
 
@@ -77,4 +77,4 @@ def _compiled(text: str, path: str) -> jinja2.Template:
     try:
         return environment.from_string(text)
     except jinja2.TemplateSyntaxError as error:
-        raise InputError(f"no template: {error.message}", path, f"line {error.lineno}") from None
+        raise InputError(f"not a template: {error.message}", path, f"line {error.lineno}") from None

@@ -524,7 +524,7 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
         except InputError as error:
             raise InputError(error.reason, path, error.where) from None
     if not any(turn.acts for turn in turns):
-        raise InputError("no system turn has an action: there is nothing that utterances should say", root, split)
+        raise InputError("no system turn has an action, so there is nothing for utterances to express", root, split)
     used = {act.service for turn in turns for act in turn.acts}
     words = {ORIGINAL: {name: words_of(service) for name, service in by_name.items()}}
     for name, place in variants.items():
@@ -630,7 +630,9 @@ def _lines(path: str) -> Iterator[tuple[str, Prediction]]:
         where = f"line {number}"
         if one.candidates is not None:
             if not one.candidates:
-                raise InputError("the list of candidates is empty: leave it out, or give some", path, where)
+                raise InputError(
+                    "the list of candidates is empty: leave out the field, or give candidates", path, where
+                )
             if not all(math.isfinite(candidate.score) for candidate in one.candidates):
                 raise InputError("a candidate's score is not a finite number", path, where)
         yield where, one

@@ -414,7 +414,7 @@ def read_metrics(names: Sequence[str], taken: Container[str]) -> dict[str, Chose
         if name in metrics:
             raise InputError(f"{name!r} appears twice", FLAG)
         if name in taken:
-            raise chosen.refused("cannot be used: the rows have a column of that name")
+            raise chosen.refused("cannot be used, because the rows have a column of that name")
         metrics[name] = chosen, plugins.make(chosen, plugins.members(Metric))
     return metrics
 
@@ -425,11 +425,11 @@ def _values(
     references = [turn.utterance for turn in corpus.turns]
     values = list(metric.score([utterances[turn.place] for turn in corpus.turns], references))
     if len(values) != len(references):
-        raise chosen.refused(f"gave {len(values)} values for {len(references)} turns")
+        raise chosen.refused(f"returned {len(values)} values for {len(references)} turns")
     shares = {turn.place: _as_float(value) for turn, value in zip(corpus.turns, values, strict=True)}
     for (dialogue_id, turn), value in shares.items():
         if value is not None and not 0 <= value <= 1:
-            raise chosen.refused(f"gave a value that is not a share, 0 to 1, for {dialogue_id}, turn {turn}")
+            raise chosen.refused(f"returned a value that is not between 0 and 1 for {dialogue_id}, turn {turn}")
     return shares
 
 

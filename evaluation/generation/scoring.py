@@ -142,8 +142,8 @@ def _read(path: str) -> dict[str, Judgement]:
             key, *judgement = _decode(line)
             judgements[key] = (judgement[0], judgement[1], judgement[2])
         except (msgspec.DecodeError, RecursionError):
-            if line.strip("\0") and not line.startswith("["):  # an incomplete line of a killed run starts like this
-                reason = "is not a line of a cache of judgements: name another file"
+            if line.strip("\0") and not line.startswith("["):  # what a kill or a power failure cuts off begins so
+                reason = "is not a line of a cache of judgements: choose another file"
                 raise InputError(reason, path, f"line {number}") from None
     return judgements
 
@@ -197,7 +197,7 @@ class Nli:
 
     def __init__(self, folder: str, batch: int = 32) -> None:
         if batch < 1:
-            raise InputError("is 1 or more", "--batch", str(batch))
+            raise InputError("must be 1 or more", "--batch", str(batch))
         self.order = inspect(folder)
         for package in ("torch", "transformers"):  # imported only for a pair that is not cached
             if find_spec(package) is None:
@@ -257,8 +257,8 @@ class Nli:
         except Exception as error:  # the library raises a dozen kinds of errors
             said = " ".join(str(error).split())[:300]
             raise InputError(f"the model cannot be loaded ({type(error).__name__}): {said}", self.folder) from None
-        if told["missing_keys"]:  # these would be initialised randomly
-            raise InputError(f"its file lacks weights, {sorted(told['missing_keys'])[0]} for one", self.folder)
+        if told["missing_keys"]:  # which would be filled with noise
+            raise InputError(f"its file lacks weights, such as {sorted(told['missing_keys'])[0]}", self.folder)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return tokenizer, model.float().eval().to(device)
 
@@ -273,7 +273,7 @@ def inspect(folder: str) -> tuple[int, int, int]:
     found = checkpoints.opened(folder, _FLAG)
     if not any(head.endswith(_HEAD) for head in found.heads):
         what = found.heads[0] if found.heads else f"model of type {found.config.get('model_type')!r}"
-        raise found.refused(f"holds a {what}: a classifier of text pairs (...{_HEAD}) is needed")
+        raise found.refused(f"contains a {what}: expected a classifier of text pairs (...{_HEAD})")
     checkpoints.check_weights(found)
     checkpoints.check_tokenizer(found)
     return _positions(found)
@@ -286,7 +286,7 @@ def _positions(checkpoint: checkpoints.Checkpoint) -> tuple[int, int, int]:
     if sorted(found) != sorted(LABELS) or sorted(found.values()) != ["0", "1", "2"]:
         there = ", ".join(str(label) for label in given.values()) or "none"
         wanted = ", ".join(LABELS)
-        reason = f"its labels are {there}: id2label of config.json has to say which output is which of {wanted}"
+        reason = f"its labels are {there}: id2label in config.json must map the outputs to {wanted}"
         raise checkpoint.refused(reason)
     entailment, neutral, contradiction = (int(found[label]) for label in LABELS)
     return entailment, neutral, contradiction

@@ -203,9 +203,9 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
         if self.scorer == "nli" and self.nli_model is not None:
             return Nli(self.nli_model, self.batch)
         if self.scorer == "nli":
-            raise InputError("a folder with a model is needed", "--nli_model")
+            raise InputError("is required: give a folder with a model", "--nli_model")
         if self.nli_model is not None:
-            raise InputError("needs --scorer nli, or llm", "--nli_model")
+            raise InputError("requires --scorer nli or llm", "--nli_model")
         return Lexical()
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
@@ -300,11 +300,13 @@ def _summary(metrics: Metrics, details: Mapping[str, Any], plugins: Sequence[str
     return [
         f"scorer: {scorer['name']} ({scorer['model']})",
         *_judge(scorer),
-        f"{text.counted(details['turns'], 'system turn')}: {valid} are valid; {about_free} are about free slots, "
-        f"{with_values} have values of some",
-        f"{text.counted(acts['acts'], 'act')}: {text.percent(acts['share_valid'], 2)} are valid",
+        (
+            f"{text.counted(details['turns'], 'system turn')}: {valid} valid; {about_free} about free slots, "
+            f"{with_values} with values of free slots"
+        ),
+        f"{text.counted(acts['acts'], 'act')}: {text.percent(acts['share_valid'], 2)} valid",
         *(line(name, values, whole if "bleu" in values else SHORT) for name, values in metrics.items()),
-        f"agreement with the slot error rate: {text.percent(details['agreement']['share'], 2)}",
+        f"agreement of SGSAcc with the slot error rate: {text.percent(details['agreement']['share'], 2)}",
         *(
             f"{name}: F1 on tampered references {text.percent(check['f1'], 2)}"
             for name, check in details["tampered_references"].items()
@@ -316,7 +318,7 @@ def _judge(scorer: Mapping[str, Any]) -> list[str]:
     """Describes the reliability of a language model as a judge."""
     if "unread" not in scorer:
         return []
-    lines = [f"{text.counted(scorer['unread'], 'answer')} of the judge could not be read, and count as not entailed"]
+    lines = [f"{text.counted(scorer['unread'], 'answer')} of the judge could not be read and count as not entailed"]
     if scorer["compared"]:
         share = text.percent(scorer["agreed"] / scorer["compared"], 2)
         lines.append(f"agrees with {scorer['beside']} on {share} of {text.counted(scorer['compared'], 'pair')}")

@@ -43,7 +43,10 @@ def laid_out(
             examples = encode(number, rows)
             if len(examples) != len(first):
                 counts = f"{len(examples)} examples in one version and {len(first)} in another"
-                raise InputError(f"a perturbed dialogue has {counts}: turns must stay what they are", "--perturb")
+                raise InputError(
+                    f"a perturbed dialogue has {counts}: a perturbation must not change the number of turns",
+                    "--perturb",
+                )
             table[start : start + len(first), column] = torch.arange(len(found), len(found) + len(examples))
             found += examples
         start += len(first)

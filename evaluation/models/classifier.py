@@ -73,10 +73,12 @@ def read_training(config: ClassifierConfig, train: Sequence[str]) -> Corpus:
         raise InputError("there are too few dialogues to hold some out: give --dev", train[0], "--train")
     labels = {turn.label for turn in learned}
     if len(labels) < 2:
-        raise InputError(f"all turns have the label {labels.pop()!r}: there is nothing to learn", train[0], "--train")
+        raise InputError(
+            f"all turns have the label {labels.pop()!r}, so there is nothing to learn", train[0], "--train"
+        )
     lost = [turn for turn in chosen_by if turn.label not in labels]
     if lost:
-        message = "dev: %s turns have labels that training lacks, such as %r: they cannot be right"
+        message = "dev: %s turns have labels that training lacks, such as %r, and count as wrong"
         logging.warning(message, f"{len(lost):,}", lost[0].label)
     if task == OOD:
         _check_both(chosen_by, dev[0] if dev else train[0], "--dev")
@@ -89,7 +91,7 @@ def read_training(config: ClassifierConfig, train: Sequence[str]) -> Corpus:
 
 def _check_both(turns: Sequence[Turn], path: str, flag: str) -> None:
     if len({turn.label for turn in turns}) < 2:
-        reason = f"all of these turns are {turns[0].label}: a threshold needs both kinds"
+        reason = f"all of these turns are {turns[0].label}, but a threshold requires both kinds"
         raise InputError(reason, path, flag)
 
 
@@ -337,7 +339,7 @@ def read_card(folder: str) -> Card:
     """Reads the card of a folder. Raises InputError if it has no model or another one, or the file is damaged."""
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if len(card.labels) < 2 or card.size < 1 or card.buckets < 1 or card.length < 1:
-        raise InputError("is damaged: it has no classes, or no size", files.join(folder, MODEL))
+        raise InputError("is damaged: its classes or its size are missing", files.join(folder, MODEL))
     return card
 
 
@@ -359,7 +361,9 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
         checkpoint = saving.inside(folder, KINDS)
         tokenizer, model = saving.load(checkpoint, "AutoModelForSequenceClassification")
         if model.config.num_labels != len(card.labels):
-            raise checkpoint.refused(f"has {model.config.num_labels} classes, and {MODEL} beside it {len(card.labels)}")
+            raise checkpoint.refused(
+                f"has {model.config.num_labels} classes, but {MODEL} beside it has {len(card.labels)}"
+            )
         length = saving.longest(tokenizer, model, card.length, MODEL)
         encoder, module = Pieces(tokenizer, length), Headed(model)
     else:
@@ -419,7 +423,7 @@ class ClassifierLearner(Learner):
     def _rows(self, turns: Sequence[Turn], name: str) -> Rows:
         encoded, long = self.encoder.encode([turn.utterance for turn in turns])
         if long:
-            message = "%s: %s utterances are longer than %d: their beginnings are cut off"
+            message = "%s: %s utterances are longer than %d tokens: their beginnings are cut off"
             logging.warning(message, name, f"{long:,}", self.length)
         return Rows(encoded, self.device)
 

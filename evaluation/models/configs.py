@@ -293,11 +293,13 @@ def read_numbers(text: str, flag: str, names: Sequence[str], least: int, most: i
         try:
             numbers[name] = int(number) if most > 1 else float(number)
         except ValueError:
-            raise InputError(f"{part!r}: give MODULE=N, comma-separated, such as {names[1]}={most}", flag) from None
+            raise InputError(
+                f"{part!r}: must be MODULE=N, comma-separated (example: {names[1]}={most})", flag
+            ) from None
         if name not in names:
-            raise InputError(f"{name!r} is no module: there are {', '.join(names)}", flag)
+            raise InputError(f"{name!r} is not a module: must be one of {', '.join(names)}", flag)
         if not least <= numbers[name] <= most:
-            raise InputError(f"{part}: give a number from {least} to {most}", flag)
+            raise InputError(f"{part}: must be a number from {least} to {most}", flag)
     return numbers
 
 

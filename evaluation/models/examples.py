@@ -75,7 +75,7 @@ def perturbations_of(names: str, seed: str) -> list[Perturbation]:
       InputError: a perturbation is not installed, needs options, or needs the whole corpus.
     """
     if not listed(names):
-        raise InputError("give names of perturbations, such as typos,verbose", "--perturb")
+        raise InputError("must be names of perturbations, such as typos,verbose", "--perturb")
     perturbations = []
     for name in listed(names):
         try:
@@ -87,7 +87,7 @@ def perturbations_of(names: str, seed: str) -> list[Perturbation]:
             needs = needs or f"a choice of its {len(one.sets)} sets"
         if needs:
             advice = f"make a set with 'parapet perturb {name}', and add it to --train"
-            raise InputError(f"{name} needs {needs} and cannot run in the training loop: {advice}", "--perturb")
+            raise InputError(f"{name} requires {needs} and cannot run in the training loop: {advice}", "--perturb")
         perturbations.append(one)
     return perturbations
 
@@ -174,10 +174,10 @@ class Versions(Generic[Row]):
         except InputError as error:
             if perturbation.name not in self.failed:
                 self.failed.add(perturbation.name)
-                logging.warning("%s cannot perturb a dialogue, which stays as it is: %s", perturbation.name, error)
+                logging.warning("%s cannot perturb a dialogue, which stays unchanged: %s", perturbation.name, error)
             return one.rows
         rows = one.read(result.raw) if result.raw != raw else one.rows
         if len(rows) != len(one.rows):
-            what = f"{perturbation.name} makes {len(rows)} examples of a dialogue that has {len(one.rows)}"
-            raise InputError(f"{what}: its turns and frames must stay", "--perturb")
+            what = f"{perturbation.name} made {len(rows)} examples from a dialogue that has {len(one.rows)}"
+            raise InputError(f"{what}: it must not change the number of turns and frames", "--perturb")
         return rows

@@ -70,18 +70,20 @@ def read_card(folder: str, model: str, kind: type[CardType], format: int) -> Car
     place = files.join(folder, MODEL)
     try:
         data = files.read_bytes(place)
-    except Exception:  # each file system and bucket has its own errors
-        raise InputError(f"no model is here: expected {MODEL}, as 'parapet train {model}' writes it", folder) from None
+    except Exception:  # a file system's or a bucket's own
+        raise InputError(f"contains no model: expected {MODEL}, as 'parapet train {model}' writes it", folder) from None
     try:
         base = msgspec.json.decode(data, type=Card)
         if base.model != model:
             reason = f"is a model of another kind, {base.model!r}: use 'parapet predict {base.model}'"
             raise InputError(reason, place)
         if base.format != format:
-            raise InputError(f"has format {base.format}, and this version reads {format}: train it again", place)
+            raise InputError(
+                f"has format {base.format}, but this version of Parapet reads {format}: train the model again", place
+            )
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"is damaged, or no model of ours: {error}", place) from None
+        raise InputError(f"is damaged, or was not written by Parapet: {error}", place) from None
 
 
 def load_weights(net: nn.Module, folder: str) -> None:
@@ -93,10 +95,10 @@ def load_weights(net: nn.Module, folder: str) -> None:
     try:
         net.load_state_dict(load(files.read_bytes(place)))
     except SafetensorError as error:
-        raise InputError(f"is cut off or damaged ({error}): train the model again", place) from None
-    except (KeyError, RuntimeError) as error:  # shapes do not fit
+        raise InputError(f"is truncated or damaged ({error}): train the model again", place) from None
+    except (KeyError, RuntimeError) as error:  # shapes that do not fit
         message = " ".join(str(error).split())[:300]
-        raise InputError(f"does not fit {MODEL} beside it: {message}", place) from None
+        raise InputError(f"does not match {MODEL} beside it: {message}", place) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error}", place) from None
 
@@ -152,8 +154,8 @@ def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **
         message = " ".join(str(error).split())[:300]
         raise checkpoint.refused(f"the model cannot be loaded ({type(error).__name__}): {message}") from None
     missing = sorted(name for name in info["missing_keys"] if not name.startswith(new or ("\0",)))
-    if missing:  # these would be initialised randomly
-        raise checkpoint.refused(f"its file lacks weights, {missing[0]} for one")
+    if missing:  # which would be filled with noise
+        raise checkpoint.refused(f"its file lacks weights, such as {missing[0]}")
     return tokenizer, model.float().eval()
 
 
@@ -184,7 +186,7 @@ def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
     # RoBERTa counts positions from after its padding token.
     most = positions - 2 if config.model_type in ("roberta", "camembert", "xlm-roberta") else positions
     if wanted > most:
-        raise InputError(f"the checkpoint has {most} positions: use {most} or fewer", flag, str(wanted))
+        raise InputError(f"must be at most {most}, the number of positions of the checkpoint", flag, str(wanted))
     return wanted
 
 
@@ -203,7 +205,7 @@ def check_device(name: str) -> None:
     import torch
 
     if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("torch finds no GPU here: give cpu, or install a torch for CUDA", "--device")
+        raise InputError("torch finds no GPU on this machine: give cpu, or install torch for CUDA", "--device")
 
 
 def device_of(name: str) -> torch.device:

@@ -374,7 +374,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
             position = Position(*state["position"])
             best = state["best"]
         except (KeyError, RuntimeError, TypeError, ValueError, msgspec.DecodeError) as error:
-            raise InputError(f"is of another program or version: {error}", output, STATE) from None
+            raise InputError(f"was written by another program or version: {error}", output, STATE) from None
         logging.info("resuming after %s", _name(log[-1], config))
     resumed = position.steps
     while not _done(log, config):
@@ -492,7 +492,7 @@ def _epoch(learner: Learner, config: TrainingConfig, number: int) -> list[Tensor
     generator = torch.Generator().manual_seed(torch.initial_seed())
     batches = list(learner.batches(generator))
     if not batches:
-        raise InputError("there is nothing to learn: no example is left", "--train")
+        raise InputError("there is nothing to learn from: no example is left", "--train")
     return batches
 
 
@@ -583,7 +583,10 @@ def load_state(output: str, header: Mapping[str, Any], device: torch.device) -> 
         raise InputError(f"is damaged ({type(error).__name__}): {undo}", place) from None
     if saved != header:
         others = ", ".join(differing(saved, header))
-        reason = f"an unfinished training with other {others} is here: use those, another --output, or {undo}"
+        reason = (
+            f"contains an unfinished training with other {others}: use the same ones, choose another --output, "
+            f"or {undo}"
+        )
         raise InputError(reason, place)
     return dict(state)
 

@@ -62,9 +62,9 @@ def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
         all_turns = list(read_turns(path, split, task))
         turns = [turn for turn in all_turns if turn.label]
         if not turns:
-            raise InputError(f"no user turn of it has a label of --task {task}", path)
+            raise InputError(f"no user turn has a label for --task {task}", path)
         if len(turns) < len(all_turns):
-            logging.warning("%s: %s turns have no label: left out", path, f"{len(all_turns) - len(turns):,}")
+            logging.warning("%s: %s turns without a label are left out", path, f"{len(all_turns) - len(turns):,}")
         found += turns
     return found
 
@@ -78,13 +78,14 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
     if is_of_ood(path):
         if task != OOD:
             raise InputError(
-                f"is of 'parapet ood' and has labels for --task ood: give the corpus for --task {task}", path
+                f"is the output of 'parapet ood', which has labels for --task ood: give a corpus for --task {task}",
+                path,
             )
         return (
             turn_of(key, truth.ood, truth.utterance) for key, truth in read_truth(Sources(path, split)).turns.items()
         )
     if task == OOD:
-        raise InputError("has no set of 'parapet ood': give what it wrote, or JSON lines with ood or in_domain", path)
+        raise InputError("contains no set of 'parapet ood': give its output, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])
     return (turn for file in sorted(file.path for file in corpus.files) for turn in turns_of_corpus(file, "", {}, task))
 
@@ -100,7 +101,9 @@ def turns_of_lines(path: str, task: str) -> list[Turn]:
     for key, (number, row) in read_keyed(path, Row).items():
         label = IN_DOMAIN if task == OOD and row.label == "in" else row.label
         if task == OOD and label not in ("", OOD, IN_DOMAIN):
-            raise InputError(f"{label!r} is no label of --task ood: {OOD} or {IN_DOMAIN}", path, f"line {number}")
+            raise InputError(
+                f"{label!r} is not a label of --task ood: must be {OOD} or {IN_DOMAIN}", path, f"line {number}"
+            )
         if label and not label.strip():
             raise InputError("the label is empty", path, f"line {number}")
         found.append(Turn(key, row.utterance, label))
@@ -171,11 +174,11 @@ def find(given: Sources, task: str) -> Reference:
         raise InputError("there is no such file or folder", path, "--reference")
     file, foreign = as_path(path).is_file(), is_of_ood(path)
     if (file or foreign) and (given.variants or given.others):
-        raise InputError("go with a corpus: the reference is none", "--variants, --sets")
+        raise InputError("require a corpus as the reference", "--variants, --sets")
     if file or foreign:
         reference = Reference([(("", path),)], given.split, in_folders=foreign)
-        if next(turns_of(reference, 0, task), None) is None:  # reports errors in the file at once
-            raise InputError(f"there are no user turns of {given.split!r} in it", path, "--reference")
+        if next(turns_of(reference, 0, task), None) is None:  # says at once what is wrong with it
+            raise InputError(f"contains no user turns of {given.split!r}", path, "--reference")
         return reference
     plan = make_plan(given)
     sources = [tuple((member.set, member.reference) for member in job.members) for job in plan.jobs]

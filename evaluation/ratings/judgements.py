@@ -40,13 +40,15 @@ def judged_tasks(task: CrowdTask) -> TaskKind:
 EXPLANATIONS = {
     "assignment_rejected": "The requester has rejected the assignment.",
     "too_fast": "The worker spent less time than reading the page takes.",
-    "failed_check": "The worker answered Yes to a check: the utterance of another turn, which says none of the values.",
-    "same_rating": "The worker answered Yes, or No, to each of ten utterances or more.",
-    "blank": "Nothing was chosen.",
-    "unknown_value": "Not one of the choices of the page.",
+    "failed_check": (
+        "The worker answered Yes to a check, an utterance of another turn that contains none of the values."
+    ),
+    "same_rating": "The worker gave the same answer, Yes or No, to all of ten utterances or more.",
+    "blank": "The worker chose nothing.",
+    "unknown_value": "Is not one of the choices on the page.",
     "repeated": "The worker has rated this utterance before.",
-    "not_needed": "As many workers as were wanted had rated the utterance before.",
-    "check": "A check, which says something of the worker and nothing of the utterances.",
+    "not_needed": "Enough workers had rated the utterance before.",
+    "check": "Is a check of the worker, which says nothing about the utterances.",
 }
 SAME_FROM = 10  # least number of utterances
 
@@ -148,7 +150,7 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
         """Formats the most frequent reasons why no answer can be used."""
         reasons = Counter(rating.reason for rating in self.ratings if rating.reason)
         reasons += Counter(letter.reason.partition(":")[0] for letter in self.dead)
-        return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common(3)) or "the files hold none"
+        return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common(3)) or "the files contain none"
 
     def counts(self) -> dict[str, Any]:
         """Counts workers, assignments, answers by disposition and reason, and dead letters."""
@@ -170,9 +172,9 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
         """Makes the files about answers, by path; also returns warnings for the requester."""
         short = _shortfall(self.hits, judged)
         n = len(short) - 1
-        warnings = [f"{counted(n, 'utterance')} short of ratings, see shortfall.csv"] if n else []
+        warnings = [f"{counted(n, 'utterance')} with too few ratings, see shortfall.csv"] if n else []
         if self.dead:
-            warnings.append(f"not used: {counted(len(self.dead), 'record')}, see dead_letters.jsonl")
+            warnings.append(f"{counted(len(self.dead), 'record')} could not be used, see dead_letters.jsonl")
         files = {
             "responses.parquet": responses_bytes(self.ratings),
             "shortfall.csv": csv_bytes(short[0], short[1:]),
@@ -189,7 +191,9 @@ def read_hits(folder: str, task: CrowdTask) -> Hits[Any]:
     for row, record in read_manifest(folder):
         of_record = record.judged
         if record.task != task or not of_record:
-            raise InputError(f"has other tasks: make them with 'parapet hits --task {task}'", folder, "--hits")
+            raise InputError(
+                f"contains tasks of another kind: make them with 'parapet hits --task {task}'", folder, "--hits"
+            )
         page = pages.setdefault(record.task_id.partition(":")[0], {})
         try:
             page.update(_fields(record.fields, of_record, DECISIVE[task]))
@@ -200,7 +204,7 @@ def read_hits(folder: str, task: CrowdTask) -> Hits[Any]:
         raters = record.assignments
         naturalness = naturalness or any(field.startswith(NATURAL) for field in record.fields)
     if not items:
-        raise InputError("has no utterance to be rated", folder, "--hits")
+        raise InputError("contains no utterances to rate", folder, "--hits")
     return Hits(task, pages, list(items.values()), raters, naturalness)
 
 

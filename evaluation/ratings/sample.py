@@ -83,12 +83,12 @@ def read_scores(folder: str) -> Scores:
     run = as_path(folder) / "run.json"
     header = parse_json(read_whole(run), run) if run.is_file() else {}
     if not isinstance(header, dict) or header.get("pipeline") != "evaluate_generation":
-        raise InputError("no finished folder of 'parapet evaluate --task generation'", folder, "--scores")
+        raise InputError("not a complete output of 'parapet evaluate --task generation'", folder, "--scores")
     options = header.get("options")
     if not isinstance(options, dict):
         raise InputError("has no options: run 'parapet evaluate --task generation' again", run)
     if not options.get("validation", True):
-        raise InputError("was scored with --no_validation: the sample is of validated turns", folder, "--scores")
+        raise InputError("was scored with --no_validation, but the sample requires validated turns", folder, "--scores")
     rows = _read_rows(folder)
     names = list(dict.fromkeys(row["set"] for row in rows))
     wanted = ORIGINAL if ORIGINAL in names else names[0]
@@ -121,7 +121,7 @@ def _read_rows(folder: str) -> list[dict[str, Any]]:
         raise InputError(f"cannot be read: {error}; run 'parapet evaluate --task generation' again", path) from None
     rows: list[dict[str, Any]] = table.to_pylist()
     if not rows:
-        raise InputError("there are no rows in it", path)
+        raise InputError("contains no rows", path)
     return rows
 
 
@@ -174,7 +174,7 @@ def draw_sample(
 def _check_same(place: Place, turn: SystemTurn | None, verdict: Verdict, root: str) -> None:
     acts = None if turn is None else tuple((act.act, act.slot, "; ".join(act.values)) for act in turn.acts)
     if acts != verdict.acts:
-        reason = f"is not the corpus that was scored: {named(('', *place))} has other dialogue acts, or is not there"
+        reason = f"is not the corpus that was scored: {named(('', *place))} is missing or has other dialogue acts"
         raise InputError(reason, root, "--dialogues")
 
 

@@ -54,7 +54,7 @@ TERMS = {
     "Validated": "The ground truth entails a reference of every act, and none with other values.",
 }
 OUTPUTS = {
-    "responses.parquet": "a row for every answer, with its disposition and the reason",
+    "responses.parquet": "a row for every answer, what became of it and why",
     "shortfall.csv": "utterances that lack ratings, for `parapet mturk topup`",
     "dead_letters.jsonl": "input that could not be read, with file, place and reason",
 }
@@ -298,15 +298,17 @@ def _rows(judged: Sequence[Judged]) -> bytes:
 def _summary(metrics: Metrics, details: Details) -> list[str]:
     ratings = sum(details.answers.values())
     lines = [
-        f"{text.counted(ratings, 'rating')} in {text.counted(details.assignments, 'assignment')} by "
-        f"{text.counted(details.workers, 'worker')}: {details.answers.get('used', 0):,} count"
+        (
+            f"{text.counted(ratings, 'rating')} in {text.counted(details.assignments, 'assignment')} by "
+            f"{text.counted(details.workers, 'worker')}, {details.answers.get('used', 0):,} of which count"
+        )
     ]
     for name, values in metrics.items():
         group = details.groups[name]
         low_high = _between(group.intervals["agreement"])
         lines.append(
-            f"{name}: agreement with the metric {text.percent(values['agreement'])}{low_high}, "
-            f"Fleiss' kappa {text.number(values['fleiss_kappa'], 2)}, of {text.counted(group.utterances, 'utterance')}"
+            f"{name}: agreement with the metric {text.percent(values['agreement'])}{low_high}, Fleiss' kappa "
+            f"{text.number(values['fleiss_kappa'], 2)}, over {text.counted(group.utterances, 'utterance')}"
         )
     return lines
 

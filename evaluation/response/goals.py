@@ -545,8 +545,8 @@ def read_reference(goals: str, knowledge: str | None, responses: str) -> Referen
         lacking, path = ("goal", goals) if dialogue in turns_of else ("response", responses)
         raise InputError(f"there is no {lacking} for dialogue {dialogue!r}", path)
     if not parsed:
-        raise InputError("there are no goals in it", goals)
-    # It is unknown which of the goal's domains a turn is about, so it counts for all.
+        raise InputError("contains no goals", goals)
+    # Nothing says of which of the goal's domains a turn speaks: of all.
     domains = {dialogue: dict.fromkeys(turns_of[dialogue], goal.domains) for dialogue, goal in parsed.items()}
     return Reference(parsed, turns_of, Knowledge(entities), {}, domains)
 
@@ -592,7 +592,7 @@ def read_entities(path: str) -> dict[str, list[dict[str, str]]]:
         return {service: _rows(rows) for service, rows in _read(path, dict[str, list[dict[str, Any]]]).items()}
     files = sorted(place.glob("*_db.json"))
     if not files:
-        raise InputError("no knowledge base here: expected files such as restaurant_db.json", path)
+        raise InputError("contains no knowledge base: expected files such as restaurant_db.json", path)
     return {file.name.removesuffix("_db.json"): _rows(_read(str(file), list[dict[str, Any]])) for file in files}
 
 

@@ -466,7 +466,7 @@ def evaluate(inputs: Inputs, tokenizer: str) -> Evaluation:
         for service, of in sorted(_by_service(inputs, verdicts).items())
     }
     if both := sorted(metrics.keys() & services.keys()):
-        raise InputError(f"a set cannot be called as a service is: {both[0]}", "--sets")
+        raise InputError(f"a set cannot have the name of a service: {both[0]}", "--sets")
     domains = {name or ORIGINAL: scores_of(of, bleu) for name, of in sums.items()}
     return Evaluation(with_mean(metrics), services, verdicts, domains, bleu.signature)
 

@@ -30,8 +30,8 @@ KINDS: Mapping[Kind, str] = {
     "unexpected_parameter": "unexpected parameter",
     "wrong_type": "wrong type",
     "wrong_value": "wrong value",
-    "unreadable": "answer that is no call",
-    "called": "call where none is right",
+    "unreadable": "answer that is not a call",
+    "called": "call where none is correct",
 }
 
 _TYPES: Mapping[str, type] = {

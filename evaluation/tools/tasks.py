@@ -104,7 +104,7 @@ def _files(root: str, flag: str) -> list[str]:
     check_published(folder, flag)
     paths = [str(path) for path in files_of_tasks(folder)]
     if not paths:
-        raise InputError("has no tasks: expected files such as BFCL_v4_simple_python.json", root, flag)
+        raise InputError("contains no tasks: expected files such as BFCL_v4_simple_python.json", root, flag)
     return paths
 
 
@@ -127,7 +127,7 @@ def predictions_of(path: str, name: str, tasks: str) -> str:
     for candidate in (f"{stem}{more}{ending}" for more in ("", "_result") for ending in (".jsonl", ".json")):
         if (within / candidate).is_file():
             return str(within / candidate)
-    raise InputError(f"no answers here: expected {stem}.jsonl", within, "--predictions")
+    raise InputError(f"contains no answers: expected {stem}.jsonl", within, "--predictions")
 
 
 def read_tasks(path: str) -> dict[str, Expected]:
@@ -136,9 +136,9 @@ def read_tasks(path: str) -> dict[str, Expected]:
     truth = answers_beside(as_path(path))
     answers = _by_id(str(truth), _Truth) if truth.is_file() else {}
     if missing := [name for name, task in tasks.items() if name not in answers and "irrelevance" not in task.category]:
-        raise InputError(f"has no right calls for {missing[0]!r}; {len(missing):,} tasks lack them", truth)
+        raise InputError(f"has no correct calls for {missing[0]!r}; {len(missing):,} tasks lack them in all", truth)
     if not tasks:
-        raise InputError("has no tasks", path)
+        raise InputError("contains no tasks", path)
     for number, task in enumerate(tasks.values(), 1):
         _check(task, answers.get(task.id), path, f"line {number}")
     return {name: Expected(task, answers[name].ground_truth if name in answers else []) for name, task in tasks.items()}
@@ -149,10 +149,12 @@ def _check(task: ToolTask, truth: _Truth | None, path: str, where: str) -> None:
     for call in truth.ground_truth if truth else ():
         if len(call) != 1:
             raise InputError(
-                f"the right calls of {task.id!r} must be {{FUNCTION: {{PARAMETER: [VALUE]}}}}", path, where
+                f"the correct calls of {task.id!r} must have the form {{FUNCTION: {{PARAMETER: [VALUE]}}}}", path, where
             )
         if (name := next(iter(call))) not in names:
-            raise InputError(f"the right call of {task.id!r} is {name!r}, which is no tool of the task", path, where)
+            raise InputError(
+                f"the correct call of {task.id!r} is {name!r}, which is not a tool of the task", path, where
+            )
 
 
 def _by_id(path: str, kind: type[Any]) -> dict[str, Any]:
@@ -178,7 +180,7 @@ def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Cal
         if name not in tasks:
             raise InputError(f"there is no task {name!r}", path)
     if missing := [name for name in tasks if name not in rows]:
-        raise InputError(f"there is no answer to {missing[0]!r}; {len(missing):,} are missing in all", path)
+        raise InputError(f"there is no answer for {missing[0]!r}; {len(missing):,} are missing in all", path)
     return {name: calls_of(rows[name].result) for name in tasks}
 
 
@@ -196,7 +198,7 @@ def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[C
         with running(model, f"failed in predict on the tasks {some[0]!r} to {some[-1]!r}"):
             answers = list(predict([tasks[name].task for name in some]))
         if len(answers) != len(some):
-            raise model.refused(f"gave {len(answers)} answers to {len(some)} tasks")
+            raise model.refused(f"returned {len(answers)} answers for {len(some)} tasks")
         found |= {name: calls_of(answer) for name, answer in zip(some, answers, strict=True)}
     return found
 

@@ -430,11 +430,11 @@ def _summary(metrics: Metrics, details: Details) -> list[str]:
 
 def _warnings(pairs: Pairs, spoken: bool) -> list[str]:
     warnings = [
-        f"{name}: lacks {text.counted(n, 'dialogue')} of the reference" for name, n in pairs.missing.items() if n
+        f"{name} lacks {text.counted(n, 'dialogue')} of the reference" for name, n in pairs.missing.items() if n
     ]
     if pairs.bad_spans:
         n = text.counted(pairs.bad_spans, "user turn")
-        warnings.append(f"{n} of the reference with a span outside the text: their values are not checked")
+        warnings.append(f"{n} of the reference with a span outside of the text: their values are not checked")
     if not spoken:
-        warnings.append("numbers are compared as they are written: spoken forms need the extra 'speech'")
+        warnings.append("numbers are compared as they are written: comparing spoken forms requires the extra 'speech'")
     return warnings

@@ -115,7 +115,7 @@ def read_pairs(sources: Sources) -> Pairs:
     """
     reference, *roots = (root for root in find_sets(sources) if root.kind != "variant")
     if not roots:
-        raise InputError("name the sets to be checked, such as typos=varied/typos", "--sets")
+        raise InputError("is required: name the sets to check (example: typos=varied/typos)", "--sets")
     originals: dict[str, dict[int, Original]] = {}
     length: dict[str, int] = {}
     for _, dialogue in read_dialogues(reference.path, sources.split):
@@ -175,7 +175,7 @@ def _pairs(
         raise InputError(f"the reference has no dialogue {name!r}", path, f"--sets {root.name}")
     users = {position for position, turn in enumerate(dialogue.turns) if turn.speaker == "USER"}
     if len(dialogue.turns) != length[name] or users != originals[name].keys():
-        reason = f"dialogue {name!r} has other turns than the reference, and is compared with it turn by turn"
+        reason = f"dialogue {name!r} has different turns than the reference, but is compared with it turn by turn"
         raise InputError(reason, path, f"--sets {root.name}")
     pairs = []
     for position, original in originals[name].items():
@@ -223,7 +223,9 @@ def draw_sample(pairs: Pairs, size: int, seed: int) -> tuple[list[VariedItem], d
             raise InputError(f"a set cannot be called {CHECK!r} here", name, "--sets")
         found = [pair for pair in pairs.pairs if pair.set == name and pair.changed and not pair.other_states]
         if not found:
-            raise InputError("no user turn has another text and the same state: nothing to compare", name, "--sets")
+            raise InputError(
+                "no user turn has a changed text and the same state, so there is nothing to compare", name, "--sets"
+            )
         found.sort(key=lambda pair: stable_digest(str(seed), "pair", pair.set, pair.dialogue_id, str(pair.turn)))
         items += map(item_of, found[:size])
         drawn[name] = {"drawn": len(found[:size]), "turns": len(found)}
@@ -305,7 +307,9 @@ def load_classifier(folder: str) -> LabelModel:
 
     card, classifier = load(folder, "cpu", 256)
     if card.task not in ("intent", "acts"):
-        raise InputError(f"is a classifier of --task {card.task}: train one of intents or acts", folder, "--classifier")
+        raise InputError(
+            f"is a classifier for --task {card.task}: train one for intents or acts", folder, "--classifier"
+        )
     return LabelModel(card.task, classifier)
 
 
@@ -465,5 +469,7 @@ def check_same_turns(judged: Iterable[Judged[VariedItem]], pairs: Iterable[Pair]
     for judgement in judged:
         item, pair = judgement.item, pair_at.get(judgement.item.place)
         if pair is None or (item_of(pair).original, pair.utterance) != (item.original, item.utterance):
-            what = f"{item.stratum!r} has no such turn, or another text: {item.dialogue_id!r}, turn {item.turn}"
-            raise InputError(f"shows other sets than --sets: {what}", path, "--hits")
+            what = (
+                f"{item.stratum!r} has no turn {item.turn} of dialogue {item.dialogue_id!r}, or it has a different text"
+            )
+            raise InputError(f"does not match --sets: {what}", path, "--hits")

@@ -99,11 +99,11 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     for flag, most in _MOST.items():
         value = getattr(args, flag)
         if value is not None and not 1 <= value <= most:
-            raise InputError(f"a number from 1 to {most:,}", f"--{flag}")
+            raise InputError(f"must be a number from 1 to {most:,}", f"--{flag}")
     temperatures = _temperatures(args.temperatures)
     endpoint = endpoint_of(args, args.model, parallel=args.parallel_calls)
     if "://" in args.output and not args.cache:
-        raise InputError("name a file on this machine, in which answers are kept: --output is not on it", "--cache")
+        raise InputError("must name a local file for the answers, because --output is not on this machine", "--cache")
     sheets = [read_sheet(form) for form in read_forms(args.hits)]
     work = llm.plan(sheets, args.annotators, temperatures, args.seed, args.first_annotator)
     options = {
@@ -126,7 +126,7 @@ def _temperatures(text: str) -> tuple[float, ...]:
     except ValueError:
         values = ()
     if not values or not all(0 <= value <= _HIGHEST for value in values):
-        raise InputError(f"{text!r} is no list of temperatures from 0 to 2, such as 0.3,0.7,1.0", "--temperatures")
+        raise InputError(f"{text!r} is not a list of temperatures from 0 to 2 (example: 0.3,0.7,1.0)", "--temperatures")
     return values
 
 
@@ -137,7 +137,7 @@ def _open(config: Config, cache: Path | None) -> Chat:
     try:
         chat.open()
     except (sqlite3.Error, OSError) as error:
-        raise InputError(f"cannot be used as a file of answers: {error}", config.cache, "--cache") from None
+        raise InputError(f"cannot be used to store answers: {error}", config.cache, "--cache") from None
     return chat
 
 
@@ -150,13 +150,17 @@ def _dry_run(config: Config) -> int:
     finally:
         chat.close()
     annotators = len({item.annotator.number for item in config.work})
-    say(f"{counted(len(config.work), 'form')} for {counted(annotators, 'annotator')} of {config.endpoint.model}")
+    say(
+        f"{counted(len(config.work), 'form')} to fill in by {counted(annotators, 'annotator')}, simulated by "
+        f"{config.endpoint.model}"
+    )
     sent, answered = f"{used['sent']:,}", f"{used['answered']:,}"
     say(
-        f"{counted(used['calls'], 'call')} ({used['kept']:,} more are kept), about {sent} tokens of requests and "
-        f"{answered} of answers{_dollars(config.endpoint, used) or '; --price says what they cost'}"
+        f"{counted(used['calls'], 'call')} to make ({used['kept']:,} more are answered already), about "
+        f"{sent} tokens of requests and {answered} tokens of "
+        f"answers{_dollars(config.endpoint, used) or '; --price says what they cost'}"
     )
-    say(f"a form that is refused is asked for up to {llm.TRIES} times; nothing was asked or written")
+    say(f"a form whose answers are invalid is tried up to {llm.TRIES} times; dry run: nothing was sent or written")
     return 0
 
 
@@ -181,18 +185,21 @@ def _collect(config: Config) -> int:
     done = [(work, filled) for work, filled in zip(config.work, results, strict=True) if filled is not None]
     used = sum((filled.used for _, filled in done), Counter[str]())
     say(
-        f"{config.endpoint.model}: {counted(used['calls'], 'call')}, {used['kept']:,} answered from {config.cache}; "
-        f"{used['sent']:,} tokens of requests and {used['answered']:,} of answers{_dollars(config.endpoint, used)}"
+        f"{config.endpoint.model}: {counted(used['calls'], 'call')}, {used['kept']:,} more were answered "
+        f"already in {config.cache}; {used['sent']:,} tokens of requests and {used['answered']:,} tokens of "
+        f"answers{_dollars(config.endpoint, used)}"
     )
     if why:
         left = len(config.work) - len(done)
-        logging.error("%s; %s left, what was answered is kept in %s", why, counted(left, "form"), config.cache)
+        logging.error(
+            "%s; %s left to fill in, the answers so far are kept in %s", why, counted(left, "form"), config.cache
+        )
         return EXIT_FAILURE
     model = config.endpoint.model
     letters = llm.dead_letters(done, model)
     answered = list(llm.lines(done, model))
     if not answered:
-        logging.error("no form was answered; the first: %s", _first(done))
+        logging.error("no form was filled in; the first failed: %s", _first(done))
         return EXIT_FAILURE
     files = {
         ANSWERS: b"".join(answered),
@@ -203,7 +210,7 @@ def _collect(config: Config) -> int:
     if letters:
         reasons = Counter(letter.reason.partition(":")[0] for letter in letters)
         shown = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())
-        logging.warning("answers are missing: %s; see %s/%s", shown, config.output, DEAD_LETTERS)
+        logging.warning("some answers are missing: %s; see %s/%s", shown, config.output, DEAD_LETTERS)
     say(f"{counted(len(answered), 'assignment')} in {config.output}/{ANSWERS}")
     return 0
 

@@ -44,7 +44,7 @@ def parser() -> StrictParser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet collect practice``. Returns the exit status."""
-    return run_checked(parser(), argv, check, lambda act: act(), "what was sent is saved")
+    return run_checked(parser(), argv, check, lambda act: act(), "the forms that were submitted are saved")
 
 
 def check(args: argparse.Namespace) -> Callable[[], int]:
@@ -72,7 +72,7 @@ def _recorded(paths: Sequence[str], encoding: str) -> Mapping[str, Iterator[Mapp
         if isinstance(read, Assignment):
             found[f"{read.service_name}:{read.task}"].append(read.answers)
         else:
-            logging.warning("not given again: %s: %s", read.source, read.reason)
+            logging.warning("an answer was not replayed: %s: %s", read.source, read.reason)
     return {task_id: iter(answers) for task_id, answers in found.items()}
 
 

@@ -104,7 +104,7 @@ def parser() -> StrictParser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet collect prolific``. Returns the exit status."""
-    stopped = "run the same command again: it looks up what was done"
+    stopped = "run the same command again: it checks first what was done"
     return run_checked(parser(), argv, check, lambda act: act(), stopped)
 
 
@@ -115,14 +115,14 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     action = args.action
     for name in (name for own in _OWN.values() for name in own):
         if getattr(args, name) not in (None, False) and name not in _OWN[action]:
-            raise InputError(f"'{action}' does not use it", f"--{name}")
+            raise InputError(f"'{action}' does not take this flag", f"--{name}")
     for name in _NEEDED.get(action, ()):
         if getattr(args, name) is None:
-            raise InputError(f"'{action}' needs it", f"--{name}")
+            raise InputError(f"'{action}' requires this flag", f"--{name}")
     if action == "approve" and (args.responses is None) != args.all:
-        raise InputError("'approve' needs one of --responses FILE and --all")
+        raise InputError("'approve' requires either --responses FILE or --all")
     if action == "bonus" and (args.bonuses is None) == (args.last_payment is None):
-        raise InputError("'bonus' needs --bonuses FILE; or --last_payment, after an answer was lost")
+        raise InputError("'bonus' requires --bonuses FILE, or --last_payment after the answer to a payment was lost")
     settings = _settings(args) if action == "create" else None
     acts: dict[str, Callable[[Study, argparse.Namespace], int]] = {
         "create": _create,
@@ -162,13 +162,15 @@ def _settings(args: argparse.Namespace) -> Settings:
 
     for flag in ("minutes", "places", "tasks_per_person"):
         if (value := getattr(args, flag)) is not None and value < 1:
-            raise InputError("a number, 1 or more", f"--{flag}")
+            raise InputError("must be 1 or more", f"--{flag}")
     url = urlsplit(args.public_url)
     if url.scheme != "https" or not url.netloc or url.path.strip("/") or url.query or url.fragment:
-        raise InputError("an address that participants can reach, such as https://crowd.example.org", "--public_url")
+        raise InputError(
+            "must be an address that participants can reach, such as https://crowd.example.org", "--public_url"
+        )
     records = [record for _, record in read_manifest(args.hits)]
     if not records:
-        raise InputError("has no pages", args.hits, "--hits")
+        raise InputError("contains no pages: 'parapet hits' found nothing to ask", args.hits, "--hits")
     tasks = args.tasks_per_person or 1
     forms = [(r.service_name if r.task in TASKS else "", r.task, r.assignments) for r in records]
     total = sum(record.assignments for record in records)
@@ -176,7 +178,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     minutes = Decimal(sum(record.estimated_seconds * record.assignments for record in records)) * tasks / total / 60
     cents = _up(reward) if args.reward is None else cents_of(args.reward)
     if not cents:
-        raise InputError(f"{args.reward!r} is no amount such as 2.50", "--reward")
+        raise InputError(f"{args.reward!r} is not an amount of money such as 2.50", "--reward")
     return Settings(
         name=args.name or _TITLE,
         description=args.description or _TEXT,
@@ -197,7 +199,7 @@ def _agree(args: argparse.Namespace, what: str) -> bool:
         say("dry run: nothing was changed")
         return False
     if not args.yes:
-        print(f"{what} Type yes to go on: ", end="", file=sys.stderr, flush=True)
+        print(f"{what} Type yes to continue: ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() != "yes":
             raise InputError("the answer was not yes: nothing was changed", "--yes")
     return True
@@ -227,9 +229,9 @@ def _create(study: Study, args: argparse.Namespace) -> int:
             say("dry run: nothing was changed")
             return 0
         made = study.create()
-        say(f"draft {'made' if made else 'found again'}: study {study.id}; nothing is spent before 'publish'")
+        say(f"draft {'created' if made else 'found again'}: study {study.id}; no money is spent before 'publish'")
     else:
-        say(f"study {study.id} is there already")
+        say(f"study {study.id} exists already")
     say(f"completion url: {study.completion_url}")
     say(
         f"next: parapet collect serve --hits {args.hits} --db answers.sqlite --platform prolific "
@@ -242,7 +244,7 @@ def _publish(study: Study, args: argparse.Namespace) -> int:
     from parapet.transforms.crowd.collection.prolific import DRAFT
 
     if (status := study.status()) != DRAFT:
-        say(f"study {study.id} is published: {status}")
+        say(f"study {study.id} is published already, with status {status}")
         return 0
     if _agree(args, f"This publishes study {study.id} and spends up to {_say_cost(study)}."):
         study.publish()
@@ -271,7 +273,9 @@ def _approve(study: Study, args: argparse.Namespace) -> int:
     ready = [each.id for each in waiting if participants is None or each.participant in participants]
     if left := [each.id for each in waiting if each.id not in set(ready)]:
         n = counted(len(left), "submission")
-        logging.warning("%s without answers in %s left alone: %s", n, args.responses, _ids(left))
+        logging.warning(
+            "%s left unchanged, because %s has no answers from these participants: %s", n, args.responses, _ids(left)
+        )
     amount = money(study.settings.reward * len(ready))
     say(f"{counted(len(ready), 'submission')} to approve: {amount} and Prolific's fees")
     if not ready or not _agree(args, "This pays them; it cannot be undone."):
@@ -287,7 +291,7 @@ def _reject(study: Study, args: argparse.Namespace) -> int:
     ready, left = to_settle(study.submissions(), rejections)
     for reason, n in Counter(reason for _, reason in left).items():
         ids = [submission_id for submission_id, why in left if why == reason]
-        logging.warning("%s left alone: %s: %s", counted(n, "submission"), reason, _ids(ids))
+        logging.warning("%s left unchanged: %s: %s", counted(n, "submission"), reason, _ids(ids))
     say(f"{counted(len(ready), 'submission')} to reject: these participants are not paid")
     if not ready or not _agree(args, "It cannot be undone."):
         return 0
@@ -312,7 +316,7 @@ def _bonus(study: Study, args: argparse.Namespace) -> int:
         n = len(study.unsure())
         if not args.dry_run:
             study.declare(args.last_payment == "paid")
-        say(f"{counted(n, 'payment')} written down as {args.last_payment}")
+        say(f"{counted(n, 'payment')} recorded as {args.last_payment}")
         return 0
     if study.unsure():
         raise InputError(UNSURE)
@@ -323,7 +327,9 @@ def _bonus(study: Study, args: argparse.Namespace) -> int:
         raise InputError(f"the study has no submission {_ids(strange)}", args.bonuses, "--bonuses")
     before = len(every) - len(bonuses)
     amount = money(sum(bonuses.values()))
-    say(f"bonuses for {counted(len(bonuses), 'submission')}: {amount} and Prolific's fees; {before:,} were paid before")
+    say(
+        f"bonuses for {counted(len(bonuses), 'submission')}: {amount} and Prolific's fees; {before:,} were paid earlier"
+    )
     if args.dry_run or not bonuses:
         say("dry run: nothing was changed" if args.dry_run else "there is nothing to pay")
         return 0

@@ -89,10 +89,10 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
     _check_flags(args)
     if args.export_only:
         if not db.is_file():
-            raise InputError("there is no such file", db, "--db")
+            raise InputError("there is no such file: give the --db of an earlier run", db, "--db")
         return partial(_export, db, export)
     if args.hits is None:
-        raise InputError("give the output of 'parapet hits', whose forms are served", "--hits")
+        raise InputError("is required: give the output folder of 'parapet hits'", "--hits")
     forms = read_forms(args.hits)
     limit = args.tasks_per_person or (1 if args.platform == "prolific" else None)
     needed = needed_people(((form.service, form.task, form.wanted) for form in forms), limit)
@@ -120,8 +120,9 @@ def _serve(run: Run, needed: int) -> int:
     invited = run.people if isinstance(run.people, int) else len(run.people)
     if run.platform == "in_house" and invited < needed:
         logging.warning(
-            "%d people cannot fill in all forms: names and descriptions of a service need different people, %d in all. "
-            "Invite more, or make the forms with fewer --assignments",
+            "%d people cannot fill in all forms: the names and the descriptions of a service must come from "
+            "different people, so %d are needed. Invite more people, or make the forms with fewer "
+            "--assignments",
             invited,
             needed,
         )
@@ -140,32 +141,42 @@ def _export(db: Path, export: Path) -> int:
 def _secret() -> str:
     secret = os.environ.get(SECRET, "")
     if secret and len(secret) < _SHORTEST_SECRET:
-        raise InputError(f"must have {_SHORTEST_SECRET} characters or more", SECRET)
+        raise InputError(f"must have at least {_SHORTEST_SECRET} characters", SECRET)
     return secret
 
 
 def _check_flags(args: argparse.Namespace) -> None:
     if not 0 <= args.port <= 65_535:
-        raise InputError("a port, 0 to 65535", "--port")
+        raise InputError("must be a port number from 0 to 65535", "--port")
     if args.tasks_per_person is not None and args.tasks_per_person < 1:
-        raise InputError("a number of tasks, 1 or more", "--tasks_per_person")
+        raise InputError("must be 1 or more", "--tasks_per_person")
     for flag in ("public_url", "completion_url"):
         url = urlsplit(getattr(args, flag) or "https://example.org")
         if url.scheme not in ("http", "https") or not url.netloc:
-            raise InputError("an address that begins with https:// or http://", f"--{flag}")
+            raise InputError("must be an address that begins with https:// or http://", f"--{flag}")
     url = urlsplit(args.public_url or "")
     if url.path.strip("/") or url.query or url.fragment:
-        raise InputError("scheme, host and port only, such as https://crowd.example.org", "--public_url")
+        raise InputError(
+            "must consist of scheme, host and port only, such as https://crowd.example.org", "--public_url"
+        )
     if args.platform == "prolific" and not args.export_only:
         if not args.completion_url:
-            reason = "give the address of the study's completion code, to which participants return"
+            reason = "is required: give the address of the study's completion page, to which participants return"
             raise InputError(reason, "--completion_url")
         if args.people:
-            raise InputError("Prolific decides who takes part: leave it out", "--people")
+            raise InputError(
+                "cannot be combined with --platform prolific, where Prolific chooses the people: leave it out",
+                "--people",
+            )
     if args.practice and (args.host not in THIS_MACHINE or args.public_url or args.platform == "prolific"):
-        raise InputError("for made-up annotators on this machine: leave out other hosts and platforms", "--practice")
+        raise InputError(
+            "is for simulated annotators on this machine: leave --host, --public_url and --platform at their defaults",
+            "--practice",
+        )
     if args.host not in THIS_MACHINE and not args.public_url:
-        raise InputError(f"needed with --host {args.host}: the address that people use", "--public_url")
+        raise InputError(
+            f"is required with --host {args.host}: give the address under which people reach the server", "--public_url"
+        )
 
 
 def _people(text: str | None, needed: int) -> tuple[str, ...] | int:
@@ -174,9 +185,9 @@ def _people(text: str | None, needed: int) -> tuple[str, ...] | int:
         return needed
     if text.isascii() and text.isdigit():
         if not 1 <= int(text) <= _MOST_PEOPLE:
-            raise InputError(f"a number of people, 1 to {_MOST_PEOPLE:,}, or a file of names", "--people")
+            raise InputError(f"must be a number of people from 1 to {_MOST_PEOPLE:,}, or a file of names", "--people")
         return int(text)
     names = tuple(dict.fromkeys(" ".join(line.split()) for line in read_text(Path(text)).splitlines() if line.strip()))
     if not names:
-        raise InputError("the file has no names", text, "--people")
+        raise InputError("the file contains no names", text, "--people")
     return names

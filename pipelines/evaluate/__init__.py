@@ -75,7 +75,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     task, rest = _split_task(argv)
     if task is None and argv and not {"-h", "--help", "--help-all", "--help_all"} & set(argv):
-        print(f"parapet evaluate: --task is missing: one of {', '.join(TASKS)}", file=sys.stderr)
+        print(f"parapet evaluate: --task is required: must be one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
     known = spelling(task, TASKS) if task is not None else None
     if known is not None and known not in OWN_MODULES:
@@ -123,10 +123,10 @@ def model_of(args: argparse.Namespace) -> UserCode | None:
     from parapet.evaluation.user_code import UserCode, parse_arguments
 
     if (args.predictions is None) == (args.model is None):
-        raise InputError("give exactly one of them: predictions, or a model", "--predictions, --model")
+        raise InputError("give exactly one of the two: predictions, or a model", "--predictions, --model")
     arguments = parse_arguments(args.model_args, "--model_args")
     if arguments and not args.model:
-        raise InputError("are the arguments of --model: name one", "--model_args")
+        raise InputError("are arguments of --model: add --model", "--model_args")
     return UserCode(args.model, arguments, os.getcwd()) if args.model else None
 
 
@@ -200,7 +200,7 @@ def _make_intent(args: argparse.Namespace) -> Task[Any]:
 
     in_sets = bool(args.sets or args.variants)
     if in_sets and args.reference is None:
-        raise InputError("go with a reference: give --reference, too", "--sets, --variants")
+        raise InputError("require --reference: add it", "--sets, --variants")
     if in_sets or (args.reference is not None and as_path(args.reference).is_dir()):
         return from_flags(Intent, args, reference=None, sources=sources_of(args))
     return from_flags(Intent, args)
@@ -231,7 +231,7 @@ def _make_ood(args: argparse.Namespace) -> Task[Any]:
 
     chosen = [value for value in args.sets if "=" not in value]
     if args.reference is None and (args.sets or args.variants):
-        raise InputError("needs a folder that 'parapet ood' wrote, or a corpus: give one as --reference", "--sets")
+        raise InputError("requires the output of 'parapet ood', or a corpus: give it as --reference", "--sets")
     others = argparse.Namespace(**{**vars(args), "sets": [value for value in args.sets if "=" in value]})
     return from_flags(
         OodDetection,
@@ -257,7 +257,7 @@ def _make_ranking(args: argparse.Namespace) -> Task[Any]:
     from parapet.evaluation.sets import parse_sets
 
     if not 1 <= args.top <= MOST:
-        raise InputError(f"{args.top}: give a number from 1 to {MOST}", "--top")
+        raise InputError(f"{args.top}: must be a number from 1 to {MOST}", "--top")
     for path in args.predictions:  # a folder, of which inputs() lists the files
         check_apart(args.output, predictions=path)
     paths = {"references": tuple(args.reference), "predictions": tuple(args.predictions)}
@@ -283,11 +283,13 @@ def _make_response(args: argparse.Namespace) -> Task[Any]:
     from parapet.evaluation.response.task import ResponseTask
 
     if args.reference is not None and args.goals is not None:
-        raise InputError("give only one of them: a corpus, or goals", "--reference, --goals")
+        raise InputError("give only one of the two: a corpus, or goals", "--reference, --goals")
     if args.goals is not None and (args.sets or args.variants):
-        raise InputError("go with a corpus: give it as --reference", "--sets, --variants")
+        raise InputError("require a corpus: add --reference", "--sets, --variants")
     if (args.responses is None) != (args.goals is None):
-        raise InputError("go together: goals, and the responses of the same dialogues", "--goals, --responses")
+        raise InputError(
+            "must be given together: goals, and the responses in the same dialogues", "--goals, --responses"
+        )
     return from_flags(ResponseTask, args, sources=None if args.goals is not None else sources_of(args))
 
 
@@ -319,10 +321,10 @@ def _make_generation(args: argparse.Namespace) -> Task[Any]:
     own: dict[str, Any] = {"metrics": tuple(args.metrics), "validation": not args.no_validation}
     if args.scorer == "llm":
         if not args.cache and "://" in args.output:
-            raise InputError("answers are kept in a local file: name one", "--cache")
+            raise InputError("must be a local file, in which answers are kept", "--cache")
         own |= {"endpoint": endpoint_or_embedded(args), "cache": args.cache or f"{args.output}/.answers.sqlite"}
     elif args.endpoint or args.prompt:
-        raise InputError("goes with --scorer llm: add it", "--endpoint" if args.endpoint else "--prompt")
+        raise InputError("requires --scorer llm: add it", "--endpoint" if args.endpoint else "--prompt")
     return from_flags(Generation, args, sources=sources_of(args), **own)
 
 

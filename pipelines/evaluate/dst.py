@@ -90,15 +90,15 @@ def check(args: argparse.Namespace) -> Config:
 
     code = model_of(args)
     if args.batch_size < 1:
-        raise InputError("at least 1", "--batch_size")
+        raise InputError("must be 1 or more", "--batch_size")
     if not 0 <= args.replicates <= 100_000:
-        raise InputError("0 to 100000", "--replicates")
+        raise InputError("must be from 0 to 100000", "--replicates")
     sources = sources_of(args, args.predictions)
     if code:
         model.check(code)
     plan = make_plan(sources)
     if lacking := unmatched(plan.sets.values(), plan.jobs):
-        reason = f"variants are compared file by file, and {'; '.join(lacking)}"
+        reason = f"variants are compared file by file, but {'; '.join(lacking)}"
         raise InputError(reason, sources.variants or sources.reference)
     for line in plan.remarks:
         logging.warning("%s", line)
@@ -128,10 +128,13 @@ def report(config: Config, counters: dict[str, int]) -> None:
     if variants := numbers.get("variants"):
         row = variants["table"]["#ALL_SERVICES"]
         change, sensitivity = percent(row["difference"], signed=True), percent(row["schema_sensitivity"])
-        say(f"mean of the variants {percent(row['variants'])} ({change}), schema sensitivity {sensitivity}")
+        say(
+            f"joint goal accuracy, mean over the variants: {percent(row['variants'])} (change {change}); schema "
+            f"sensitivity: {sensitivity}"
+        )
         if (config.unit, config.zero) != ("frame", "zero"):
-            zero = "dropped" if config.zero == "drop" else "count as 0"
-            say(f"  by {config.unit}; {config.unit}s that are wrong under all variants: {zero}")
+            zero = "are dropped" if config.zero == "drop" else "count as 0"
+            say(f"  schema sensitivity by {config.unit}; {config.unit}s that are wrong under all variants {zero}")
     for name, what in (("missing_dialogues", "dialogue"), ("missing_turns", "turn"), ("unknown_slots", "slot")):
         if n := counts.sum(name):
-            logging.warning("--official passed over %s %s", counted(n, what), name.partition("_")[0])
+            logging.warning("--official ignored %s %s", counted(n, what), name.partition("_")[0])

@@ -50,7 +50,7 @@ def task(args: argparse.Namespace) -> Validity:
     from parapet.pipelines.sets import sources_of
 
     if (args.hits is None) != (not args.responses):
-        raise InputError("go together: the pages, and the answers to them", "--hits, --responses")
+        raise InputError("must be given together: the pages, and the answers to them", "--hits, --responses")
     sources = sources_of(argparse.Namespace(**vars(args), variants=None, variant=""))
     return Validity(
         sources=sources,

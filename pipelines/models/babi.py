@@ -25,8 +25,8 @@ PREDICTIONS, ATTENTION = "predictions", "attention"
 BUILT_IN = "task6"  # rules that come with Parapet
 
 WARNINGS = {
-    "too_long": ("turn", "{n} with more history than the model's --memory: the oldest lines were cut off"),
-    "empty": ("turn", "no rule applies at {n}: the answer is empty"),
+    "too_long": ("turn", "{n} with more history than --memory allows: the oldest lines were cut off"),
+    "empty": ("turn", "no rule applied at {n}: the answer is empty"),
     "not_understood": ("turn", "{n} with words that the rules do not know: answered by the values in them"),
 }
 
@@ -78,7 +78,10 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
         for path in (path for paths in tests.values() for path in paths):
             task = task_of([path])
             if card.task and task and task != card.task and not config.any_task:
-                reason = f"is of task {task}, and the model of task {card.task}: --any_task predicts all the same"
+                reason = (
+                    f"is for task {task}, but the model was trained for task {card.task}: add --any_task to "
+                    "predict nevertheless"
+                )
                 raise InputError(reason, path)
         files = tuple(
             BabiFile(path, f"{PREDICTIONS}/{name}/{stem_of(path)}.jsonl", f"{ATTENTION}/{name}/{stem_of(path)}")
@@ -124,7 +127,7 @@ class TfIdf(Babi):
 
         config = read_config(configs.TfIdfConfig, args)
         if config.dev and config.input:
-            reason = f"--dev selects the input, and --input {config.input} is given: give one of them"
+            reason = "cannot be combined with --dev, which selects the input: leave one of them out"
             raise InputError(reason, "--dev")
         check_installed("torch")
         from parapet.evaluation.models.babi.baselines import Frequencies, share_right
@@ -192,12 +195,14 @@ For task 6, rules from a file, with patterns from the training set, in the order
         """Reads an ontology or rules, or learns patterns. Raises InputError if they cannot be used."""
         config = read_config(configs.RulesConfig, args)
         if config.rules is None and (config.dev or config.candidates):
-            raise InputError("needs --rules", "--dev" if config.dev else "--candidates")
+            raise InputError("requires --rules", "--dev" if config.dev else "--candidates")
         if config.ontology and (config.train or config.rules):
             raise InputError("give either --ontology, or --train to learn one", "--ontology")
         if bool(config.train) != bool(config.match):
             missing, named = ("--match", "--train") if config.train else ("--train", "--match")
-            raise InputError(f"needs {missing}, too: patterns are learned from dialogues and knowledge base", named)
+            raise InputError(
+                f"requires {missing} as well: patterns are learned from dialogues and a knowledge base", named
+            )
         inputs = input_paths(config)
         if config.rules is not None:
             return self._scripted(args, config, inputs)
@@ -223,7 +228,7 @@ For task 6, rules from a file, with patterns from the training set, in the order
             check_apart(args.output, rules=config.rules)
             inputs = [*inputs, ("rules", config.rules)]
         if not config.train or not config.match:
-            raise InputError("needs --train and --match: patterns are extracted from the training set", "--rules")
+            raise InputError("requires --train and --match: patterns are extracted from the training set", "--rules")
         data = built_in_rules() if is_built_in else _bytes(config.rules)
         card = scripted_card(data, config.rules, config.train, config.dev, config.match, config.candidates)
         options = {"rules": config.rules if is_built_in else "a file"}
@@ -263,7 +268,7 @@ class Net(Babi):
         columns, rows = self.table
         task = args.task or task_of([*args.train, *args.dev])
         if task not in rows:
-            what = f"has no row for task {task}" if task else "needs a task, and the names of the files have none"
+            what = f"has no row for task {task}" if task else "requires a task, and the file names do not contain one"
             raise InputError(f"{args.preset} {what}: give --task", "--preset")
         return {"task": task, **dict(zip(columns, rows[task], strict=True))}
 

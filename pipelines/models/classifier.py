@@ -64,9 +64,11 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
                 setattr(args, flag, value)
         config: ClassifierConfig = super().check(args)
         if config.task == "ood" and not config.train:
-            raise InputError("give turns that are labelled, such as what 'parapet ood' wrote", "--train")
+            raise InputError("must have labelled turns, such as the output of 'parapet ood'", "--train")
         if config.foreign and config.task != "intent":
-            raise InputError("is for intents; with --task ood the threshold is tuned on --dev", "--foreign")
+            raise InputError(
+                "is for intents: with --task ood the threshold is tuned on --dev, leave it out", "--foreign"
+            )
         return config
 
     def learner(self, config: ClassifierConfig, *checkpoint: Checkpoint) -> tuple[Callable[[], Learner], Inputs]:
@@ -87,14 +89,17 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
         card, _ = load(config.model, "cpu", config.batch_size)
         task = config.task or card.task
         if task not in ("ood", card.task):
-            raise InputError(f"the model was trained for {card.task}, and knows no {task}", config.model, "--task")
+            raise InputError(f"the model was trained for {card.task}, not for {task}", config.model, "--task")
         reference = find(sources, task)
         for remark in reference.remarks:
             logging.warning("%s", remark)
         job = make_job(Job, config, self.model, task=task, threshold=card.threshold, reference=reference)
         written = PREDICTIONS if reference.in_folders else job.path_of("")
         text = f"{{n}} longer than {card.length}: the beginnings were cut off"
-        note = "scores alone: the model has no threshold (--foreign); 'evaluate' tunes one with --dev"
+        note = (
+            "scores without decisions: the model has no threshold (train it with --foreign, or let 'evaluate' "
+            "tune one with --dev)"
+        )
         read = [("--reference", path) for files in reference.sources for _, path in files]
         return Prediction(
             job=job,

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _GROUP = "language model"
 _CACHE = ".answers.sqlite"
-_ANSWER = 60  # tokens per answer, as long as none has been counted
-_UNREAD = "answers not readable, which count as wrong"
+_ANSWER = 60  # tokens of an answer, where none has been counted yet
+_UNREAD = "answers that could not be read count as wrong"
 
 
 class Task(NamedTuple):
@@ -94,7 +94,7 @@ class LanguageModel(family.Family):
         from parapet.evaluation.endpoint.prompting import prompt_of
 
         if not args.cache and "://" in args.output:
-            raise InputError("answers are kept in a local file: name one", "--cache")
+            raise InputError("must be a local file, in which answers are kept", "--cache")
         check_apart(args.output, prompt=args.prompt)
         prompt = prompt_of(self.task, args.prompt)
         task = self.plan(args, prompt)
@@ -311,9 +311,11 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
         from parapet.evaluation.sets import parse_sets
 
         if args.top < 1 or args.shots < 0:
-            raise InputError("1 or more", "--top") if args.top < 1 else InputError("0 or more", "--shots")
+            raise (
+                InputError("must be 1 or more", "--top") if args.top < 1 else InputError("must be 0 or more", "--shots")
+            )
         if args.top > 1 and not args.candidates:
-            raise InputError("a ranking is one of candidates: give them", "--candidates")
+            raise InputError("requires --candidates, which are ranked: add them", "--candidates")
         others = parse_sets(args.sets)
         tests = list_tests(args.reference, others)
         for path in [*args.reference, *others.values()]:
@@ -395,12 +397,12 @@ def _plan_of(job: Job) -> tuple[str, ...]:
     characters, answer = _measured(job.cache)
     sent, answered = round(found.characters / characters), calls * answer
     dollars = f"${job.endpoint.cost(sent, answered):,.2f}"
-    cost = f", {dollars}" if any(job.endpoint.dollars) else "; --price says what they cost"
-    lines = [f"{counted(calls, 'call')}, {found.kept:,} more are answered already"]
-    lines += [f"about {sent:,} tokens sent and {answered:,} answered{cost}"]
+    cost = f", {dollars}" if any(job.endpoint.dollars) else "; add --price to see the cost"
+    lines = [f"{counted(calls, 'call')} to make, {found.kept:,} more are answered already"]
+    lines += [f"about {sent:,} tokens of requests and {answered:,} tokens of answers{cost}"]
     if characters == CHARACTERS_OF_TOKEN:
-        lines.append("(guessed at four characters a token: after some answers, --dry_run knows better)")
-    return (*lines, "dry run: nothing was sent, nothing was written")
+        lines.append("(estimated at four characters per token; the estimate is better once some answers are there)")
+    return (*lines, "dry run: nothing was sent or written")
 
 
 def _measured(cache: str) -> tuple[float, int]:

@@ -229,7 +229,10 @@ def read_sets(
     from parapet.evaluation.models.examples import held_out
 
     if config.held_out is not None and config.dev:
-        raise InputError("give one of the two: dialogues that choose the best epoch, or a share", "--dev, --held_out")
+        raise InputError(
+            "give only one of the two: dialogues that choose the best epoch, or a share of the training dialogues",
+            "--dev, --held_out",
+        )
     corpora = [read(root, config.split) for root in roots(config)]
     train = [row for corpus in corpora for row in corpus.rows]
     inputs = [("train", path) for corpus in corpora for path in corpus.paths]
@@ -238,7 +241,7 @@ def read_sets(
         return train, chosen_by.rows, inputs + [("dev", path) for path in chosen_by.paths]
     train, dev = held_out(train, config.held_out, config.seed, dialogue)
     if not train or not dev:
-        raise InputError(f"{config.held_out}: with so few dialogues one part is empty", "--held_out")
+        raise InputError(f"{config.held_out}: there are too few dialogues, one part would be empty", "--held_out")
     return train, dev, inputs
 
 
@@ -266,7 +269,7 @@ def read_versions(
 
     if config.perturb is None:
         if config.adversarial > 1:
-            raise InputError("goes with --perturb, which says what the versions are: add it", "--adversarial")
+            raise InputError("requires --perturb, which names the perturbations: add it", "--adversarial")
         return None
     dialogues = [
         example

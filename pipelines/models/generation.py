@@ -88,7 +88,10 @@ each variant and set, for 'parapet evaluate --task generation'."""
         config = read_config(self.prediction_config, args)
         sources = sources_of(args)
         if config.beams is not None and config.beams < config.candidates:
-            reason = f"{config.candidates} candidates need as many beams: {config.beams} are fewer"
+            reason = (
+                f"{config.candidates} candidates need at least as many beams, but there are {config.beams}: "
+                "raise --beams"
+            )
             raise InputError(reason, "--beams")
         family.check_device(config.device, "transformers")
         from parapet.evaluation.models.generation import data
@@ -142,14 +145,16 @@ def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | 
     from parapet.evaluation.models.generation.inference import Reranker, scorer_of
 
     if (config.rerank == "nli") != (config.nli_model is not None):
-        reason = "a folder with a model is needed" if config.rerank == "nli" else "goes with --rerank nli: add it"
+        reason = (
+            "is required: give a folder with a model" if config.rerank == "nli" else "requires --rerank nli: add it"
+        )
         raise InputError(reason, "--nli_model")
     if config.rerank is None:
         if config.also:
-            raise InputError("goes with --rerank: add it", "--also")
+            raise InputError("requires --rerank: add it", "--also")
         return None
     if config.candidates < 2 and not config.also:
-        raise InputError("there is nothing to choose from: give --candidates 2 or more, or --also", "--rerank")
+        raise InputError("has nothing to choose from: give --candidates 2 or more, or --also", "--rerank")
     for folder in config.also:
         for file in files:
             if not is_there(as_path(folder) / file):

@@ -70,9 +70,9 @@ class TrainingParser(StrictParser):
         by_steps = args.steps is not None
         for flag, other in (("patience", "epochs"), ("eval_steps", "steps")):
             if flag in given and by_steps == (other == "epochs"):
-                self.error(f"argument --{flag}: goes with --{other}")
+                self.error(f"argument --{flag}: requires --{other}")
         if "patience" in given and args.keep == "last":
-            self.error("argument --patience: goes with --keep best: with --keep last nothing stops the training early")
+            self.error("argument --patience: requires --keep best: with --keep last nothing stops the training early")
         if by_steps:
             args.epochs = args.patience = None
             if args.eval_steps is None:

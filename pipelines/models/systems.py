@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from parapet.pipelines.models.presets import Preset
 
 WARNINGS = {
-    "too_long": ("turn", "{n} with more history than the model reads: the oldest was cut off"),
-    "unknown_slots": ("slot", "the model named {n} that the schema does not have: left out"),
+    "too_long": ("turn", "{n} with more history than the model reads: the oldest part was cut off"),
+    "unknown_slots": ("slot", "the model named {n} that the schema does not have; they were left out"),
 }
 
 

@@ -39,7 +39,7 @@ class Action(NamedTuple):
     flags: str
 
 
-_STOPPED = "run the same command again: it goes on where it was"
+_STOPPED = "run the same command again to continue"
 
 _ACTIONS = {
     "publish": Action(

@@ -43,7 +43,7 @@ def publish(args: argparse.Namespace) -> Act:
     if args.countries is not None:
         countries = _listed(args.countries)
         if not countries:
-            raise InputError("a country such as US, or 'any'", "--countries")
+            raise InputError("must be a country code such as US, or 'any'", "--countries")
         settings["countries"] = () if countries == ["any"] else tuple(countries)
     Settings(**settings)
     pages = publishing.read_hits(args.hits, endpoint, args.allow_extra_fee)
@@ -82,7 +82,7 @@ def _publish(session: Session, pages: list[Hit], start: Callable[[str], bool]) -
         before = len(pages) - len(waiting)
         session.announce(
             f"{counted(len(waiting), 'HIT')} to publish {where(batch.environment)}, {assignments}: "
-            f"${cost_of(waiting):,.2f} with fees" + (f"; {before:,} are out already" if before else "")
+            f"${cost_of(waiting):,.2f} with fees" + (f"; {before:,} are published already" if before else "")
         )
         return _publish_round(session, batch, pages, waiting, 0, lines)
 
@@ -100,7 +100,7 @@ def _publish_round(
     report_failures(failures, "publishing")
     before = len(pages) - len(waiting)
     published = counted(len(waiting) - len(failures), "HIT") + " published"
-    session.finish(batch, lines, published + (f", {before:,} were out already\n" if before else "\n"))
+    session.finish(batch, lines, published + (f", {before:,} were published already\n" if before else "\n"))
     return _end(session, "collect", failures, not_kept_out)
 
 
@@ -115,13 +115,13 @@ def topup(args: argparse.Namespace) -> Act:
     """Reads the shortfall or the pages. Raises InputError if they cannot be used."""
     session = read_session(args)
     if bool(args.shortfall) == bool(args.hits):
-        raise InputError("one of --shortfall FILE and --hits DIR, please")
+        raise InputError("either --shortfall FILE or --hits DIR is required")
     batch = session.look()
     if not args.hits:
         return partial(_top_up, session, partial(_more_workers, args.shortfall, *publishing.read_lacks(args.shortfall)))
     pages = publishing.read_hits(args.hits, batch.endpoint, top_up=True)
     if new := {hit.record.task_id for hit in pages} - {hit.task_id for hit in batch.hits().values()}:
-        reason = f"the batch has no HIT of {min(new)}: use 'parapet mturk publish' for what is new"
+        reason = f"the batch has no HIT of {min(new)}: use 'parapet mturk publish' for new tasks"
         raise InputError(reason, args.hits)
     return partial(_top_up, session, partial(_new_hits, pages))
 
@@ -162,21 +162,21 @@ def _more_workers(
     workers, reopened = sum(each.workers for each in additions), sum(each.reopen for each in additions)
     session.announce(
         f"{counted(workers, 'more assignment')} on {counted(len(additions), 'HIT')}: ${cost:,.2f} with fees"
-        + (f"; {reopened:,} on offer again" if reopened else "")
+        + (f"; {reopened:,} offered again" if reopened else "")
     )
     if full:
         logging.warning(
-            "%s with fewer workers than needed: a HIT gets no tenth; for these make new HITs with "
-            "'parapet hits --shortfall %s' and give them with --hits: %s",
+            "%s cannot get all the workers needed, because a HIT takes at most nine: make new HITs with "
+            "'parapet hits --shortfall %s' and publish them with --hits: %s",
             counted(len(full), "task"),
             shortfall,
             ", ".join(full[:10]),
         )
     for task_id in unknown[:10]:
-        logging.warning("no HIT of this batch asks for what %s lacks", task_id)
+        logging.warning("this batch has no HIT of %s, which needs more answers", task_id)
     if not additions:
         done = any(key.startswith(f"add:{digest}:") for key in batch.journal.done)
-        again = ": this shortfall was topped up already; collect and compose again" if done else ""
+        again = ": HITs were topped up for this shortfall already; collect and compose again" if done else ""
         session.announce(f"nothing to do{again}")
         session.finish(batch, lines, "")
         return EXIT_FAILURE if full or unknown else 0
@@ -205,7 +205,9 @@ def _collect(session: Session) -> int:
         tasks = {hit_id: hit.task_id for hit_id, hit in batch.hits().items()}
         for line in collected.replaced:
             logging.warning(
-                "%s has other work than before; the old is in %s", line["AssignmentId"], collecting.REPLACED
+                "the answers of assignment %s have changed; the old ones are in %s",
+                line["AssignmentId"],
+                collecting.REPLACED,
             )
         for hit_id in collected.gone:
             logging.warning("%s: MTurk no longer has this HIT of %s", hit_id, tasks[hit_id])
@@ -236,6 +238,6 @@ def _stop(session: Session) -> int:
         with session.progress("stopping") as show:
             failures = publishing.stop(batch, hit_ids, now, show)
         report_failures(failures, "stopping")
-        summary = f"{counted(len(hit_ids) - len(failures), 'HIT')} off offer\n"
+        summary = f"{counted(len(hit_ids) - len(failures), 'HIT')} withdrawn\n"
         session.finish(batch, lines, summary, warn=False)
         return EXIT_FAILURE if failures else 0

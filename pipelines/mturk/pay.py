@@ -31,15 +31,15 @@ def pay(args: argparse.Namespace) -> Act:
     """Reads the audit or the bonuses. Raises InputError if they cannot be used."""
     session = read_session(args)
     if not (args.audit or args.all or args.bonuses):
-        raise InputError("say what is to be paid: --audit DIR, --all or --bonuses FILE")
+        raise InputError("one of --audit DIR, --all and --bonuses FILE is required")
     if (args.reject or args.rejections) and not args.audit:
-        raise InputError("rejections need the audit that they follow from: add --audit DIR")
+        raise InputError("rejections require the audit that they are based on: add --audit DIR")
     batch = session.look()
     hits, every = batch.hits(), load(batch.folder)
     lines = {line["AssignmentId"]: line for line in every if line["HITId"] in hits}
     if len(lines) < len(every):
         strange = counted(len(every) - len(lines), "assignment")
-        logging.warning("%s in %s of no HIT of this batch: left alone", strange, FILE)
+        logging.warning("%s in %s, which belong to no HIT of this batch, were left unchanged", strange, FILE)
     payments: dict[str, Payment] = {}
     if args.audit:
         audit, decided = _decide(args)
@@ -50,7 +50,7 @@ def pay(args: argparse.Namespace) -> Act:
         payments |= {each: Payment(each, "approve") for each in unknown}
     elif unknown and args.audit:
         logging.warning(
-            "%s not in the audit and left alone: compose again from %s, or add --all",
+            "%s not in the audit, left unchanged: compose again from %s, or add --all",
             counted(len(unknown), "assignment"),
             batch.folder / FILE,
         )
@@ -93,8 +93,8 @@ def _pay(session: Session, lines: dict[str, Line], payments: dict[str, Payment],
             batch,
             list(lines.values()),
             f"{paid.done['approve_assignment']:,} approved, {paid.done['reject_assignment']:,} rejected, "
-            f"{paid.before:,} were settled already; {sent.done['send_bonus']:,} bonuses sent, "
-            f"{sent.before:,} were there already\n",
+            f"{paid.before:,} were approved or rejected already; {sent.done['send_bonus']:,} bonuses sent, "
+            f"{sent.before:,} were sent already\n",
         )
         bad = [*paid.failures, *sent.failures, *paid.left, *sent.left]
         return EXIT_FAILURE if bad and not session.dry_run else 0
@@ -129,14 +129,14 @@ def _warn_late(batch: Batch, lines: Mapping[str, Line], payments: Mapping[str, P
     paid |= {each for each, line in lines.items() if line.get("AssignmentStatus") == "Approved"}
     late = [each for each, payment in payments.items() if payment.verdict == "reject" and each in paid]
     if late:
-        logging.warning("too late to reject, approved already: %s", ", ".join(late[:_SHOWN]))
+        logging.warning("too late to reject, because they are approved already: %s", ", ".join(late[:_SHOWN]))
 
 
 def site_csv(args: argparse.Namespace) -> Act:
     """Reads the results and the audit. Raises InputError if they cannot be used."""
     _, payments = _decide(args)
     if Path(args.output).exists() and Path(args.output).samefile(args.results):
-        raise InputError("the results themselves are not replaced: choose another file", "--output")
+        raise InputError("would overwrite --results: choose another file", "--output")
     try:
         with open(args.results, "rb") as handle:
             return partial(_site_csv, args, paying.fill_in(handle, args.results, payments))
@@ -151,14 +151,15 @@ def _site_csv(args: argparse.Namespace, filled: Reviewed) -> int:
     if filled.unknown:
         row, assignment_id = filled.unknown[0]
         logging.warning(
-            "%s not in the audit and left open, the first in row %d (%s): compose again with this file",
+            "%s not in the audit, neither approved nor rejected, the first in row %d (%s): compose again "
+            "with this file",
             counted(len(filled.unknown), "assignment"),
             row,
             assignment_id[:64],
         )
     say(
-        f"{args.output}: {filled.approved:,} to approve, {filled.rejected:,} to reject, "
-        f"{filled.settled:,} settled already, {len(filled.unknown):,} open"
+        f"{args.output}: {filled.approved:,} to approve, {filled.rejected:,} to reject, {filled.settled:,} "
+        f"approved or rejected already, {len(filled.unknown):,} without a decision"
     )
     return EXIT_FAILURE if filled.broken else 0
 

@@ -120,20 +120,23 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             balance = Decimal(batch.client.get_account_balance()["AvailableBalance"])
         if balance < needed:
             raise InputError(
-                f"the account has ${balance:,.2f} and this needs ${needed:,.2f}: prepay HITs at requester.mturk.com; "
-                "nothing was spent"
+                f"the balance of the account is ${balance:,.2f}, but ${needed:,.2f} are needed: prepay HITs "
+                "at requester.mturk.com; nothing was spent"
             )
         if needed:
-            logging.info("balance $%s, this needs $%s", f"{balance:,.2f}", f"{needed:,.2f}")
+            logging.info("balance of the account: $%s; needed: $%s", f"{balance:,.2f}", f"{needed:,.2f}")
         if batch.environment != "production":
             return
         typed = self.confirm
         if typed is None:
-            prompt = f"This spends ${amount:,.2f} of real money. Type the amount to go on: "
+            prompt = f"This spends ${amount:,.2f} of real money. Type the amount to continue: "
             print(prompt, end="", file=sys.stderr, flush=True)
             typed = dollars(sys.stdin.readline())
         if typed != amount:
-            raise InputError(f"the amount is {amount:.2f}: nothing was spent", "--confirm" if self.confirm else "")
+            raise InputError(
+                f"does not match the amount, which is {amount:.2f}: nothing was spent",
+                "--confirm" if self.confirm else "",
+            )
 
     def keep_out(
         self, batch: Batch, lines: Sequence[Line], upcoming: Sequence[tuple[str, int]] = ()
@@ -147,7 +150,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     def finish(self, batch: Batch, lines: Sequence[Line], summary: str, warn: bool = True) -> None:
         """Writes ledger and status page, logs urgent warnings, and prints the summary and the status table."""
         if self.dry_run:
-            print("dry run: nothing was sent, nothing is kept")
+            print("dry run: nothing was sent or written")
             return
         rows = status.ledger_rows(batch, lines)
         now = status.status_of(batch, lines, rows)
@@ -168,11 +171,11 @@ def read_session(args: argparse.Namespace) -> Session:
     """
     flags: dict[str, Any] = {"parallel_calls": 1, "confirm": None, **vars(args)}
     if not 1 <= flags["parallel_calls"] <= _MAX_PARALLEL:
-        raise InputError(f"1 to {_MAX_PARALLEL}", "--parallel_calls")
+        raise InputError(f"must be from 1 to {_MAX_PARALLEL}", "--parallel_calls")
     dry_run = flags.get("dry_run", False)
     amount = None if flags["confirm"] is None else dollars(flags["confirm"])
     if amount is None and flags["confirm"] is not None:
-        raise InputError(f"{flags['confirm']!r} is no amount in dollars", "--confirm")
+        raise InputError(f"{flags['confirm']!r} is not an amount in dollars, such as 12.50", "--confirm")
     return Session(
         folder=args.batch,
         key=load_worker_key(),
@@ -199,7 +202,7 @@ def report_failures(failures: Sequence[Failure], what: str) -> None:
     for (code, message), n in Counter((failure.code, failure.message) for failure in failures).most_common(_SHOWN):
         keys = [failure.key for failure in failures if (failure.code, failure.message) == (code, message)]
         shown = ", ".join(keys[:3]) + (", …" if n > 3 else "")
-        logging.error("%s: MTurk refuses %s: %s [%s]: %s", what, n, message, code, shown)
+        logging.error("%s: MTurk refused %s: %s [%s]: %s", what, n, message, code, shown)
 
 
 def report_left(left: Sequence[tuple[str, str]], what: str) -> None:
@@ -207,7 +210,7 @@ def report_left(left: Sequence[tuple[str, str]], what: str) -> None:
     for why, n in Counter(why for _, why in left).most_common():
         ids = [each for each, reason in left if reason == why]
         shown = ", ".join(ids[:_SHOWN]) + (", …" if n > _SHOWN else "")
-        logging.warning("%s left alone: %s: %s", many(n, what), why, shown)
+        logging.warning("%s left unchanged: %s: %s", many(n, what), why, shown)
 
 
 def many(n: int, what: str) -> str:

@@ -109,7 +109,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_checked(parser(), argv, check, act, "run it again to go on")
+    return run_checked(parser(), argv, check, act, "run the same command again to continue")
 
 
 def check(args: argparse.Namespace) -> Config:
@@ -118,15 +118,15 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.pipelines.suite.running import FOLDER, State
 
     if "://" in args.output:
-        raise InputError("a suite writes to a local folder", args.output, "--output")
+        raise InputError("must be a local folder", args.output, "--output")
     if args.jobs < 0:
-        raise InputError("1 or more", "--jobs")
+        raise InputError("must be 1 or more", "--jobs")
     suite = read_suite(args.suite, args.set, args.tasks or "")
     output = Path(f"{suite.name}-suite" if args.output == _DEFAULT_OUTPUT else args.output).absolute()
     if output.is_file():
         raise InputError("is a file: give a folder", args.output, "--output")
     if output.is_dir() and not (output / FOLDER).is_dir() and any(output.iterdir()):
-        raise InputError("holds files that no suite has written: give a new folder", args.output, "--output")
+        raise InputError("contains files that no suite has written: choose a new folder", args.output, "--output")
     if not stays_within(str(output), f"{FOLDER}/any"):
         raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
     state = State(output)
@@ -234,8 +234,8 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {page}")
     missed = _gates(config)
     if failed:
-        they = "they need" if len(blocked) > 1 else "it needs"
-        also = f"; not run, because {they} what failed: {', '.join(blocked)}" if blocked else ""
+        they = "they depend on steps that" if len(blocked) > 1 else "it depends on steps that"
+        also = f"; not run, because {they} failed: {', '.join(blocked)}" if blocked else ""
         logging.error("%s failed: %s%s", counted(len(failed), "step"), ", ".join(failed), also)
     return EXIT_FAILURE if failed or missed else 0
 
@@ -333,7 +333,7 @@ def bills(
         step = graph.steps[name]
         paid = [engine for flag in ENGINES if (engine := step.options.get(flag)) in _PAID]
         if paid and not graph.needs[name].isdisjoint(names):
-            yield name, f"{paid[0]}: known when {', '.join(sorted(graph.needs[name]))} is done"
+            yield name, f"{paid[0]}: known once {', '.join(sorted(graph.needs[name]))} is done"
         elif paid:
             words = [sys.executable, "-m", "parapet", *command_line(step, output, runner_flags), "--dry_run"]
             result = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)  # noqa: S603 (ours)

@@ -41,8 +41,8 @@ class Verdict(NamedTuple):
     is_met: bool
 
     def text(self) -> str:
-        """Formats the verdict."""
-        found = "there is no such number" if self.value is None else f"{self.value:.4f}"
+        """In words."""
+        found = "the results contain no such number" if self.value is None else f"{self.value:.4f}"
         return f"{self.gate} {self.condition}: {found}{f' ({self.system})' if self.system else ''}"
 
 

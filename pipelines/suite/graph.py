@@ -179,9 +179,12 @@ class _Builder:
 
     def _add_set(self, scored: ScoredSet, place: str) -> None:
         if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):
-            raise self.error(f"{scored.name!r} is the name of the original or of a variant", f"{place}.name")
+            raise self.error(
+                f"{scored.name!r} is the name of the original or of a variant: give this set another name",
+                f"{place}.name",
+            )
         if scored.name in self.set_names:
-            reason = f"there is a set {scored.name!r} already: give this one another name"
+            reason = f"another set is called {scored.name!r}: give this one another name"
             raise self.error(reason, f"{place}.name")
         self.sets.append(scored)
         self.set_names.add(scored.name)
@@ -191,7 +194,7 @@ class _Builder:
         _, needs, pipeline, about = self._texts(entry, place, "name", "needs", "pipeline", "about")
         command = tuple(word for word in pipeline.split() if word != "--task")
         if not command:
-            reason = "which pipeline? Give its command, such as 'few_shot' or 'train tiny_dst'"
+            reason = "must be the command of a pipeline, such as 'few_shot' or 'train tiny_dst'"
             raise self.error(reason, f"{place}.pipeline")
         if command[0] in _REDUCED and entry.get("reference") == "@corpus":
             entry.setdefault("split", self.suite.corpus.scored)
@@ -202,7 +205,7 @@ class _Builder:
     def _commands(self, lines: Value, place: str) -> tuple[str, ...]:
         """Expands ``@`` in commands shown to people, and drops flags whose value is the sample, the default."""
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-            raise self.error("a list of commands, please", place)
+            raise self.error("must be a list of commands", place)
         words = [[self._word(word) for word in str(line).split()] for line in lines]
         return tuple(" ".join(word for word in of if not word.endswith(f"={sample_root()}")) for of in words)
 
@@ -219,7 +222,7 @@ class _Builder:
         if not name:
             raise self.error("give the system a name", f"{place}.name")
         if name in self.systems:
-            raise self.error(f"there is a system {name!r} already", f"{place}.name")
+            raise self.error(f"another system is called {name!r}: give this one another name", f"{place}.name")
         tasks: dict[str, Any] = {task: entry.pop(task) for task in TASKS if isinstance(entry.get(task), dict)}
         sources = ("model", "predictions", "train", "endpoint")
         if any(key in entry for key in sources):
@@ -293,7 +296,10 @@ class _Builder:
         flags = {**_OF_ENDPOINT, **{name: name for name in _ASKED[task][1]}}
         asked = {flag: options.pop(key) for key, flag in flags.items() if key in options}
         if price.keys() - {"input", "output"}:
-            raise self.error("price = { input = DOLLARS, output = DOLLARS }, for a million tokens", f"{place}.price")
+            raise self.error(
+                "expected price = { input = DOLLARS, output = DOLLARS }, in US dollars for a million tokens",
+                f"{place}.price",
+            )
         return {**asked, **({"price": f"{price.get('input', 0)},{price.get('output', 0)}"} if price else {})}
 
     def _predicted(self, step: str, predictions: str, corpus: Options, place: str) -> Options:
@@ -322,8 +328,8 @@ class _Builder:
             else:
                 del corpus["variants"]
         if lacking:
-            needs = f"predictions of the dialogues in sets/ and rewrite/ as {predictions}/NAME/dialogues_001.json"
-            reason = f"{predictions} has none of them"
+            needs = f"predictions for the dialogues in sets/ and rewrite/, as {predictions}/NAME/dialogues_001.json"
+            reason = f"{predictions} contains none of them"
             self.left_out.append(LeftOut(f"{step}: {', '.join(lacking)}", place, reason, needs))
         return {key: value for key, value in corpus.items() if value != {}}
 
@@ -461,7 +467,7 @@ class _Builder:
         if name.partition("/")[0] in RESULTS:
             raise self.error(f"{name!r} is a file of the suite itself: give it another name", f"{place}.name")
         if name in self.steps:
-            raise self.error(f"there is a step {name!r} already: give this one another name", f"{place}.name")
+            raise self.error(f"another step is called {name!r}: give this one another name", f"{place}.name")
         step = Step(
             name=name,
             command=(command,) if isinstance(command, str) else command,
@@ -528,7 +534,7 @@ class _Builder:
         except CycleError as error:
             circle = " -> ".join(reversed(error.args[1]))
             place = self.steps[error.args[1][0]].place
-            raise self.error(f"steps need each other in a circle: {circle}", place) from None
+            raise self.error(f"these steps depend on each other in a circle: {circle}", place) from None
         self._check_tables()
         steps = {name: self.steps[name] for name in order}
         return Graph(steps=steps, needs=needs, sets=self.sets, systems=list(self.systems), left_out=self.left_out)

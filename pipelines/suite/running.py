@@ -409,7 +409,7 @@ def _wait_for(lock: int) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         time.sleep(0.1)
-    logging.warning("waiting for a step of an earlier suite: the folder %s", holder(lock))
+    logging.warning("waiting for a step of an earlier run of a suite, which still uses the folder %s", holder(lock))
     fcntl.flock(lock, fcntl.LOCK_EX)
 
 
@@ -540,10 +540,10 @@ class Runner:
     def _not_whole(self, running: _Running) -> str:
         """Returns why a step that exited with status 0 is incomplete; empty if it is complete."""
         if not running.has_ended:
-            return "its process was ended by code that it ran, such as os._exit()"
+            return "its process was ended by the code that it ran, for example by os._exit()"
         folder = self.state.output / running.step.name
-        if not (folder / "run.json").is_file() and not any(folder.glob("*/latest.json")):  # releases have no run.json
-            return f"it has not written {folder / 'run.json'}"
+        if not (folder / "run.json").is_file() and not any(folder.glob("*/latest.json")):  # of a release
+            return f"it did not write {folder / 'run.json'}"
         return ""
 
     def _end(self, step: Step, outcome: Outcome) -> None:
@@ -554,7 +554,7 @@ class Runner:
         for warning in outcome.warnings[:_WARNINGS]:
             logging.warning("%s: %s", step.name, warning)
         if (more := len(outcome.warnings) - _WARNINGS) > 0:
-            logging.warning("%s: %s more, see %s", step.name, counted(more, "warning"), log)
+            logging.warning("%s: %s more warnings, see %s", step.name, counted(more, "warning"), log)
         if outcome.status == FAILED:
             logging.error("%s failed: %s (see %s)", step.name, outcome.reason, log)
 
@@ -589,8 +589,10 @@ def _reason(lines: Sequence[str], status: int | None) -> str:
     if errors:
         return errors[-1]
     if status is not None and status < 0:
-        return f"ended by {signal.Signals(-status).name}" + (": out of memory?" if status == -signal.SIGKILL else "")
-    return next((line for line in reversed(lines) if line.strip()), f"ended with status {status}")
+        return f"it was ended by {signal.Signals(-status).name}" + (
+            " (perhaps out of memory)" if status == -signal.SIGKILL else ""
+        )
+    return next((line for line in reversed(lines) if line.strip()), f"it ended with exit status {status}")
 
 
 def _run_step(

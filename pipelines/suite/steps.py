@@ -236,9 +236,9 @@ def parser_of(step: Step) -> StrictParser:
     actions = dispatch.actions_of(pipeline)
     what = {"evaluate": "task", "train": "model", "predict": "model"}.get(pipeline, "action")
     if not actions and action:
-        raise InputError(f"'{pipeline}' takes no {' '.join(action)!r}")
+        raise InputError(f"'{pipeline}' does not take {' '.join(action)!r}")
     if actions and len(action) != 1:
-        raise InputError(f"'{pipeline}' needs a {what}: one of {', '.join(actions)}")
+        raise InputError(f"'{pipeline}' requires a {what}: must be one of {', '.join(actions)}")
     if actions and action[0] not in actions:
         raise InputError(unknown_key(action[0], actions, what))
     return _parser(pipeline, *action)
@@ -297,7 +297,7 @@ def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
             try:
                 values[option.name] = value if value is True else type_of(option)(_joined(value))
             except ValueError:
-                raise InputError(f"{option.name}: {value!r} is no number") from None
+                raise InputError(f"{option.name}: {value!r} is not a number") from None
     perturbation = perturbation_of(chosen, {"seed": str(options.get("seed", "0")), **values}, as_flags=True)
     return perturbation.sets, perturbation.in_folders
 
@@ -345,7 +345,7 @@ def _flag(action: argparse.Action, value: Value, key: str) -> Iterator[str] | li
             raise InputError(f"expected true or false, found {value!r}", "", key)
         return [flag] if value else []
     if isinstance(value, bool):
-        raise InputError(f"expected a value, found {str(value).lower()}: --{key} is no switch", "", key)
+        raise InputError(f"expected a value, found {str(value).lower()}: --{key} is not a switch", "", key)
     if action.nargs in ("+", "*") or isinstance(action.nargs, int):
         return [flag, *map(str, _items(value))]
     return [f"{flag}={_joined(value)}"]
@@ -366,7 +366,7 @@ def lacks(step: Step) -> str:
     missing = [extra for extra in sorted(set(_extras(step))) if not _is_installed(extra)]
     if not missing:
         return ""
-    return f"needs the extra {', '.join(missing)}: {install_line(','.join(missing))}"
+    return f"requires the extra {', '.join(missing)}: {install_line(','.join(missing))}"
 
 
 def _extras(step: Step) -> Iterator[str]:

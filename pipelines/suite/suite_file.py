@@ -20,9 +20,9 @@ from parapet.schemas.layout import SPLITS
 from parapet.schemas.limits import read_text
 
 SUITES = Path(__file__).parent / "suites"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")  # names of entries that have a folder
-NO_NAME = "cannot be a name: letters, digits, '_', '-', '+' and '.'"
-HEADS = ("sample", "corpus", "variants")  # names that '@' accepts besides inputs and steps
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")  # of what has a folder of its own
+NO_NAME = "cannot be used as a name: use letters, digits, '_', '-', '+' and '.'"
+HEADS = ("sample", "corpus", "variants")  # what '@' names besides inputs and steps
 _LISTS = ("sets", "systems", "steps", "tables")
 SEED = "{seed}"  # a text with this placeholder is repeated for each seed of the suite
 
@@ -100,7 +100,7 @@ def by_column(table: Table, place: str, error: Callable[[str, str], InputError])
     """
     size = len(table.columns)
     if not size:
-        raise error("name at least one column", f"{place}.columns")
+        raise error("must name at least one column", f"{place}.columns")
     keys = [column.replace("~", "~0").replace("/", "~1") for column in table.columns]
 
     def each(values: Any, where: str, what: str = "values") -> tuple[Any, ...]:
@@ -313,9 +313,11 @@ def _set(raw: dict[str, Any], setting: str) -> None:
         elif isinstance(place, dict):
             place = place.setdefault(part, {})
         if not isinstance(place, dict | list):
-            raise InputError(f"{'.'.join(path[: i + 1])} is no table", f"--set {key}")
+            raise InputError(f"{'.'.join(path[: i + 1])} is not a table", f"--set {key}")
     if isinstance(place, list):
-        raise InputError("name an entry and its key, such as systems.ours.model=tracker.py:Tracker", f"--set {key}")
+        raise InputError(
+            "must name an entry and its key (example: systems.ours.model=tracker.py:Tracker)", f"--set {key}"
+        )
     many = isinstance(place.get(last), list) or [*path, last] in (["corpus", "splits"], ["seeds"])
     place[last] = _value(text, many)
 
@@ -357,19 +359,19 @@ def _path(text: str) -> str:
 def _check(suite: SuiteFile) -> None:
     splits = suite.corpus.splits
     if not suite.corpus.sgd:
-        raise suite.error("which corpus? Give it in the file, or --set corpus.sgd=PATH", "corpus.sgd")
+        raise suite.error("names no corpus: give it in the file, or with --set corpus.sgd=PATH", "corpus.sgd")
     if not splits:
-        raise suite.error("name at least one split", "corpus.splits")
+        raise suite.error("must name at least one split", "corpus.splits")
     for split in splits:
         if split not in SPLITS:
-            raise suite.error(f"{split!r} is no split: there are {', '.join(SPLITS)}", "corpus.splits")
+            raise suite.error(f"{split!r} is not a split: must be one of {', '.join(SPLITS)}", "corpus.splits")
     if len(set(splits)) < len(splits):
         raise suite.error("a split appears twice", "corpus.splits")
     if not suite.seeds:
-        raise suite.error("give at least one seed", "seeds")
+        raise suite.error("must have at least one seed", "seeds")
     for seed, count in Counter(suite.seeds).items():
         if not NAME.fullmatch(seed) or count > 1:
-            reason = "appears twice" if NAME.fullmatch(seed) else "cannot be part of a name: letters and digits"
+            reason = "appears twice" if NAME.fullmatch(seed) else "cannot be part of a name: use letters and digits"
             raise suite.error(f"{seed!r} {reason}", "seeds")
     for name in suite.inputs:
         if not NAME.fullmatch(name) or name in HEADS:

@@ -172,7 +172,7 @@ def test_labels_can_be_read():
     "name options message",
     ("unseen_entities", {}, r"^unseen_entities learns from a corpus: give corpus=parapet.load_corpus"),
     ("ood", {"rates": 0.1}, r"^ood learns from a corpus: give corpus=parapet.load_corpus"),
-    ("ood", {"corpus": TEST}, r"^ood makes 3 sets: give set_name, one of ood-10, ood-20, ood-50$"),
+    ("ood", {"corpus": TEST}, r"^ood makes 3 sets: set_name is required and must be one of ood-10, ood-20, ood-50$"),
     ("ood", {"rates": 0.1, "corpus": "nowhere"}, r"^nowhere: there is no such file or folder$"),
     ("unseen_entities", {"corpus": TEST, "values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read"),
 )

@@ -214,17 +214,17 @@ def test_bad_input_is_refused_with_place_and_reason(tmp_path, sample, answers):
     empty.write_text("")
     assert refused(tmp_path / "none", answers) == f"{tmp_path}/none: there is no such file or folder"
     assert refused(sample, tmp_path / "none.csv") == f"responses {tmp_path}/none.csv: there is no such file"
-    assert refused(sample, tmp_path) == f"responses {tmp_path}: is a folder; give a file"
-    assert refused(sample, []) == "responses: no assignment could be read: the files hold none"
+    assert refused(sample, tmp_path) == f"responses {tmp_path}: is a folder: give a file"
+    assert refused(sample, []) == "responses: no assignment could be read: the files contain none"
     assert not lacking(refused(sample, empty), "no assignment could be read", f"{empty}: unusable_file")
     assert refused(sample, answers, empty).startswith(f"{empty}: the file is empty")
     assert refused(sample, [answers[0], 3]) == ("responses[1]: expected a path or a record of Assignment, found int")
     assert refused(sample, answers, [answers]).startswith("decisions[0]: expected a path or a record of Decision")
     assert refused(sample, answers, seed=1, selection="best").startswith("selection: 'best' is unknown")
     assert refused(sample, answers, name_distance="cosine").startswith("name_distance: there is no distance 'cosine'")
-    assert refused(sample, answers, encoding="base64") == "encoding: Python knows no text encoding 'base64'"
+    assert refused(sample, answers, encoding="base64") == "encoding: 'base64' is not a text encoding that Python knows"
     assert refused(sample, answers, reviewers=answers[:1]) == "reviewers: expected two sheets, found 1"
-    assert "two different sheets" in refused(sample, answers, reviewers=(answers[0], answers[0]))
+    assert "two different files" in refused(sample, answers, reviewers=(answers[0], answers[0]))
     assert refused({"service_name": "A"}, answers) == "services: expected a list of services, found dict"
     assert refused([], answers) == "services: the list of services is empty"
     assert refused([{"service_name": "A"}], answers).startswith("services: [0]: ")
@@ -234,7 +234,7 @@ def test_records_made_by_hand_are_checked(sample):
     good = Assignment("3A", "Ferries_1", "names", "ab", {"slot_0": "x"})
     bad = msgspec.structs.replace(good, answers={"slot_0": 3})
     assert refused(sample, [good, bad]).startswith("responses[1]: Expected `str`, got `int`")
-    assert "half a surrogate pair" in refused(sample, [msgspec.structs.replace(good, answers={"slot_0": "\ud800"})])
+    assert "a lone surrogate" in refused(sample, [msgspec.structs.replace(good, answers={"slot_0": "\ud800"})])
     maybe = Decision("3A:slot_0", "perhaps")
     assert refused(sample, [good], [maybe]).startswith("decisions[0]: Invalid enum value 'perhaps'")
 
@@ -244,7 +244,7 @@ def test_a_save_that_fails_publishes_nothing(tmp_path, made, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("parapet.transforms.crowd.composing.write_audit", full)
-    raised(NoRoomError, made.save, tmp_path / "out", match="no room left")
+    raised(NoRoomError, made.save, tmp_path / "out", match="no disk space left")
     assert not (tmp_path / "out" / "run.json").exists()
     assert not (tmp_path / "out" / "responses.parquet").exists()
 

@@ -13,7 +13,7 @@ from parapet.evaluation.dst.baseline import Keywords
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):
     write(tmp_path / "mine" / "test" / "schema.json", "mine")
-    with pytest.raises(parapet.InputError, match=r"mine/test/schema.json: is not of an earlier run"):
+    with pytest.raises(parapet.InputError, match=r"mine/test/schema.json: was not written by an earlier run"):
         parapet.load_corpus().save(tmp_path / "mine")
     assert (tmp_path / "mine" / "test" / "schema.json").read_text() == "mine"
 
@@ -30,7 +30,7 @@ def test_a_release(sample, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd" / "original")
     (tmp_path / "MANIFEST.json").write_text("{}")
     assert parapet.load_corpus(tmp_path).splits == ("train", "dev", "test")
-    with pytest.raises(parapet.InputError, match=r"the release has no corpus 'v1': it has original"):
+    with pytest.raises(parapet.InputError, match=r"the release has no corpus 'v1': must be one of original"):
         parapet.load_corpus(tmp_path, name="v1")
 
 
@@ -46,8 +46,8 @@ def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path):
 
 @cases(
     "dialogues services reason",
-    ({"valid": []}, {"valid": []}, "'valid' is no split"),
-    ({"dev": []}, {}, "no services of 'dev'"),
+    ({"valid": []}, {"valid": []}, "'valid' is not a split"),
+    ({"dev": []}, {}, "the split 'dev' has dialogues, but no services"),
     ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
     ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
     ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
@@ -77,7 +77,7 @@ def test_bad_files(sample, tmp_path, capsys):
         _ = parapet.perturb(corpus, "typos").rows
     raised(parapet.InputError, corpus.save, tmp_path / "out", match=r"\[1\]\.turns\[0\]")
     assert not (tmp_path / "out" / "run.json").exists()
-    with pytest.raises(parapet.InputError, match="there is no split 'tests': there are train, dev, test"):
+    with pytest.raises(parapet.InputError, match="there is no split 'tests': must be one of train, dev, test"):
         list(corpus.dialogues("tests"))
     path.write_text("[")
     with pytest.raises(parapet.InputError, match=r"dialogues_001.json: line 1 column 2: not JSON"):
@@ -91,7 +91,7 @@ def test_a_corpus_is_not_saved_over_itself(sample, tmp_path):
     corpus = parapet.load_corpus(tmp_path / "own")
     for each in (corpus, parapet.perturb(corpus, "typos")):
         for folder in (tmp_path / "own", str(tmp_path), tmp_path / "other" / ".." / "own"):
-            with pytest.raises(parapet.InputError, match="the corpus was read from this folder: save it to another"):
+            with pytest.raises(parapet.InputError, match="the corpus was read from this folder: choose another"):
                 each.save(folder)
     assert {path: path.read_bytes() for path in (tmp_path / "own").rglob("*") if path.is_file()} == before
     parapet.perturb(corpus, "typos").save(tmp_path / "typos")

@@ -12,24 +12,36 @@ SAMPLE = parapet.load_corpus()
 
 MISTAKES = [
     (lambda: parapet.perturb(SAMPLE, "typo"), r"no perturbation 'typo': did you mean 'typos'\?"),
-    (lambda: parapet.perturb(SAMPLE, "xyz"), r"no perturbation 'xyz': there are .*typos"),
+    (lambda: parapet.perturb(SAMPLE, "xyz"), r"no perturbation 'xyz': must be one of .*typos"),
     (lambda: parapet.perturb(SAMPLE, "typos", sed=1), r"typos has no option 'sed': did you mean 'seed'\?"),
-    (lambda: parapet.perturb(SAMPLE, "typos", rates={"wrod": 1}), r"^rates: 'wrod' is no rate: did you mean word\?"),
-    (lambda: parapet.perturb(SAMPLE, "typos", rates=0.5), r"^rates: '0.5' is no rate"),
-    (lambda: parapet.perturb(SAMPLE, "typos", at_least="two"), r"^at_least: 'two' is no number"),
-    (lambda: parapet.perturb(SAMPLE, "typos", env=[0.1, 2]), r"^env: 2 is no rate"),
-    (lambda: parapet.perturb(SAMPLE, "typos", env=0.1), r"typos makes 2 sets: give set_name, one of typos, typos-env1"),
-    (lambda: parapet.perturb(SAMPLE, "typos", set_name="typo"), r"typos makes no set 'typo': there are typos"),
+    (
+        lambda: parapet.perturb(SAMPLE, "typos", rates={"wrod": 1}),
+        r"^rates: there is no rate 'wrod': did you mean word\?",
+    ),
+    (lambda: parapet.perturb(SAMPLE, "typos", rates=0.5), r"^rates: there is no rate '0.5'"),
+    (lambda: parapet.perturb(SAMPLE, "typos", at_least="two"), r"^at_least: 'two' is not a number"),
+    (lambda: parapet.perturb(SAMPLE, "typos", env=[0.1, 2]), r"^env: 2 is not a number above 0"),
+    (
+        lambda: parapet.perturb(SAMPLE, "typos", env=0.1),
+        r"typos makes 2 sets: set_name is required and must be one of typos, typos-env1",
+    ),
+    (lambda: parapet.perturb(SAMPLE, "typos", set_name="typo"), r"typos makes no set 'typo': must be one of typos"),
     (lambda: parapet.perturb(SAMPLE, "paraphrase", memory="nowhere.csv"), "nowhere.csv"),
     (lambda: parapet.perturb(SAMPLE, "verbose", rewritten="nowhere.jsonl"), "nowhere.jsonl: .*cannot be read"),
-    (lambda: parapet.perturb(SAMPLE, int), "expected a name, a class or an object of a Perturbation, found type"),
-    (lambda: parapet.perturb(SAMPLE, 7), "expected a name, a class or an object of a Perturbation, found int"),
-    (lambda: parapet.perturb([], "typos"), "corpus: expected a corpus of parapet.load_corpus .* found list"),
+    (
+        lambda: parapet.perturb(SAMPLE, int),
+        "expected the name of a perturbation, a subclass of Perturbation or an object of one, found type",
+    ),
+    (
+        lambda: parapet.perturb(SAMPLE, 7),
+        "expected the name of a perturbation, a subclass of Perturbation or an object of one, found int",
+    ),
+    (lambda: parapet.perturb([], "typos"), "corpus: expected a corpus from parapet.load_corpus .* found list"),
     (lambda: parapet.perturb("nowhere", "typos"), "nowhere: there is no such file or folder"),
     (lambda: parapet.apply_variants(SAMPLE, "nowhere"), "nowhere: variants: there is no such folder"),
-    (lambda: parapet.apply_variants(SAMPLE, sample_root() / "crowd"), "crowd: variants: no variants here"),
+    (lambda: parapet.apply_variants(SAMPLE, sample_root() / "crowd"), "crowd: variants: contains no variants"),
     (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}, names=["v2"]), r"there is no variant 'v2' \(found: v1\)"),
-    (lambda: parapet.apply_variants(SAMPLE, {"v1": {"valid": []}}), r"variants\['v1'\]: 'valid' is no split"),
+    (lambda: parapet.apply_variants(SAMPLE, {"v1": {"valid": []}}), r"variants\['v1'\]: 'valid' is not a split"),
     (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}), "variants"),
     (lambda: parapet.load_corpus(Path(__file__)), r"not JSON"),
     (lambda: parapet.load_corpus("s3x://bucket/corpus"), "cannot be read"),
@@ -45,7 +57,7 @@ def test_a_mistake(mistake, reason, capsys):
 
 def test_a_perturbation_takes_options_only_where_it_is_made():
     made = parapet.perturbations()["typos"](seed=1)
-    with pytest.raises(parapet.InputError, match="typos is made already: give its options where it is made"):
+    with pytest.raises(parapet.InputError, match="typos is an object already: give its options where it is created"):
         parapet.perturb(SAMPLE, made, seed=2)
     assert parapet.perturb(SAMPLE, made).rows == parapet.perturb(SAMPLE, "typos", seed=1).rows
 
@@ -57,5 +69,5 @@ def test_rows_of_another_schema():
         def perturb(self, dialogue, set_name, state):
             return parapet.Perturbed(dialogue, [{"turn": "first"}])
 
-    with pytest.raises(parapet.InputError, match="odd: its rows are not of its row_schema"):
+    with pytest.raises(parapet.InputError, match="odd: its rows do not match its row_schema"):
         _ = parapet.perturb(SAMPLE, Odd).rows

@@ -49,21 +49,21 @@ WRONG = {
     "none": (None, r"Returns\.perturb returned None: expected parapet\.Perturbed\(dialogue, rows\)"),
     "dict": ({"turns": []}, r"Returns\.perturb returned a dict: expected"),
     "tuple": (({}, []), r"Returns\.perturb returned a tuple: expected"),
-    "dialogue": (parapet.Perturbed([]), r"Returns\.perturb: the dialogue in its Perturbed is a list, expected a dict"),
-    "rows": (parapet.Perturbed({}, ROW), r"the rows of its Perturbed are a dict, expected a list of dicts"),
+    "dialogue": (parapet.Perturbed([]), r"Returns\.perturb: the dialogue in Perturbed is a list, expected a dict"),
+    "rows": (parapet.Perturbed({}, ROW), r"the rows in Perturbed are a dict, expected a list of dicts"),
     "row": (parapet.Perturbed({}, ["b"]), r"a row is a str, expected a dict"),
     "column": (
         parapet.Perturbed({}, [{**ROW, "place": 1}]),
-        r"a row has 'place', which row_schema has not: it has dialogue_id, turn, original, utterance",
+        r"a row has the column 'place', which is not in row_schema: it has dialogue_id, turn, original, utterance",
     ),
 }
 WRONG_TABLES = {
-    "type": ({**ROW, "turn": "first"}, "unchanged: its rows are not of its row_schema: .*first"),
+    "type": ({**ROW, "turn": "first"}, "unchanged: its rows do not match its row_schema: .*first"),
     "missing": (
         {name: ROW[name] for name in ("dialogue_id", "turn", "original")},
-        "row_schema: a row has no 'utterance'",
+        "row_schema: a row has no column 'utterance'",
     ),
-    "null": ({**ROW, "turn": None}, "row_schema: a row has no 'turn'"),
+    "null": ({**ROW, "turn": None}, "row_schema: a row has no column 'turn'"),
 }
 
 
@@ -134,10 +134,17 @@ class Seedless(Unchanged):
     (Idle, {}, r"the class Idle has no method perturb\(self, dialogue, set_name, state\)"),
     (Seedless, {"rate": 1}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
     (Seedless(1), {}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
-    (Seedless, {}, "unchanged needs the option 'rate'"),
+    (Seedless, {}, "unchanged requires the option 'rate'"),
     (Returns, {"valeu": 1}, "unchanged has no option 'valeu': did you mean 'value'"),
-    (Returns(), {"value": 1}, "unchanged is made already"),
-    (print, {}, "expected a name, a class or an object of a Perturbation, found builtin_function_or_method"),
+    (Returns(), {"value": 1}, "unchanged is an object already"),
+    (
+        print,
+        {},
+        (
+            "expected the name of a perturbation, a subclass of Perturbation or an object of "
+            "one, found builtin_function_or_method"
+        ),
+    ),
 )
 def test_classes_that_lack_something(perturbation, options, reason):
     with pytest.raises(InputError, match=reason):
@@ -156,7 +163,7 @@ def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_e
     original = parapet.load_corpus()
     dialogues = [*original.dialogues()]
     corpus = parapet.perturb(original, InPlace)
-    reason = r"the dialogue is modified in place: build new dicts and lists \(InPlace.perturb\)"
+    reason = r"the dialogue was modified in place: build new dicts and lists \(InPlace.perturb\)"
     with pytest.raises(InputError, match=reason):
         next(corpus.dialogues())
     with pytest.raises(InputError, match=reason):
@@ -176,7 +183,7 @@ CIRCULAR["itself"] = CIRCULAR
 
 @cases(
     "changes reason",
-    ({"turns": []}, "turns: plugin_error: there are none left"),
+    ({"turns": []}, "turns: plugin_error: no services are left"),
     ({"services": ["Nowhere_1"]}, "services[0]: plugin_error: no schema for service 'Nowhere_1'"),
     ({"note": {1}}, "plugin_error: it is not JSON: Object of type set is not JSON serializable"),
     ({"note": CIRCULAR}, "plugin_error: it is not JSON: Circular reference detected"),
@@ -296,18 +303,18 @@ def spoiled(mistake, dialogue, perturbed):
 
 
 PROBLEMS = {
-    "modified": "the dialogue is modified in place: build new dicts and lists",
-    "id": "dialogue_id has become 'other'",
+    "modified": "the dialogue was modified in place: build new dicts and lists",
+    "id": "dialogue_id was changed to 'other'",
     "form": "turns[0].speaker: not_sgd: Invalid enum value 'NOBODY'",
     "slot": "turns[0].frames[0].slots[0].slot: the service has no slot 'nosuch'",
-    "no row": "turns[0] has changed and has no row",
-    "row": "turns[1] has a row and has not changed",
+    "no row": "turns[0] was changed, but has no row",
+    "row": "turns[1] has a row, but was not changed",
     "wrong row": "turns[0]: its row is {",
     "rows": "a turn has two rows",
-    "turns": "it has 13 turns, and had 14",
-    "speaker": "turns[0]: the speaker has changed",
-    "state": "turns[0].frames[0]: the service or its state has changed",
-    "span": "turns[0].frames[0]: spans had [('city', 'Port Alder')] and have [('city',",
+    "turns": "the number of turns was changed from 14 to 13",
+    "speaker": "turns[0]: the speaker was changed",
+    "state": "turns[0].frames[0]: the service or its state was changed",
+    "span": "turns[0].frames[0]: the texts of the spans were changed from [('city', 'Port Alder')] to [('city',",
 }
 
 
@@ -335,14 +342,14 @@ def test_a_check_finds_results_that_change():
 
     problems = parapet.check_perturbation(Counting)
     assert len(problems) == len([*parapet.load_corpus().dialogues()])
-    assert all("the result is another one the second time" in one for one in problems)
+    assert all("the result differs between two runs" in one for one in problems)
 
 
 def test_other_values_change_the_meaning_and_nothing_else():
     assert parapet.check_perturbation("unseen_entities", keeps_meaning=False) == []
     problems = parapet.check_perturbation("unseen_entities")
     assert problems
-    assert all("state has changed" in one or "spans had" in one for one in problems)
+    assert all("state was changed" in one or "the texts of the spans were changed" in one for one in problems)
 
 
 @pytest.mark.parametrize("name", ["typos", "verbose", "simple"])

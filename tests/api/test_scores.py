@@ -91,7 +91,7 @@ def test_the_original_is_in_no_sensitivity(scores):
     only = {name: of for name, of in scores.items() if name != "original"}
     assert parapet.schema_sensitivity(scores) == parapet.schema_sensitivity(only)
     assert parapet.schema_sensitivity(list(only.values())) == parapet.schema_sensitivity(only)
-    with pytest.raises(parapet.InputError, match="two variants at least, found 1"):
+    with pytest.raises(parapet.InputError, match="at least two variants, found 1"):
         parapet.schema_sensitivity({"original": scores["original"], "v1": scores["v1"]})
 
 
@@ -128,8 +128,13 @@ def test_sets_that_do_not_match_are_refused(scores):
     for dialogues in (cut, predicted):
         del dialogues[0]["turns"][-2:]
     other = parapet.score_states(cut, predicted, schemas=CORPUS.services("test"))
-    raised(parapet.InputError, parapet.schema_sensitivity, [every, other], match="do not have the same user turns")
-    with pytest.raises(parapet.InputError, match=r"metric: 'jga' is unknown: expected one of active_intent"):
+    raised(
+        parapet.InputError,
+        parapet.schema_sensitivity,
+        [every, other],
+        match="because their user turns or frames differ",
+    )
+    with pytest.raises(parapet.InputError, match=r"metric: 'jga' is unknown: must be one of active_intent"):
         parapet.schema_sensitivity(scores, metric="jga")
     with pytest.raises(parapet.InputError, match=r"^v1: expected the scores of a variant, found dict"):
         parapet.schema_sensitivity({"v1": scores["v1"].metrics, "v2": scores["v2"]})
@@ -231,7 +236,8 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     assert refused(CORPUS, [*PREDICTIONS, PREDICTIONS[0]]) == f"predictions: dialogue {first!r} appears twice"
     no_frame = edited(lambda dialogue: dialogue["turns"][0]["frames"].clear())
     assert (
-        refused(CORPUS, no_frame) == f"predictions: {first} turns[0] {frame}: no frame of this service; there are: none"
+        refused(CORPUS, no_frame)
+        == f"predictions: {first} turns[0] {frame}: there is no frame of this service, only of: none"
     )
     assert f"predictions: {first}: " in refused(CORPUS, edited(lambda dialogue: dialogue["turns"].pop()))
     odd = edited(lambda dialogue: dialogue["turns"][0]["frames"][0]["state"].update(slot_values=3))
@@ -239,9 +245,11 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     assert refused(CORPUS, [3]) == "predictions[0]: expected a dict, found int"
     assert refused(CORPUS, 3) == "predictions: expected dialogues, found int"
     assert refused(CORPUS, [{"dialogue_id": first}]).startswith("predictions[0]: Object missing required field")
-    assert refused(CORPUS, {first: PREDICTIONS[1]}).startswith(f"predictions[{first!r}]: is of dialogue")
+    assert refused(CORPUS, {first: PREDICTIONS[1]}).startswith(f"predictions[{first!r}]: belongs to dialogue")
     assert refused(CORPUS, {"\ud800": PREDICTIONS[0]})
-    assert refused(CORPUS, [{"turns": {1, 2}, "x": object()}]).startswith("predictions[0]: this cannot be JSON")
+    assert refused(CORPUS, [{"turns": {1, 2}, "x": object()}]).startswith(
+        "predictions[0]: cannot be represented as JSON"
+    )
     assert refused(CORPUS, tmp_path / "none").startswith(f"{tmp_path}/none: ")
     assert refused(CORPUS, tmp_path).startswith(f"{tmp_path}: ")
     (tmp_path / "a.jsonl").write_text('{"dialogue_id": 1}\n')
@@ -252,21 +260,23 @@ def test_bad_references_are_refused_with_place_and_reason(tmp_path):
     services = CORPUS.services("test")
     assert refused(tmp_path / "none", []) == f"{tmp_path}/none: there is no such file or folder"
     assert refused(CORPUS, PREDICTIONS, split="valid").startswith("there is no split 'valid'")
-    assert refused(DIALOGUES, PREDICTIONS).startswith("schemas: dialogues in memory need the services")
+    assert refused(DIALOGUES, PREDICTIONS).startswith(
+        "schemas: dialogues in memory require the schemas of their services"
+    )
     assert refused(DIALOGUES, PREDICTIONS, schemas=[{}]).startswith("schemas: [0]: Object missing required field")
     assert "the schemas of the reference do not have this service" in refused(
         DIALOGUES, PREDICTIONS, schemas=CORPUS.services("train")
     )
-    assert refused([], [], schemas=services) == "references: there are no dialogues"
+    assert refused([], [], schemas=services) == "references: contains no dialogues"
     assert refused(3, []).startswith("references: expected a corpus, its place or dialogues, found int")
     assert refused({"1": DIALOGUES[0]}, []).startswith(
         "references: expected a corpus, its place or dialogues, found dict"
     )
     assert refused(DIALOGUES * 2, PREDICTIONS, schemas=services).startswith("references: [8]: duplicate_id")
     assert refused([3], [], schemas=services).startswith("references: [0]: Expected `object`, got `int`")
-    assert refused(CORPUS, PREDICTIONS, seen="Ferries_1").startswith("seen: expected the names of several services")
+    assert refused(CORPUS, PREDICTIONS, seen="Ferries_1").startswith("seen: expected a list of service names")
     half = parapet.corpus_of({"train": DIALOGUES[:1], "dev": DIALOGUES[:1]}, {"train": services, "dev": services})
-    assert refused(half, PREDICTIONS) == "split: of which split? there are dialogues of train, dev"
+    assert refused(half, PREDICTIONS) == "split: is required: must be one of the splits that have dialogues: train, dev"
 
 
 def test_trackers_that_give_something_else_are_refused():
@@ -289,8 +299,8 @@ def test_intervals_are_those_of_the_command(tmp_path, across_turn):
     expected = json_of(tmp_path / "robustness.json")["sets"]["original"]["intervals"]
     scores = parapet.score_states(parapet.load_corpus(), Keywords(), across_turn=across_turn)
     assert {key: list(scores.interval(services=key, seed=7, replicates=200)) for key in expected} == expected
-    raised(parapet.InputError, scores.interval, "jga", match="metric: 'jga' is unknown: expected one of")
-    raised(parapet.InputError, scores.interval, level=95, match="level: 95 is out of range")
+    raised(parapet.InputError, scores.interval, "jga", match="metric: 'jga' is unknown: must be one of")
+    raised(parapet.InputError, scores.interval, level=95, match="level: 95 is not a number between 0 and 1")
     raised(parapet.InputError, scores.interval, replicates=0, match="replicates: 0 is out of range")
     assert str(scores.interval(services="Nobodys")) == "(nan, nan)"
 

@@ -9,7 +9,10 @@ from parapet.schemas.layout import sample_root
 def test_what_was_seen_must_be_known():
     sample = parapet.load_corpus()
     corpus = parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})
-    message = r"^nobody knows what was seen .there are no dialogues in 'train'; there are in: test.; give training ROOT"
+    message = (
+        r"^it is not known which values occur in training, because there are no dialogues in 'train' "
+        r".these splits have some: test.: give training ROOT"
+    )
     with pytest.raises(parapet.InputError, match=message):
         parapet.perturb(corpus, "unseen_entities")
 
@@ -19,11 +22,14 @@ def test_what_was_seen_must_be_known():
     [
         ({"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or directory$"),
         ({"categorical": "drop"}, r"^categorical: 'drop' is none of keep, replace$"),
-        ({"max_bad": 2}, r"^max_bad: 2 is no share: give 0 to 1$"),
-        ({"training": 7}, r"^training: expected a corpus or a place, found int$"),
+        ({"max_bad": 2}, r"^max_bad: 2 is not a number between 0 and 1$"),
+        ({"training": 7}, r"^training: expected a corpus or a path, found int$"),
         ({"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
         ({"training": sample_root() / "translations.csv"}, r"translations.csv"),
-        ({"splits": "test"}, r"^unseen_entities has no option 'splits': it has seed, values, categorical, training"),
+        (
+            {"splits": "test"},
+            r"^unseen_entities has no option 'splits': its options are seed, values, categorical, training",
+        ),
     ],
 )
 def test_bad_options(options, message, capsys):

@@ -60,8 +60,8 @@ def test_a_broken_row_costs_itself(tmp_path, table):
     assert taken == ids(table, range(1, 6)) - ids(table, range(2, 3)) - ids(table, range(4, 5))
     width = len(table[0])
     assert [(d["source"].rpartition(": ")[2], d["reason"]) for d in dead] == [
-        ("row 3", "broken_row: a quote is opened and never closed"),
-        ("row 5", f"broken_row: {width + 1} cells where the header has {width}"),
+        ("row 3", "broken_row: a quote is not closed"),
+        ("row 5", f"broken_row: {width + 1} cells, but the header has {width}"),
     ]
 
 
@@ -71,7 +71,7 @@ def test_a_broken_row_costs_itself(tmp_path, table):
     (b"a,b,c\n1,2,3\n", "the header lacks AssignmentId, WorkerId, Answer.*"),
     (b"AssignmentId;WorkerId;Answer.slot_0\n", "the cells must be separated by commas"),
     ("AssignmentId,WorkerId,Answer.slot_0\n".encode("utf-16-le"), "the file looks like UTF-16"),
-    (b"AssignmentId,WorkerId,Answer.slot_0,Answer.slot_0\n", "a column twice: Answer.slot_0"),
+    (b"AssignmentId,WorkerId,Answer.slot_0,Answer.slot_0\n", "these columns appear twice in the header: Answer.slot_0"),
 )
 def test_a_file_that_is_no_batch_is_one_dead_letter_and_the_others_are_read(content, reason, tmp_path, table):
     (tmp_path / "bad.csv").write_bytes(content)
@@ -102,7 +102,7 @@ def test_ten_megabytes_in_a_cell_cost_that_answer(tmp_path, table):
     taken, (letter,) = run(tmp_path, tmp_path / "names.csv")
     assert taken == ids(table, range(1, 4))
     assert letter["key"].endswith(":slot_0")
-    assert letter["reason"] == "too_large: over 20,000 characters"
+    assert letter["reason"] == "too_large: the answer has more than 20,000 characters"
     assert len(letter["payload"]) < 2_200
     assert "10,000,000 characters, sha256" in letter["payload"]
 
@@ -208,7 +208,7 @@ def test_a_compressed_file_is_read_whole_or_refused(kind, tmp_path, table):
         ("cut", packed[: len(packed) // 2], "is cut off"),
         ("short", packed[:-3], "is cut off"),
         ("empty", b"", "is cut off"),
-        ("plain", data, "and is none"),
+        ("plain", data, "but is not one"),
     ):
         path = tmp_path / f"{name}.csv.{kind}"
         path.write_bytes(content)
@@ -265,7 +265,7 @@ def test_bad_services_are_left_out_and_told(tmp_path, table):
         "[3].intents[0].required_slots",
         "[4].service_name",
     ]
-    parts = ("it names files", "stands twice", "stands twice", "refers to slot 'gone'", "Expected `str`")
+    parts = ("files are named after it", "appears twice", "appears twice", "refers to slot 'gone'", "Expected `str`")
     assert [part in reason for reason, part in zip(reasons, parts, strict=True)] == [True] * 5
     assert list(json_of(tmp_path / "out/statistics.json")["services"]) == ["Good_1"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["names.csv", "out", "schema.json"]
@@ -284,7 +284,7 @@ def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path, sample)
     told = [(letter["source"].rpartition(": ")[2], letter["reason"].partition(":")[0]) for letter in unknown]
     assert told == [("row 3", "unknown_response")]
     assert [d["source"].rpartition(": ")[2] for d in dead if "perhaps" in d["payload"]] == ["row 4"]
-    assert "not used: 2 records" in made.errors
+    assert "2 records could not be used" in made.errors
 
 
 def test_a_sheet_that_is_none_stops_the_run_before_it_begins(tmp_path, sample):

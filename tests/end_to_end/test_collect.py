@@ -127,7 +127,7 @@ def test_mistakes_are_named(tmp_path, corpus):
     serve = ("collect", "serve", "--db", db)
     for flags, word in (
         ({}, "--hits"),
-        ({"hits": tmp_path}, "no folder of 'parapet hits'"),
+        ({"hits": tmp_path}, "not the output of 'parapet hits'"),
         ({"hits": made, "port": 99_999}, "--port"),
         ({"hits": made, "people": 0}, "--people"),
         ({"hits": made, "people": tmp_path / "none"}, "none"),

@@ -59,7 +59,7 @@ def test_boxes_are_ticked(tmp_path, sample):
     ("https://crowd.example.org/i/abc", "row 2: leads to another machine"),
     ("http://127.0.0.1.example.org/i/abc", "row 2: leads to another machine"),
     ("", "has no column 'link'"),
-    ("http://127.0.0.1:9/i/abc", "no server answers: start 'parapet collect serve' first"),
+    ("http://127.0.0.1:9/i/abc", "no server is running: start 'parapet collect serve' first"),
 )
 def test_it_stays_on_this_machine(tmp_path, hits, link, told):
     with (tmp_path / "links.csv").open("w", newline="") as handle:
@@ -70,7 +70,7 @@ def test_it_stays_on_this_machine(tmp_path, hits, link, told):
 
 def test_practice_is_not_served_to_others(tmp_path, hits):
     argv = ["collect", "serve", "--hits", str(hits), "--db", str(tmp_path / "a.sqlite"), "--practice"]
-    assert "leave out other hosts" in refused(*argv, "--public_url", "https://crowd.example.org")
+    assert "is for simulated annotators on this machine" in refused(*argv, "--public_url", "https://crowd.example.org")
 
 
 def test_boxes_to_tick_are_choices():

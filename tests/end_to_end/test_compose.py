@@ -260,7 +260,7 @@ def test_a_reviewers_work_is_never_replaced(tmp_path):
     sheet.write_bytes(filled)
     for flags in ([], ["--decisions", sheet]):
         told = compose(out, "--quiet", *flags, status=2).errors
-        assert "review.csv: was changed since it was written: move it away" in told
+        assert "review.csv: has been changed since it was written: move it elsewhere" in told
         assert sheet.read_bytes() == filled
     compose(out, "--quiet", "--decisions", sheet.rename(tmp_path / "mine.csv"))
     assert json_of(out / "statistics.json")["decisions"]["accept"] > 20
@@ -268,7 +268,7 @@ def test_a_reviewers_work_is_never_replaced(tmp_path):
 
 def test_a_file_of_somebody_elses_is_never_replaced(tmp_path):
     (tmp_path / "report.html").write_text("my thesis")
-    assert "report.html: is not of an earlier run" in compose(tmp_path, "--quiet", status=1).errors
+    assert "report.html: was not written by an earlier run" in compose(tmp_path, "--quiet", status=1).errors
     assert (tmp_path / "report.html").read_text() == "my thesis"
     assert not (tmp_path / "run.json").exists()
 
@@ -285,5 +285,5 @@ def test_a_bad_service_is_not_complete(tmp_path, sample, csvs, crowd):
     (tmp_path / "decisions.csv").write_text(f"response_id,decision\n{held},reject\n")
     compose(tmp_path / "bad", *flags, "--decisions", crowd / "decisions.csv", tmp_path / "decisions.csv", status=1)
     reasons = {letter["key"]: letter["reason"] for letter in rows_of(tmp_path / "bad/dead_letters.jsonl")}
-    assert reasons[held] == "unused_response: 'Ferries_1' was left out as a bad_service"
+    assert reasons[held] == "unused_response: 'Ferries_1' was left out, because its schema is invalid (see bad_service)"
     assert (tmp_path / "bad/v1/schema.json").exists()

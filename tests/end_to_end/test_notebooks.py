@@ -123,7 +123,7 @@ def test_the_variants_are_those_of_the_command(executed, tmp_path):
 def test_the_perturbation_is_sound_and_becomes_a_plugin(executed):
     notebook = executed["your_perturbation"]
     assert text_of(notebook, "check_perturbation(Hesitation") == "[]"
-    assert "the dialogue is modified in place" in text_of(notebook, "check_perturbation(Careless")
+    assert "the dialogue was modified in place" in text_of(notebook, "check_perturbation(Careless")
     assert text_of(notebook, 'load_corpus("hesitant_corpus")') == "True"
     assert text_of(notebook, "by_name.rows == hesitant.rows") == "(True, True)"
     printed = text_of(notebook, "beam.Pipeline")

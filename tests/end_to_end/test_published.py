@@ -157,7 +157,10 @@ def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_pat
     )
     run("suite", "four.toml", output="out")
     log = (tmp_path / "out/.suite/logs/statistics.log").read_text()
-    assert log.count("the variants have 29 services that the corpus lacks, ignored: Alarm_1, Banks_1, Buses_2,") == 1
+    assert (
+        log.count("the variants have 29 services that the corpus lacks; they are ignored: Alarm_1, Banks_1, Buses_2,")
+        == 1
+    )
     statistics = json_of(tmp_path / "out/statistics/statistics.json")
     assert (statistics["services"], statistics["unseen_services"]) == (5, 4)
     rows = rows_of(tmp_path / "out/table.csv")

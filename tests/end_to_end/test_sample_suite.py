@@ -200,8 +200,8 @@ def test_a_top_up_asks_only_for_what_is_missing(tmp_path):
     ("a,b\n1,2\n", "row 1: not a shortfall.csv of 'parapet compose': lacks"),
     ("service_name,task,field,have,need\nNone_1,names,slot_0,1,5\n", "row 2: the schemas have no such element"),
     ("service_name,task,field,have,need\nGyms_1,names,slot_99,1,5\n", "row 2: the schemas have no such element"),
-    ("service_name,task,field,have,need\nGyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' are not numbers"),
-    ("service_name,task,field,have,need\n", "nothing is missing"),
+    ("service_name,task,field,have,need\nGyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' must be numbers"),
+    ("service_name,task,field,have,need\n", "no answers are missing"),
 )
 def test_a_bad_shortfall_is_told_by_row(text, said, tmp_path):
     (tmp_path / "shortfall.csv").write_text(text)

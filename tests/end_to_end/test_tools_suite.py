@@ -128,7 +128,7 @@ kind = "original"
     ("entry", "told"),
     [
         ('path = "none.jsonl"\nname = "a"', "there is no such file"),
-        ('path = "empty"\nname = "a"', "no tasks here"),
+        ('path = "empty"\nname = "a"', "contains no tasks"),
         ('path = "tasks.jsonl"', "give it a 'name'"),
         ('path = "twice.jsonl"\nname = "a"', "appears twice"),
         ('path = "rows.jsonl"\nname = "a"', "is no task"),

@@ -224,14 +224,14 @@ def test_what_no_system_has_is_left_out_of_everything(trackers):
     ]
     assert [line for line in read.left_out if "no system" in line] == [
         "set SR-30: no system has it",
-        "of the average, what no system has: combined, SR-30/f1",
+        "from the average, because no system has it: combined, SR-30/f1",
     ]
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
 def test_no_board(tmp_path, content):
     (tmp_path / "leaderboard.json").write_bytes(content)
-    raised(InputError, read_board, str(tmp_path / "leaderboard.json"), match=r"this is no leaderboard\.json")
+    raised(InputError, read_board, str(tmp_path / "leaderboard.json"), match=r"not a leaderboard\.json")
     raised(InputError, read_board, str(tmp_path / "none.json"), match="there is no such file")
 
 

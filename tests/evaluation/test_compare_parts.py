@@ -175,11 +175,11 @@ def test_raddles_sixteen_columns_come_from_the_flag(tmp_path):
 @cases(
     "sets domains average reason",
     (("typos", "typos"), (), (), "'typos' appears twice"),
-    (("Hotel",), ("Hotel",), (), "'Hotel' is a set and a domain"),
+    (("Hotel",), ("Hotel",), (), "'Hotel' is both a set and a domain"),
     (("speech",), ("Hotel", "Train"), (), "no system has a set 'speech'"),
-    ((), ("Hotel", "Train", "Taxi"), (), "'good' has no domain 'Taxi'; it has: Hotel, Train"),
-    ((), ("Hotel", "Train"), ("f2",), "no such metric: 'f2'"),
-    ((), ("Hotel", "Train"), ("fpr95",), "less of it is better, so it is in no average"),
+    ((), ("Hotel", "Train", "Taxi"), (), "'good' has no domain 'Taxi', only Hotel, Train"),
+    ((), ("Hotel", "Train"), ("f2",), "there is no metric 'f2'"),
+    ((), ("Hotel", "Train"), ("fpr95",), "lower values are better, so it cannot be part of an average"),
 )
 def test_what_cannot_be_chosen(tmp_path, sets, domains, average, reason):
     ours = {name: of for name, of in parts(tmp_path, "good", 1.0).items() if name in ("good/Hotel", "good/Train")}

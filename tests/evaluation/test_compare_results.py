@@ -46,8 +46,8 @@ def test_states_by_set_and_by_group(tmp_path):
 
 def test_metrics_that_are_not_there(tmp_path):
     outcome = read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
-    raised(InputError, columns_of, [outcome], ["f2"], match="no such metric: 'f2'; there are: bleu, fpr95")
-    raised(InputError, columns_of, [outcome], match="which metrics")
+    raised(InputError, columns_of, [outcome], ["f2"], match="there is no metric 'f2': must be one of bleu, fpr95")
+    raised(InputError, columns_of, [outcome], match="must name at least one metric")
 
 
 def test_rows_that_do_not_average_to_the_number(tmp_path):
@@ -66,10 +66,10 @@ def test_systems_are_compared_on_what_they_share(tmp_path):
         f"dst/{name}/joint_goal_accuracy" for name in ("original", "v1", "v2")
     ]
     assert systems.left_out == [
-        "set v3 of dst: not scored for 'a'",
+        "set v3 of task dst: not scored for 'a'",
         "mean over the variants of dst: the systems were not scored on the same variants",
-        "set typos of dst: not scored for 'b'",
-        "set simple of dst: not scored for 'a'",
+        "set typos of task dst: not scored for 'b'",
+        "set simple of task dst: not scored for 'a'",
         "task ood: not scored for 'b'",
     ]
     with pytest.raises(InputError, match=r"not scored on the same sets: set v3 .*\(and 4 more differences\)"):
@@ -85,7 +85,7 @@ def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path):
     other = read_outcome(intents(tmp_path / "other", some, [1.0, 1.0], KEYS[:2]))
     found, left_out = shared({"one": [one], "other": [other]})
     assert {column.set for column in found["one"][0].values} == {"a"}
-    assert left_out == ["set b of intent: not scored for 'other'"]
+    assert left_out == ["set b of task intent: not scored for 'other'"]
 
 
 def test_what_cannot_be_compared(tmp_path):
@@ -111,12 +111,12 @@ def test_what_cannot_be_compared(tmp_path):
 
 @cases(
     "files reason",
-    ({}, "no run.json here"),
-    ({"run.json": "[]"}, "no run.json here"),
-    ({"run.json": '{"pipeline": "ood"}'}, "holds what 'parapet ood' wrote"),
+    ({}, "has no run.json"),
+    ({"run.json": "[]"}, "has no run.json"),
+    ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood' wrote"),
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
     ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not JSON"),
-    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'}, "no metrics in it"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'}, "contains no metrics"),
     ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "is no number"),
 )
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
@@ -129,7 +129,7 @@ def test_folders_that_are_no_evaluation(tmp_path, files, reason):
 @cases(
     "place content reason",
     ("rows/v1/dialogues_001.parquet", b"PAR1", "cannot be read as Parquet"),
-    ("examples.json", b'[{"drop": "x"}]', "no examples of 'parapet evaluate --task dst'"),
+    ("examples.json", b'[{"drop": "x"}]', "not the examples of 'parapet evaluate --task dst'"),
 )
 def test_files_that_cannot_be_read(tmp_path, place, content, reason):
     path = states(tmp_path / "one", SETS)
@@ -174,7 +174,7 @@ def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
         "generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"
     ]  # fmt: skip
     for wrong in ("unseen/f2", "unseen/bleu", "v1/sgsacc"):
-        with pytest.raises(InputError, match=f"no such metric: '{wrong}'"):
+        with pytest.raises(InputError, match=f"there is no metric '{wrong}'"):
             columns_of([outcome], ["sgsacc", wrong])
 
 

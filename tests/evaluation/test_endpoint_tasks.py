@@ -110,7 +110,7 @@ def test_utterances_and_a_judge(tmp_path):
     with chat_server(answer) as server:
         flags = {"endpoint": server.url, "model": "m"}
         made = run("predict", "llm_utterances", **flags, output=tmp_path / "said")
-        assert "0 answers not readable" in made.output
+        assert "0 answers that could not be read" in made.output
         scores = {"predictions": tmp_path / "said/predictions", "output": tmp_path / "scores"}
         judged = run("evaluate", "--task", "generation", "--no_validation", scorer="llm", **flags, **scores)
         asked = len(server.requests)

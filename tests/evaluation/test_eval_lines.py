@@ -26,8 +26,8 @@ def write(tmp_path, text):
     ('{"id": "a", "value": 1e999}', "line 1", "out of range"),
     ('{"id": "a", "value": "\\ud800"}', "line 1", ""),
     ('{"id": "a", "value": "1"}', "line 1", "value: Expected `float`"),
-    ('{"id": "a", "value": 1, "value": 2}', "line 1", "value: the key stands twice"),
-    ('{"id": "a", "value": 1, "more": {"b": 1, "b": 2}}', "line 1", "more.b: the key stands twice"),
+    ('{"id": "a", "value": 1, "value": 2}', "line 1", "value: the key appears twice"),
+    ('{"id": "a", "value": 1, "more": {"b": 1, "b": 2}}', "line 1", "more.b: the key appears twice"),
     ('{"id": "a"}', "line 1", "missing required field `value`"),
     ('{"value": 1}', "line 1", "give an id, or dialogue_id and turn"),
     ('{"dialogue_id": "a", "value": 1}', "line 1", "give an id, or dialogue_id and turn"),
@@ -40,7 +40,7 @@ def write(tmp_path, text):
     ("{", "line 1", "not JSON"),
     (b'{"id": "\xff", "value": 1}', "line 1", ""),
     ("[" * 100_000, "line 1", ""),
-    ("\n \n", "", "there are no rows"),
+    ("\n \n", "", "contains no rows"),
 )
 def test_what_is_wrong_is_told_by_line(tmp_path, text, line, reason):
     path = write(tmp_path, text)

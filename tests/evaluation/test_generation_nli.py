@@ -68,14 +68,14 @@ def spoil(folder, fault):
 
 @cases(
     "fault said",
-    ("no config", "has no config.json, so it holds no model; models are not downloaded here"),
+    ("no config", "has no config.json, so it contains no model; Parapet does not download models"),
     ("no json", "cannot be read: "),
     ("a list", "is no JSON object"),
     ("no weights", "has no weights (model.safetensors or pytorch_model.bin)"),
     ("no tokenizer", "lacks the files of a tokenizer (tokenizer.json or vocab.json, merges.txt or "),
-    ("another architecture", "holds a RobertaForMaskedLM: a classifier of text pairs"),
-    ("no architecture", "holds a model of type 'roberta': a classifier of text pairs"),
-    ("numbered labels", "its labels are LABEL_0, LABEL_1, LABEL_2: id2label of config.json has to say"),
+    ("another architecture", "contains a RobertaForMaskedLM: expected a classifier of text pairs"),
+    ("no architecture", "contains a model of type 'roberta': expected a classifier of text pairs"),
+    ("numbered labels", "its labels are LABEL_0, LABEL_1, LABEL_2: id2label in config.json must map"),
     ("two labels", "its labels are entailment, not_entailment: "),
     ("one label twice", "its labels are entailment, neutral, Neutral: "),
     ("no labels", "its labels are none: "),
@@ -90,7 +90,7 @@ def test_folders_that_cannot_be_used(roberta, tmp_path, fault, said):
 
 
 def test_a_batch_of_nothing(roberta):
-    raised(InputError, Nli, str(roberta), batch=0, match="--batch: 0: is 1 or more")
+    raised(InputError, Nli, str(roberta), batch=0, match="--batch: 0: must be 1 or more")
 
 
 @pytest.mark.parametrize("fault", ["broken weights", "half of the weights"])

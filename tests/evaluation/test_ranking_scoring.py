@@ -87,9 +87,9 @@ def test_what_is_right_within_the_first_of_a_ranking(tmp_path):
     "answers reason",
     (None, "line 1: has no answers: 'parapet predict MODEL --top K' writes them"),
     ([], "line 1: has no answers"),
-    (["hello", "bye", "hello"], "line 1: has 3 answers, and --top is 2"),
-    (["hello", " hello"], "line 1: 'hello' is twice among its answers"),
-    (["bye", "hello"], "line 1: its answer is 'hello', and the first of its answers 'bye'"),
+    (["hello", "bye", "hello"], "line 1: has 3 answers, but --top is 2"),
+    (["hello", " hello"], "line 1: 'hello' appears twice among its answers"),
+    (["bye", "hello"], "line 1: its answer is 'hello', but the first of 'answers' is 'bye'"),
     (["hello", "oops"], "dialogue 0 turn 0: 'oops' is none of the candidates"),
 )
 def test_rankings_that_are_not_sound(tmp_path, answers, reason):
@@ -98,7 +98,7 @@ def test_rankings_that_are_not_sound(tmp_path, answers, reason):
     with pytest.raises(InputError) as caught:
         read_test(reference, write(tmp_path, "a.jsonl", row), frozenset({"hello", "bye"}), top=2)
     assert reason in str(caught.value)
-    raised(InputError, read_test, reference, reference, None, top=2, match="dialogues have one answer a turn")
+    raised(InputError, read_test, reference, reference, None, top=2, match="dialogues have one answer per turn")
 
 
 def test_files_by_task_oov_beside_plain(tmp_path):
@@ -134,13 +134,13 @@ def test_files_by_task_oov_beside_plain(tmp_path):
     "name text reason",
     ("a.jsonl", answers("hello", "bye", "hello"), "no answer for dialogue 1 turn 1"),
     ("a.jsonl", answers("hello", "bye", "hello", "bye") * 2, "line 5: dialogue 0 turn 0 appears twice"),
-    ("a.jsonl", '{"dialogue": 2, "turn": 0, "answer": ""}', "line 1: there is no dialogue 2: they are 0 to 1"),
-    ("a.jsonl", '{"dialogue": 1, "turn": -1, "answer": ""}', "dialogue 1 has no turn -1: the bot has 0 to 1"),
+    ("a.jsonl", '{"dialogue": 2, "turn": 0, "answer": ""}', "line 1: there is no dialogue 2: must be from 0 to 1"),
+    ("a.jsonl", '{"dialogue": 1, "turn": -1, "answer": ""}', "dialogue 1 has no turn -1: turns of the bot are 0 to 1"),
     ("a.jsonl", '{"dialogue": 1, "turn": 0, "answer": null}', "line 1: answer: Expected `str`"),
     ("a.jsonl", answers("hello", "bye", "hello", "oops"), "dialogue 1 turn 1: 'oops' is none of the candidates"),
     ("a.txt", TEST.replace("1 hi\thello\n2 <S", "1 ho\thello\n2 <S"), "dialogue 1 from line 5: turn 0 has another"),
-    ("a.txt", "1 hi\thello\n\n", "has 1 dialogues, and the reference 2"),
-    ("a.txt", TEST.replace("2 <SILENCE>\tbye\n", ""), "has 1 turns, and the reference 2"),
+    ("a.txt", "1 hi\thello\n\n", "has 1 dialogues, but the reference has 2"),
+    ("a.txt", TEST.replace("2 <SILENCE>\tbye\n", ""), "has 1 turns, but the reference has 2"),
 )
 def test_answers_that_do_not_fit(tmp_path, name, text, reason):
     reference = write(tmp_path, "reference.txt", TEST)

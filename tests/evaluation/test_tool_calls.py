@@ -254,12 +254,17 @@ def test_tasks_that_cannot_be_read(tmp_path):
     truth = tasks / ANSWERS / "simple.json"
     rows = rows_of(truth)
     write(truth, json.dumps(rows[0]) + "\n")
-    raised(InputError, read_tasks, str(tasks / "simple.json"), match="no right calls for 'simple_1'")
+    raised(InputError, read_tasks, str(tasks / "simple.json"), match="no correct calls for 'simple_1'")
     truth.unlink()
-    raised(InputError, read_tasks, str(tasks / "simple.json"), match="no right calls for 'simple_0'; 2 tasks lack them")
+    raised(
+        InputError,
+        read_tasks,
+        str(tasks / "simple.json"),
+        match="no correct calls for 'simple_0'; 2 tasks lack them in all",
+    )
     rows[1]["ground_truth"] = [{"hotel.cancel": {}}]
     write(truth, "".join(f"{json.dumps(row)}\n" for row in rows))
-    raised(InputError, read_tasks, str(tasks / "simple.json"), match="is no tool of the task")
+    raised(InputError, read_tasks, str(tasks / "simple.json"), match="is not a tool of the task")
     raised(InputError, read_answers, str(tasks / "none.jsonl"), {}, match="no such file")
 
 

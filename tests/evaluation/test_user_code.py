@@ -85,8 +85,8 @@ def test_a_class_a_function_and_an_object(code):
     ("Tracker", {"checkpoint": 1, "beam": 2}, "has no parameter beam: it takes checkpoint, beams, greedy"),
     ("function", {"batch": 1}, "has no parameter batch: it takes beams"),
     ("Called", {"x": 1}, "has no parameter x: it takes no arguments"),
-    ("no_batch", {"beams": 1}, "--model: tracker.py:no_batch takes no batch"),
-    ("made", {"beams": 1}, "--model_args: tracker.py:made is a Tracker that is already made"),
+    ("no_batch", {"beams": 1}, "--model: tracker.py:no_batch must take one argument"),
+    ("made", {"beams": 1}, "--model_args: tracker.py:made is an object of type Tracker already"),
     ("Nothing", {}, "--model: tracker.py:Nothing has no method predict(batch)"),
     ("number", {}, "--model: tracker.py:number has no method predict(batch)"),
     ("Trakcer", {}, "its module has no such name, but Tracker"),
@@ -117,7 +117,7 @@ def test_the_traceback_is_of_the_users_files(code, tmp_path):
     with pytest.raises(UserCodeError) as caught:
         called(code("Tracker", checkpoint="missing"))
     headline, *lines = str(caught.value).splitlines()
-    assert headline == "--model: tracker.py:Tracker failed while it was made, with --model_args checkpoint=missing:"
+    assert headline == "--model: tracker.py:Tracker failed when it was created with --model_args checkpoint=missing:"
     assert [line.strip() for line in lines if "File " in line] == [
         f'File "{tmp_path}/helpers/words.py", line 5, in check',
         f'File "{tmp_path}/tracker.py", line 7, in __init__',
@@ -138,7 +138,7 @@ def test_errors_of_other_kinds_are_the_users_too(code, tmp_path):
         with pytest.raises(UserCodeError) as caught:
             user_code.resolve(UserCode("other.py:Tracker", {}, str(tmp_path)))
         lines = str(caught.value).splitlines()
-        assert lines[0] == "--model: other.py:Tracker failed while it was imported:"
+        assert lines[0] == "--model: other.py:Tracker failed when it was imported:"
         assert lines[-1].startswith(last)
         assert {line.split('"')[1] for line in lines if "File " in line} == {str(tmp_path / "other.py")}
         (tmp_path / "other.py").unlink()
@@ -164,7 +164,7 @@ def test_values_of_arguments():
         (["checkpoint"], "--model_args: 'checkpoint': expected KEY=VALUE"),
         (["=x"], "expected KEY=VALUE"),
         (["a b=x"], "expected KEY=VALUE"),
-        (["a=1", "a=2"], "a is given twice"),
+        (["a=1", "a=2"], "a appears twice"),
     ):
         raised(InputError, user_code.parse_arguments, pairs, "--model_args", match=re.escape(reason))
 

@@ -129,7 +129,7 @@ class Trial:
         fate = self._fate()
         faults += self._read_by_all(fate)
         again = self.machine.run(self.out, self.argv)
-        if again.status and "already exists, and a release never changes" not in again.log:
+        if again.status and "exists already, and a release never changes" not in again.log:
             faults.append(f"the rerun ends with {again.status}: {again.log[-300:]}")
         elif self.visible() != self.new:
             differing = sorted(name for name, _ in self.visible().items() ^ self.new.items())

@@ -126,7 +126,7 @@ def test_splits_that_cannot_be(tmp_path):
     for text in ("0.5,0.5", "0.5,0.4,0.2", "a,b,c", "0,5,5", "-1,1,1", "nan,1,1", "1.5,1,1"):
         assert "--splits" in anonymise(tmp_path / "out", chats=chats, splits=text, status=2).errors
     told = anonymise(tmp_path / "out", chats=chats, splits="5,1,1", status=1).errors
-    assert "--splits are 7 chats, and there are 1 with an answer" in told
+    assert "--splits asks for 7 chats, and there are 1 with an answer" in told
     assert not (tmp_path / "out" / "run.json").exists()
 
 
@@ -177,13 +177,13 @@ def test_what_cannot_work(given, tmp_path):
 
     chats = ["--chats", given / "chats.jsonl"]
     assert "there is no such file" in message("--chats", tmp_path / "none")
-    assert "has no chats: expected lines such as" in message("--chats", write(tmp_path / "odd.txt", "hello\n"))
-    assert "there is no kind 'NAME': choose from EMAIL" in message(*chats, "--keep", "name")
-    assert "'XX' is no region" in message(*chats, "--phone_regions", "xx")
+    assert "contains no chats: expected lines such as" in message("--chats", write(tmp_path / "odd.txt", "hello\n"))
+    assert "there is no kind 'NAME': must be one of EMAIL" in message(*chats, "--keep", "name")
+    assert "'XX' is not a region" in message(*chats, "--phone_regions", "xx")
     told = message(*chats, "--spacy_model", "en_none")
     assert "there is no trained model 'en_none': python -m spacy download en_none" in told
     names = write(tmp_path / "names.txt", "person\tAnn\n")
-    assert "line 1: a kind is in capitals" in message(*chats, "--entities", names)
+    assert "line 1: a kind must be written in capitals" in message(*chats, "--entities", names)
 
 
 def read(path, data):
@@ -202,7 +202,7 @@ def test_odd_files(tmp_path):
     latin = read(tmp_path / "a.csv", b"\xef\xbb\xbf" + header + b"\xe9,b,user\n" + b'"bye\nnow",a,bot\n')
     assert latin == ["not_unicode", bye]
     apart = read(tmp_path / "a.csv", header + b"x,a,bot\nx,b,bot\nx,a,bot\n")
-    assert apart == ["00001: line 4: the rows of a chat are not consecutive: sort the file by chat"]
+    assert apart == ["00001: line 4: the rows of a chat must be consecutive: sort the file by chat"]
     assert read(tmp_path / "a.csv", b"id,text\n1,x\n") == ["00001: line 1: the header has no column for speaker"]
     assert read(tmp_path / "a.tsv", b"id\tspeaker\ttext\n1\tuser\thi\n") == [Chat("1", (ChatTurn("user", "hi"),))]
     long = json.dumps({"turns": [{"speaker": "user", "text": "x" * 100_001}]}).encode()

@@ -120,7 +120,9 @@ def test_mismatches_are_told_and_lose_nothing(corpus):
     told = run(corpus, sets="oracle", status=1).errors.splitlines()
     assert told[0].endswith("v2: train/schema.json: service 'Museums_1': the variant has no service 'Museums_12'")
     each = "1 of 24 dialogues of original, 1 of 24 dialogues of v1 and 8 of 24 dialogues of v2"
-    assert told[1].startswith(f"error: {each} could not be augmented, over --max_bad 1%, so nothing was published")
+    assert told[1].startswith(
+        f"error: {each} could not be augmented, more than --max_bad 1% allows, so nothing was published"
+    )
     run(corpus, "--quiet", "--max_bad", "100%", sets="none,oracle")
     letters = rows_of(corpus / "out" / "dead_letters.jsonl")
     broken = [letter for letter in letters if letter["reason"].startswith("not_sgd")]
@@ -166,20 +168,23 @@ def test_an_id_that_stands_twice_fails_the_run(corpus):
     "flags said",
     (["--sets", "oralce"], "--sets: 'oralce' is not a set: none, backtrans, oracle, corrupted, or a+b"),
     (["--sets", "oracle+corrupted"], "--sets: the set 'oracle+corrupted' needs --oracle DIR"),
-    (["--sets", "none", "--oracle", "{corpus}/oracle"], "--oracle: no set of --sets needs it (none)"),
+    (["--sets", "none", "--oracle", "{corpus}/oracle"], "--oracle: is not used by any set of --sets (none)"),
     (["--oracle", "{corpus}/oracle", "--variant", "v1,v7"], "--variant: there is no variant 'v7' (found: v1, v2)"),
     (["--variant", "v1"], "--variant: there is no variant 'v1' (found: none)"),
     (
         ["--oracle", "{corpus}/oracle", "--backtrans", "{corpus}/backtrans", "--variant", "v1"],
-        "backtrans: --variant: takes none of ja, zh",
+        "backtrans: --variant: must name at least one of ja, zh",
     ),
     (["--oracle", "{corpus}/nowhere"], "nowhere: --oracle: there is no such folder"),
-    (["--backtrans", "{corpus}/out/none/parquet"], "--backtrans: no variants here"),
+    (["--backtrans", "{corpus}/out/none/parquet"], "--backtrans: contains no variants"),
     (["--sgd", "{corpus}/nowhere"], "nowhere: --sgd: there is no such file or folder"),
     (["--replace_rate", "1.5"], "--replace_rate: 1.5 is not between 0 and 1"),
     (["--order_rate", "nan"], "--order_rate: nan is not between 0 and 1"),
     (["--order_rate", "much"], "argument --order_rate: invalid float value: 'much'"),
-    (["--corruptions", "swap"], "--corruptions: 'swap': the corruptions are replace, order, both"),
+    (
+        ["--corruptions", "swap"],
+        "--corruptions: 'swap' is not a list of corruptions: must be among replace, order, both",
+    ),
     (["--split", "all"], "no dialogues of 'all' here"),
     (["--corruption", "order"], "unknown flag --corruption: did you mean --corruptions?"),
     (["--oracle", "{corpus}/oracle", "--output", "{corpus}/oracle"], "the same folder as --oracle"),

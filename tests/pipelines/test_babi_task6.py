@@ -140,7 +140,7 @@ def test_broken_calls(root, tmp_path):
     bad = ["a/no_label", "a/broken", "a/latin", "a/short", "a/other", "a/odd", "a/slot", "a/nowhere", outside, "/etc"]
     write_lists(folder, train=[bad[0], good, *bad[1:]], test=[])
     told = convert(folder, tmp_path / "out", status=1).errors
-    assert "10 of 11 calls of train could not be converted, over --max_bad 1%" in told
+    assert "10 of 11 calls of train could not be converted, more than --max_bad 1%" in told
     assert not (tmp_path / "out" / "run.json").exists()
     made = convert(folder, tmp_path / "out", "--max_bad", "100%")
     letters = made.dead_letters
@@ -175,14 +175,14 @@ def test_what_cannot_work(root, tmp_path):
 
     assert "--logs: there is no such file or folder" in message(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
-    assert "no lists here: expected scripts/config/dstc2_train.flist" in message(tmp_path / "empty")
+    assert "contains no lists of calls: expected scripts/config/dstc2_train.flist" in message(tmp_path / "empty")
     write_lists(tmp_path / "twice", train=["a/b"], test=["a/b"])
     assert "'a/b' is listed twice" in message(tmp_path / "twice")
     write_lists(tmp_path / "none", train=[])
-    assert "the lists name no call" in message(tmp_path / "none")
+    assert "the lists name no calls" in message(tmp_path / "none")
     (tmp_path / "none" / "scripts" / "config" / "ontology_dstc2.json").unlink()
     (tmp_path / "none" / "scripts" / "config" / "dstc2_train.flist").write_text("a/b\n")
-    assert "no ontology here" in message(tmp_path / "none")
+    assert "contains no ontology" in message(tmp_path / "none")
     kb = write(tmp_path / "kb.txt", "1 ask R_cuisine italian\n1 ask R_cuisine\n")
     assert "line 2: is no fact" in message(root, "--kb", kb)
     assert "the same folder as --logs" in convert(root, root, status=2).errors

@@ -74,7 +74,7 @@ def test_left_in_english_where_that_is_asked_for(tmp_path, sample):
     expected = {text for text in texts_of(sample) if "ferry" in text}
     dead = {(one["text"], one["source"], one["target"], one["reason"].partition(":")[0]) for one in made.dead_letters}
     assert dead == {(text, "en", "ja", "invalid") for text in expected}
-    assert f"left in English: {len(expected)} texts" in made.errors
+    assert f"{len(expected)} texts left in English" in made.errors
     rows = made.rows("translations.parquet")
     assert {row["text"] for row in rows if row["reason"] == "not_translated"} == expected
     statistics = made.json("statistics.json")["pivots"]
@@ -89,20 +89,20 @@ def test_dry_run_says_what_it_would_cost(tmp_path, sample):
     lines = told.output.splitlines()
     texts = texts_of(sample)
     size = sum(map(len, texts))
-    assert lines[0] == f"{len(texts)} texts, {size:,} characters, in English"
-    assert lines[1] == f"zh: {2 * len(texts)} texts to send, about {2 * size:,} characters"
-    assert lines[-1] == f"about {6 * size:,} characters, ${6 * size * 20e-6:,.2f}; nothing was sent or written"
+    assert lines[0] == f"{len(texts)} texts, {size:,} characters in English"
+    assert lines[1] == f"zh: {2 * len(texts)} texts to translate, about {2 * size:,} characters"
+    assert lines[-1] == f"about {6 * size:,} characters, ${6 * size * 20e-6:,.2f}; dry run: nothing was sent or written"
     assert not told.folder.exists()
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ("--pivots zh,en", "--pivots: 'en' is no pivot"),
-        ("--pivots ,", "--pivots: '' is no pivot"),
-        ("--pivots ../x", "--pivots: '../x' is no pivot"),
+        ("--pivots zh,en", "--pivots: 'en' is not a language code"),
+        ("--pivots ,", "--pivots: '' is not a language code"),
+        ("--pivots ../x", "--pivots: '../x' is not a language code"),
         ("--pivots pt --engine memory", "the engine 'memory' only replays"),
-        ("--pivots pt,de", "--pivots: the engine embedded has pt alone, and not de: choose another --engine"),
+        ("--pivots pt,de", "--pivots: the engine 'embedded' only supports pt, not de: choose another --engine"),
         ("--memory none.parquet", "none.parquet: --memory: "),
         ("--google_project p", "--google_project: is for --engine google"),
         ("--engine google", "--google_project: "),

@@ -25,22 +25,22 @@ from parapet.schemas.layout import sample_root
     (["compose", "--ouput", "OUT"], 2, "unknown flag --ouput: did you mean --output?"),
     (["statistics", "--output", "OUT", "--varaints", "x"], 2, "unknown flag --varaints: did you mean --variants?"),
     (["compose", "--output", "OUT", "--schemas", "/no"], 2, "/no: --schemas: there is no such file or folder"),
-    (["compose", "--output", "OUT", "--reviewers", __file__, __file__], 2, "two different sheets"),
-    (["suite", "sample", "--output", "gs://bucket/out"], 2, "a suite writes to a local folder"),
+    (["compose", "--output", "OUT", "--reviewers", __file__, __file__], 2, "two different files"),
+    (["suite", "sample", "--output", "gs://bucket/out"], 2, "must be a local folder"),
     (["compose", "--output", "OUT", "--responses", __file__], 1, "no assignment could be read"),
-    (["compose", "--output", "OUT*"], 2, "Beam reads them as patterns"),
+    (["compose", "--output", "OUT*"], 2, "which Beam reads as patterns"),
     (
         ["compose", "--output", "OUT", "--responses", "/no/such.csv"],
         2,
         "/no/such.csv: --responses: there is no such file",
     ),
     (["compose", "--output", "OUT", "--responses", "."], 2, "--responses assignments.jsonl: there is no such file"),
-    (["compose", "--output", "OUT", "--stopwords", "/no/words"], 2, "--stopwords: neither 'articles'"),
+    (["compose", "--output", "OUT", "--stopwords", "/no/words"], 2, "--stopwords: must be 'articles'"),
     (["compose", "--output", "OUT", "--spacy_model", "nope"], 2, "spaCy model 'nope' is not installed"),
-    (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "Python knows no text encoding 'utf-9'"),
-    (["compose", "--output", "OUT", "--encoding", "base64"], 2, "Python knows no text encoding 'base64'"),
+    (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "'utf-9' is not a text encoding that Python knows"),
+    (["compose", "--output", "OUT", "--encoding", "base64"], 2, "'base64' is not a text encoding that Python knows"),
     (["compose", "--output", "/dev/null/out"], 2, "/dev/null/out: cannot write here: [Errno 20] Not a directory"),
-    (["rewrite", "--output", "OUT", "--variants", "OUT"], 2, "OUT: --output: the same folder as --variants"),
+    (["rewrite", "--output", "OUT", "--variants", "OUT"], 2, "OUT: --output: is the same folder as --variants"),
     (["compose", "--output", "OUT", "--schemas", "strange://x"], 2, "strange://x: cannot be read: Protocol not"),
     (["compose", "--output", "strange://x"], 2, "--output strange://x: cannot be read: Protocol not"),
 )
@@ -57,7 +57,7 @@ def test_version():
 
 def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PARAPET_WORKER_KEY", "short")
-    assert "PARAPET_WORKER_KEY: the key has under 16 characters" in refused("compose", output=tmp_path / "out")
+    assert "PARAPET_WORKER_KEY: the key has fewer than 16 characters" in refused("compose", output=tmp_path / "out")
 
 
 def test_logs_as_json_lines(tmp_path):
@@ -74,14 +74,17 @@ DATAFLOW += ["--setup_file=./setup.py", "--output=gs://b/out"]
 
 @cases(
     "changed said",
-    ("--project=", "--project: Dataflow cannot do without it"),
-    ("--region=", "--region: Dataflow cannot do without it"),
-    ("--temp_location=", "--temp_location: Dataflow cannot do without it"),
-    ("--temp_location=/tmp", "--temp_location /tmp: Dataflow's workers cannot see it: a gs:// path, please"),
-    ("--staging_location=/tmp", "--staging_location /tmp: Dataflow's workers cannot see it"),
-    ("--output=/tmp/out", "--output /tmp/out: Dataflow's workers cannot see it"),
-    ("--setup_file=", "--setup_file=./setup.py: Dataflow's workers need Parapet"),
-    ("", f"--responses {sample_root() / 'crowd/names.csv'}: Dataflow's workers cannot see it"),
+    ("--project=", "--project: is required by Dataflow"),
+    ("--region=", "--region: is required by Dataflow"),
+    ("--temp_location=", "--temp_location: is required by Dataflow"),
+    (
+        "--temp_location=/tmp",
+        "--temp_location /tmp: is a local path, which Dataflow's workers cannot read: give a gs:// path",
+    ),
+    ("--staging_location=/tmp", "--staging_location /tmp: is a local path, which Dataflow's workers cannot read"),
+    ("--output=/tmp/out", "--output /tmp/out: is a local path, which Dataflow's workers cannot read"),
+    ("--setup_file=", "--setup_file=./setup.py: is required by Dataflow, whose workers need Parapet"),
+    ("", f"--responses {sample_root() / 'crowd/names.csv'}: is a local path, which Dataflow's workers cannot read"),
 )
 def test_what_dataflow_lacks_is_said_before_anything_runs(changed, said):
     flag = changed.partition("=")[0]
@@ -104,10 +107,10 @@ def test_outputs_and_inputs_are_apart(tmp_path):
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for sgd in (out / "typos", out / "typos/test"):
         told = typos(sgd, out, status=2).errors
-        assert "--sgd is a part of what an earlier run wrote there: it would be lost" in told
+        assert "an earlier run wrote --sgd into this folder, and a new run would delete it" in told
     for sgd in (corpus, tmp_path / "link"):
         said = typos(sgd, corpus / "test", status=2).errors
-        assert "test: --output: a part of --sgd; give a folder of its own" in said
+        assert "test: --output: lies inside --sgd: choose a folder outside of it" in said
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

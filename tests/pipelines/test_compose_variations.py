@@ -112,7 +112,7 @@ def test_what_cannot_be_used_is_a_dead_letter(tmp_path):
         ("A1:paraphrase", ""),
         ("A6:simplified", ""),
     ]
-    assert "not used: 10 records" in composed.errors
+    assert "10 records could not be used" in composed.errors
     only_bad = write_batch(tmp_path / "bad.csv", ["A5", "AWORKER000001", "Gyms_1:names", "Hello", "", ""])
     compose(tmp_path / "none", responses=only_bad, status=1)
 
@@ -136,10 +136,10 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(t
 @cases(
     "flags told",
     (["--responses", "nowhere.csv"], "nowhere.csv: --responses: there is no such file"),
-    (["--sgd", str(sample_root())], "give the response files to read"),
+    (["--sgd", str(sample_root())], "is required: give the files with the answers"),
     (["--split", "all"], "there are no dialogues in 'all'"),
-    (["--hits", str(sample_root())], "manifest.jsonl: --hits: no folder of 'parapet hits'"),
-    (["--reviewers", "a.csv", "a.csv"], "two different sheets"),
+    (["--hits", str(sample_root())], "manifest.jsonl: --hits: not the output of 'parapet hits'"),
+    (["--reviewers", "a.csv", "a.csv"], "two different files"),
     (["--encoding", "klingon"], "no text encoding 'klingon'"),
     (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
 )
@@ -174,4 +174,4 @@ def test_sgd(real_data, tmp_path):
 
 def test_answers_to_another_split(real_data, tmp_path):
     flags = {"sgd": real_data / "sgd", "split": "dev", "responses": CROWD / "rewrites.csv"}
-    assert "were the tasks made from this --sgd and --split?" in compose(tmp_path / "out", **flags).errors
+    assert "check that the tasks were made from this --sgd and --split" in compose(tmp_path / "out", **flags).errors

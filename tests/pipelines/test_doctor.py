@@ -78,7 +78,7 @@ def test_a_core_requirement_that_is_missing_is_a_failure(monkeypatch):
     found = {one["name"]: one for one in report(status=1)["core"]}
     assert found["orjson"]["detail"] == "orjson is not installed"
     assert found["orjson"]["next"] == f"pip install 'orjson{specifier_of('orjson')}'"
-    assert found["jinja2"]["detail"] == f"jinja2 1.0 is not {specifier_of('jinja2')}"
+    assert found["jinja2"]["detail"] == f"jinja2 1.0 is installed, {specifier_of('jinja2')} is required"
     assert "The core does not work: see above." in run("doctor", "--quiet", status=1).output
 
 
@@ -89,7 +89,7 @@ def specifier_of(name):
 def test_levenshtein_may_be_absent(monkeypatch):
     absent(monkeypatch, python_Levenshtein=None)
     found = {one["name"]: one for one in report()["core"]}["python-Levenshtein"]
-    assert (found["state"], found["detail"]) == ("missing", "absent: rapidfuzz gives the same values")
+    assert (found["state"], found["detail"]) == ("missing", "not installed: rapidfuzz gives the same values")
     absent(monkeypatch, python_Levenshtein="0.1")
     assert report(status=1)["core_works"] is False
 
@@ -98,7 +98,7 @@ def test_another_python_is_a_failure(monkeypatch):
     monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.9.1")
     found = report(status=1)["core"][0]
     assert (found["name"], found["state"]) == ("Python", "wrong")
-    assert found["detail"].endswith(">=3.11 is needed")
+    assert found["detail"].endswith(">=3.11 is required")
 
 
 def test_no_secret_is_told(monkeypatch):
@@ -128,9 +128,9 @@ def test_where_aws_credentials_are_from(bare, monkeypatch):
     assert doctor._aws().detail == "from the profile 'default', shared-credentials-file"
     for profile, said in {
         "lab": "the profile 'lab', shared-credentials-file",
-        "role": "a role, as the profile 'role' says; not tried here",
-        "login": "single sign-on, as the profile 'login' says; not tried here",
-        "program": "a program, as the profile 'program' says; not tried here",
+        "role": "a role, according to the profile 'role'; not tried here",
+        "login": "single sign-on, according to the profile 'login'; not tried here",
+        "program": "a program, according to the profile 'program'; not tried here",
     }.items():
         monkeypatch.setenv("AWS_PROFILE", profile)
         assert doctor.aws_source() == said
@@ -174,7 +174,7 @@ def test_the_token_of_the_hugging_face_hub(bare, monkeypatch):
 
 def test_the_worker_key_is_looked_at_and_not_made(bare, monkeypatch):
     place = bare / ".config" / "parapet" / "worker_key"
-    assert doctor._worker_key().detail == f"{place} is made on the first run"
+    assert doctor._worker_key().detail == f"{place} is created on the first run"
     assert not place.exists()
     worker_ids.load_worker_key()
     assert doctor._worker_key().detail == str(place)
@@ -259,7 +259,7 @@ def test_gpus_and_the_torch_that_is_built_for_them(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "gpus", lambda: ["NVIDIA H200"])
     monkeypatch.setattr(doctor, "torch_cuda", lambda: "")
     found = doctor._torch()
-    assert (found.state, found.enables) == ("missing", "training on the GPU")
+    assert (found.state, found.enables) == ("missing", "training on a GPU")
     monkeypatch.setattr(doctor, "torch_cuda", lambda: "12.6")
     assert doctor._torch().detail.endswith("built for CUDA 12.6; NVIDIA H200: computes on the GPU")
 
@@ -273,7 +273,7 @@ def spec_in(folder):
 def test_a_folder_that_cannot_be_written(tmp_path):
     assert doctor._writable(tmp_path).state == "there"
     found = doctor._writable(tmp_path / "nosuch")
-    assert (found.state, found.next) == ("missing", "cd elsewhere, or --output elsewhere")
+    assert (found.state, found.next) == ("missing", "change to another folder, or give an --output elsewhere")
 
 
 def test_it_imports_nothing_large():
@@ -292,7 +292,7 @@ def test_extras_that_are_missing_and_broken(monkeypatch):
     found = by_name(doctor.extras())
     assert found["mturk"] == Finding("mturk", "missing", "mturk", "boto3 is not installed", install_line("mturk"))
     assert found["google"].state == "wrong"
-    assert found["google"].detail.startswith("google-cloud-translate 1.0 is not ")
+    assert found["google"].detail.startswith("google-cloud-translate 1.0 is installed, ")
     assert found["speech"].state == "there"
     assert f"jiwer {version('jiwer')}" in found["speech"].detail
 

@@ -56,11 +56,11 @@ FAILURES = {
     "none": ("pass", "plugin_error: Some.perturb returned None: expected parapet.Perturbed(dialogue, rows)"),
     "services": (
         'return parapet.Perturbed({**dialogue, "services": ["Nowhere_1"]})',
-        "plugin_error: has become ['Nowhere_1'], and was ['Libraries_2'] (Some.perturb)",
+        "plugin_error: was changed from ['Libraries_2'] to ['Nowhere_1'] (Some.perturb)",
     ),
     "in place": (
         'dialogue["turns"][0]["utterance"] = "overwritten"\n        return parapet.Perturbed(dialogue)',
-        "plugin_error: the dialogue is modified in place: build new dicts and lists (Some.perturb)",
+        "plugin_error: the dialogue was modified in place: build new dicts and lists (Some.perturb)",
     ),
     "slot": (
         'return self._frame(dialogue, slots=[{"slot": "nosuch", "start": 0, "exclusive_end": 1}])',
@@ -76,16 +76,16 @@ FAILURES = {
     ),
     "row": (
         'return parapet.Perturbed(dialogue, [{"dialogue_id": "1", "turn": "x", "original": "a", "utterance": "b"}])',
-        "some: its rows are not of its row_schema: Could not convert 'x' with type str: tried to convert to int32",
+        "some: its rows do not match its row_schema: Could not convert 'x' with type str: tried to convert to int32",
     ),
 }
 
 CHANGED = {
-    "empty": ("parapet.Perturbed({})", "dialogue_id has become None"),
-    "id": ('parapet.Perturbed({**dialogue, "dialogue_id": "same"})', "dialogue_id has become 'same'"),
-    "turns": ('parapet.Perturbed({**dialogue, "turns": []})', "it has 0 turns, and had 12"),
-    "speakers": ('self._first(dialogue, speaker="SYSTEM")', "the speaker has changed"),
-    "service": ('self._frame(dialogue, service="Nowhere_1")', "the services of the frames have changed"),
+    "empty": ("parapet.Perturbed({})", "dialogue_id was changed to None"),
+    "id": ('parapet.Perturbed({**dialogue, "dialogue_id": "same"})', "dialogue_id was changed to 'same'"),
+    "turns": ('parapet.Perturbed({**dialogue, "turns": []})', "the number of turns was changed from 12 to 0"),
+    "speakers": ('self._first(dialogue, speaker="SYSTEM")', "the speaker was changed"),
+    "service": ('self._frame(dialogue, service="Nowhere_1")', "the services of the frames were changed"),
 }
 FAILURES |= {name: (f"return {of}", f"plugin_error: {said} (Some.perturb)") for name, (of, said) in CHANGED.items()}
 ERRORS = [KeyError("port alder"), RecursionError("deep"), UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")]
@@ -184,11 +184,11 @@ def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, 
     errors = [line for line in ran.errors.splitlines() if "fault" in line]
     if failure != "row":
         (line,) = errors
-        assert line.startswith("error: 1 record was lost to a fault of the plug-in 'some' (broken_some 0.3): ")
+        assert line.startswith("error: 1 record was lost to a bug in the plug-in 'some' (broken_some 0.3): ")
         assert reason.partition(": ")[2] in line
     assert contents(output) == contents(fenced(argv, corpora / VICTIM, tmp_path / "without").folder)
     message = fenced([*argv, *workers], corpora / "whole", tmp_path / "none", "0%", status=1).errors
-    assert "1 of 8 dialogues could not be perturbed, and --max_bad allows none" in message
+    assert "1 of 8 dialogues could not be perturbed, but --max_bad allows none" in message
     assert message.count("Traceback") == (failure in ("raises", "parapet", "deep"))
     if failure == "raises":
         assert message.endswith("""\
@@ -255,11 +255,13 @@ def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monke
     assert letter["reason"].startswith(f"internal_error: {type(error).__name__}: ")
     assert letter["reason"].partition(" (")[2].startswith("transforms/")
     assert letter["trace"].startswith("Traceback (most recent call last):\n")
-    assert made.errors.startswith("error: 1 record was lost to a fault of Parapet: ")
+    assert made.errors.startswith("error: 1 record was lost to a bug in Parapet: ")
     assert made.errors.endswith(f"/out/dead_letters.jsonl; please report it at {ISSUES}\n")
     assert contents(tmp_path / "out") == contents(without(argv, victim))
-    assert re.search(r"1 of \d+ dialogues( of v1| of original)? could not be \w+, and --max_bad allows none", message)
-    assert f"this is a fault of Parapet: please report it at {ISSUES}, or --max_bad " in message
+    assert re.search(r"1 of \d+ dialogues( of v1| of original)? could not be \w+, but --max_bad allows none", message)
+    assert (
+        f"this is a bug in Parapet: please report it at {ISSUES}, or continue without them with --max_bad " in message
+    )
     assert "Traceback" not in message
     assert not (tmp_path / "none/run.json").exists()
 

@@ -39,7 +39,7 @@ def test_one_assignment_costs_itself(target, composed, sample, tmp_path, monkeyp
     made = compose(sample, tmp_path / "out")
     message = made.errors
     assert message.startswith("error: ")
-    assert "lost to a fault of Parapet: KeyError (transforms/crowd/" in message
+    assert "lost to a bug in Parapet: KeyError (transforms/crowd/" in message
     assert message.endswith(REPORTED)
     assert str(ERROR.args[0]).encode() not in b"".join(made.files.values())
     both = [rows_of(of / "responses.parquet") for of in (composed, made.folder)]
@@ -69,7 +69,7 @@ def test_an_answer_lost_and_another_twice(sample, tmp_path, monkeypatch):
 def test_a_service_that_raises_whatever_was_answered(sample, tmp_path, monkeypatch):
     poison(monkeypatch, "parapet.transforms.crowd.services.parse_service", ERROR, "'Gyms_1'")
     message = compose(sample, tmp_path / "out").errors
-    assert "lost to a fault of Parapet: KeyError (transforms/crowd/services.py:" in message
+    assert "lost to a bug in Parapet: KeyError (transforms/crowd/services.py:" in message
     schema = json_of(tmp_path / "out/v1/train/schema.json")
     assert "Gyms_11" not in [service["service_name"] for service in schema]
     assert "Ferries_11" in [service["service_name"] for service in schema]
@@ -136,7 +136,7 @@ def test_a_turn_without_a_page(target, sample, tmp_path, monkeypatch):
     poison(monkeypatch, f"parapet.transforms.crowd.hits.{target}", ERROR, "1_00003")
     given = {"task": "rewrites", "dialogues": sample, "split": "test", "output": tmp_path / "out"}
     message = run("hits", "--quiet", **given).errors
-    assert message.startswith("error: not asked: ")
+    assert message.startswith("error: left out: ")
     assert message.endswith(REPORTED)
     assert [*(tmp_path / "out/pages").glob("1_00004*")]
     assert not [*(tmp_path / "out/pages").glob("1_00003*")]
@@ -162,7 +162,7 @@ def test_a_record_that_a_run_cannot_do_without_is_named(name, sample, composed, 
     poison(monkeypatch, f"parapet.transforms.{target}", ERROR, victim)
     given = [flag.format(sample=sample, composed=composed) for flag in flags.split()]
     message = refused(name, *given, output=tmp_path / "out", status=1)
-    assert f"{place}: a fault of Parapet: KeyError: 'A2RB7XC0WJHN5S' (transforms/" in message
+    assert f"{place}: a bug in Parapet: KeyError: 'A2RB7XC0WJHN5S' (transforms/" in message
     assert message.endswith(REPORTED)
     assert "Traceback" not in message
     assert not (tmp_path / "out/run.json").exists()

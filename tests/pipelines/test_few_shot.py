@@ -45,7 +45,7 @@ def test_what_cannot_be_read(sample, tmp_path):
     write(tmp_path / "sgd" / "test" / "dialogues_001.json", "{}")
     flags = {"sgd": tmp_path / "sgd", "sizes": 5, "test": 2}
     said = few_shot(tmp_path / "out", **flags, status=1).errors
-    assert "1 of 2 files and 2 of 26 dialogues could not be used, over --max_bad 1%" in said
+    assert "1 of 2 files and 2 of 26 dialogues could not be used, more than --max_bad 1%" in said
     made = few_shot(tmp_path / "out", **flags, max_bad="100%")
     assert "left out: 1 of 2 files and 2 of 26 dialogues (" in made.errors
     reasons = [letter["reason"].split(":")[0] for letter in made.dead_letters]
@@ -55,13 +55,13 @@ def test_what_cannot_be_read(sample, tmp_path):
 
 @cases(
     "flags told",
-    (["--sizes", "0"], "--sizes: give numbers of dialogues, such as 5,10,25,50"),
-    (["--sizes", ","], "--sizes: give numbers of dialogues"),
-    (["--test", "0"], "--test: 0 is too few"),
-    (["--domains", "Hotels"], "--domains: there is no domain 'Hotels'; there are: Ferries, Gyms,"),
-    (["--domains", ","], "--domains: give one or more of: Ferries"),
+    (["--sizes", "0"], "--sizes: must be numbers of dialogues (example: 5,10,25,50)"),
+    (["--sizes", ","], "--sizes: must be numbers of dialogues"),
+    (["--test", "0"], "--test: 0: must be 1 or more"),
+    (["--domains", "Hotels"], "--domains: there is no domain 'Hotels': must be one of Ferries, Gyms,"),
+    (["--domains", ","], "--domains: must be one or more of Ferries"),
     (["--test_split", "train"], "--test_split: must differ from --train_split"),
-    (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; there are in: train, dev, test"),
+    (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; these splits have some: train, dev, test"),
 )
 def test_mistakes(flags, told, tmp_path):
     said = refused("few_shot", *flags, output=tmp_path / "out")
@@ -84,9 +84,14 @@ def test_a_corpus_with_frames_of_every_service(tmp_path):
     flags = {"sgd": root, "sizes": 2, "test": 2}
     reported = few_shot(tmp_path / "alone", **flags)
     assert "hotel: training sets of 2; 2 test dialogues" in reported.output
-    touching_others = "training dialogues of these touch other domains too, so no set without --multi_domain: "
+    touching_others = (
+        "these domains get no set without --multi_domain, because their training dialogues also touch other domains: "
+    )
     assert touching_others + "taxi (2), train (4)\n" in reported.errors
-    assert "no training dialogue touches these, so no set: attraction, bus, hospital, police\n" in reported.errors
+    assert (
+        "these domains get no set, because no training dialogue touches them: attraction, bus, hospital, police\n"
+        in reported.errors
+    )
     assert sorted(path.name for path in (tmp_path / "alone").iterdir() if path.is_dir()) == ["hotel", "restaurant"]
 
     several = few_shot(tmp_path / "several", "--multi_domain", **flags)
@@ -105,5 +110,5 @@ def test_a_corpus_with_frames_of_every_service(tmp_path):
 
     assert touching_others + "taxi (2)" in few_shot(tmp_path / "none", **flags, domains="taxi,bus", status=1).errors
     said = few_shot(tmp_path / "none", "--multi_domain", **flags, domains="bus", status=1).errors
-    assert "no training dialogue touches these, so no set: bus" in said
+    assert "these domains get no set, because no training dialogue touches them: bus" in said
     assert "--multi_domain" not in said

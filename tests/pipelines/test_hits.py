@@ -59,9 +59,9 @@ def test_cues_come_from_a_file_and_are_in_the_options(tmp_path):
 def test_a_description_that_says_a_name_is_warned_of(tmp_path):
     schemas = schema_file(tmp_path, service(description="Has everything in part 1"))
     told = run("hits", "--dry_run", schemas=schemas, output=tmp_path / "out").errors
-    assert "the description of Parcels_1, shown on its names page, has 'part_1': see --cues" in told
+    assert "the description of Parcels_1, which its names page shows, contains the name 'part_1': use --cues" in told
     told = run("hits", "--dry_run", schemas=schemas, output=tmp_path / "out", cues="none").errors
-    assert "see --cues" not in told
+    assert "use --cues to write another" not in told
 
 
 def test_a_large_service_is_split_and_a_smaller_rerun_removes_the_parts(tmp_path):
@@ -116,13 +116,13 @@ def test_schema_pages_know_nothing_of_rewrites(made):
     (["--assignments", "0"], "--assignments"),
     (["--hourly_wag", "15"], "--hourly_wage"),
     (["--task", "rewrite"], "rewrites"),
-    (["--task", "rewrites", "--schemas", "."], "--schemas: belongs to --task schemas"),
-    (["--task", "rewrites", "--name_seconds", "20"], "--name_seconds: belongs to --task schemas"),
-    (["--turns", "5"], "--turns: belongs to --task rewrites"),
+    (["--task", "rewrites", "--schemas", "."], "--schemas: is for --task schemas"),
+    (["--task", "rewrites", "--name_seconds", "20"], "--name_seconds: is for --task schemas"),
+    (["--turns", "5"], "--turns: is for --task rewrites"),
     (["--task", "rewrites", "--split", "tset"], "--split"),
     (["--task", "rewrites", "--turns", "0"], "--turns"),
     (["--task", "rewrites", "--dialogues", "nowhere"], "nowhere"),
-    (["--task", "rewrites", "--dialogues", "."], "no dialogues here"),
+    (["--task", "rewrites", "--dialogues", "."], "contains no dialogues"),
     (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
 )
 def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, monkeypatch, flags, message):

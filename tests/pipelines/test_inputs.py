@@ -42,7 +42,7 @@ def test_a_folder_is_refused_where_a_file_is_read(tmp_path):
                         check_there(parser, Namespace(**{option.dest: str(tmp_path)}))
                     told[command, action, option.dest] = (refused.value.reason, refused.value.path)
     assert len(told) > 30
-    assert set(told.values()) == {("is a folder; give a file", str(tmp_path))}
+    assert set(told.values()) == {("is a folder: give a file", str(tmp_path))}
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +59,14 @@ def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, belo
     """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
     flag = "--oracle" if "oracle" in command else "--variants"
     error = refused(*command.split(), flag, typos / below, output=tmp_path / "out")
-    assert f"{typos / below}: holds what 'parapet perturb typos' wrote" in error
+    assert f"{typos / below}: contains the output of 'parapet perturb typos'" in error
     assert f"{flag} takes variants of the schemas" in error
 
 
 def test_statistics_are_of_schema_variants(typos, tmp_path):
-    assert "holds what 'parapet perturb typos' wrote" in refused("statistics", variants=typos, output=tmp_path / "out")
+    assert "contains the output of 'parapet perturb typos'" in refused(
+        "statistics", variants=typos, output=tmp_path / "out"
+    )
 
 
 def test_compose_takes_the_folder_of_a_batch(tmp_path, sample):
@@ -75,7 +77,7 @@ def test_compose_takes_the_folder_of_a_batch(tmp_path, sample):
     args, _ = compose.parser().parse(given)
     assert compose.check(args).sources.responses == [str(batch)]
     told = refused("compose", schemas=sample, responses=batch, decisions=tmp_path, output=tmp_path / "out")
-    assert "is a folder; give a file" in told
+    assert "is a folder: give a file" in told
 
 
 def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample):
@@ -92,16 +94,16 @@ def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample):
 def test_a_file_without_dialogues_makes_no_tasks(tmp_path):
     flags = {"task": "rewrites", "dialogues": write(tmp_path / "examples.json", []), "workers": 1}
     told = refused("hits", **flags, output=tmp_path / "out", status=1)
-    assert "--dialogues: has no user turns, so nothing was written" in told
+    assert "--dialogues: contains no user turns, so nothing was written" in told
     assert not (tmp_path / "out" / "run.json").exists()
 
 
 def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path):
     """One of its sets, or a corpus, is what is wanted; of other outputs it says which command wrote them."""
     error = refused("ood", sgd=typos, output=tmp_path / "out")
-    assert not lacking(error, "no schema here: ", "; there are in typos: give one of these folders")
+    assert not lacking(error, "contains no schema: ", "; these subfolders have one: typos: give one of them")
     told = refused("ood", sgd=typos / "typos/turns", output=tmp_path / "out")
-    assert "; 'parapet perturb typos' wrote this folder" in told
+    assert "; this folder is the output of 'parapet perturb typos'" in told
 
 
 def test_pages_are_no_texts_and_no_variants(tmp_path, sample):
@@ -110,8 +112,8 @@ def test_pages_are_no_texts_and_no_variants(tmp_path, sample):
     page = write(tmp_path / "page.html", "<!doctype html>\n<p>Hello there</p>\n")
     chats = write(tmp_path / "chats.jsonl", [{"turns": [{"speaker": "USER", "text": "Hi"}]}])
     told = refused("anonymise", *out, chats=chats, entities=page)
-    assert f"{page}: --entities: is HTML or XML, and not plain text" in told
-    assert "--source: has no utterances" in refused("ood", *out, sgd=sample, source=page, status=1)
+    assert f"{page}: --entities: is HTML or XML: expected plain text" in told
+    assert "--source: contains no utterances" in refused("ood", *out, sgd=sample, source=page, status=1)
     given = {"predictions": "reference", "reference": sample, "variants": page}
     assert str(page) in refused("evaluate", *out, task="response", **given)
 

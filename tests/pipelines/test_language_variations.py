@@ -186,16 +186,16 @@ def test_what_cannot_be_mended(tmp_path):
 
 @cases(
     "flags told",
-    (["--kinds", "typo"], "--kinds: 'typo' is no kind of variation: there are typos, verbose, simple"),
-    (["--kinds", "typos,typos"], "--kinds: give each kind once"),
-    (["--env", "0.5,0.1"], "--env: give rising rates such as 0.1,0.5,0.8, or none"),
+    (["--kinds", "typo"], "--kinds: 'typo' is not a kind of variation: must be one of typos, verbose, simple"),
+    (["--kinds", "typos,typos"], "--kinds: each kind must appear once"),
+    (["--env", "0.5,0.1"], "--env: must be rates in rising order (example: 0.1,0.5,0.8), or none"),
     (["--env", "10"], "--env: 10 is no rate"),
-    (["--rates", "omision=3"], "--rates: 'omision' is no rate: did you mean omission?"),
-    (["--at_least", "-1"], "--at_least: -1 is too few"),
+    (["--rates", "omision=3"], "--rates: there is no rate 'omision': did you mean omission?"),
+    (["--at_least", "-1"], "--at_least: -1: must be 0 or more"),
     (["--least_changed", "50"], "--least_changed: 50 is no share"),
     (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for the kind typos"),
-    (["--split", "validation"], "there are no dialogues in 'validation'; there are in: train, dev, test"),
-    (["--split", ","], "--split: give one or more of train, dev, test"),
+    (["--split", "validation"], "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
+    (["--split", ","], "--split: must be one or more of train, dev, test"),
     (["--sgd", "nowhere"], "nowhere"),
 )
 def test_mistakes_of_flags(flags, told, tmp_path):

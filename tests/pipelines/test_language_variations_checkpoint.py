@@ -3,7 +3,7 @@
 import pytest
 from kit import cases, lacking, refused, write
 
-pytest.importorskip("torch", reason="needs the extra models")
+pytest.importorskip("torch", reason="requires the extra models")
 
 from test_language_variations_others import check_set, originals, rows_of, vary
 from tiny_t5 import save_t5
@@ -83,12 +83,15 @@ def test_of_several_results_the_first_that_is_no_copy(checkpoint):
 
 @cases(
     "flags reason",
-    ([], "--model: name one folder, that of the checkpoint"),
-    (["--model", "a", "b"], "--model: name one folder, that of the checkpoint"),
+    ([], "--model: must name exactly one folder, that of the checkpoint"),
+    (["--model", "a", "b"], "--model: must name exactly one folder, that of the checkpoint"),
     (["--model", "nowhere"], "nowhere: --model: there is no such folder"),
-    (["--model", "GPT"], "holds a model of type 'gpt2'"),
-    (["--model", "GPT", "--pivots", "de"], "--pivots: is for an engine that translates, and this is checkpoint"),
-    (["--model", "GPT", "--sample"], "--sample: is for --engine local, and this is checkpoint"),
+    (["--model", "GPT"], "contains a model of type 'gpt2'"),
+    (
+        ["--model", "GPT", "--pivots", "de"],
+        "--pivots: is for an engine that translates, but this is --engine checkpoint",
+    ),
+    (["--model", "GPT", "--sample"], "--sample: is for --engine local, but this is --engine checkpoint"),
 )
 def test_mistakes(flags, reason, tmp_path):
     write(tmp_path / "GPT" / "config.json", '{"model_type": "gpt2"}')
@@ -100,4 +103,4 @@ def test_mistakes(flags, reason, tmp_path):
 
 def test_a_prefix_is_for_checkpoints(tmp_path):
     said = refused("language_variations", engine="memory", prefix="x", output=tmp_path / "out")
-    assert "--prefix: is for --engine checkpoint, and this is memory" in said
+    assert "--prefix: is for --engine checkpoint, but this is --engine memory" in said

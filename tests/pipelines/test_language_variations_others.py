@@ -97,7 +97,7 @@ def test_rewritten_turns(tmp_path):
     write(files[1], files[1].read_text() + "{")
     flags = {"rewritten": files, "env": 0.5, "kinds": "verbose"}
     said = refused("language_variations", **flags, output=tmp_path / "out")
-    assert "3 of 52 lines of --rewritten could not be used, over --max_bad 1%" in said
+    assert "3 of 52 lines of --rewritten could not be used, more than --max_bad 1%" in said
     assert ": line 4: duplicate: a.jsonl line 46" in said
     assert "b.jsonl: line 5: unknown_kind: 'para': there are paraphrase, typos" in said
     assert not (tmp_path / "out").exists()
@@ -139,7 +139,7 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch):
         assert server.requests == []
         assert not (tmp_path / "out").exists()
         said = vary(tmp_path / "out", **flags, status=1).errors
-        assert "what was translated is kept: run the same command again" in said
+        assert "the translations so far are kept: run the same command again" in said
         fault[0] = ""
         vary(tmp_path / "out", **flags, max_bad="100%")
         asked = Counter((one.source, one.target, text) for one in server.requests for text in one.texts)
@@ -174,7 +174,7 @@ def test_an_engine_is_asked_once(tmp_path, monkeypatch):
     assert [row for row in after if row["provider"] == "libretranslate"] == memory
 
 
-NOT_NAMED = "is for the kind paraphrase, which --kinds does not name"
+NOT_NAMED = "is for the kind paraphrase, but --kinds does not include it: add it, or leave the flag out"
 
 
 @pytest.mark.parametrize(
@@ -182,20 +182,26 @@ NOT_NAMED = "is for the kind paraphrase, which --kinds does not name"
     [
         (["--kinds", "typos", "--engine", "memory"], f"--engine: {NOT_NAMED}"),
         (["--kinds", "typos", "--dry_run"], f"--dry_run: {NOT_NAMED}"),
-        (["--engine", "rules", "--dry_run"], "--dry_run: is for an engine that translates, and this is rules"),
-        (["--engine", "rules", "--pivots", "de"], "--pivots: is for an engine that translates, and this is rules"),
-        (["--beams", "2"], "--beams: is for --engine local, and this is embedded"),
+        (["--engine", "rules", "--dry_run"], "--dry_run: is for an engine that translates, but the engine is rules"),
+        (
+            ["--engine", "rules", "--pivots", "de"],
+            "--pivots: is for an engine that translates, but the engine is rules",
+        ),
+        (["--beams", "2"], "--beams: is for --engine local, but this is --engine embedded"),
         (["--kinds", "typos", "--memory", "EMPTY"], f"--memory: {NOT_NAMED}"),
-        (["--engine", "memory", "--beams", "2"], "--beams: is for --engine local, and this is memory"),
-        (["--engine", "memory", "--pivots", "fr"], "add a --memory that has the user turns, or choose another"),
-        (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is no pivot"),
+        (["--engine", "memory", "--beams", "2"], "--beams: is for --engine local, but this is --engine memory"),
+        (["--engine", "memory", "--pivots", "fr"], "add a --memory that contains the user turns, or choose another"),
+        (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
         (
             ["--kinds", "paraphrase", "--engine", "libretranslate"],
             "--libretranslate_url: give the address of the server",
         ),
         (["--rewritten", "none.jsonl"], "none.jsonl: --rewritten: there is no such file"),
-        (["--rewritten", "EMPTY"], "--rewritten: has no line that can be used"),
-        (["--rewritten", "ONE", "--kinds", "typos"], "--kinds: typos: --rewritten has no line of it; it has verbose"),
+        (["--rewritten", "EMPTY"], "--rewritten: contains no line that can be used"),
+        (
+            ["--rewritten", "ONE", "--kinds", "typos"],
+            "--kinds: typos: --rewritten contains no line of this kind, only verbose",
+        ),
         (["--rewritten", "ONE", "--perturb_values"], "--perturb_values: has no effect with --rewritten"),
         (["--rewritten", "ONE", "--engine", "memory"], "--engine: has no effect with --rewritten"),
     ],

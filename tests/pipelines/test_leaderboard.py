@@ -156,23 +156,23 @@ def test_only_what_changed_is_scored_again(place):
 def test_none_is_accepted(tmp_path):
     place = Place(tmp_path)
     (place.submissions / "none").mkdir(parents=True)
-    assert "none is refused: there is no submission.toml" in place.board(status=1).errors
+    assert "none was refused: there is no submission.toml" in place.board(status=1).errors
     assert published(place)["submissions"] == []
     assert "there is no submission.toml" in (tmp_path / "board" / "index.html").read_text()
 
 
 @cases(
     "flags reason",
-    (["--tasks", "ranking"], "'ranking': expected each of dst, response, intent, ood once"),
+    (["--tasks", "ranking"], "'ranking': must be one of dst, response, intent, ood once"),
     (["--tasks", "dst=original,far"], "the release has no set 'far', only original, noisy"),
-    (["--tasks", "dst=noisy"], "the set 'original' is always one of them"),
-    (["--tasks", "ood"], "task ood needs --ood"),
+    (["--tasks", "dst=noisy"], "the sets must include 'original'"),
+    (["--tasks", "ood"], "task ood requires --ood"),
     (["--split", "dev"], "the release has no dialogues in sgd/original/dev"),
-    (["--template"], "give exactly one of them"),
-    (["--timeout", "0"], "at least 1"),
-    (["--output", "submissions/board"], "lies in the folder of submissions"),
-    (["--average", "f2"], "no task of the board has 'f2'"),
-    (["--average", "far/combined"], "no task of the board has 'far/combined'"),
+    (["--template"], "give exactly one of the two"),
+    (["--timeout", "0"], "--timeout: must be 1 or more"),
+    (["--output", "submissions/board"], "lies inside the folder of submissions"),
+    (["--average", "f2"], "no task of the leaderboard has 'f2'"),
+    (["--average", "far/combined"], "no task of the leaderboard has 'far/combined'"),
 )
 def test_flags_that_cannot_work(place, flags, reason, monkeypatch):
     monkeypatch.chdir(place.root)
@@ -185,13 +185,13 @@ def test_a_release_that_was_changed(tmp_path):
     (place.submissions / "any").mkdir(parents=True)
     path = place.release / "sgd" / "noisy" / "test" / "dialogues_001.json"
     path.write_bytes(path.read_bytes() + b" ")
-    assert "is not the file that MANIFEST.json lists" in place.board(status=2).errors
+    assert "differs from the file that MANIFEST.json lists" in place.board(status=2).errors
 
 
 def test_a_template_is_never_replaced(tmp_path):
     place = Place(tmp_path)
     folder = place.submit("mine", system='"Mine"')
-    assert "is there already" in refused("leaderboard", "--template", release=place.release, output=folder, status=1)
+    assert "exists already" in refused("leaderboard", "--template", release=place.release, output=folder, status=1)
     assert 'system = "Mine"' in (folder / "submission.toml").read_text()
 
 
@@ -211,7 +211,7 @@ def test_labels_that_participants_do_not_have(tmp_path):
     assert {one["set"] for one in only["values"] if one["task"] == "response"} == {"#ALL"}  # of one set
     place.corpora["noisy"]["test"]["dialogues_001.json"].pop()
     shorter = write_release(tmp_path / "shorter", place.corpora, {})
-    assert "set 'noisy' has other dialogues than in" in place.board("--private", shorter, status=2).errors
+    assert "set 'noisy' has different dialogues than in" in place.board("--private", shorter, status=2).errors
 
 
 def swap(old, new):
@@ -220,22 +220,22 @@ def swap(old, new):
 
 BAD = {
     "no system": (swap("system =", "name ="), "Object missing required field `system`|unknown field"),
-    "empty": (swap('"My system"', '" "'), "system: is empty"),
+    "empty": (swap('"My system"', '" "'), "system: must not be empty"),
     "long": (swap("My system", "x" * 101), "system: has more than 100 characters"),
-    "controls": (swap("My system", "a\\u202eb"), "system: has control characters"),
-    "lines": (swap("My system", "a\\nb"), "system: has control characters"),
+    "controls": (swap("My system", "a\\u202eb"), "system: contains control characters"),
+    "lines": (swap("My system", "a\\nb"), "system: contains control characters"),
     "a Cyrillic letter": (swap("My system", "My syst\u0435m"), "mixes Cyrillic and Latin letters"),
-    "Greek capitals": (swap("My system", "\u03a4\u039f\u039c 5"), "all letters are Greek, and look like"),
-    "no width": (swap("My system", "My\u200b system"), "system: has characters that cannot be seen"),
-    "a filler": (swap("My system", "My system\u1160"), "system: has characters that cannot be seen"),
+    "Greek capitals": (swap("My system", "\u03a4\u039f\u039c 5"), "all letters are Greek, but look like"),
+    "no width": (swap("My system", "My\u200b system"), "system: contains invisible characters"),
+    "a filler": (swap("My system", "My system\u1160"), "system: contains invisible characters"),
     "wide letters": (swap("My system", "\uff2dy system"), "forms of characters: write 'My system'"),
     "two spaces": (swap("My system", "My  system"), "forms of characters: write 'My system'"),
     "a dash": (swap("My system", "My\u2010system"), "forms of characters: write 'My-system'"),
-    "no authors": (swap('["Ada Example"]', "[]"), "authors: give 1 to 50"),
+    "no authors": (swap('["Ada Example"]', "[]"), "authors: must be from 1 to 50"),
     "no TOML": (lambda text: text + "[[[", "is not TOML"),
     "date": (lambda text: re.sub(r"date = .*", 'date = "soon"', text), "date"),
-    "task": (swap("dst =", "chess ="), "this board has no task 'chess', only dst, response"),
-    "place": (swap('"predictions"', '"/etc"'), "'/etc' is no folder of the submission"),
+    "task": (swap("dst =", "chess ="), "this leaderboard has no task 'chess', only dst, response"),
+    "place": (swap('"predictions"', '"/etc"'), "'/etc' is not a folder of the submission"),
     "gone": (swap('"predictions"', '"there"'), "there is no 'there'"),
     "too long": (lambda text: text + "#" * 70_000, "has more than 64 KB"),
 }
@@ -267,14 +267,14 @@ def test_where_none_is_accepted_the_reason_is_an_error(place, tmp_path):
     (tmp_path / "submissions").mkdir()
     given = {"release": place.release, "submissions": tmp_path / "submissions", "output": tmp_path / "board"}
     told = refused("leaderboard", "--quiet", **given, status=1)
-    assert told == "error: --submissions: no submission is accepted: there is none\n"
+    assert told == "error: --submissions: no submission was accepted: the folder contains none\n"
     (tmp_path / "submissions" / "train").mkdir()
-    error = "error: --submissions: no submission is accepted; the first: train: there is no submission.toml\n"
+    error = "error: --submissions: no submission was accepted; the first: train: there is no submission.toml\n"
     assert refused("leaderboard", "--quiet", **given, status=1) == error
     shutil.copytree(place.submissions / "weak", tmp_path / "submissions" / "train", dirs_exist_ok=True)
     described(tmp_path / "submissions" / "train", system='"We\u200bak"')
     told = refused("leaderboard", "--quiet", **given, status=1)
-    assert "train: submission.toml: system: has characters that cannot be seen" in told
+    assert "train: submission.toml: system: contains invisible characters" in told
 
 
 def test_without_what_the_average_counts_there_is_no_rank(place, tmp_path):

@@ -56,10 +56,10 @@ def test_no_file_and_no_dialogue(sample, tmp_path):
 
 @cases(
     "share said",
-    ("1", "'1' may mean 1 in 1 or 1 in 100: write 1%, or 100%"),
-    ("101%", "'101%' is no share: give 0% to 100%, or 0.05"),
-    ("-0.1", "'-0.1' is no share"),
-    ("few", "'few' is no share"),
+    ("1", "'1' is ambiguous: write 1% or 100%"),
+    ("101%", "'101%' is not a share: give a percentage from 0% to 100%, or a fraction such as 0.05"),
+    ("-0.1", "'-0.1' is not a share"),
+    ("few", "'few' is not a share"),
 )
 def test_what_is_no_share(share, said, tmp_path):
     assert f"argument --max_bad: {said}" in refused("unseen_services", f"--max_bad={share}", output=tmp_path / "out")

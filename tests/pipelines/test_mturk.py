@@ -43,7 +43,7 @@ def test_a_folder_that_is_no_batch_is_left_as_it_is(action, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-BROKEN, EMPTY = (b"nonsense\n", "row 1: not a line of the journal"), (b"", "never begun")
+BROKEN, EMPTY = (b"nonsense\n", "row 1: not a line of the journal"), (b"", "never started")
 
 
 @pytest.mark.parametrize(
@@ -194,6 +194,6 @@ def test_a_batch_that_is_not_there_is_usage_and_is_not_made(action, tmp_path):
     flags = {"pay": ["--all"], "topup": ["--shortfall", "shortfall.csv"]}.get(action, [])
     told = Told(action, "--batch", tmp_path / "missing", *flags)
     assert told.status == 2
-    assert f"{tmp_path / 'missing'}: no batch here: 'parapet mturk publish' makes one" in told.err
+    assert f"{tmp_path / 'missing'}: contains no batch: create one with 'parapet mturk publish'" in told.err
     assert told.err.count("\n") == 1
     assert not (tmp_path / "missing").exists()

@@ -80,7 +80,10 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
     source = write(tmp_path / "talk.jsonl", talk.read_text() + "{\n")
     flags = {"sgd": tmp_path / "sgd", "split": "test", "source": source, "rates": 0.5}
     told = ood(tmp_path / "out", **flags, status=1).errors
-    assert "1 of 2 files and 2 of 4 dialogues could not be used, over --max_bad 1%, so nothing was published" in told
+    assert (
+        "1 of 2 files and 2 of 4 dialogues could not be used, more than --max_bad 1% allows, so nothing was published"
+        in told
+    )
     assert not (tmp_path / "out" / "run.json").exists()
     made = ood(tmp_path / "out", **flags, max_bad="100%")
     assert "left out: 1 of 2 files, 2 of 4 dialogues and 1 of 151 source rows (" in made.errors
@@ -95,14 +98,14 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
 
 @cases(
     "flags status told",
-    (["--rates", "10"], 2, "--rates: 10 is no rate: give shares above 0, up to 1"),
-    (["--rates", "0.1,0.1"], 2, "--rates: give each rate once"),
-    (["--split", "validation"], 2, "there are no dialogues in 'validation'; there are in: train, dev, test"),
-    (["--split", ","], 2, "--split: give one or more of train, dev, test"),
+    (["--rates", "10"], 2, "--rates: 10 is not a number above 0 and up to 1"),
+    (["--rates", "0.1,0.1"], 2, "--rates: each rate must appear once"),
+    (["--split", "validation"], 2, "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
+    (["--split", ","], 2, "--split: must be one or more of train, dev, test"),
     (
         ["--rates", "0.9"],
         1,
-        "have 41 to between, and 44 are needed, 3 more; give rates up to 0.836, the highest possible here",
+        "have 41 places to between, but 44 are needed; lower --rates to 0.836 or less, the highest possible rate",
     ),
     (["--source", "nowhere"], 2, "nowhere: --source: there is no such file or folder"),
     (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),
@@ -118,7 +121,7 @@ def test_mistakes(flags, status, told, sample, tmp_path):
 def test_it_tells_of_a_source_that_sounds_alike(tmp_path):
     alike = "\n".join(f"yoga ferries {'laptop ' * (n % 7)} museums {n} tickets room" for n in range(400))
     said = ood(tmp_path / "out", source=write(tmp_path / "alike.txt", alike), rates=0.01).errors
-    assert "have only content words that in-domain turns have, too: are they foreign?" in said
+    assert "have only content words that occur in in-domain turns, too: check that they are out of domain" in said
 
 
 def test_real_dialogues(real_data, tmp_path):

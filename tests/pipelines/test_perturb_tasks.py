@@ -99,7 +99,7 @@ def test_distractors_and_missing_tools(tmp_path):
     none = lines([{**one, "ground_truth": []} for one in truths])
     write(tmp_path / "tasks/possible_answer/simple.json", none)
     alone = {"tasks": tmp_path / "tasks", "output": tmp_path / "no"}
-    assert "nothing to take away" in run("perturb", "missing_tool", **alone, status=(1, 2)).errors
+    assert "there is no tool to remove" in run("perturb", "missing_tool", **alone, status=(1, 2)).errors
 
 
 def test_corrupted_tools_and_their_calls(tmp_path):

@@ -42,16 +42,14 @@ def test_what_contradicts_itself_is_refused(capsys):
     assert "argument --preset: invalid choice: 'sgd_x'" in refused(capsys, "--preset", "sgd_x")
     assert "argument --preset: expected one argument" in refused(capsys, "--preset")
     assert "argument --epochs: not allowed with argument --steps" in refused(capsys, "--steps", "9", "--epochs", "1")
-    assert "argument --patience: goes with --epochs" in refused(capsys, "--steps", "9", "--patience", "1")
-    assert "argument --patience: goes with --epochs" in refused(capsys, "--preset", "sgdx", "--patience", "1")
+    assert "argument --patience: requires --epochs" in refused(capsys, "--steps", "9", "--patience", "1")
+    assert "argument --patience: requires --epochs" in refused(capsys, "--preset", "sgdx", "--patience", "1")
     for argv in (("--keep", "last"), ("--preset=sgdx", "--epochs=2")):
-        assert "argument --patience: goes with --keep best" in refused(capsys, *argv, "--patience", "1")
+        assert "argument --patience: requires --keep best" in refused(capsys, *argv, "--patience", "1")
     args = parsed("--preset=sgdx", "--epochs=2", "--patience=1", "--keep=best")
     assert (args.epochs, args.patience, args.keep) == (2, 1, "best")
-    assert "argument --eval_steps: goes with --steps" in refused(capsys, "--eval_steps", "9")
-    assert "argument --eval_steps: goes with --steps" in refused(
-        capsys, "--preset=sgdx", "--epochs=1", "--eval-steps=9"
-    )
+    assert "argument --eval_steps: requires --steps" in refused(capsys, "--eval_steps", "9")
+    assert "argument --eval_steps: requires --steps" in refused(capsys, "--preset=sgdx", "--epochs=1", "--eval-steps=9")
 
 
 # ``--preset raddle`` and ``--preset soloist`` of soloist against RADDLE (Peng et al. 2021), section 5.

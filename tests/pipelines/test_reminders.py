@@ -16,10 +16,10 @@ def output(tmp_path_factory):
 
 @cases(
     "flags message",
-    (["--dialogues", "5,5"], "--dialogues: give three numbers, of train, dev and test"),
-    (["--dialogues", "0,0,0"], "--dialogues: give three numbers"),
-    (["--dialogues", "1,x,0"], "--dialogues: give three numbers"),
-    (["--per_file", "0"], "--per_file: 0: give 1 to 10,000"),
+    (["--dialogues", "5,5"], "--dialogues: must be three numbers of dialogues, for train, dev and test"),
+    (["--dialogues", "0,0,0"], "--dialogues: must be three numbers of dialogues"),
+    (["--dialogues", "1,x,0"], "--dialogues: must be three numbers of dialogues"),
+    (["--per_file", "0"], "--per_file: 0: must be from 1 to 10,000"),
 )
 def test_mistakes(flags, message, tmp_path):
     error = refused("reminders", *flags, output=tmp_path / "out")

@@ -83,17 +83,17 @@ def test_published_files(output):
 
 @cases(
     "flags message",
-    (["--tasks", "6"], "--tasks: '6' is no task: choose from 1, 2, 3, 4, 5"),
-    (["--tasks", "1,1"], "--tasks: give each task once"),
-    (["--sizes", "train=x"], "--sizes: 'x' is no size"),
-    (["--sizes", "training=5"], "--sizes: 'training' is no split: choose from train, dev, test, oov"),
-    (["--sizes", "0"], "--sizes: all sizes are 0"),
-    (["--formats", "json"], "--formats: 'json' is no format"),
-    (["--dialogues_per_file", "0"], "--dialogues_per_file: 0: give 1 to 1,000,000"),
-    (["--least_options", "9"], "--least_options: 9: give 1 to 8"),
+    (["--tasks", "6"], "--tasks: '6' is not a task: must be one of 1, 2, 3, 4, 5"),
+    (["--tasks", "1,1"], "--tasks: each task must appear once"),
+    (["--sizes", "train=x"], "--sizes: 'x' is not a size"),
+    (["--sizes", "training=5"], "--sizes: 'training' is not a split: must be one of train, dev, test, oov"),
+    (["--sizes", "0"], "--sizes: at least one size must be above 0"),
+    (["--formats", "json"], "--formats: 'json' is not a format"),
+    (["--dialogues_per_file", "0"], "--dialogues_per_file: 0: must be from 1 to 1,000,000"),
+    (["--least_options", "9"], "--least_options: 9: must be from 1 to 8"),
     (["--least_options", "8"], "no request of train finds 8 or more of the knowledge base"),
-    (["--solve", "2"], "--solve: 2 is no share"),
-    (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: needs --babi_plus"),
+    (["--solve", "2"], "--solve: 2 is not a number between 0 and 1"),
+    (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: requires --babi_plus"),
     (["--ontology", "nowhere.toml"], "nowhere.toml: --ontology: there is no such file"),
 )
 def test_bad_flags(flags, message, tmp_path):
@@ -106,7 +106,7 @@ def test_ambiguous_patterns(tmp_path):
     confusing = HOTELS + '[patterns.user]\nrequest = ["i need a hotel", "i need a hotel whose room is single"]\n'
     flags = {"ontology": write(tmp_path / "hotels.toml", confusing), "tasks": 1, "sizes": 300, "formats": "babi"}
     message = refused("restaurants", **flags, output=tmp_path / "out", status=1)
-    assert not lacking(message, "the rule-based bot does not find", "are two patterns ambiguous?")
+    assert not lacking(message, "the rule-based bot does not find", "check whether two patterns are ambiguous")
     assert not list((tmp_path / "out").glob("*.txt"))
 
 

@@ -50,7 +50,10 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus):
     others = {"run.json", "mapping.json", "dead_letters.jsonl", "statistics.json", "README.md", "report.html"}
     assert set(found) - set(expected) == others
     assert found["dead_letters.jsonl"] == b""
-    assert told.output.splitlines() == ["v1: 40 rewritten, 0 left out", "v2: 40 rewritten, 0 left out"]
+    assert told.output.splitlines() == [
+        "v1: 40 dialogues rewritten, 0 left out",
+        "v2: 40 dialogues rewritten, 0 left out",
+    ]
     manifest = json.loads(found["run.json"])
     assert set(manifest["files"]) == set(found) - {"run.json"}
     of_variant = {"dialogues": 40, "left_out": 0}
@@ -91,7 +94,7 @@ def test_intents_that_no_schema_has_are_told(corpus):
         dialogues[0]["turns"][0]["frames"][0]["state"]["active_intent"] = "find_taxi"
 
     edit(corpus / "sgd/dev/dialogues_001.json", rename)
-    assert "unchanged: 1 intent that no schema has" in rewrite(corpus).errors
+    assert "left unchanged: 1 intent that no schema has" in rewrite(corpus).errors
     found = json_of(corpus / "out/v1/dev/dialogues_001.json")
     assert found[0]["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"
 
@@ -114,7 +117,7 @@ def test_mistakes_on_the_command_line(flags, said, corpus):
 
 def test_an_output_of_another_pipeline_is_left_alone(corpus):
     write(corpus / "out/run.json", {"pipeline": "compose", "files": {}})
-    assert "holds what 'parapet compose' made" in rewrite(corpus, status=2).errors
+    assert "contains the output of 'parapet compose'" in rewrite(corpus, status=2).errors
 
 
 def test_a_chain_of_names_as_today_s_published_generator_has_it(real_data, tmp_path):

@@ -27,7 +27,7 @@ def rewrite(place, *flags, status=0, out="out"):
 
 def test_tasks_and_calls_have_the_names_of_each_variant(place):
     made = rewrite(place)
-    assert made.output.splitlines() == ["v1: 2 rewritten, 0 left out", "v2: 2 rewritten, 0 left out"]
+    assert made.output.splitlines() == ["v1: 2 tasks rewritten, 0 left out", "v2: 2 tasks rewritten, 0 left out"]
     assert [*made.files] == sorted(
         ["dead_letters.jsonl", "run.json"]
         + [f"v{k}/{name}" for k in (1, 2) for name in ("names.json", "possible_answer/tasks.jsonl", "tasks.jsonl")]
@@ -112,7 +112,7 @@ def test_tasks_take_the_names_of_a_toolset_that_has_their_tools(tmp_path):
     tasks = write_tasks(tmp_path / "given", TASKS[1:], ANSWERS[1:])
     write_variants(tmp_path / "variants", json.dumps(toolset("openai")).encode(), "travel.json")
     made = run("rewrite", "--variant", "v2", tasks=tasks, variants=tmp_path / "variants", output=tmp_path / "out")
-    assert made.output.splitlines() == ["v2: 1 rewritten, 0 left out"]
+    assert made.output.splitlines() == ["v2: 1 task rewritten, 0 left out"]
     assert rows_of(tmp_path / "out/v2/tasks.jsonl")[0]["function"][0]["description"] == "Another send_parcel"
 
 
@@ -132,19 +132,19 @@ OTHER = {"name": "other", "parameters": {"type": "dict", "properties": {}}}
     ("tasks", 0, 7, "not_a_task: expected an object with an id", "line 1"),
     ("tasks", 1, TASKS[0], "duplicate_id", "line 2"),
     ("tasks", 1, {**TASKS[1], "function": [OTHER]}, "unknown_tool: variant v1 has no 'other'", "line 2"),
-    ("tasks", 1, {**TASKS[1], "function": [3]}, "is no tool", "line 2: /function/0"),
+    ("tasks", 1, {**TASKS[1], "function": [3]}, "is not a tool", "line 2: /function/0"),
     (
         "tasks",
         1,
         {**TASKS[1], "function": [{**OTHER, "name": "send_parcel"}]},
-        "unknown_tool: variant v1 has not a version of tool 'send_parcel' with the parameters that it has here",
+        "unknown_tool: variant v1 has not a version of tool 'send_parcel' with these parameters",
         "line 2",
     ),
     (
         "answers",
         1,
         {"id": "new", "ground_truth": []},
-        "no_answer: possible_answer/tasks.jsonl has none for it",
+        "no_answer: possible_answer/tasks.jsonl has no answer to this task",
         "line 2",
     ),
     ("answers", 1, {"id": "trips_1", "ground_truth": ["f()"]}, "bad_answer: expected a list of calls", "/ground_truth"),
@@ -180,7 +180,7 @@ def test_names_that_collide_in_a_task_are_not_used(place):
     tools = place / "variants/v1/tools.json"
     for path in (names, tools):
         path.write_text(path.read_text().replace('"a_now"', '"travel.a_book_trip"'))
-    assert "stands twice" in refused(
+    assert "appears twice" in refused(
         "rewrite", tasks=place / "given/tasks.jsonl", variants=place / "variants", output=place / "out"
     )
 
@@ -188,10 +188,10 @@ def test_names_that_collide_in_a_task_are_not_used(place):
 @cases(
     "change flags reason",
     ("names.json", {}, "names.json: "),
-    ("", {"sgd": "given"}, "--sgd: give this or --tasks, not both"),
+    ("", {"sgd": "given"}, "--sgd: cannot be combined with --tasks: give one of the two"),
     ("", {"mapping": "position"}, "--mapping: is for --sgd"),
     ("tools.json", {}, "does not belong to tools.json: toolset 'trips_0', tool 'travel.book_trip'"),
-    ("empty", {}, "has no tasks"),
+    ("empty", {}, "contains no tasks"),
     ("", {"tasks": ["tasks.jsonl", "possible_answer/tasks.jsonl"]}, "--tasks: two of the files have the same name"),
 )
 def test_what_is_refused(change, flags, reason, place):

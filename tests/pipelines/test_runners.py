@@ -87,15 +87,21 @@ def check(*flags, output="out", **inputs):
 def test_a_job_service_that_does_not_answer():
     with pytest.raises(InputError, match=r"localhost:1: no job service answers there"):
         check("--runner=PortableRunner", "--job_endpoint=localhost:1")
-    raised(InputError, check, "--runner=FlinkRunner", "--job_endpoint=jobs", match=r"jobs: no address: HOST:PORT")
-    raised(InputError, check, "--runner=PortableRunner", match=r"PortableRunner cannot do without it")
+    raised(
+        InputError,
+        check,
+        "--runner=FlinkRunner",
+        "--job_endpoint=jobs",
+        match=r"jobs: must be an address of the form HOST:PORT",
+    )
+    raised(InputError, check, "--runner=PortableRunner", match=r"is required by PortableRunner")
 
 
 def test_local_paths_that_containers_do_not_see(endpoint):
     service = ("--runner=PortableRunner", f"--job_endpoint={endpoint}")
-    with pytest.raises(InputError, match=r"--sgd corpus: workers in containers cannot see it"):
+    with pytest.raises(InputError, match=r"--sgd corpus: is a local path, which workers in containers cannot read"):
         check(*service, output="gs://b/out", sgd="corpus")
-    with pytest.raises(InputError, match=r"--output out: workers in containers"):
+    with pytest.raises(InputError, match=r"--output out: is a local path, which workers in containers"):
         check("--runner=FlinkRunner", "--flink_master=flink:8081", sgd="gs://b/corpus")
     check(*service, output="gs://b/out", sgd="gs://b/corpus")
 
@@ -111,14 +117,14 @@ def test_local_paths_that_other_machines_may_not_see(endpoint, caplog):
         check(*external, "--environment_config=pool:50000", output="gs://b/out", sgd="gs://b/corpus")
     assert caplog.messages == []
     check(*external, "--environment_config=pool:50000", sgd="corpus")
-    assert caplog.messages == ["every worker must see the same files there: --output out, --sgd corpus"]
+    assert caplog.messages == ["these local paths must be the same for every worker: --output out, --sgd corpus"]
 
 
 def test_an_output_that_other_machines_wrote_for_themselves(tmp_path):
     flags = ["--runner=PortableRunner", "--environment_type=EXTERNAL", "--environment_config=pool:50000"]
     external, manifest = PipelineOptions(flags), tmp_path / "out" / "run.json"
     written = partial(runners.written_here, external, str(tmp_path / "out"))
-    with pytest.raises(RuntimeError, match=r"out: the workers have written folders of their own"), written():
+    with pytest.raises(RuntimeError, match=r"out: the workers wrote to their own local folders"), written():
         (tmp_path / "out" / ".incomplete").mkdir(parents=True)
     with written():
         manifest.write_text("{}")

@@ -84,33 +84,33 @@ def test_thresholds_are_carried_over(heard, some, tmp_path):
     assert "warning" not in told
     assert dialogues_of(tmp_path / "out" / "SR-30") == dialogues_of(heard / "SR-30")
     said = run(tmp_path / "other", *carried, "--voices", "heart:0.9", "--dry_run").errors
-    assert ", this run has ['heart:0.9']" in said
+    assert ", but this run has ['heart:0.9']" in said
     message = run(
         tmp_path / "other", *flags, "--wer", "0.2", "--calibration", str(heard / "calibration.json"), status=2
     ).errors
-    assert "has no SR-20; it has SR-10, SR-30" in message
+    assert "does not contain SR-20, only SR-10, SR-30" in message
 
 
 @cases(
     "flags told",
-    ("--wer 20", "--wer: 20 is no word error rate"),
+    ("--wer 20", "--wer: 20 is not a word error rate"),
     ("--wer a", "--wer: 'a'"),
     ("--snr 12", "--snr: "),
     ("--noise brown", "--noise: "),
     ("--voices nobody", "--voices: 'nobody'"),
-    ("--voices ,", "--voices: give one or more"),
-    ("--split validation", "'validation'; there are in: train, dev, test"),
-    ("--reverberation 9", "--reverberation: 9 is out of range"),
+    ("--voices ,", "--voices: must be one or more"),
+    ("--split validation", "'validation'; these splits have some: train, dev, test"),
+    ("--reverberation 9", "--reverberation: 9 must be from 0 to 3"),
     ("--calibration nowhere.json", "nowhere.json: --calibration: "),
     ("--normalisation nowhere.toml", "nowhere.toml"),
     ("--azure_region westeurope", "--azure_region: is for --engine azure"),
     ("--sample 0", "--sample: 0"),
-    (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave --snr and --sample out"),
+    (f"--calibration {__file__} --sample 9", "--calibration: has its own ratios: leave out --snr and --sample"),
     ("--seed a\0b", "--seed: "),
-    ("--engine azure", "--azure_region: is not given"),
-    ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is no address"),
+    ("--engine azure", "--azure_region: is required"),
+    ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is not an address"),
     ("--engine azure --azure_region x --parallel_calls 99", "--parallel_calls: 99"),
-    ("--engine azure --azure_region x --voices heart", "'heart' is no voice of Azure's"),
+    ("--engine azure --azure_region x --voices heart", "'heart' is not a voice of Azure's"),
 )
 def test_mistakes(flags, told, tmp_path, monkeypatch):
     monkeypatch.delenv("AZURE_SPEECH_REGION", raising=False)
@@ -140,6 +140,6 @@ def test_a_target_out_of_reach_is_told_after_the_first_texts(wer, ratios, hint, 
     """Transcript through the two ends of what may be used, and through nothing between them."""
     out = tmp_path / "out"
     told = run(out, "--sgd", str(some[0]), "--wer", f"{wer},0.5", f"--snr={ratios}", "--sample", "3", status=1).errors
-    assert f"and the target is {float(wer):.1%}; {hint} --snr" in told
+    assert f"but the target is {float(wer):.1%}; {hint} --snr" in told
     assert sum(len(json_of(file)) for file in (out / ".heard/heard").glob("*.json")) == 6
     assert not (out / "run.json").exists()

@@ -48,7 +48,7 @@ def test_variants_of_other_splits_are_told_at_once(sample, variants, tmp_path):
     flags = ["--sgd", str(sample / "test"), "--variants", str(tmp_path / "variants"), "--output", str(tmp_path / "out")]
     told = refused("rewrite", *flags)
     assert "no service of the corpus has a match in v1, so nothing was written" in told
-    assert "the variant has no such split, but train/schema.json" in told
+    assert "the variant has no such split, only train/schema.json" in told
 
 
 def test_augment(sample, variants, tmp_path):
@@ -78,4 +78,6 @@ def test_an_absent_split_is_told_with_those_that_are_there(sample, tmp_path):
         ["hits", "--task", "rewrites"],
     ):
         corpus = "--dialogues" if flags[0] == "hits" else "--sgd"
-        assert "'test'; there are in: dev" in refused(*flags, corpus, str(tmp_path / "sgd"), output=tmp_path / "out")
+        assert "'test'; these splits have some: dev" in refused(
+            *flags, corpus, str(tmp_path / "sgd"), output=tmp_path / "out"
+        )

@@ -110,12 +110,15 @@ def test_another_number_of_slots(corpus):
     "flags message",
     (["--split", "dev"], "there is no dev/schema.json (found: train, test)"),
     (["--variants", "{0}/nowhere"], "{0}/nowhere: --variants: there is no such folder"),
-    (["--variants", "{0}/variants/notes"], "no variants here: expected folders such as v1/train/schema.json"),
-    (["--variants", "{0}/variants/v1"], "this is one corpus; give the folder that holds the variants' folders"),
+    (["--variants", "{0}/variants/notes"], "contains no variants: expected folders such as v1/train/schema.json"),
+    (
+        ["--variants", "{0}/variants/v1"],
+        "is a single corpus: give the folder that contains the folders of the variants",
+    ),
     (["--sgd", "{0}/nowhere"], "{0}/nowhere: --sgd: there is no such file or folder"),
-    (["--sgd", "{0}/variants"], "no schema here"),
+    (["--sgd", "{0}/variants"], "contains no schema"),
     (["--output", "{0}/variants"], "the same folder as --variants"),
-    (["--sgd", "{0}/variants/v2"], "no service of variant v1 stands for a service of the original"),
+    (["--sgd", "{0}/variants/v2"], "no service of variant v1 corresponds to a service of the original"),
     (["--split", "train"], "invalid choice: 'train'"),
     (["--varaints", "x"], "unknown flag --varaints: did you mean --variants?"),
 )
@@ -128,7 +131,7 @@ def test_services_that_the_corpus_lacks_are_ignored_with_one_note(corpus):
     """The published variants have all services of SGD, whatever part of it the corpus is."""
     write_schemas(corpus / "sgd", test=[HOTELS])
     found, said = measure(corpus)
-    assert said.count("the variants have 1 service that the corpus lacks, ignored: Trains_1\n") == 1
+    assert said.count("the variants have 1 service that the corpus lacks; they are ignored: Trains_1\n") == 1
     for number, more in (("1", "now"), ("2", "today"), ("10", "eventually")):
         write_schemas(corpus / "variants" / f"v{number}", test=[variant_of(HOTELS, number, more)])
     cut, said = measure(corpus, out="cut")
@@ -139,17 +142,17 @@ def test_services_that_the_corpus_lacks_are_ignored_with_one_note(corpus):
 def test_nothing_unseen_or_no_train(corpus):
     write_schemas(corpus / "sgd", train=[BANKS, HOTELS, TRAINS])
     said = refused("statistics", sgd=corpus / "sgd", output=corpus / "alone")
-    assert "train has all services of test, so there are no unseen ones to measure" in said
+    assert "train has all services of test, so there are no unseen services to measure" in said
     (corpus / "sgd" / "train" / "schema.json").unlink()
     said = refused("statistics", sgd=corpus / "sgd", output=corpus / "alone")
-    assert "there is no train/schema.json, so nothing can be seen in train" in said
+    assert "there is no train/schema.json, so it is not known which names occur in train" in said
 
 
 def test_variants_are_measured_without_a_train_split(corpus):
     whole, _ = measure(corpus, out="whole")
     (corpus / "sgd" / "train" / "schema.json").unlink()
     found, said = measure(corpus)
-    assert "warning: there is no train/schema.json, so names seen in train are not counted\n" in said
+    assert "warning: there is no train/schema.json, so names that occur in train are not counted\n" in said
     assert {row["slot_names_seen"] for row in (*found["variants"].values(), found["average"])} == {None}
     assert found["unseen_services"] == 0 < whole["unseen_services"]
     assert found["average"]["name_distance"] > 0

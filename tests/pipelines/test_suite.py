@@ -379,7 +379,7 @@ def leaving(folder, line, *flags, status=0):
 @pytest.mark.thorough
 def test_a_step_that_leaves_without_a_result_is_not_done(folder):
     for _ in range(2):
-        told = "scores/ours/dst failed: the process was ended by code that it ran, with os._exit(0)"
+        told = "scores/ours/dst failed: code that was run ended the process with os._exit(0)"
         assert told in leaving(folder, "os._exit(0)", status=1).errors
     leaving(folder, "os.chdir('/')")
     assert (folder / "out/scores/ours/dst/run.json").is_file()
@@ -431,7 +431,7 @@ def test_a_folder_of_other_files_is_refused(folder):
     for output in (".", "corpus"):
         for flags in ([], ["--dry_run"]):
             told = suite(folder, *flags, output=output, status=2).errors
-            assert "holds files that no suite has written: give a new folder" in told
+            assert "contains files that no suite has written: choose a new folder" in told
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
@@ -476,7 +476,7 @@ def test_a_failed_step_leaves_the_others_done(folder):
     append_to(folder, '[[steps]]\npipeline = "few_shot"\nsgd = "@sets/ood/ood-90"\n')
     told = suite(folder, status=1).errors
     assert "sets/ood failed: " in told
-    assert "error: 1 step failed: sets/ood; not run, because it needs what failed: few_shot" in told
+    assert "error: 1 step failed: sets/ood; not run, because it needs failed: few_shot" in told
     assert not lacking((folder / "out/index.html").read_text("utf-8"), "What is missing", ".suite/logs/sets/ood.log")
     assert {"typos", "wordy"} <= {row["set"] for row in rows_of(folder / "out/table.csv")}
     text = (folder / "small.toml").read_text("utf-8")
@@ -548,7 +548,7 @@ version = "1.0.0"
     assert float(values["theirs", "original"]) == 1.0
     assert float(values["ours", "typos"]) == float(values["ours", "original"]) < 0.5
     assert ("theirs", "typos") not in values or values["theirs", "typos"] == ""
-    assert "their_states has none of them" in (tmp_path / "out/index.html").read_text("utf-8")
+    assert "their_states contains none of them" in (tmp_path / "out/index.html").read_text("utf-8")
     release = tmp_path / "out/release/my_robustness_set/1.0.0"
     assert "No licence was given" in (release / "LICENSE").read_text("utf-8")
     assert {"original", "typos"} <= {path.name for path in (release / "data").iterdir()}

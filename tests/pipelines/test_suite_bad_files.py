@@ -89,7 +89,7 @@ BAD = {
     "unknown pipeline": ("[[steps]]\npipeline='few_shots'\n", ("steps[0]", "'few_shots'", "did you mean 'few_shot'")),
     "unknown model of train": ("[[steps]]\npipeline='train tiny'\n", ("steps[0]", "'tiny'", "'tiny_dst'")),
     "unknown task of evaluate": ("[[steps]]\npipeline='evaluate rank'\n", ("steps[0]", "'rank'", "'ranking'")),
-    "train without a model": ("[[steps]]\npipeline='train'\n", ("steps[0]", "'train' needs a model")),
+    "train without a model": ("[[steps]]\npipeline='train'\n", ("steps[0]", "'train' requires a model")),
     "a pipeline without actions": ("[[steps]]\npipeline='few_shot all'\n", ("steps[0]", "'few_shot'", "'all'")),
     "a suite in a suite": ("[[steps]]\npipeline='suite sample'\n", ("steps[0]", "'suite'")),
     "unknown model of a system": (
@@ -137,13 +137,13 @@ BAD = {
         ("variants", "exactly one of path, responses, pivots", "path and pivots"),
     ),
     "variants from nowhere": ("[variants]\nstopwords='none'\n", ("variants", "exactly one of path, responses, pivots")),
-    "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "which pipeline")),
+    "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "must be the command of a pipeline")),
     "an empty option without needs": (NAMED + "model=''\n", ("systems[0].model", "empty", "--set")),
     # two of a name
-    "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "already", "another name")),
+    "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "another set is called", "another name")),
     "a set has the name of a variant": (TYPOS + "name='v1'\n", ("sets[0].name", "'v1'", "variant")),
-    "two systems of one name": (SYSTEM + SYSTEM, ("systems[1].name", "'a'", "already")),
-    "two steps of one name": (STEP + STEP, ("steps[1].name", "'few_shot'", "already")),
+    "two systems of one name": (SYSTEM + SYSTEM, ("systems[1].name", "'a'", "another system is called")),
+    "two steps of one name": (STEP + STEP, ("steps[1].name", "'few_shot'", "another step is called")),
     # references
     "a step that there is not": (
         "[[steps]]\npipeline='statistics'\nvariants='@back_translates'\n[[steps]]\npipeline='back_translate'\n",
@@ -234,7 +234,7 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
     path = tmp_path / "bad.toml"
     path.write_text(NEEDS_EXTRA)
     assert run(tmp_path, str(path)) == 2
-    assert not lacking(message(capsys), "sets[0]", "needs the extra speech", "pip install")
+    assert not lacking(message(capsys), "sets[0]", "requires the extra speech", "pip install")
     assert not (tmp_path / "out").exists()
 
 

@@ -119,7 +119,7 @@ def test_in_a_schema_it_makes_a_bad_service(sample, tmp_path):
     path.write_text(json.dumps(services))
     caught = raised(InputError, read_root, path)
     assert (caught.path, caught.where) == (str(path), "[1].slots[0].description")
-    assert "half a surrogate pair" in caught.reason
+    assert "a lone surrogate" in caught.reason
     (split,) = read_root(path, leave_out_bad=True)
     assert len(split.services) == len(services) - 1
 

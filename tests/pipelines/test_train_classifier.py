@@ -137,7 +137,7 @@ def test_a_checkpoint_as_a_person_trains_it(data, tmp_path):
     assert "checkpoint/tokenizer.json" in files_of(tmp_path / "model")
     again = ["classifier", "--model", str(tmp_path / "model"), "--reference", str(data / "test.jsonl")]
     said = run("predict", *again, "--task", "ood", "--output", tmp_path / "o", status=2).errors
-    assert "'FindBus' is no label of --task ood" in said
+    assert "'FindBus' is not a label of --task ood" in said
     told = run("predict", *again, "--output", tmp_path / "o")
     assert "longer than 12: the beginnings were cut off" in told.errors
     assert "predictions/intent.jsonl: 39 turns" in told.output
@@ -150,25 +150,28 @@ def test_bad_input_is_told(model, data, tmp_path):
     write(tmp_path / "t5" / "config.json", '{"model_type": "t5"}')
     for flags, reason in (
         (["--train", str(tmp_path / "none")], "there is no such file or folder"),
-        (["--train", one], "all turns have the label 'A': there is nothing to learn"),
-        (["--train", str(tmp_path / "bare.jsonl")], "no user turn of it has a label of --task intent"),
-        (["--train", str(data / "foreign")], "has labels for --task ood: give the corpus for --task intent"),
-        ([*good, "--task", "ood"], "is no label of --task ood: ood or in_domain"),
+        (["--train", one], "all turns have the label 'A', so there is nothing to learn"),
+        (["--train", str(tmp_path / "bare.jsonl")], "no user turn has a label for --task intent"),
+        (["--train", str(data / "foreign")], "has labels for --task ood: give a corpus for --task intent"),
+        ([*good, "--task", "ood"], "is not a label of --task ood: must be ood or in_domain"),
         ([*good, "--task", "ood", "--foreign", one], "--foreign: is for intents"),
-        ([*good, "--foreign", str(data / "foreign")], "no turns of split 'dev'; there are: test, train"),
-        ([*good, "--learning_rate", "0"], "--learning_rate: 0.0: give a number above 0"),
-        ([*good, "--checkpoint", "bert-base-uncased"], "there is no such folder; models are not downloaded here"),
-        ([*good, "--checkpoint", str(tmp_path / "t5")], "holds a model of type 't5': bert, "),
+        (
+            [*good, "--foreign", str(data / "foreign")],
+            "contains no turns of split 'dev'; these splits have some: test, train",
+        ),
+        ([*good, "--learning_rate", "0"], "--learning_rate: 0.0: must be a number above 0"),
+        ([*good, "--checkpoint", "bert-base-uncased"], "there is no such folder; Parapet does not download models"),
+        ([*good, "--checkpoint", str(tmp_path / "t5")], "contains a model of type 't5': bert, "),
         ([*good, "--output", str(data / "train.jsonl")], "give one of its own"),
     ):
         assert reason in refused("train", "classifier", *flags, *out) if "--output" not in flags else True
     plain = ["--model", str(model)]
     for flags, reason in (
-        (["--model", str(tmp_path)], "no model is here: expected model.json"),
+        (["--model", str(tmp_path)], "contains no model: expected model.json"),
         ([*plain, "--reference", str(data / "foreign")], "has labels for --task ood"),
-        ([*plain, "--reference", str(data / "test.jsonl"), "--sets", "a=."], "go with a corpus"),
+        ([*plain, "--reference", str(data / "test.jsonl"), "--sets", "a=."], "require a corpus"),
         ([*plain, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
-        ([*plain, "--batch_size", "0"], "--batch_size: 0: give 1 or more"),
+        ([*plain, "--batch_size", "0"], "--batch_size: 0: must be 1 or more"),
     ):
         assert reason in refused("predict", "classifier", *flags, *out)
 

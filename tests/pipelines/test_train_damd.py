@@ -112,11 +112,11 @@ def test_presets_are_as_the_authors_train_it(preset):
 def test_bad_input_is_told(toy, tmp_path):
     good = flags_of(toy / "corpus", tmp_path / "out")
     for flags, reason in (
-        ([*good, "--vocabulary", "9"], "--vocabulary: 9: the names and placeholders alone are"),
-        ([*good, "--hidden", "0"], "--hidden: 0: give 1 or more"),
-        ([*good, "--multi_action", "-1"], "--multi_action: -1: give 0 or more"),
+        ([*good, "--vocabulary", "9"], "--vocabulary: 9: must be larger, because the names and placeholders alone are"),
+        ([*good, "--hidden", "0"], "--hidden: 0: must be 1 or more"),
+        ([*good, "--multi_action", "-1"], "--multi_action: -1: must be 0 or more"),
         ([*good, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
     ):
         assert reason in refused("train", *flags, status=(1, 2))
     told = refused("predict", "damd", model=tmp_path, reference=toy / "corpus", output=tmp_path / "o")
-    assert "no model is here: expected model.json, as 'parapet train damd' writes it" in told
+    assert "contains no model: expected model.json, as 'parapet train damd' writes it" in told

@@ -114,7 +114,9 @@ def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_pat
     run("predict", *given, "--checkpoint", tuned / "checkpoint", "--output", out)
     assert right(out / "predictions" / "original" / FILE, made / "other") > LEARNED
     told = refused("predict", *given, checkpoint=made / "t5", output=tmp_path / "no")
-    assert "--checkpoint: is not the T5 that the prefixes are for: that has the digest" in told.replace(str(made), "")
+    assert "--checkpoint: is not the T5 that the prefixes were trained with, which has the digest" in told.replace(
+        str(made), ""
+    )
     cut = tmp_path / "cut"
     shutil.copytree(prefixed, cut, ignore=shutil.ignore_patterns("run.json"))
     (cut / WEIGHTS).write_bytes((prefixed / WEIGHTS).read_bytes()[:-9])
@@ -171,10 +173,15 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     assert right(tmp_path / "both" / "predictions" / "original" / FILE, made / "toy") > LEARNED
     # What cannot be.
     told = {
-        "--rerank: there is nothing to choose from: give --candidates 2 or more, or --also": ["--rerank", "lexical"],
-        "--also: goes with --rerank: add it": ["--also", str(tmp_path / "plain")],
-        "--nli_model: a folder with a model is needed": ["--rerank", "nli", "--candidates", "2"],
-        "--beams: 5 candidates need as many beams: 2 are fewer": ["--beams", "2", "--candidates", "5"],
+        "--rerank: has nothing to choose from: give --candidates 2 or more, or --also": ["--rerank", "lexical"],
+        "--also: requires --rerank: add it": ["--also", str(tmp_path / "plain")],
+        "--nli_model: is required: give a folder with a model": ["--rerank", "nli", "--candidates", "2"],
+        "--beams: 5 candidates need at least as many beams, but there are 2 are fewer": [
+            "--beams",
+            "2",
+            "--candidates",
+            "5",
+        ],
         "--also: has no predictions of original": ["--rerank", "lexical", "--also", str(made)],
     }
     for reason, flags in told.items():
@@ -212,7 +219,10 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     out = tmp_path / "out"
     told = run("train", *given, templates=folder, output=out).errors
     # Of 12 dialogues each has a request and a confirmation, and every other one a garden.
-    message = "42 of 72 acts have no template, and so a sentence in the schema's words: OFFER!!cafe_name!!@ of Cafes_1"
+    message = (
+        "42 of 72 acts have no template and get a sentence in the schema's words, such as "
+        "OFFER!!cafe_name!!@ of Cafes_1"
+    )
     assert message in told
     assert json_of(out / MODEL)["templates"] == {"Cafes_1": dict(line.split("\t") for line in lines)}
     head = json_of(out / "run.json")
@@ -227,11 +237,11 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     assert counts == {"own": (6 + 6 + 3, []), "other": (30, ["Cafes_2.tsv"])}
     no = {"output": tmp_path / "no"}
     told = refused("predict", *asked, variants=made / "variants", **no)
-    assert "--variants: the model has --templates, which no schema changes" in told
+    assert "--variants: the model was trained with --templates, which do not depend on the schema" in told
     (folder / "Cafes_1.tsv").write_text("GOODBYE\tBye.\nINFORM!!city!!@\tThere.")
     told = refused("train", *given, templates=folder, **no)
     assert "Cafes_1.tsv: line 2: the key has 1 @ and the sentence 0" in told
-    assert "has no templates: expected a folder" in refused("predict", *asked, templates=tmp_path, **no)
+    assert "contains no templates: expected a folder" in refused("predict", *asked, templates=tmp_path, **no)
     told = refused("train", *given, templates=folder, output=folder)
     assert "the same folder as --templates" in told
 
@@ -245,12 +255,12 @@ def test_bad_training_input_is_told(made, tmp_path):
     bert = tmp_path / "bert"
     shutil.copytree(made / "t5", bert)
     (bert / "config.json").write_text('{"model_type": "bert"}')
-    assert "holds a model of type 'bert': t5 or mt5 is needed" in told(checkpoint=bert)
+    assert "contains a model of type 'bert': t5 or mt5 is needed" in told(checkpoint=bert)
     bare = tmp_path / "bare"
     shutil.copytree(made / "t5", bare)
     (bare / "tokenizer.json").unlink()
     assert "lacks the files of a tokenizer" in told(checkpoint=bare)
-    assert "there is no such folder; models are not downloaded here" in told(checkpoint=Path("google-t5/t5-small"))
+    assert "there is no such folder; Parapet does not download models" in told(checkpoint=Path("google-t5/t5-small"))
     endless = tmp_path / "endless"
     shutil.copytree(made / "t5", endless)
     edit(endless / "tokenizer.json", lambda tokenizer: tokenizer.update(post_processor=None))
@@ -260,13 +270,13 @@ def test_bad_training_input_is_told(made, tmp_path):
     shutil.copytree(made / "toy", mute)
     place = mute / "train" / "dialogues_001.json"
     edit(place, lambda dialogues: json.loads(re.sub(r'("utterance": )"[^"]*"', r'\1" "', json.dumps(dialogues))))
-    assert "no system turn of 'train' has acts and an utterance: there is nothing to learn" in told(corpus=mute)
+    assert "no system turn of 'train' has both acts and an utterance, so there is nothing to learn" in told(corpus=mute)
     place.write_text("[]")
     assert "no system turn has an action" in told(corpus=mute)
-    assert "--prefix_length: 0: give 1 or more" in told("--prefix_length", "0", model="pt_t5")
+    assert "--prefix_length: 0: must be 1 or more" in told("--prefix_length", "0", model="pt_t5")
     assert "unknown flag --prefix_length" in told("--prefix_length", "3")
-    assert "--held_out: 1.5: give a share above 0 and below 1" in told("--held_out", "1.5")
-    assert "with so few dialogues one part is empty" in told("--held_out", "0.0001")
+    assert "--held_out: 1.5: must be above 0 and below 1" in told("--held_out", "1.5")
+    assert "there are too few dialogues, one part would be empty" in told("--held_out", "0.0001")
     assert "there are no dialogues in 'validation'" in told("--dev_split", "validation")
     card = write(tmp_path / "card" / MODEL, {"model": "ft_t5", "format": 1})
     said = refused("predict", "pt_t5", model=card.parent, checkpoint=made / "t5", **out)

@@ -94,7 +94,7 @@ def test_what_is_too_long_is_cut_and_counted(toy, tmp_path):
     # Of each dialogue the first turn has nothing before it, the second two lines.
     expected = sum(max(0, len(one.exchanges) - 2) for one in parse_dialogues(test.read_bytes(), ""))
     assert 0 < predicted.manifest["counts"][f"too_long/{name}"] == expected
-    told = f"{name}: {expected} turns with more history than the model's --memory: the oldest lines were cut off"
+    told = f"{name}: {expected} turns with more history than --memory allows: the oldest lines were cut off"
     assert told in predicted.errors
 
 
@@ -118,7 +118,7 @@ def test_what_a_memory_network_attends_to(memn2n, toy, tmp_path):
     assert "a thai table in rome" in (folder / "toy-task1-tst.html").read_text()
     assert json_of(out / "run.json")["options"] == {"attention": 2}
     told = refused("predict", *flags, attention=65, output=tmp_path / "no")
-    assert "--attention: 65: give a number from 0 to 64" in told
+    assert "--attention: 65: must be a number from 0 to 64" in told
     told = refused("predict", "embeddings", *flags[1:], attention=1, output=tmp_path / "no")
     assert "unknown flag --attention" in told
 
@@ -131,7 +131,7 @@ def test_models_that_learn_nothing(toy, tmp_path):
     assert f"tfidf: the model is in {tmp_path / 'tfidf'}" in trained["tfidf"].output
     reference = ["--reference", str(toy[0] / "toy-task1-tst.txt")]
     told = run("predict", "rules", *reference, model=tmp_path / "rules", output=tmp_path / "o")
-    assert "toy-task1-tst.jsonl: no rule applies at 32 turns: the answer is empty" in told.errors
+    assert "toy-task1-tst.jsonl: no rule applied at 32 turns: the answer is empty" in told.errors
     assert "toy-task1-tst.jsonl: 72 turns with words that the rules do not know" in told.errors
     assert "predictions/original/toy-task1-tst.jsonl: 104 answers" in told.output
 
@@ -148,7 +148,7 @@ def test_dev_selects_the_input_of_tfidf(toy, tmp_path):
         assert trained.manifest["options"]["input"] == ("history" if name == "history" else "last")
         assert trained.json(MODEL)["history"] is (name == "history")
     told = refused("train", "tfidf", **given, input="last", output=tmp_path / "both")
-    assert "--dev selects the input, and --input last is given: give one of them" in told
+    assert "cannot be combined with --dev, which selects the input" in told
 
 
 def test_rankings_are_written_and_scored(toy, tmp_path):
@@ -156,7 +156,7 @@ def test_rankings_are_written_and_scored(toy, tmp_path):
     train_file, model = toy[0] / "toy-task1-trn.txt", tmp_path / "model"
     run("train", "nearest", train=train_file, similarity="overlap", output=model)
     asked = ["predict", "nearest", "--model", model, *reference]
-    assert "--top: 0: give 1 or more" in refused(*asked, top="0", output=tmp_path / "no")
+    assert "--top: 0: must be 1 or more" in refused(*asked, top="0", output=tmp_path / "no")
     run(*asked, top=3, output=tmp_path / "top")
     run(*asked, output=tmp_path / "best")
     top, best = (rows_of(tmp_path / a / "predictions/original/toy-task1-tst.jsonl") for a in ("top", "best"))
@@ -212,7 +212,11 @@ def test_files_like_the_published_ones_of_task_6(toy, tmp_path):
         ("toy-task1-trn.txt", turns, 2),
         ("toy-task1-tst.txt", turns, 3),
         ("kb.txt", f"accepted {len(FACTS)} facts with a space instead of the tab; the first is in line 1", 1),
-        ("candidates.txt", f"accepted 1 last line without a newline (is it whole?); line {len(CANDIDATES)}", 2),
+        (
+            "candidates.txt",
+            f"accepted 1 last line without a newline (the file may be truncated); line {len(CANDIDATES)}",
+            2,
+        ),
     ):
         assert said[1].count(f"{odd / name}: {told}") == times, said[1]
 
@@ -233,11 +237,11 @@ def test_bad_training_input_is_told(toy, tmp_path):
     answer = told(str(tmp_path / "some.txt"), given=fewer)
     assert "toy-task1-trn.txt: dialogue from line 1: 'api_call thai rome' is not among the candidates (40" in answer
     assert "there is only one candidate" in told(str(tmp_path / "one.txt"), given=fewer)
-    assert "is of task 1, and" in told(given=["--train", str(tmp_path / "toy-task2-trn.txt"), *flags[2:]])
+    assert "is for task 1, and" in told(given=["--train", str(tmp_path / "toy-task2-trn.txt"), *flags[2:]])
     assert "the bot says nothing in it" in told(given=["--train", str(tmp_path / "facts-alone.txt"), *flags[2:]])
     assert "no candidate has a value of this knowledge base" in told("--match", str(tmp_path / "kb.txt"))
-    assert "--learning_rate: nan: give a number above 0" in told("--learning_rate", "nan")
-    assert "--hops: 0: give 1 or more" in told("--hops", "0")
+    assert "--learning_rate: nan: must be a number above 0" in told("--learning_rate", "nan")
+    assert "--hops: 0: must be 1 or more" in told("--hops", "0")
     assert "unknown flag --hops: did you mean" in told("--hops", "2", model="embeddings")
     assert "the following arguments are required: --candidates" in told(given=flags[:4])
     assert "there is no such file" in told("--ontology", str(tmp_path / "no.toml"), model="rules", given=[])
@@ -267,11 +271,11 @@ def test_bad_models_are_told(memn2n, toy, tmp_path):
     for settings in ({**other["settings"], "size": 16}, {}):
         assert "does not fit model.json beside it: " in told(other | {"settings": settings}, weights)
     said = told(other | {"task": "4"}, weights)
-    assert "is of task 1, and the model of task 4: --any_task predicts all the same" in said
+    assert "is for task 1, but the model was trained for task 4: add --any_task to predict nevertheless" in said
     assert "there is no such file" in told(card, weights, name="absent.txt")
     (folder / MODEL).unlink()
     said = refused("predict", "memn2n", model=folder, reference=toy[0] / "toy-task1-tst.txt", output="x")
-    assert "no model is here: expected model.json" in said
+    assert "contains no model: expected model.json" in said
 
 
 def of_babi(real_data, task):

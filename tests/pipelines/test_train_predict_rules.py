@@ -35,11 +35,11 @@ def test_tasks_without_patterns_are_left_out(simulated, tmp_path):
     assert run("train", "rules", train=files, match=simulated / FACTS, output=out).json("model.json")["task"] == ""
     flags = ["restaurants", "--ontology", out / "ontology.toml", *SIZES[:-1]]
     told = run(*flags, output=tmp_path / "again").errors
-    assert "ontology.toml: there are no patterns of user.update, bot.updated, user.no_more, bot.search_again," in told
+    assert "ontology.toml: there are no patterns for user.update, bot.updated, user.no_more, bot.search_again," in told
     assert "which task 5 needs: it is left out" in told
     assert {path.name.split("-")[2] for path in (tmp_path / "again").glob("dialog-babi-task*")} == {"task1", "task4"}
     told = refused(*flags, tasks="1,3", output=tmp_path / "no")
-    assert "there are no patterns of bot.option, user.reject, bot.another," in told
+    assert "there are no patterns for bot.option, user.reject, bot.another," in told
     assert not (tmp_path / "no").exists()
 
 

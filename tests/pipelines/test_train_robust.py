@@ -66,12 +66,12 @@ def test_copies_of_a_mix_are_trained_on_too(toy, tmp_path):
 def test_bad_flags_are_told(toy, tmp_path):
     for more, reason in (
         (["--perturb", "typo"], "--perturb: there is no perturbation 'typo': did you mean 'typos'?"),
-        (["--perturb", "ood"], "--perturb: ood needs the whole corpus and cannot run in the training loop"),
-        (["--perturb", "typos", "--perturb_share", "2"], "--perturb_share: 2.0: give a number from 0 to 1"),
-        (["--adversarial", "3"], "--adversarial: goes with --perturb"),
-        (["--perturb", "typos", "--adversarial", "0"], "--adversarial: 0: give 1 or more"),
-        (["--adversarial_weight", "-1"], "--adversarial_weight: -1.0: give a number"),
-        (["--adversarial_epsilon", "0"], "--adversarial_epsilon: 0.0: give a number above 0"),
+        (["--perturb", "ood"], "--perturb: ood requires the whole corpus and cannot run in the training loop"),
+        (["--perturb", "typos", "--perturb_share", "2"], "--perturb_share: 2.0: must be a number from 0 to 1"),
+        (["--adversarial", "3"], "--adversarial: requires --perturb"),
+        (["--perturb", "typos", "--adversarial", "0"], "--adversarial: 0: must be 1 or more"),
+        (["--adversarial_weight", "-1"], "--adversarial_weight: -1.0: must be"),
+        (["--adversarial_epsilon", "0"], "--adversarial_epsilon: 0.0: must be a number above 0"),
     ):
         told = run("train", *flags(toy, "tiny_dst", tmp_path / "out", *more), status=2).errors
         assert reason in told

@@ -109,18 +109,20 @@ def test_what_cannot_be_trained_or_predict_is_told(model, toy, tmp_path):
     def told(*more, status=2):
         return refused("train", *flags(toy, tmp_path / "out", *more), status=status)
 
-    assert "there is no such folder; models are not downloaded here" in told("--checkpoint", "google-bert/bert-base")
+    assert "there is no such folder; Parapet does not download models" in told("--checkpoint", "google-bert/bert-base")
     assert "the checkpoint has 128 positions" in told("--max_length", "256", status=1)
-    assert "which leaves too few to the dialogue" in told("--max_length", "20", status=1)
+    assert "which leaves too few for the dialogue" in told("--max_length", "20", status=1)
     said = told("--module_epochs", "transfer=1")
-    assert "--module_epochs: 'transfer' is no module: there are intents, combine" in said
-    assert "--module_warmup: copy_slot=2: give a number from 0 to 1" in told("--module_warmup", "combine=0,copy_slot=2")
-    assert "--module_negatives: 'combine': give MODULE=N, comma-separated" in told("--module_negatives", "combine")
+    assert "--module_epochs: 'transfer' is not a module: must be one of intents, combine" in said
+    assert "--module_warmup: copy_slot=2: must be a number from 0 to 1" in told(
+        "--module_warmup", "combine=0,copy_slot=2"
+    )
+    assert "--module_negatives: 'combine': must be MODULE=N, comma-separated" in told("--module_negatives", "combine")
     other = tmp_path / "other"
     shutil.copytree(toy / "bert", other)
     edit(other / "config.json", lambda config: config.update(model_type="t5"))
     said = told("--checkpoint", str(other))
-    assert "holds a model of type 't5': bert, distilbert, electra or roberta is needed" in said
+    assert "contains a model of type 't5': bert, distilbert, electra or roberta is needed" in said
     folder = tmp_path / "model"
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))
     shutil.rmtree(folder / "checkpoint" / "intents")

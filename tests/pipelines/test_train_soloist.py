@@ -107,18 +107,18 @@ def test_bad_input_is_told(model, toy, tmp_path):
     for split in ("train", "dev", "test"):
         write(empty / split / "schema.json", bare)
     for flags, reason in (
-        ([*good, "--checkpoint", "gpt2"], "there is no such folder; models are not downloaded here"),
-        ([*good, "--max_length", "999"], "the checkpoint has 192 positions, of which belief states and responses need"),
-        ([*good, "--held_out", "2"], "--held_out: 2.0: give a share"),
-        ([*good, "--consistency", "-1"], "--consistency: -1.0: give a number"),
+        ([*good, "--checkpoint", "gpt2"], "there is no such folder; Parapet does not download models"),
+        ([*good, "--max_length", "999"], "the checkpoint has 192 positions, and belief states and responses need"),
+        ([*good, "--held_out", "2"], "--held_out: 2.0: must be above"),
+        ([*good, "--consistency", "-1"], "--consistency: -1.0: must be"),
         ([*good, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
         ([*good, "--train", str(empty)], "no service of the schema has a slot"),
     ):
         assert reason in refused("train", *flags, status=(1, 2))
     plain = ["soloist", "--model", str(model), "--reference", str(toy / "corpus"), "--output", str(tmp_path / "o")]
     for flags, reason in (
-        ([*plain, "--top_p", "2"], "--top_p: 2.0: give a number"),
-        ([*plain, "--model", str(tmp_path)], "no model is here"),
+        ([*plain, "--top_p", "2"], "--top_p: 2.0: must be"),
+        ([*plain, "--model", str(tmp_path)], "contains no model"),
         ([*plain, "--reference", str(empty), "--sets", "a=b"], "there is no such file or folder"),
     ):
         assert reason in refused("predict", *flags)

@@ -151,18 +151,18 @@ def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch):
     def told(*more, status=2):
         return refused("train", *flags(toy, tmp_path / "out", *more), status=status)
 
-    assert "there is no such folder; models are not downloaded here" in told("--checkpoint", "google-t5/t5-small")
+    assert "there is no such folder; Parapet does not download models" in told("--checkpoint", "google-t5/t5-small")
     other = tmp_path / "other"
     shutil.copytree(toy / "t5", other)
     edit(other / "config.json", lambda config: config.update(model_type="bert"))
-    assert "holds a model of type 'bert': t5, mt5, umt5 or longt5 is needed" in told("--checkpoint", str(other))
+    assert "contains a model of type 'bert': t5, mt5, umt5 or longt5 is needed" in told("--checkpoint", str(other))
     (other / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
     assert "config.json names no model_type: t5, mt5, umt5 or longt5 is needed" in told("--checkpoint", str(other))
     shutil.copy(toy / "t5" / "config.json", other)
     for path in other.glob("tokenizer*"):
         path.unlink()
     assert "lacks the files of a tokenizer" in told("--checkpoint", str(other))
-    assert "--negatives: 1.5: give a number from 0 to 1" in told("--negatives", "1.5")
+    assert "--negatives: 1.5: must be a number from 0 to 1" in told("--negatives", "1.5")
     assert "--max_length: 3: give 16 or more" in told("--max_length", "3")
     empty = write_corpus(tmp_path / "empty")
     write(empty / "train" / "dialogues_001.json", [])

@@ -61,8 +61,8 @@ def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path):
         return refused("train" if "train" in flags else "predict", name, output=tmp_path / "out", **flags)
 
     corpus = toy / "corpus"
-    assert "--held_out: 1.5: give a share" in told(train=corpus, held_out=1.5)
-    assert "--epochs: 0: give 1 or more" in told(train=corpus, epochs="0")
+    assert "--held_out: 1.5: must be above" in told(train=corpus, held_out=1.5)
+    assert "--epochs: 0: must be 1 or more" in told(train=corpus, epochs="0")
     empty = write_corpus(tmp_path / "empty")
     for schema in empty.glob("*/schema.json"):
         write(schema, [{**FOOD, "slots": [], "intents": []}])
@@ -70,7 +70,7 @@ def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path):
     other = tmp_path / "other"
     # With run.json it is refused before it is read.
     shutil.copytree(model, other, ignore=shutil.ignore_patterns(".*", "run.json"))
-    assert "no model is here" in told(model=corpus, reference=corpus)
+    assert "contains no model" in told(model=corpus, reference=corpus)
     weights = other / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-50])
     assert "is cut off or damaged" in told(model=other, reference=corpus)

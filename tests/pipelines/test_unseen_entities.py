@@ -77,18 +77,18 @@ def test_a_gazetteer(tmp_path):
     assert {row["reason"] for row in rows if row["kind"] == "time"} == {"not_in_file"}
     write(path, "slot_or_kind,value\ncity,Quorndon\n")
     told = replace(tmp_path / "few", values=path, status=1).errors
-    few = r"towns\.csv: --values: too few values; .*: city: \d missing \(a dialogue needs \d, there are 1\)"
+    few = r"towns\.csv: --values: too few values; .*: city: \d missing \(a dialogue needs \d, but there are 1\)"
     assert re.search(few, told)
     assert not (tmp_path / "few" / "run.json").exists()
     told = replace(tmp_path / "few", values=path, max_bad="100%", least_changed="0").errors
-    assert "warning: too few values, what finds none is kept: city: " in told
+    assert "warning: too few values, dialogues that lack one stay unchanged: city: " in told
     assert "no_unseen_value" in {row["reason"] for row in replaced(tmp_path / "few")}
 
 
 def test_an_unchanged_set_fails(tmp_path):
     path = write(tmp_path / "values.csv", "slot_or_kind,value\nairport,Quorndon Airfield\n")
     told = replace(tmp_path / "out", values=path, status=1).errors
-    assert "only 0 of 8 dialogues with open slots have changed" in told
+    assert "only 0 of 8 dialogues with open slots were changed" in told
     assert not (tmp_path / "out" / "run.json").exists()
 
 

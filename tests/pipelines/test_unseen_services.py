@@ -53,9 +53,9 @@ def test_one_schema_and_idle_frames(tmp_path):
     write(root / "schema.json", services)
     out = tmp_path / "out"
     said = run("unseen_services", sgd=root, output=out, status=1).errors
-    assert "1 of 5 dialogues could not be used, over --max_bad 1%, so nothing was published" in said
+    assert "1 of 5 dialogues could not be used, more than --max_bad 1% allows, so nothing was published" in said
     said = run("unseen_services", sgd=root, output=out, max_bad="100%")
-    assert "train: train 1, test 1; 0% of slot names seen; left out 2" in said.output
+    assert "train: train 1, test 1; 0% of slot names seen in training; 2 dialogues left out" in said.output
     assert not lacking(said.errors, "no dialogue to test on: hotel", "no dialogue left to train on: hotel")
     assert "left out: 1 of 5 dialogues (not_sgd 1); see " in said.errors
     (first,) = said.dialogues("train/train").values()
@@ -71,9 +71,12 @@ def test_one_schema_and_idle_frames(tmp_path):
 
 @cases(
     "flags told",
-    (["--hold_out", "Hotels"], "--hold_out: there is no domain 'Hotels'; there are: Ferries, Gyms"),
-    (["--hold_out", ","], "--hold_out: give one or more of: Ferries"),
-    (["--test_split", "train"], "--test_split: there are no dialogues in 'train' to test on; there are in: dev, t"),
+    (["--hold_out", "Hotels"], "--hold_out: there is no domain 'Hotels': must be one of Ferries, Gyms"),
+    (["--hold_out", ","], "--hold_out: must be one or more of Ferries"),
+    (
+        ["--test_split", "train"],
+        "--test_split: there are no dialogues in 'train' to test on; these splits have some: dev, t",
+    ),
     (["--sgd", "{out}"], "--output: the same folder as --sgd"),
 )
 def test_mistakes(flags, told, tmp_path, capsys):

@@ -72,20 +72,22 @@ def test_bad_rows_and_their_reasons():
     assert [d.response_id for d in good] == ["g:slot_0"]
     found = {row: reason for row, reason, _ in bad}
     assert sorted(found) == [2, 3, 4, 5, 6, 7, 8]
-    assert "without a text" in found[2]
-    assert "without a text" in found[5]
+    assert "needs a text" in found[2]
+    assert "needs a text" in found[5]
     assert "did you mean 'accept'?" in found[3]
     assert "response_id is empty" in found[4]
     assert "write 'fix'" in found[6]
-    assert "1 cells more" in found[7]
-    assert found[8] == "unknown decision 'zzzzzz': one of accept, reject, fix"
+    assert "1 more cells" in found[7]
+    assert found[8] == "unknown decision 'zzzzzz': must be one of accept, reject, fix"
     assert bad[1][2] == {"response_id": "b:slot_0", "decision": "acept"}
 
 
 def test_the_same_answer_decided_twice():
     good, bad = parse(HEADER + "a:slot_0,accept,,,EL\na:slot_0,Accept,,,EL\na:slot_0,reject,,,EL\n")
     assert [d.decision for d in good] == ["accept"]
-    assert [(row, reason) for row, reason, _ in bad] == [(4, "decided twice: row 2 says 'accept' and counts")]
+    assert [(row, reason) for row, reason, _ in bad] == [
+        (4, "decided twice, differently: the decision in row 2, 'accept', is used")
+    ]
 
 
 @pytest.mark.parametrize("length", [MAX_CELL, MAX_CELL + 1, 10 * 2**20])
@@ -96,7 +98,7 @@ def test_long_texts(length):
         assert [d.response_id for d in good] == (["a:slot_0", "b:slot_0"] if length <= MAX_CELL else ["b:slot_0"])
         for row, reason, payload in bad:
             assert row == 2
-            assert "at most 2,000" in reason
+            assert "over the limit of 2,000" in reason
             assert len(payload["text"]) < 2100
     assert csv.field_size_limit() == limit
 
@@ -121,7 +123,7 @@ def test_broken_quotes_cost_one_row():
         (HEADER.encode("utf-16-le"), "UTF-16 without a byte order mark"),
         (b"\xff\xfea", "not UTF-16-LE"),
         (b"response_id,decision,text,text\n", "twice: text"),
-        (b'response_id,"decision\n', "quotes of the header"),
+        (b'response_id,"decision\n', "the header has an unclosed quote"),
     ],
 )
 def test_files_that_cannot_be_used(data, reason):

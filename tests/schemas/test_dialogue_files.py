@@ -35,9 +35,9 @@ def test_the_bytes_are_those_of_json(items, escaped):
     ("item", "where", "reason"),
     [
         (b'{"a": 1e999}', "a", "not_sgd: the number 1e999 is out of range"),
-        (b'{"a": [{"b": 1, "b": 2}]}', "a[0].b", "not_sgd: the key stands twice"),
-        (b'{"a": "\\u003a\\u003A", "b": 1, "b": 1}', "b", "not_sgd: the key stands twice"),
-        (b'{"a": "\\ud800", "a": 1}', "a", "not_sgd: the key stands twice"),
+        (b'{"a": [{"b": 1, "b": 2}]}', "a[0].b", "not_sgd: the key appears twice"),
+        (b'{"a": "\\u003a\\u003A", "b": 1, "b": 1}', "b", "not_sgd: the key appears twice"),
+        (b'{"a": "\\ud800", "a": 1}', "a", "not_sgd: the key appears twice"),
         (b'{"a" : ' + b"1" * 5_000 + b"}", "a", "not_sgd: the number 1111"),
         (b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}", "a[0][0]", "not_sgd: nested more than 64 levels deep"),
         (b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}", "a[0][0]", "not_sgd: nested more than 64 levels deep"),

@@ -94,14 +94,20 @@ AT = "x.json: [0] (dialogue 1_00000)"
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda span: span.update(start=2**31), f"{AT}: holds what Parquet cannot: Value 2147483648 too large"),
-        (lambda span: span.update(start=10**30), f"{AT}: holds what Parquet cannot: "),
+        (
+            lambda span: span.update(start=2**31),
+            f"{AT}: contains a value that Parquet cannot store: Value 2147483648 too large",
+        ),
+        (lambda span: span.update(start=10**30), f"{AT}: contains a value that Parquet cannot store: "),
         (lambda span: span.update(start="1"), "x.json: [0].turns[0].frames[0].slots[0].start: Expected `int`"),
         (lambda span: span.update(slot=None), "x.json: [0].turns[0].frames[0].slots[0].slot: Expected `str`"),
-        (lambda span: span.update(slot="\ud800"), f"{AT}.turns[0].frames[0].slots[0].slot: holds what"),
+        (lambda span: span.update(slot="\ud800"), f"{AT}.turns[0].frames[0].slots[0].slot: contains a value"),
         (lambda span: span.update(more=float("nan")), "x.json: [0].turns[0].frames[0].slots[0].more: "),
         (lambda span: span.update(more=float("inf")), "x.json: [0].turns[0].frames[0].slots[0].more: "),
-        (lambda span: span.update(more=10**30), f"{AT}: holds what Parquet cannot: Integer exceeds 64-bit range"),
+        (
+            lambda span: span.update(more=10**30),
+            f"{AT}: contains a value that Parquet cannot store: Integer exceeds 64-bit range",
+        ),
     ],
 )
 def test_what_no_row_can_hold_is_an_error(sample, change, reason):

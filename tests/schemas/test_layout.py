@@ -65,13 +65,13 @@ def test_bad_files_are_told_with_file_place_and_reason(tmp_path, content, where,
 
 @kit.cases(
     "name content told",
-    ("chat.jsonl", '{"messages": [{"role": "user", "content": "hi"}]}\n', "chat messages, and not schemas"),
-    ("chat.json", '[{"role": "user", "content": "hi"}]', "chat messages, and not schemas"),
-    ("names.csv", "a,b\n1,2\n", "a table, and not schemas"),
+    ("chat.jsonl", '{"messages": [{"role": "user", "content": "hi"}]}\n', "contains chat messages, not schemas"),
+    ("chat.json", '[{"role": "user", "content": "hi"}]', "contains chat messages, not schemas"),
+    ("names.csv", "a,b\n1,2\n", "contains a table, not schemas"),
     (
         "dialogues_001.json",
         '[{"dialogue_id": "1", "services": [], "turns": []}]',
-        "dialogues, and not schemas: give their",
+        "contains dialogues, not schemas: give their",
     ),
     ("other.json", "[7]", "other.json: [0]"),
 )
@@ -215,7 +215,7 @@ def put(path, content):
 
 def test_nothing_there(tmp_path):
     assert str(refusal(tmp_path / "no")) == f"{tmp_path}/no: there is no such file or folder"
-    assert str(refusal(tmp_path)).startswith(f"{tmp_path}: no schema here: expected train/schema.json")
+    assert str(refusal(tmp_path)).startswith(f"{tmp_path}: contains no schema: expected train/schema.json")
 
 
 def test_a_bucket_is_a_path_too():

@@ -42,7 +42,7 @@ def refusal(raw):
 def test_categorical_without_values():
     where, reason = refusal(changed(["slots", 1, "possible_values"], []))
     assert where == "[4].slots[1].possible_values"
-    assert reason == "service 'Hotels_1': slot 'stars' is categorical and has no possible values"
+    assert reason == "service 'Hotels_1': slot 'stars' is categorical, but has no possible values"
 
 
 @pytest.mark.parametrize("kind", ["slots", "intents"])
@@ -51,7 +51,7 @@ def test_one_name_twice(kind):
     raw[kind].append(raw[kind][0])
     where, reason = refusal(raw)
     assert where == f"[4].{kind}[0].name"
-    assert f"{RAW[kind][0]['name']!r} stands 2 times" in reason
+    assert f"{RAW[kind][0]['name']!r} appears 2 times" in reason
 
 
 @pytest.mark.parametrize("kind", ["slots", "intents"])
@@ -146,4 +146,4 @@ def test_a_service_name_must_do_as_a_file_name(name):
     where, reason = refusal(changed(["service_name"], name))
     assert where == "[4].service_name"
     assert repr(name) in reason
-    assert "it names files" in reason
+    assert "files are named after it" in reason

@@ -18,7 +18,7 @@ VARIANTS = {f"v{i}/{split}/schema.json": SCHEMA for i in (1, 2, 3) for split in 
 REST = {"responses.parquet": b"rows", "review.csv": b"a,b\n", "report.html": b"<p>", "statistics.json": b"{}"}
 FIRST = {**VARIANTS, **REST}
 SECOND = {path: data.replace(b"_1", b"_7") + b" " for path, data in FIRST.items() if not path.startswith("v3")}
-BROKEN_OFF = "a run of 'parapet compose' was broken off here: run that command again to finish it"
+BROKEN_OFF = "a run of 'parapet compose' was interrupted here: run that command again to finish it"
 
 
 class Killed(BaseException):
@@ -104,9 +104,13 @@ def refused(place, match):
 @pytest.mark.parametrize("place", ["", "v1", "v1/test", "v1/test/schema.json"])
 def test_a_file_of_another_size_or_content_is_refused(output, place):
     path = write(output / "v1/test/schema.json", SCHEMA + b" ")
-    refused(output / place, r"v1/test/schema.json: is not as 'parapet compose' wrote it: run it again, or remove run")
+    refused(
+        output / place,
+        r"v1/test/schema.json: has been changed since 'parapet compose' wrote this folder: "
+        "run that command again, or remove run",
+    )
     path.write_bytes(SCHEMA[:-2] + b"] ")  # of the same size
-    refused(output / place, "is not as 'parapet compose' wrote it")
+    refused(output / place, "has been changed since 'parapet compose' wrote this folder")
     assert check_published(output / "v2") is not None
     path.write_bytes(SCHEMA)
     assert check_published(output / place) is not None
@@ -117,14 +121,14 @@ def test_a_folder_of_another_run_in_its_place_is_refused(output, tmp_path):
     run(tmp_path / "other", {path: data.replace(b"_1", b"_7") for path, data in FIRST.items()})
     shutil.rmtree(output / "v2")
     (tmp_path / "other/v2").rename(output / "v2")
-    refused(output, "v2/dev/schema.json: is not as 'parapet compose' wrote it")
-    refused(output / "v2/test", "v2/test/schema.json: is not as 'parapet compose' wrote it")
+    refused(output, "v2/dev/schema.json: has been changed since 'parapet compose' wrote this folder")
+    refused(output / "v2/test", "v2/test/schema.json: has been changed since 'parapet compose' wrote this folder")
     assert check_published(output / "v1") is not None
 
 
 def test_what_is_missing_is_named(output):
     (output / "v3/dev/schema.json").unlink()
-    refused(output, "v3/dev/schema.json: is not there, though 'parapet compose' wrote it")
+    refused(output, "v3/dev/schema.json: has been removed since 'parapet compose' wrote this folder")
     assert check_published(output / "v2") is not None
 
 
@@ -153,7 +157,7 @@ def unfinished(tmp_path_factory):
 def test_an_unfinished_output_is_refused_by_every_command(unfinished, tmp_path, flags):
     *command, below = flags
     said = kit.refused(*command, unfinished / below, output=tmp_path / "new")
-    assert f"{unfinished}: has dead_letters.jsonl and no run.json" in said
+    assert f"{unfinished}: has dead_letters.jsonl but no run.json" in said
     assert not (tmp_path / "new").exists()
 
 
@@ -161,7 +165,7 @@ def test_a_linked_folder_beside_it_is_refused_and_may_lead_in_a_circle(output, s
     (output / "again").symlink_to(output, target_is_directory=True)
     assert check_published(output) is not None
     (output / "v4").symlink_to(sample, target_is_directory=True)
-    refused(output, r"v4/\w+/\w+\.json: is not of the run")
+    refused(output, r"v4/\w+/\w+\.json: was not written by the run")
 
 
 def test_another_output_below_one_is_its_own(output):
@@ -193,7 +197,7 @@ def test_a_torn_manifest_is_refused(output, content):
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a//b", "v1/../../x"])
 def test_a_crafted_manifest_leads_nowhere(output, name):
     kit.edit(output / "run.json", lambda manifest: manifest.update(files={name: {"bytes": 1, "sha256": ""}}))
-    refused(output, "run.json: names a file outside of the folder")
+    refused(output, "run.json: has been changed \\(it names .*, a file outside of this folder")
 
 
 @pytest.mark.parametrize("place", ["", "sgd/original", "sgd/original/test/schema.json", "data"])
@@ -203,14 +207,16 @@ def test_half_a_release_is_refused(tmp_path, sample, place):
     (tmp_path / "MANIFEST.json").write_text('{"format": "another"}')
     assert check_published(tmp_path / place) is None
     (tmp_path / "MANIFEST.json").write_text('{"format": "parapet-release/1"}')
-    refused(tmp_path / place, "the release is not whole, it has no SHA256SUMS: build it again, or copy all of it")
+    refused(
+        tmp_path / place, "the release is incomplete, SHA256SUMS is missing: build it again, or copy the whole folder"
+    )
     (tmp_path / "SHA256SUMS").touch()
     assert check_published(tmp_path / place) is None
 
 
 def test_a_run_that_has_only_begun_is_named(tmp_path):
     (tmp_path / "out/.incomplete").mkdir(parents=True)
-    refused(tmp_path / "out", "a run of Parapet was broken off here")
+    refused(tmp_path / "out", "a run of Parapet was interrupted here")
     assert check_published(tmp_path) is None
 
 
@@ -219,7 +225,9 @@ def test_the_library_takes_no_variants_that_are_not_whole(apply, tmp_path):
     run(tmp_path, FIRST)
     shutil.rmtree(tmp_path / "v3")
     arguments = [parapet.load_corpus(), tmp_path] if apply is parapet.apply_variants else [tmp_path]
-    with pytest.raises(InputError, match=r"v3/dev/schema\.json: .*is not there, though 'parapet compose' wrote it"):
+    with pytest.raises(
+        InputError, match=r"v3/dev/schema\.json: .*has been removed since 'parapet compose' wrote this folder"
+    ):
         apply(*arguments)
 
 

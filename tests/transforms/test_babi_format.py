@@ -47,16 +47,16 @@ def test_what_is_written_is_read(dialogues):
         (b"", "x.txt: the file is empty"),
         (b"\n\n", "x.txt: the file is empty"),
         (b"1 hi\thello\n2 a tab",
-         "x.txt: line 2: has no tab, and is no fact of three words either; the file ends inside this line: is it"),
+         "x.txt: line 2: has no tab, and is not a fact of three words either; the file ends inside this line"),
         (b"1 hi\thello\n2 hi\t",
-         "x.txt: line 2: is not what the user says, a tab, and what the bot says; the file ends"),
+         "x.txt: line 2: must be the user's utterance, a tab, and the bot's utterance; the file ends"),
         (b"1 hi\thello\n2", "x.txt: line 2: does not begin with a number and a space"),
-        (b"1 hi\thello\n3 ok\tyes\n\n", "x.txt: line 2: is numbered 3, and 2 was expected: is something missing?"),
+        (b"1 hi\thello\n3 ok\tyes\n\n", "x.txt: line 2: is numbered 3, and 2 was expected: lines may be missing"),
         (b"2 hi\thello\n\n", "x.txt: line 1: is numbered 2, and 1 was expected"),
         (b"hi\thello\n\n", "x.txt: line 1: does not begin with a number and a space"),
-        (b"1  \n\n", "x.txt: line 1: has no tab, and is no fact of three words either"),
-        (b"1 hi there you all\n\n", "x.txt: line 1: has no tab, and is no fact of three words"),
-        (b"1 hi\t\n\n", "x.txt: line 1: is not what the user says, a tab, and what the bot says"),
+        (b"1  \n\n", "x.txt: line 1: has no tab, and is not a fact of three words either"),
+        (b"1 hi there you all\n\n", "x.txt: line 1: has no tab, and is not a fact of three words"),
+        (b"1 hi\t\n\n", "x.txt: line 1: must be the user's utterance, a tab, and the bot's utterance"),
         (b"1 hi\ta\tb\n\n", "x.txt: line 1: is not what the user says"),
         (b"1 hi\thello\n2 \xff\tb\n\n", "x.txt: line 2: not UTF-8"),
     ],
@@ -85,7 +85,7 @@ def test_the_published_files_of_task_6(caplog):
     assert (second.line, second.exchanges[0].user) == (7, "hi")
     assert accepted(caplog) == ["trn.txt: accepted 2 empty user turns, read as <SILENCE>; the first is in line 2"]
     assert parse_candidates(b"1 Welcome\n1 Good bye .", "c.txt") == ["Welcome", "Good bye ."]
-    assert accepted(caplog) == ["c.txt: accepted 1 last line without a newline (is it whole?); line 2"]
+    assert accepted(caplog) == ["c.txt: accepted 1 last line without a newline (the file may be truncated); line 2"]
     facts = [Fact("the_cow", "R_cuisine", "thai"), Fact("the_cow", "R_price", "cheap")]
     assert list(parse_facts(b"1 the_cow R_cuisine thai\n1 the_cow R_price cheap\n", "kb.txt")) == facts
     assert accepted(caplog) == ["kb.txt: accepted 2 facts with a space instead of the tab; the first is in line 1"]
@@ -95,8 +95,8 @@ def test_the_published_files_of_task_6(caplog):
     ("data", "told"),
     [
         (b"1 hi\thello\n2 ok\tyes\n",
-         ["accepted 1 last dialogue without a blank line behind it (is it whole?); line 2"]),
-        (b"1 hi\thello\n2 ok\tyes", ["accepted 1 last line without a newline (is it whole?); line 2"]),
+         ["accepted 1 last dialogue without a blank line after it (the file may be truncated); line 2"]),
+        (b"1 hi\thello\n2 ok\tyes", ["accepted 1 last line without a newline (the file may be truncated); line 2"]),
         (b"1 hi\thello\n2 ok\tyes\n  \n", []),
         (b"1 hi \thello\n2 ok\tyes\t  \r\n\r\n",
          ["accepted 2 lines with stray blanks, dropped; the first is in line 1"]),

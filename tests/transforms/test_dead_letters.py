@@ -24,7 +24,7 @@ def test_where_all_are_bad_no_limit_is_advised():
     assert "--max_bad 100" not in refused([some, none])
     check_bad([some, none], Fraction(1), "used", {}, [])
     assert warnings_of([some, none], {"bad_span": 10}, "x", "left out")[0] == (
-        "v2 has no dialogue at all: none of 9 can be used"
+        "v2 has no dialogue : none of 9 can be used"
     )
     for limit in (ONE, Fraction(1)):
         reason = refused([Tally("file", 2, 0), none], limit)
@@ -42,7 +42,7 @@ def test_the_limit_that_is_advised_passes(found, hundredths):
     try:
         check_bad(tallies, Fraction(hundredths, 100), "used", {}, [])
     except InputError as error:
-        _, said, advice = error.reason.partition("mend these, or --max_bad ")
+        _, said, advice = error.reason.partition("correct them, or continue without them with --max_bad ")
         assert bool(said) == all(one.bad < one.total for one in tallies if one.share > Fraction(hundredths, 100)) or (
             all(one.bad == one.total for one in tallies)
         )
@@ -56,8 +56,9 @@ def test_the_limit_that_is_advised_passes(found, hundredths):
 
 def test_more_is_an_error_that_says_how_many_why_and_which_limit_would_do():
     assert refused([Tally("dialogue", 250, 3, is_record=True)]) == (
-        "3 of 250 dialogues could not be used, over --max_bad 1%, so nothing was published: not_sgd 7, bad_span 3; the "
-        "first: a: 1; b: 2; c: 3; and 1 more; mend these, or --max_bad 1.2% goes on without them"
+        "3 of 250 dialogues could not be used, more than --max_bad 1% allows, so nothing was "
+        "published: not_sgd 7, bad_span 3; the first: a: 1; b: 2; c: 3; and 1 more; correct them, "
+        "or continue without them with --max_bad 1.2%"
     )
 
 

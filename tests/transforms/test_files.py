@@ -253,9 +253,9 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
     """/dev/full takes nothing, as a full disk."""
     create = FileSystems.create
     monkeypatch.setattr(FileSystems, "create", lambda path, **options: create("/dev/full", **options))
-    with pytest.raises(NoRoomError, match=r"v1/x\.json: there is no room left to write it$"):
+    with pytest.raises(NoRoomError, match=r"v1/x\.json: there is no disk space left to write this file$"):
         files.write_staged(str(tmp_path), "v1/x.json", b"data")
-    raised(NoRoomError, files.prepare, str(tmp_path), "compose", match="there is no room left to write it")
+    raised(NoRoomError, files.prepare, str(tmp_path), "compose", match="there is no disk space left to write this file")
     assert tree(tmp_path) == {}
 
 

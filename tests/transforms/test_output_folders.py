@@ -78,7 +78,9 @@ def test_staging_that_is_a_link_is_refused(tmp_path, outside):
     before, output = files_of(outside), tmp_path / "out"
     output.mkdir()
     (output / ".incomplete").symlink_to(outside, target_is_directory=True)
-    with pytest.raises(InputError, match="is a link, and what is staged must not leave the output folder: remove it"):
+    with pytest.raises(
+        InputError, match="is a link, but temporary files must not leave the output folder: remove the link"
+    ):
         run(output, FIRST)
     assert files_of(outside) == before
     files.clear(str(output / ".incomplete"))
@@ -99,7 +101,7 @@ def test_pipes_in_the_place_of_outputs_hang_no_run(tmp_path):
     run(tmp_path, FIRST)
     (tmp_path / "report.html").unlink()
     os.mkfifo(tmp_path / "report.html")
-    raised(InputError, run, tmp_path, FIRST, match=r"report\.html: is no longer a file: move it away")
+    raised(InputError, run, tmp_path, FIRST, match=r"report\.html: is no longer a file: move it elsewhere")
     (tmp_path / "report.html").unlink()
     (tmp_path / "run.json").unlink()
     os.mkfifo(tmp_path / "run.json")
@@ -116,9 +118,11 @@ def test_a_run_does_not_publish_where_another_has_begun(tmp_path):
     first = stage(tmp_path, FIRST)
     token = files._tokens[str(tmp_path)]
     second = stage(tmp_path, SECOND)
-    with pytest.raises(InputError, match="another run has begun to write here: let it end, then run this again"):
+    with pytest.raises(
+        InputError, match="another run has started to write here: wait until it ends, then run this again"
+    ):
         files.begin_publishing(str(tmp_path), first, token)
-    with pytest.raises(InputError, match="another run has begun to write here"):
+    with pytest.raises(InputError, match="another run has started to write here"):
         files.finish_publishing(str(tmp_path), first, token)
     files.publish(str(tmp_path), second)
     assert files_of(tmp_path).keys() - {"run.json"} == SECOND.keys()

@@ -106,7 +106,7 @@ def test_align_refuses_what_does_not_match():
     both = {"Hotels_11": HOTELS, "Banks_11": BANKS}
     with pytest.raises(InputError, match="service 'Banks_1' is in variant v1, but missing from variant v2"):
         table1.align(originals, {"v1": both, "v2": {"Hotels_12": HOTELS}})
-    with pytest.raises(InputError, match="no service of variant v2 stands for a service of the original"):
+    with pytest.raises(InputError, match="no service of variant v2 corresponds to a service of the original"):
         table1.align(originals, {"v1": both, "v2": {"Trains_12": BANKS}})
     short = renamed(BANKS, "1", {})
     short.slots.clear()

@@ -93,7 +93,7 @@ def test_output_is_published_once_where_the_command_began(place, line, tmp_path)
 def test_a_command_that_a_plugin_ends_has_failed(place, tmp_path):
     ended = perturbed(tmp_path, place, "os._exit(0)")
     assert ended.returncode == 1
-    assert ended.stderr == "error: the process was ended by code that it ran, with os._exit(0)\n"
+    assert ended.stderr == "error: code that was run ended the process with os._exit(0)\n"
 
 
 @pytest.mark.thorough

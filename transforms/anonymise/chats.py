@@ -92,7 +92,9 @@ def _kind_of(path: Path) -> str:
         return BABI
     if head and path.suffix.lower() in (".csv", ".tsv"):
         return CSV
-    reason = 'has no chats: expected lines such as {"chat_id": ..., "turns": [{"speaker", "text"}]}, a .csv with the '
+    reason = (
+        'contains no chats: expected lines such as {"chat_id": ..., "turns": [{"speaker", "text"}]}, a .csv with the '
+    )
     raise InputError(reason + "columns chat_id, speaker and text, or the format of dialog bAbI", path, "--chats")
 
 
@@ -204,7 +206,7 @@ def _of_rows(
         same = list(of_chat)
         where = f"line {same[0][0]}"
         if stable_hash(chat_id) in seen:
-            raise InputError("the rows of a chat are not consecutive: sort the file by chat", file.name, where)
+            raise InputError("the rows of a chat must be consecutive: sort the file by chat", file.name, where)
         seen.add(stable_hash(chat_id))
         if any(max(places.values()) >= len(row) for _, row in same):
             yield where, InputError("short_row: a row has fewer columns than the header")

@@ -290,7 +290,7 @@ def check_regions(regions: Sequence[str]) -> None:
 
     for region in regions:
         if region not in phonenumbers.SUPPORTED_REGIONS:
-            raise InputError(f"{region!r} is no region: give two letters each, such as US,GB", "--phone_regions")
+            raise InputError(f"{region!r} is not a region: give codes of two letters, such as US,GB", "--phone_regions")
     if not regions:
         raise InputError("give one or more regions, such as US,GB", "--phone_regions")
 
@@ -323,13 +323,13 @@ def read_entities(path: str) -> list[Entry]:
         if not text.strip():
             continue
         if not _KIND.fullmatch(kind.strip()):
-            reason = f"a kind is in capitals, such as {', '.join(list(KINDS)[-3:])}"
+            reason = f"a kind must be written in capitals, such as {', '.join(list(KINDS)[-3:])}"
             raise InputError(reason, path, f"line {number}")
         if not _TOKEN.search(text):
             raise InputError("has no letter or digit", path, f"line {number}")
         entries.append((kind.strip(), text.strip()))
     if not entries:
-        raise InputError("no entities here", path, "--entities")
+        raise InputError("contains no entities", path, "--entities")
     return sorted(set(entries))
 
 
@@ -368,12 +368,14 @@ def check_model(name: str) -> None:
     try:
         pipes = _model(name).pipe_names
     except OSError:
-        reason = f"there is no trained model {name!r}: python -m spacy download {name}, or give the folder of one"
+        reason = (
+            f"there is no trained model {name!r}: run 'python -m spacy download {name}', or give the folder of a model"
+        )
         raise InputError(reason, "--spacy_model") from None
     except Exception as error:  # an error in the model's own code
         raise InputError(f"the model {name!r} cannot be loaded: {error}", "--spacy_model") from None
     if not {"ner", "entity_ruler"} & set(pipes):
-        raise InputError(f"the model {name!r} finds no entities: it has no component ner", "--spacy_model")
+        raise InputError(f"the model {name!r} cannot find entities: it has no component 'ner'", "--spacy_model")
 
 
 @cache

@@ -99,8 +99,8 @@ def no_suspects(counts: Counts) -> Iterator[str]:
     if n := counts.sum("suspects"):
         kinds = ", ".join(f"{n:,} {kind}" for kind, n in counts.by("value", "suspects").items())
         raise InputError(
-            f"a second look found {n:,} that may have been missed ({kinds}), so nothing was published: run it without "
-            "--strict to see where, and list them in --entities"
+            f"a second pass found {n:,} mentions that may have been missed ({kinds}), so nothing was "
+            "published: run without --strict to see where they are, and list them in --entities"
         )
     return iter(())
 
@@ -371,9 +371,11 @@ def parse_splits(text: str, seed: str) -> SplitConfig:
         sizes = ()
     whole = all(size == int(size) for size in sizes if abs(size) < 1e9)
     if len(sizes) != len(SPLIT_NAMES) or not all(0 <= size < 1e9 for size in sizes) or not sizes[0]:
-        raise InputError(f"{text!r}: give train,dev,test as 0.8,0.1,0.1 or as numbers of chats", "--splits")
+        raise InputError(
+            f"{text!r} must be shares of train,dev,test, such as 0.8,0.1,0.1, or numbers of chats", "--splits"
+        )
     if abs(sum(sizes) - 1) > 1e-9 and not (whole and sum(sizes) >= 2):
-        raise InputError(f"{text!r}: the shares make {sum(sizes):g}, not 1", "--splits")
+        raise InputError(f"{text!r}: the shares add up to {sum(sizes):g}, not to 1", "--splits")
     return SplitConfig(sizes, seed)
 
 
@@ -386,7 +388,7 @@ def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
     total = len(dialogues)
     if not config.shares and sum(config.sizes) != total:
         wanted = counted(int(sum(config.sizes)), "chat")
-        raise InputError(f"--splits are {wanted}, and there are {total:,} with an answer of the operator")
+        raise InputError(f"--splits asks for {wanted}, but only {total:,} contain an answer of the operator")
     ends = list(itertools.accumulate(size * total if config.shares else size for size in config.sizes))[:-1]
     sizes = Counter(dialogues)
     found: dict[str, int] = {}
@@ -396,7 +398,7 @@ def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
         before += sizes[text]
     empty = [name for i, name in enumerate(SPLIT_NAMES) if config.sizes[i] and i not in found.values()]
     if empty:
-        raise InputError(f"there are too few different chats for a split {empty[0]}: {len(found):,}")
+        raise InputError(f"{len(found):,} different chats are too few, the split {empty[0]} would be empty")
     return [found[text] for text in dialogues]
 
 

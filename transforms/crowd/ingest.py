@@ -97,7 +97,12 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
         data = head + handle.read(limits.MAX_FILE)
         if len(data) > limits.MAX_FILE:
             size = in_bytes(limits.MAX_FILE)
-            yield Line(1, None, data[:_SHOWN], f"too_large: over {size} of {encoding.upper()}: save it as UTF-8")
+            yield Line(
+                1,
+                None,
+                data[:_SHOWN],
+                f"too_large: the file has more than {size} in {encoding.upper()}: save it as UTF-8",
+            )
             return
         for number, line in enumerate(io.StringIO(data.decode(encoding, errors="replace"), newline=""), 1):
             yield Line(number, line) if "\ufffd" not in line else Line(number, None, line.encode("utf-8"))
@@ -156,7 +161,7 @@ def _cells(record: list[Line], quotes: int, width: int | None) -> tuple[list[str
     if quotes % 2 and sum(len(line.text or "") for line in record) > limits.MAX_LINE:
         return [], f"too_large: the row has more than {in_bytes(limits.MAX_LINE)}"
     if quotes % 2:
-        return [], "broken_row: a quote is opened and never closed"
+        return [], "broken_row: a quote is not closed"
     if wrong := next((line for line in record if line.text is None), None):
         return [], wrong.problem
     text = "".join(line.text or "" for line in record)
@@ -167,7 +172,7 @@ def _cells(record: list[Line], quotes: int, width: int | None) -> tuple[list[str
     if len(rows) != 1:
         return [], "broken_row: a line break outside quotes"
     if width is not None and len(rows[0]) != width:
-        return [], f"broken_row: {len(rows[0])} cells where the header has {width}"
+        return [], f"broken_row: the row has {len(rows[0])} cells, but the header has {width}"
     return rows[0], ""
 
 
@@ -272,10 +277,11 @@ def find_task(
     if service.strip() and task.strip():
         named.append((service.strip(), task.strip()))
     if not named and task_id.strip():
-        raise Unusable(f"unknown_task: Input.task_id {task_id.strip()!r} is not {kind.shape}")
+        raise Unusable(f"unknown_task: Input.task_id {task_id.strip()!r} is not of the form {kind.shape}")
     if not named:
         raise Unusable(
-            f"no_task: add RequesterAnnotation, which says {kind.shape}; or Input.service_name and Input.task"
+            f"no_task: add the column RequesterAnnotation with {kind.shape}, or the columns "
+            "Input.service_name and Input.task"
         )
     if len(set(named)) > 1:
         raise Unusable(
@@ -310,7 +316,7 @@ def _task_answers(text: str) -> dict[str, str]:
     if not text.strip():
         return {}
     if len(text) > 100 * MAX_ANSWER:
-        raise Unusable("too_large: taskAnswers is too long to be answers")
+        raise Unusable("too_large: taskAnswers is too long to contain answers")
     try:
         pages = parse_json_line(text)
     except ValueError as error:
@@ -375,7 +381,7 @@ def take(
     if own and own.split(",")[0].strip() == assignment_id:
         raise Unusable("no_assignment_id: the AssignmentId is the WorkerId")
     if len(own) == 30 and own.startswith("3") and assignment_id.startswith("A"):
-        raise Unusable("no_assignment_id: the columns AssignmentId and WorkerId seem to be interchanged")
+        raise Unusable("no_assignment_id: the columns AssignmentId and WorkerId seem to be swapped")
 
     def dead(field: str, reason: str, text: str) -> DeadLetter:
         return DeadLetter("ingest", f"{assignment_id}:{redact(field, own)}", reason, payload(text, own), source)
@@ -385,10 +391,10 @@ def take(
         # The CSV has the columns of the whole batch; blank fields that this form did not show are not answers.
         answers = {name: text for name, text in answers.items() if text or name in asked}
     for name in [name for name, text in answers.items() if len(text) > MAX_ANSWER]:
-        yield dead(name, f"too_large: over {MAX_ANSWER:,} characters", answers.pop(name))
+        yield dead(name, f"too_large: the answer has more than {MAX_ANSWER:,} characters", answers.pop(name))
     answers = {name: redact(text, own, is_answer=True) if text else text for name, text in answers.items()}
     for name, text in others.items():
-        yield dead(name, "unknown_field: not a field of ours", text)
+        yield dead(name, "unknown_field: the form has no such field", text)
     accept, submit = parse_time(row.get("AcceptTime", "")), parse_time(row.get("SubmitTime", ""))
     yield Assignment(
         assignment_id,
@@ -417,7 +423,7 @@ def _typing(collected: Collected, answers: Collection[str]) -> dict[str, Any]:
 
 REQUIRED = ("AssignmentId", "WorkerId")
 _MEANING = {
-    "AssignmentId": "one form filled in by one person: another text in each row",
+    "AssignmentId": "one form filled in by one person: a different text in each row",
     "WorkerId": "who",
     "Answer.*": "a column for each form field, such as Answer.slot_0",
 }
@@ -456,7 +462,7 @@ class Sources(msgspec.Struct, frozen=True):
           flag: the prefix of flags in messages: ``--``, or an empty string for arguments.
         """
         if self.reviewers and same_place(*self.reviewers):
-            raise InputError("give two different sheets: this is one and the same", f"{flag}reviewers")
+            raise InputError("must be two different files, but they are the same file", f"{flag}reviewers")
         for name, path in self.files():
             check_file(path, f"{flag}{name}")
         check_encoding(self.encoding, f"{flag}encoding")
@@ -477,7 +483,7 @@ def check_file(path: str, place: str) -> None:
     if not is_there(path):
         raise InputError("there is no such file", f"{place} {path}")
     if as_path(path).is_dir():
-        raise InputError("is a folder; give a file", f"{place} {path}")
+        raise InputError("is a folder: give a file", f"{place} {path}")
     if "://" not in path:
         check_input(path)
 
@@ -487,7 +493,7 @@ def check_encoding(encoding: str, place: str) -> None:
     try:
         "".encode(encoding)  # unlike codecs.lookup, this refuses binary codecs such as base64
     except LookupError:
-        raise InputError(f"Python knows no text encoding {encoding!r}", place) from None
+        raise InputError(f"{encoding!r} is not a text encoding that Python knows", place) from None
 
 
 def read_responses(
@@ -612,11 +618,11 @@ def _header(records: Iterator[Record], path: str) -> list[str]:
         missing.append("Answer.*")
     if missing:
         add = ": add " + "; ".join(f"{name} ({_MEANING[name]})" for name in missing)
-        reason = f"no batch results: the header lacks {', '.join(missing)}{_hint(','.join(columns)) or add}"
+        reason = f"not a file of batch results: the header lacks {', '.join(missing)}{_hint(','.join(columns)) or add}"
         raise InputError(reason, path, f"row {first.number}")
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
-        raise InputError(f"the header has a column twice: {', '.join(twice)}", path, f"row {first.number}")
+        raise InputError(f"these columns appear twice in the header: {', '.join(twice)}", path, f"row {first.number}")
     return columns
 
 
@@ -650,7 +656,7 @@ def parse_answer_xml(xml: str) -> dict[str, str]:
     try:
         root = ElementTree.fromstring(_DECLARATION.sub("", xml, count=1), forbid_dtd=True)
     except DefusedXmlException:
-        raise Unusable("unsafe_xml: the answer's XML has a DTD or entities, which are refused") from None
+        raise Unusable("unsafe_xml: the answer's XML contains a DTD or entities, which are not allowed") from None
     except (ElementTree.ParseError, ValueError) as error:
         raise Unusable(f"broken_xml: {error}") from None
     found: dict[str, str] = {}

@@ -72,7 +72,7 @@ class Journal:
         self.open: dict[str, dict[str, Any]] = {}
         self.batch: dict[str, Any] = {}
         if not (self.path.exists() or recover):
-            self.refuse_lost("is not there")
+            self.refuse_lost("is missing")
         self._handle = self._locked() if writable else None
         try:
             if recover:
@@ -91,7 +91,7 @@ class Journal:
           always: whether the journal itself shows that calls were sent.
         """
         if always:
-            raise InputError(f"the journal {what}: bring it back from a backup", self.path)
+            raise InputError(f"the journal {what}: restore it from a backup", self.path)
 
     def _locked(self) -> int:
         try:
@@ -104,7 +104,7 @@ class Journal:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(handle)
-            reason = f"another '{self.program}' works on this {self.what}; wait until it ends"
+            reason = f"another '{self.program}' is using this {self.what}; wait until it ends"
             raise InputError(reason, self.path.parent) from None
         return handle
 
@@ -124,7 +124,7 @@ class Journal:
         data = self.path.read_bytes()
         whole, _, torn = data.rpartition(b"\n")
         if data and not data.strip(b"\0 \t\r\n"):
-            nothing = f"holds {len(data):,} bytes of nothing, as after a loss of power"
+            nothing = f"contains {len(data):,} empty bytes, as after a power failure"
             self.refuse_lost(nothing, always=True)
         for number, line in enumerate(whole.splitlines(), 1):
             try:
@@ -134,8 +134,11 @@ class Journal:
         if not self.batch:
             self.refuse_lost("lacks its first line" if data else "is empty")
         if torn and self._handle is not None:
-            # The last line of a killed run: its content is unknown, so its call stays open (or was never begun).
-            logging.info("%s: the last line is torn, the run before was cut off; it is dropped", self.path)
+            # A killed run's last line: what it was about to say is not known, so its call counts as open (or unmade).
+            logging.info(
+                "%s: the last line is incomplete, because the previous run was interrupted; the line is ignored",
+                self.path,
+            )
             os.truncate(self.path, len(whole) + 1 if whole else 0)
 
     def _take(self, entry: Entry) -> None:
@@ -143,8 +146,8 @@ class Journal:
             self.batch = entry.facts
             if self.batch.get("format") != FORMAT:
                 raise InputError(
-                    f"this {self.what} was made by Parapet {self.batch.get('parapet', '(unknown)')}, whose journal has "
-                    "another format: go on with that version",
+                    f"this {self.what} was made by Parapet {self.batch.get('parapet', '(unknown)')}, whose "
+                    "journal has another format: continue with that version",
                     self.path,
                 )
         elif entry.event == "begun":

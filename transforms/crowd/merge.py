@@ -92,8 +92,8 @@ def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignmen
 
 
 def no_answer(assignment: Assignment) -> DeadLetter:
-    """Return the dead letter of an assignment without answers, so that its worker can still be paid."""
-    reason = "no_answer: the form was submitted without an answer to anything that it asked"
+    """The dead letter of an assignment that answers nothing, so that its worker can still be paid."""
+    reason = "no_answer: the form was submitted without any answer"
     return DeadLetter("settle", assignment.assignment_id, reason, "", assignment.source)
 
 
@@ -121,7 +121,7 @@ def _conflict(version: Assignment, difference: str, versions: Sequence[Assignmen
     return DeadLetter(
         "settle",
         version.assignment_id,
-        f"conflicting_assignment: the id stands for different answers ({difference}){where}",
+        f"conflicting_assignment: the same id has different answers ({difference}){where}",
         answers_text(version.answers),
         version.source,
     )
@@ -197,7 +197,7 @@ def unknown_decisions(
         if field in answers.get(assignment_id, ()):
             known[assignment_id][field] = decision
             continue
-        reason = left_out.get(assignment_id, "unknown_response: no answer of the given files has this response_id")
+        reason = left_out.get(assignment_id, "unknown_response: no answer in the given files has this response_id")
         if reason.startswith("conflicting_assignment"):
             reason = "unused_response: its assignment is a conflicting_assignment"
         dead.append(unusable_decision(decision, reason))
@@ -307,12 +307,16 @@ def _joined(one: Decision, two: Decision) -> Decision:
 
 def _agreement(items: list[tuple[str, str, str]]) -> Agreement:
     if not items:
-        return Agreement(0, 0, undefined="no answer was judged by both")
+        return Agreement(0, 0, undefined="no answer was judged by both reviewers")
     labels = {label for _, *pair in items for label in pair}
     if len(labels) == 1:
         # Agreement cannot be distinguished from chance here; some tools print 1, others divide by zero.
-        return Agreement(len(items), 0, undefined=f"both said {labels.pop()!r} throughout, so chance agrees as often")
-    # Imported here because nltk takes a third of a second to import, and most runs have only one reviewer.
+        return Agreement(
+            len(items),
+            0,
+            undefined=f"both reviewers always said {labels.pop()!r}, so agreement beyond chance is not defined",
+        )
+    # nltk takes a third of a second to import, and most runs have one reviewer.
     from nltk.metrics.agreement import AnnotationTask
 
     task = AnnotationTask(

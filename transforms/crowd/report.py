@@ -14,7 +14,7 @@ from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.variants.table1 import TERMS, distance_charts, measures_table
 
 DISPOSITIONS = {
-    "used": "in one of the variants",
+    "used": "used in one of the variants",
     "surplus": "good, but not needed",
     "duplicate": "the same words as another answer",
     "rejected": "certainly bad",
@@ -24,7 +24,7 @@ FILES = {
     "review.html": "the answers held for review, to decide on in the browser",
     "review.csv": "the same as a spreadsheet",
     "shortfall.csv": "what has too few good answers",
-    "responses.parquet": "every answer, with its disposition and the reason",
+    "responses.parquet": "every answer, what became of it and why",
     "dead_letters.jsonl": "input that could not be read, with file, place and reason",
     "statistics.json": "all numbers",
     "run.json": "options of the run, and the checksum of every file",
@@ -208,7 +208,7 @@ def _notes(statistics: Mapping[str, Any]) -> Iterable[str]:
     yield from review_notes(statistics)
     seen = statistics["not_blind_assignments"]
     if seen and "blindness" in statistics["method"]:
-        yield f"{counted(seen, 'assignment')} not blind: the workers had seen the texts that were hidden from others."
+        yield f"The workers of {counted(seen, 'assignment')} had seen the texts that were hidden from others."
     short = sum(service["short"] for service in statistics["services"].values())
     if short:
         yield f"{counted(short, 'element')} {_has(short)} too few good answers: see `shortfall.csv`."
@@ -235,7 +235,7 @@ def _lead(services: Mapping[str, Mapping[str, Any]]) -> str:
         n = len(waiting) - unanswered
         short = sum(service["short"] for service in waiting if service["answers"]["total"])
         verb = "lacks" if n == 1 else "lack"
-        sentences.append(f"{counted(n, 'service')} {verb} good answers to {counted(short, 'element')}.")
+        sentences.append(f"{counted(n, 'service')} {verb} more good answers to {counted(short, 'element')}.")
     if partial:
         sentences.append(f"{counted(partial, 'service')} {_has(partial)} elements with fewer answers than variants.")
     return " ".join(sentences) or "Every element has the answers it needs."
@@ -260,7 +260,7 @@ def _service_row(name: str, service: Mapping[str, Any]) -> list[str]:
     if service["composed"]:
         status = "composed in part" if service["partial"] else "composed"
     else:
-        status = "short of answers" if answers["total"] else "no answers"
+        status = "needs more answers" if answers["total"] else "no answers"
     numbers = [service["short"], answers["total"], *(answers[key] for key in DISPOSITIONS)]
     return [name, status, ", ".join(service["splits"]), *map(number, numbers)]
 

@@ -139,7 +139,9 @@ def read_answers(
                 answers.append(entry)
             elif text.strip() or decision:
                 reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"
-                note = f" (decision {decision.decision} of {decision.source} is void too)" if decision else ""
+                note = (
+                    f" (so the decision {decision.decision} in {decision.source} is ignored, too)" if decision else ""
+                )
                 key = response_id(assignment.assignment_id, field)
                 outcome.dead.append(DeadLetter("compose", key, reason + note, payload(text.strip()), assignment.source))
                 outcome.dead_answers += [key] if text.strip() else []
@@ -199,7 +201,7 @@ def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
 
 
 def _problem(entry: ElementAnswer) -> str:
-    return "" if entry.words else "no word is left of the text to be used"
+    return "" if entry.words else "the text contains no word"
 
 
 def _entry(
@@ -301,7 +303,7 @@ class Options(msgspec.Struct, frozen=True):
         distance.check_distance(self.name_distance, "name_distance")
         distance.check_distance(self.description_distance, "description_distance")
         if self.selection not in SELECTIONS:
-            raise InputError(f"{self.selection!r} is unknown: expected 'random' or 'diverse'", "selection")
+            raise InputError(f"{self.selection!r} is unknown: must be 'random' or 'diverse'", "selection")
         distance.load_stopwords(self.stopwords)
         distance.check_spacy_model(self.spacy_model)
         vet.choose_rules(self.vetting_rules)
@@ -321,7 +323,11 @@ class Options(msgspec.Struct, frozen=True):
             "selection": self.selection,
             "seed": str(self.seed),
             "meaning": meaning.measure(),
-            **({"blindness": "workers who saw the sibling task are allowed"} if self.allow_not_blind else {}),
+            **(
+                {"blindness": "workers who saw the other task of the service are allowed"}
+                if self.allow_not_blind
+                else {}
+            ),
             "partial": "allowed" if self.allow_partial else "left out",
             **({"vetting rules": ", ".join(vet.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
         }
@@ -537,7 +543,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
             else:
                 reason = f"unknown_service: no schema has a service {name!r}"
                 if name in self._bad_names():
-                    reason = f"unknown_service: {name!r} was left out as a bad_service"
+                    reason = f"unknown_service: {name!r} was left out, because its schema is invalid (see bad_service)"
                 outcome = ServiceOutcome(name=name, known=False)
                 unknown(outcome, reason, of_service, decisions)
                 yield outcome

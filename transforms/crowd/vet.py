@@ -27,39 +27,39 @@ from parapet.transforms.variants.distance import levenshtein_ratio
 # Reason id to an explanation for reviewers and requesters.
 EXPLANATIONS = {
     "blank": "Nothing was written.",
-    "single_character": "One letter or digit, or the same one again, is no answer.",
-    "placeholder": "A filler such as n/a, none, test or a compliment, not an answer.",
-    "gibberish": "A keyboard run, repeated letters or letters without a vowel.",
-    "worker_id": "Contained what may be a worker id, which is not kept.",
+    "single_character": "Is a single letter or digit, or one that is repeated.",
+    "placeholder": "Is a filler such as n/a, none, test or a compliment, not an answer.",
+    "gibberish": "Is a run of keys, repeated letters or letters without a vowel.",
+    "worker_id": "Contained what may be a worker id, which is not stored.",
     "markup": "Contains HTML, a web or e-mail address or a spreadsheet formula.",
     "prompt_copy": "Repeats the prompt word for word.",
-    "original_copy": "Is the very text that the other workers were asked to paraphrase.",
-    "too_long": "Far too long for what was asked.",
+    "original_copy": "Is the text that the other workers were asked to paraphrase.",
+    "too_long": "Is far too long for what was asked.",
     "same_answer": "The worker answered half of the form or more with the same words.",
     "too_fast": "The worker spent less time than reading the form takes.",
-    "assignment_rejected": "The requester has rejected the assignment.",
+    "assignment_rejected": "The requester rejected the assignment.",
     "reviewer": "A reviewer rejected it.",
-    "model_text": "Has what language models put around an answer: an opener, Markdown, a list, an excuse.",
-    "type_word": "Says of which data type it is, and nothing else.",
-    "negation": "Denies what the element does not deny.",
-    "opposite": "Has the opposite of a word of the element, such as drop-off for pick-up.",
-    "repeated_word": "Has a word twice in a row.",
-    "labelled": "Repeats what it is an answer to, and a colon before it.",
-    "other_element": "Is nearer to another element of the service, which is named, than to its own.",
-    "off_topic": "Has nothing in common with what the element says.",
-    "short_prompt_copy": "Has the words of its short prompt: may be right, may be lazy.",
-    "other_script": "Has letters of another script, or characters that a name cannot contain.",
-    "other_language": "Looks like another language than English.",
+    "model_text": "Contains what language models put around an answer: an introduction, Markdown, a list or an excuse.",
+    "type_word": "Only names the data type.",
+    "negation": "Contains a negation that the element does not have.",
+    "opposite": "Contains the opposite of a word of the element, such as drop-off for pick-up.",
+    "repeated_word": "Contains a word twice in a row.",
+    "labelled": "Begins by repeating the prompt and a colon.",
+    "other_element": "Is closer in meaning to another element of the service, which is named, than to its own.",
+    "off_topic": "Has nothing in common with the element.",
+    "short_prompt_copy": "Has the words of its short prompt: this may be right or careless.",
+    "other_script": "Contains letters of another script, or characters that a name cannot contain.",
+    "other_language": "Does not look like English.",
     "profanity": "Contains a word from the profanity list; titles and medicine have such words too.",
-    "unknown_word": "Contains a word that English texts do not have: a typo, or a name.",
+    "unknown_word": "Contains a word that is not found in English texts: a typo or a name.",
     "near_original": "Differs from the original by a few letters.",
-    "length": "Longer than accepted answers usually are.",
+    "length": "Is longer than accepted answers usually are.",
     "pasted": "Was pasted with hardly a key pressed, as were half of the worker's answers on the form or more.",
-    "not_blind": "The worker also did the sibling task of this service, which shows what is hidden here.",
-    "name_collision": "Another element of the service has this name in every variant that was still free.",
-    "not_drawn": "More than five good answers; others were drawn.",
-    "duplicate_of": "The same words as another answer for the element, which counts for both.",
-    "service_incomplete": "A good answer, waiting: its service has elements that are short of answers.",
+    "not_blind": "The worker also did the other task of this service, which shows what is hidden in this one.",
+    "name_collision": "Another element of the service has this name in all remaining variants.",
+    "not_drawn": "The element has more than five good answers, and others were drawn at random.",
+    "duplicate_of": "Has the same words as another answer for the element, which counts for both.",
+    "service_incomplete": "Is a good answer, but other elements of the service need more answers.",
 }
 
 PLACEHOLDERS = frozenset(
@@ -354,14 +354,17 @@ def choose_rules(named: Sequence[str]) -> dict[str, tuple[plugins.Chosen, Vettin
         chosen = plugins.choose(plugins.VETTING_RULES, name, FLAG)
         reason = chosen.plugin.name
         if not _REASON.fullmatch(reason) or reason in EXPLANATIONS or reason.startswith("reviewer"):
-            raise chosen.refused("has a name that cannot be a reason of its own: snake_case, and none of ours")
+            raise chosen.refused(
+                "has a name that cannot be used as a reason: it must be in snake_case and differ from the "
+                "built-in reasons"
+            )
         if reason in rules:
             raise chosen.refused("is named twice")
         rule: VettingRule = plugins.make(chosen, plugins.members(VettingRule))
         if rule.action not in ("reject", "review"):
-            raise chosen.refused(f"has the action {rule.action!r}: expected 'reject' or 'review'")
+            raise chosen.refused(f"has the action {rule.action!r}: must be 'reject' or 'review'")
         if not isinstance(rule.explanation, str):
-            raise chosen.refused(f"has an explanation that is a {type(rule.explanation).__name__}, not a text")
+            raise chosen.refused(f"has an explanation of type {type(rule.explanation).__name__}, expected a text")
         rules[reason] = chosen, rule
     return rules
 

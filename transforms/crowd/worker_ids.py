@@ -115,7 +115,7 @@ def withheld(key: bytes, text: str | bytes) -> str:
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     digest = hmac.new(key, data, hashlib.sha256).hexdigest()[:16]
-    return f"[not shown, for a worker id may be anywhere in it: {len(text):,} characters, keyed hash {digest}]"
+    return f"[not shown, because it may contain a worker id: {len(text):,} characters, keyed hash {digest}]"
 
 
 def key_file() -> Path:
@@ -153,10 +153,14 @@ def load_worker_key() -> bytes:
                 fresh.unlink()
         return _checked(path.read_bytes().strip(), path)
     except OSError as error:
-        raise InputError(f"cannot keep the worker key: {error.strerror}; set {VARIABLE} instead", path) from None
+        raise InputError(f"cannot store the worker key: {error.strerror}; set {VARIABLE} instead", path) from None
 
 
 def _checked(key: bytes, place: object) -> bytes:
     if len(key) < 16:
-        raise InputError("the key has under 16 characters; worker ids could be guessed from their hashes", place)
+        raise InputError(
+            "the key has fewer than 16 characters, so that worker ids could be guessed from their hashes: set a "
+            "longer one",
+            place,
+        )
     return key

@@ -516,7 +516,7 @@ def share_of(share: float | Fraction, option: str) -> Fraction:
     """Convert a share from 0 to 1 to an exact fraction. Raises InputError for anything else."""
     if not isinstance(share, int | float | Fraction) or not 0 <= share <= 1:
         shown = f"{share:g}" if isinstance(share, int | float) else repr(share)
-        raise InputError(f"{shown} is no share: give 0 to 1", option)
+        raise InputError(f"{shown} is not a number between 0 and 1", option)
     return Fraction(str(share))
 
 
@@ -524,7 +524,9 @@ def set_of(perturbation: Perturbation, set_name: str | None) -> str:
     """Return the set to use. Raises InputError if it is ambiguous, or does not exist."""
     sets = perturbation.sets
     if set_name is None and len(sets) > 1:
-        raise InputError(f"{perturbation.name} makes {len(sets)} sets: give set_name, one of {', '.join(sets)}")
+        raise InputError(
+            f"{perturbation.name} makes {len(sets)} sets: set_name is required and must be one of {', '.join(sets)}"
+        )
     if set_name is not None and set_name not in sets:
-        raise InputError(f"{perturbation.name} makes no set {set_name!r}: there are {', '.join(sets)}")
+        raise InputError(f"{perturbation.name} makes no set {set_name!r}: must be one of {', '.join(sets)}")
     return set_name or sets[0]

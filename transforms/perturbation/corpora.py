@@ -159,7 +159,7 @@ class Corpus:
         folder = os.fspath(folder)
         for path in [file.path for file in self.files] + [of.path for of in self.folders.values()]:
             if path and is_there(path) and as_path(path).resolve().is_relative_to(as_path(folder).resolve()):
-                raise InputError("the corpus was read from this folder: save it to another one", folder)
+                raise InputError("the corpus was read from this folder: choose another folder", folder)
         with writing(folder):
             files.prepare(folder, SAVE)
             written = [files.write_staged(folder, path, content) for path, content in self.schemas]
@@ -190,7 +190,7 @@ class Corpus:
         if split is None:
             return list(self.folders)
         if split not in self.splits:
-            raise InputError(f"there is no split {split!r}: there are {', '.join(self.splits)}")
+            raise InputError(f"there is no split {split!r}: must be one of {', '.join(self.splits)}")
         return [folder for folder, name in zip(self.folders, self.splits, strict=True) if name == split]
 
 
@@ -275,11 +275,13 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
         return Corpus(files, folders, _bytes_of(folders))
     if set(folders) != {""}:  # a single split has no folders
         if not splits:
-            raise InputError("give one or more of train, dev, test", "--split")
+            raise InputError("must be one or more of train, dev, test", "--split")
         for split in splits:
             if split not in folders:
                 there = ", ".join(folder for folder in folders if folder) or "none"
-                raise InputError(f"there are no dialogues in {split!r}; there are in: {there}", root, "--split")
+                raise InputError(
+                    f"there are no dialogues in {split!r}; these splits have some: {there}", root, "--split"
+                )
         folders = {split: folders[split] for split in splits}
     return Corpus(list_files(as_path(root), folders), folders, _bytes_of(folders))
 
@@ -322,9 +324,9 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
     folders, files = {}, []
     for split in sorted({**services, **dialogues}, key=lambda name: (*SPLITS, name).index(name)):
         if split not in SPLITS:
-            raise InputError(f"{split!r} is no split: there are {', '.join(SPLITS)}")
+            raise InputError(f"{split!r} is not a split: must be one of {', '.join(SPLITS)}")
         if split not in services:
-            raise InputError(f"there are dialogues and no services of {split!r}")
+            raise InputError(f"the split {split!r} has dialogues, but no services")
         folders[split] = of = parse_services(list(services[split]), f"services[{split!r}]", split)
         if of.bad:
             raise of.bad[0].error

@@ -54,9 +54,9 @@ class Registry(Mapping[str, type[Perturbation]]):
         chosen = plugins.choose(plugins.PERTURBATIONS, name, "")
         found = plugins.load(chosen)
         if not (isinstance(found, type) and issubclass(found, Perturbation)):
-            raise chosen.refused("is no subclass of parapet.Perturbation")
+            raise chosen.refused("is not a subclass of parapet.Perturbation")
         if getattr(found, "name", None) != name:
-            raise chosen.refused(f"has another name in its class: give {found.__name__} the line name = {name!r}")
+            raise chosen.refused(f"has a different name in its class: add the line name = {name!r} to {found.__name__}")
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -87,15 +87,20 @@ def perturbation_of(
     """
     if isinstance(which, Perturbation):
         if options:
-            raise InputError(f"{which.name} is made already: give its options where it is made ({', '.join(options)})")
-        return complete(copy.copy(which))  # a copy, so that what it learns from one corpus is not used for another
+            raise InputError(
+                f"{which.name} is an object already: give its options where it is created ({', '.join(options)})"
+            )
+        return complete(copy.copy(which))  # what one corpus teaches it is not for another
     if isinstance(which, str):
         registry = Registry()
         if which not in registry:
             raise InputError(unknown(which))
         which = registry[which]
     if not (isinstance(which, type) and issubclass(which, Perturbation)):
-        raise InputError(f"expected a name, a class or an object of a Perturbation, found {type(which).__name__}")
+        raise InputError(
+            "expected the name of a perturbation, a subclass of Perturbation or an object of one, found "
+            f"{type(which).__name__}"
+        )
     _name_of(which)
     _check_options(which, options)
     with nullcontext() if as_flags else options_named():
@@ -106,7 +111,7 @@ def unknown(name: str) -> str:
     """Return the message for an unknown perturbation, with the closest name or all names."""
     registry = Registry()
     near = difflib.get_close_matches(name, registry, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(registry)}"
+    hint = f"did you mean {near[0]!r}?" if near else f"must be one of {', '.join(registry)}"
     return f"there is no perturbation {name!r}: {hint}"
 
 
@@ -151,11 +156,11 @@ def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> Non
         for option in options:
             if option not in named:
                 near = difflib.get_close_matches(option, named, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(named)}"
+                hint = f"did you mean {near[0]!r}?" if near else f"its options are {', '.join(named)}"
                 raise InputError(f"{which.name} has no option {option!r}: {hint}")
     missing = [name for name, one in named.items() if one.default is one.empty and name not in options]
     if missing:
-        raise InputError(f"{which.name} needs the option {missing[0]!r}")
+        raise InputError(f"{which.name} requires the option {missing[0]!r}")
 
 
 Services = Mapping[str, Service]
@@ -183,9 +188,9 @@ class Guard:
     def problems(self, dialogue: dict[str, Any]) -> Iterator[tuple[str, str]]:
         """Yield (place, problem) of a perturbed dialogue, except for problems of the original."""
         if _text(self.raw) != self.text:
-            yield "", "the dialogue is modified in place: build new dicts and lists"
+            yield "", "the dialogue was modified in place: build new dicts and lists"
         if dialogue.get("dialogue_id") != self.original.dialogue_id:
-            yield "", f"dialogue_id has become {dialogue.get('dialogue_id')!r}"
+            yield "", f"dialogue_id was changed to {dialogue.get('dialogue_id')!r}"
         try:
             result = typed(dialogue)
         except InputError as error:
@@ -198,7 +203,7 @@ class Guard:
         if self.perturbation.keeps_turns:
             yield from self._changed_turns(result)
         elif self.original.turns and not result.turns:
-            yield "turns", "there are none left"
+            yield "turns", "no services are left"
         for i, name in enumerate(result.services):
             if self.services is not None and name not in self.services and name not in self.original.services:
                 yield f"services[{i}]", f"no schema for service {name!r}"
@@ -209,15 +214,15 @@ class Guard:
     def _changed_turns(self, result: Dialogue) -> Iterator[tuple[str, str]]:
         before, after = self.original, result
         if before.services != after.services:
-            yield "services", f"has become {after.services}, and was {before.services}"
+            yield "services", f"was changed from {before.services} to {after.services}"
         if len(before.turns) != len(after.turns):
-            yield "", f"it has {len(after.turns)} turns, and had {len(before.turns)}"
+            yield "", f"the number of turns was changed from {len(before.turns)} to {len(after.turns)}"
             return
         for i, (old, new) in enumerate(zip(before.turns, after.turns, strict=True)):
             if old.speaker != new.speaker:
-                yield f"turns[{i}]", "the speaker has changed"
+                yield f"turns[{i}]", "the speaker was changed"
             if [frame.service for frame in old.frames] != [frame.service for frame in new.frames]:
-                yield f"turns[{i}].frames", "the services of the frames have changed"
+                yield f"turns[{i}].frames", "the services of the frames were changed"
 
 
 def _text(raw: Any) -> str | None:
@@ -280,11 +285,9 @@ def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
         hint = "expected parapet.Perturbed(dialogue, rows)"
         raise UserCodeError(f"{name} returned {_kind_of(perturbed)}: {hint}")
     if not isinstance(perturbed.dialogue, dict):
-        raise UserCodeError(f"{name}: the dialogue in its Perturbed is {_kind_of(perturbed.dialogue)}, expected a dict")
+        raise UserCodeError(f"{name}: the dialogue in Perturbed is {_kind_of(perturbed.dialogue)}, expected a dict")
     if not isinstance(perturbed.rows, list | tuple):
-        raise UserCodeError(
-            f"{name}: the rows of its Perturbed are {_kind_of(perturbed.rows)}, expected a list of dicts"
-        )
+        raise UserCodeError(f"{name}: the rows in Perturbed are {_kind_of(perturbed.rows)}, expected a list of dicts")
     columns = perturbation.row_schema.names if perturbed.rows else ()
     for row in perturbed.rows:
         if not isinstance(row, dict):
@@ -292,7 +295,9 @@ def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
         unknown = [str(column) for column in row if column not in columns]
         if unknown:
             there = ", ".join(columns)
-            raise UserCodeError(f"{name}: a row has {unknown[0]!r}, which row_schema has not: it has {there}")
+            raise UserCodeError(
+                f"{name}: a row has the column {unknown[0]!r}, which is not in row_schema: it has {there}"
+            )
     return perturbed
 
 
@@ -368,15 +373,15 @@ class PerturbedCorpus(Corpus):
 
 
 def table_of_rows(perturbation: Perturbation, rows: Sequence[dict[str, Any]]) -> pa.Table:
-    """Convert rows to a table. Raises InputError if they do not fit the perturbation's ``row_schema``."""
-    wrong = f"{perturbation.name}: its rows are not of its row_schema"
+    """Rows as a table. Raises InputError where they are not of the perturbation's ``row_schema``."""
+    wrong = f"{perturbation.name}: its rows do not match its row_schema"
     try:
         table = pa.Table.from_pylist(rows, perturbation.row_schema)
     except (pa.ArrowException, TypeError, UnicodeEncodeError, OverflowError) as error:
         raise InputError(f"{wrong}: {str(error).splitlines()[0]}") from None
     for field in table.schema:
         if not field.nullable and table.column(field.name).null_count:
-            raise InputError(f"{wrong}: a row has no {field.name!r}")
+            raise InputError(f"{wrong}: a row has no column {field.name!r}")
     return table
 
 
@@ -555,7 +560,7 @@ def _applied(
 
 def _problems(perturbation: Perturbation, item: Item, result: Item, second: Item, keeps_meaning: bool) -> Iterator[str]:
     if (result.raw, result.rows) != (second.raw, second.rows):
-        yield "the result is another one the second time: draw from self.random(dialogue id, turn)"
+        yield "the result differs between two runs: draw random numbers from self.random(dialogue id, turn)"
     if result.error is not None:
         return  # a perturbation may leave out a dialogue
     try:
@@ -580,9 +585,9 @@ def _rows_that_differ(perturbation: Perturbation, dialogue: Any, perturbed: Pert
     rows = {row.get("turn"): row for row in perturbed.rows}
     for turn in sorted({*expected, *(turn for turn in rows if isinstance(turn, int))}):
         if turn not in rows:
-            yield f"turns[{turn}] has changed and has no row"
+            yield f"turns[{turn}] was changed, but has no row"
         elif turn not in expected:
-            yield f"turns[{turn}] has a row and has not changed"
+            yield f"turns[{turn}] has a row, but was not changed"
         elif rows[turn] != expected[turn]:
             yield f"turns[{turn}]: its row is {rows[turn]}, expected {expected[turn]}"
     if len(rows) != len(perturbed.rows):
@@ -595,10 +600,10 @@ def _changes_of_meaning(dialogue: Any, perturbed: Any) -> Iterator[str]:
         for f, (old, new) in enumerate(frames):
             where = f"turns[{i}].frames[{f}]"
             if (old.get("service"), old.get("state")) != (new.get("service"), new.get("state")):
-                yield f"{where}: the service or its state has changed"
+                yield f"{where}: the service or its state was changed"
             texts = _span_texts(before["utterance"], old), _span_texts(after["utterance"], new)
             if texts[0] != texts[1]:
-                yield f"{where}: spans had {texts[0]} and have {texts[1]}"
+                yield f"{where}: the texts of the spans were changed from {texts[0]} to {texts[1]}"
 
 
 def _span_texts(utterance: str, frame: Frame) -> list[tuple[str, str]]:

@@ -41,7 +41,7 @@ def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str
     texts = {}
     for dialogue in corpus.dialogues(_SPLIT):
         if len(dialogue["turns"]) != 1:
-            raise InputError("adds or leaves out turns: a task's request is one turn")
+            raise InputError("adds or removes turns, but the request of a task is a single turn")
         texts[dialogue["dialogue_id"]] = dialogue["turns"][0]["utterance"]
     changed, found = 0, []
     for at, task in enumerate(tasks):

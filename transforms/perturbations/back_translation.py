@@ -190,14 +190,15 @@ def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]
         asked, characters = _missing(plain | certain, pivot, how.known)
         more, more_characters = _missing(perhaps - plain - certain, pivot, how.known)
         yield (
-            f"{pivot}: {len(plain):,} user turns, each text once; {asked:,} texts to ask for there and back, about "
-            f"{characters:,} characters, and up to {more:,} without their values, {more_characters:,}"
+            f"{pivot}: {len(plain):,} different user turns; {asked:,} texts to translate there and back, "
+            f"about {characters:,} characters; up to {more:,} more texts without their values, "
+            f"{more_characters:,} characters"
         )
         total += characters
         most += characters + more_characters
     dollars_per_million = how.engine.dollars_per_million if how.engine else 0
     cost, most_cost = (f"${size * dollars_per_million / 1e6:,.2f}" for size in (total, most))
-    yield f"{total:,} to {most:,} characters, {cost} to {most_cost}; nothing was asked or written"
+    yield f"{total:,} to {most:,} characters, {cost} to {most_cost}; dry run: nothing was sent or written"
 
 
 class _Texts(NamedTuple):

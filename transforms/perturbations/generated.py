@@ -95,7 +95,7 @@ class Writer:
         """
         kind = target.removeprefix(_LANGUAGE)
         if source != ENGLISH or kind not in KINDS:
-            raise Refused(f"pair: {source} to {target}: a language model is asked for {', '.join(KINDS)}")
+            raise Refused(f"pair: {source} to {target}: a language model can only write {', '.join(KINDS)}")
         return [self._written(text, kind) for text in texts]
 
     def _written(self, text: str, kind: str) -> str:
@@ -205,18 +205,21 @@ def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], known: Known
         prompt = sum(len(message["content"]) for message in messages_of("", kind))
         into = sum(prompt + len(text) for text in wanted) // CHARACTERS_OF_TOKEN
         out = sum(map(len, wanted)) * {"verbose": 2}.get(kind, 1) // CHARACTERS_OF_TOKEN
-        yield f"{kind}: {len(wanted):,} calls, about {into:,} tokens of requests and {out:,} of answers"
+        yield f"{kind}: {len(wanted):,} calls, about {into:,} tokens of requests and {out:,} tokens of answers"
         calls, sent, answered = calls + len(wanted), sent + into, answered + out
     dollars = endpoint.cost(sent, answered)
-    cost = f"${dollars:,.2f} to ${_TRIES * dollars:,.2f}" if any(endpoint.dollars) else "--price says what they cost"
-    yield f"{calls:,} to {_TRIES * calls:,} calls, {cost}; nothing was asked or written"
+    cost = f"${dollars:,.2f} to ${_TRIES * dollars:,.2f}" if any(endpoint.dollars) else "add --price to see the cost"
+    yield f"{calls:,} to {_TRIES * calls:,} calls, {cost}; dry run: nothing was sent or written"
 
 
 def bill(endpoint: Endpoint, counters: Mapping[str, int]) -> str:
     """Describe the calls and their cost, from the run's counters."""
     calls, sent, answered = (counters.get(f"llm_{name}", 0) for name in ("calls", "tokens_in", "tokens_out"))
     cost = f", ${endpoint.cost(sent, answered):,.2f}" if any(endpoint.dollars) else ""
-    return f"sent to {endpoint.model}: {calls:,} calls, {sent:,} tokens of requests and {answered:,} of answers{cost}"
+    return (
+        f"sent to {endpoint.model}: {calls:,} calls, {sent:,} tokens of requests and {answered:,} tokens of "
+        f"answers{cost}"
+    )
 
 
 def _prompts() -> Mapping[str, Any]:

@@ -23,9 +23,9 @@ from parapet.transforms.translation.local import PARAPHRASED
 from parapet.transforms.translation.memory import ENGLISH
 
 NOT_TRANSLATED = "not_translated"
-UNSTABLE = "unstable"  # the back-translation's own translation differs
-NOT_IN_MEMORY = "not_in_memory: add a --memory that has the text, or choose another --engine"
-BACK_TRANSLATED = "back_translated"  # the kind of operations
+UNSTABLE = "unstable"  # what came back is another text in the other language
+NOT_IN_MEMORY = "not_in_memory: add a --memory that contains the text, or choose another --engine"
+BACK_TRANSLATED = "back_translated"  # of the operations
 
 Leg = tuple[str, str, str]  # source, target, text
 Answer = tuple[str, str]  # the translation; or an empty string and the reason

@@ -72,7 +72,7 @@ def varied(user_turn: UserTurn, made: Made, perturb_values: bool = False) -> Var
         )
         if torn is None and utterance != before:
             return Variation(utterance, kept, made.operations, source=made.source, refused=made.refused)
-        reason = "unchanged" if torn is None else f"{TORN_SPAN}: {torn}: it cannot be mended"
+        reason = "unchanged" if torn is None else f"{TORN_SPAN}: {torn}: the span cannot be repaired"
     return Variation(before, user_turn.ranges, reason=reason, refused=made.refused)
 
 
@@ -330,5 +330,12 @@ def summary(statistics: Mapping[str, Any]) -> Iterator[str]:
                 sums.update({count: of_split[count] for count in ("user_turns", "replaced", "short")})
             turns, short = sums["user_turns"], sums["short"]
             share = f" ({sums['replaced'] / turns:.1%})" if turns else ""
-            missing = f", {short:,} short of {100 * env['rate']:.4g}%: no other turn can be varied" if short else ""
+            missing = (
+                (
+                    f", {short:,} fewer than the rate of {100 * env['rate']:.4g}% requires, because no other turn "
+                    "can be varied"
+                )
+                if short
+                else ""
+            )
             yield f"{name}: {sums['replaced']:,} of {counted(turns, 'user turn')} varied{share}{missing}"

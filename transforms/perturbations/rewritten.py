@@ -70,7 +70,7 @@ def _read(line: bytes) -> Line | str:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return f"not_json: {error}"
     if result.kind not in KINDS:
-        return f"unknown_kind: {result.kind!r}: there are {', '.join(KINDS)}"
+        return f"unknown_kind: {result.kind!r}: must be one of {', '.join(KINDS)}"
     text = result.utterance.strip()
     if not text:
         return "no_text: the utterance is empty"
@@ -108,7 +108,7 @@ class Rewritten:
                     content.bad.append(DeadLetter("", "", name, "", where, line))
                 elif line.key in content.lines:
                     _, *first = content.lines[line.key]
-                    reason = f"duplicate: {' '.join(first)} has the {line.kind} of turn {line.turn} too"
+                    reason = f"duplicate: {' '.join(first)} also has the {line.kind} of turn {line.turn}"
                     content.bad.append(DeadLetter("", "", name, line.dialogue_id, where, reason))
                 else:
                     content.lines[line.key] = line, name, where
@@ -156,6 +156,7 @@ class Rewritten:
         for i, (key, (line, name, where)) in enumerate(self._content.lines.items()):
             if line.kind in kinds and key not in matched:
                 reason = (
-                    f"no_user_turn: the dialogues have no user turn {line.turn} of that id; --split says whose are read"
+                    f"no_user_turn: the dialogues that --split selects have no user turn {line.turn} of that "
+                    "dialogue id"
                 )
                 yield f"\0~{i:09}", [DeadLetter("", "", name, line.dialogue_id, where, reason)]

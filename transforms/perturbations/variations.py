@@ -392,8 +392,8 @@ class LanguageVariation(Perturbation):
         """Yield a warning about spans whose text is not a value."""
         if odd := statistics["odd_spans"]:
             yield (
-                f"the text of {counted(odd, 'span')} is no value of the state or the actions: moved like the other "
-                "spans"
+                f"the text of {counted(odd, 'span')} is not a value of the state or the actions; these spans "
+                "were moved like the others"
             )
 
     def example(self, shown: Mapping[str, Any]) -> Example:
@@ -434,7 +434,7 @@ class Typos(LanguageVariation):
         rewritten: Paths = (),
     ) -> None:
         if not isinstance(at_least, int):
-            raise InputError(f"{at_least!r} is no number", "at_least")
+            raise InputError(f"{at_least!r} is not a number", "at_least")
         self.rates, self.perturb_values = parse_rates(comma_separated(rates), at_least), perturb_values
         super().__init__(seed=seed, env=env, rewritten=rewritten)
 
@@ -499,7 +499,7 @@ class Paraphrase(LanguageVariation):
         super().__init__(seed=seed, env=env, rewritten=rewritten)
         self.pivots: Sequence[str] = ()
         if engine not in ("", RULES, Embedded.provider):
-            raise InputError(f"{engine!r} is no engine: give {Embedded.provider} or {RULES}", "engine")
+            raise InputError(f"{engine!r} is not an engine: must be {Embedded.provider} or {RULES}", "engine")
         if rewritten:
             return
         if memory:
@@ -529,7 +529,7 @@ def _answers(memories: Sequence[str], pivots: Sequence[str]) -> Answers:
 
     answers = known_answers(Known(by_languages(merge(*(read_memory(path) for path in memories)))), pivots)
     if not answers:
-        raise InputError(f"has nothing from or to {', '.join(pivots)}", memories[0])
+        raise InputError(f"has no translations from or to {', '.join(pivots)}", memories[0])
     return answers
 
 
@@ -556,7 +556,7 @@ class LanguageVariations(LanguageVariation):
         self._parts, self.translating = tuple(parts), translating
         self.plugin: Chosen | None = None
         if translating and translating.engine:
-            self.kept = " (what was translated is kept: run the same command again for the rest)"
+            self.kept = " (the translations so far are kept: run the same command again for the rest)"
 
     @property
     def parts(self) -> Sequence[LanguageVariation]:
@@ -604,9 +604,9 @@ def parse_kinds(given: str) -> list[str]:
     kinds = listed(given)
     for kind in kinds:
         if kind not in KINDS:
-            raise InputError(f"{kind!r} is no kind of variation: there are {', '.join(KINDS)}", "--kinds")
+            raise InputError(f"{kind!r} is not a kind of variation: must be one of {', '.join(KINDS)}", "--kinds")
     if not kinds or len(set(kinds)) < len(kinds):
-        raise InputError("give each kind once, such as typos,verbose", "--kinds")
+        raise InputError("each kind must appear once (example: typos,verbose)", "--kinds")
     return kinds
 
 
@@ -621,10 +621,10 @@ def kinds_of(given: str | None, rewritten: Rewritten | None) -> list[str]:
     present = [kind for kind in KINDS if kind in rewritten.kinds()]
     kinds = parse_kinds(given) if given else present
     if not kinds:
-        raise InputError("has no line that can be used", rewritten.paths[0], "--rewritten")
+        raise InputError("contains no line that can be used", rewritten.paths[0], "--rewritten")
     for kind in kinds:
         if kind not in present:
-            raise InputError(f"{kind}: --rewritten has no line of it; it has {', '.join(present)}", "--kinds")
+            raise InputError(f"{kind}: --rewritten contains no line of this kind, only {', '.join(present)}", "--kinds")
     return kinds
 
 
@@ -635,9 +635,9 @@ def parse_envs(given: str) -> list[str]:
     rates = listed(given)
     for rate in rates:
         if not 0 < _decimal(rate, "--env") <= 1:
-            raise InputError(f"{rate} is no rate: give shares above 0, up to 1, such as 0.1,0.5,0.8", "--env")
+            raise InputError(f"{rate} is not a number above 0 and up to 1 (example: 0.1,0.5,0.8)", "--env")
     if not rates or sorted(set(map(Decimal, rates))) != [Decimal(rate) for rate in rates]:
-        raise InputError("give rising rates such as 0.1,0.5,0.8, or none", "--env")
+        raise InputError("must be rates in rising order (example: 0.1,0.5,0.8), or none", "--env")
     return rates
 
 
@@ -648,18 +648,18 @@ def parse_rates(given: str, at_least: int) -> Rates:
         name, equals, text = part.partition("=")
         if name not in values:
             near = difflib.get_close_matches(name, values, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(values)}"
-            raise InputError(f"{name!r} is no rate: {hint}", "--rates")
+            hint = f"did you mean {near[0]}?" if near else f"must be one of {', '.join(values)}"
+            raise InputError(f"there is no rate {name!r}: {hint}", "--rates")
         if not equals:
-            raise InputError(f"{name} needs a number, such as {name}={values[name]:g}", "--rates")
+            raise InputError(f"{name} must be followed by a number (example: {name}={values[name]:g})", "--rates")
         values[name] = float(_decimal(text, "--rates"))
     word, abbreviation = values.pop("word"), values.pop("abbreviation")
     if not (0 <= word <= 1 and 0 <= abbreviation <= 1 and word + abbreviation <= 1):
-        raise InputError("word and abbreviation are probabilities, together at most 1", "--rates")
+        raise InputError("word and abbreviation are probabilities, which must add up to at most 1", "--rates")
     if not all(0 <= weight <= 1e6 for weight in values.values()) or not sum(values.values()):
-        raise InputError("weights of kinds of typos are 0 or more, and one is more", "--rates")
+        raise InputError("the weights of kinds of typos must be 0 or more, and at least one must be above 0", "--rates")
     if at_least < 0:
-        raise InputError(f"{at_least} is too few: give 0 or more", "--at_least")
+        raise InputError(f"{at_least}: must be 0 or more", "--at_least")
     return Rates(word, abbreviation, tuple(values.items()), at_least)
 
 
@@ -669,5 +669,5 @@ def _decimal(text: str, flag: str) -> Decimal:
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():
-        raise InputError(f"{text!r} is no number", flag)
+        raise InputError(f"{text!r} is not a number", flag)
     return number

@@ -191,8 +191,8 @@ def check_faults(summary: Summary, allowed: list[str]) -> None:
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in totals.items())
     shown = [str(fault) for fault in summary.faults if fault.kind in totals][:_SHOWN]
     more = sum(totals.values()) - len(shown)
-    hint = "mend them, or name the kind in 'allow_problems' to publish them as they are, counted"
-    lines = [f"the dialogues have faults ({kinds}), so nothing was published: {hint}", *shown]
+    hint = "correct them, or name the kind in 'allow_problems' to publish them unchanged, with their number"
+    lines = [f"the dialogues have problems ({kinds}), so nothing was published: {hint}", *shown]
     raise InputError("\n  ".join([*lines, f"and {more:,} more"] if more else lines))
 
 
@@ -253,7 +253,7 @@ def _created(config: model.ReleaseConfig) -> str:
     try:
         return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):
-        raise InputError(f"{epoch!r} is no number of seconds", "SOURCE_DATE_EPOCH") from None
+        raise InputError(f"{epoch!r} is not a number of seconds", "SOURCE_DATE_EPOCH") from None
 
 
 def _configs(plan: Plan, files: list[model.File]) -> dict[str, model.Config]:
@@ -317,12 +317,12 @@ def prepare(output: str, config: model.ReleaseConfig) -> None:
         for left in Path(folder).parent.glob(f"{reading.LATEST}.tmp-*"):
             left.unlink(missing_ok=True)
     if (as_path(folder) / model.SUMS).is_file():
-        update_latest(output, config.name)  # a run may have been killed just before this step
-        raise InputError("already exists, and a release never changes: raise 'version'", folder)
+        update_latest(output, config.name)  # a run may have been killed just before it did so
+        raise InputError("exists already, and a release never changes: raise 'version' in release.toml", folder)
     if as_path(folder).exists():
         # Only a bucket can contain half a release, because a folder is renamed in one step.
         if not storage.is_object_store(folder) or not as_path(staging).exists():
-            raise InputError("is not a release, and takes its place: move it", folder)
+            raise InputError("is not a release, but is where the release belongs: move it elsewhere", folder)
         storage.clear(folder)
     try:
         storage.clear(staging)

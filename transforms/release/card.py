@@ -208,7 +208,10 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
     if manifest.answer_sources:
         yield _sources_table(manifest.answer_sources)
     if manifest.is_blind is False:
-        text = "Answers of workers who saw the sibling task, which shows what they were to find, were allowed."
+        text = (
+            "Answers of workers who saw the other task of the service, which shows the texts to be paraphrased, "
+            "were allowed."
+        )
         yield Text(title="Not all answers are blind", paragraphs=[text])
     if manifest.rejections:
         yield _counts_table("Why answers were rejected", EXPLANATIONS, manifest.rejections, "answers", "")
@@ -315,7 +318,7 @@ def dataset_report(folder: Path) -> tuple[dict[str, Any], str]:
         raise InputError("there is no such folder", folder)
     versions = [read_manifest(folder / version) for version in versions_of(folder, MANIFEST)]
     if not versions:
-        raise InputError(f"is no release: there is no {MANIFEST} here, and none in a folder of a version", folder)
+        raise InputError(f"is not a release: it has no {MANIFEST}, and neither has a folder of a version in it", folder)
     name, latest = versions[-1].name, latest_version(folder)
     rows = [
         [

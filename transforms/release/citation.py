@@ -104,8 +104,11 @@ def problems(licence: str, sources: Sequence[Source], has_file: bool) -> Iterato
     for what, spdx in named.items():
         if find(spdx) is None and not has_file:
             near = difflib.get_close_matches(re.sub(r"[\s_]+", "-", spdx.strip()).casefold(), _BY_FOLDED, 1)
-            hint = f" (is {_BY_FOLDED[near[0]].spdx} meant?)" if near else ""
-            yield f"{what} not one that Parapet knows by name{hint}; or give licence_file, with what it asks"
+            hint = f" (did you mean {_BY_FOLDED[near[0]].spdx}?)" if near else ""
+            yield (
+                f"{what} not one that Parapet knows by name{hint}; give another, or licence_file and what the "
+                "licence requires"
+            )
     for source in sources:
         if theirs := find(source.licence):
             yield from _conflicts(licence, ours, source, theirs)
@@ -114,12 +117,12 @@ def problems(licence: str, sources: Sequence[Source], has_file: bool) -> Iterato
 def _conflicts(licence: str, ours: Licence | None, source: Source, theirs: Licence) -> Iterator[str]:
     where = f"{source.title!r} is under {theirs.spdx}, which"
     if not theirs.adaptation:
-        yield f"{where} does not allow to publish anything that is made from it"
+        yield f"{where} does not allow publishing anything that is made from it"
     elif theirs.share_alike and not (ours and _carries_on(theirs.spdx, ours.spdx)):
         later = f", or {theirs.spdx[:-3]}4.0" if theirs.spdx.startswith("CC-") and theirs.spdx.endswith("3.0") else ""
-        yield f"{where} asks that the release carry the same licence{later}; it has {licence}"
+        yield f"{where} requires the release to have the same licence{later}, but it has {licence}"
     elif not theirs.commercial and ours and ours.commercial:
-        yield f"{where} does not allow commercial use; {ours.spdx} does"
+        yield f"{where} does not allow commercial use, but {ours.spdx} does"
 
 
 def _carries_on(theirs: str, ours: str) -> bool:

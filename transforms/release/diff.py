@@ -92,7 +92,7 @@ def contradiction(old: str, new: str, level: str) -> str:
     if not given:
         return f"version {new} does not come after {old}"
     if _ORDER.index(given) < _ORDER.index(level):
-        return f"{new} is a {given} version after {old}, but the data has changed at the {level} level"
+        return f"{new} is a {given} version after {old}, but the data was changed at the {level} level"
     return ""
 
 
@@ -128,7 +128,9 @@ def compare(old: reading.Release, new: reading.Release) -> Difference:
     try:
         suggested, wrong = bumped(versions[0], level), contradiction(*versions, level)
     except ValueError:
-        raise InputError(f"{' and '.join(versions)}: a version is MAJOR.MINOR.PATCH", new.root, "version") from None
+        raise InputError(
+            f"{' and '.join(versions)}: a version must be MAJOR.MINOR.PATCH", new.root, "version"
+        ) from None
     before, after = (
         {file.path: file.sha256 for file in release.manifest.files if file.rows is None} for release in (old, new)
     )
@@ -240,16 +242,16 @@ def _lines(difference: Difference) -> Iterator[str]:
         yield from (f"  {row}" for row in split.rows)
     if difference.files:
         yield ""
-        yield "files, without Parquet"
+        yield "files other than Parquet"
         yield from (f"  {file}" for file in difference.files)
     yield ""
     if difference.old == difference.new and not difference.splits and not difference.files:
-        yield "nothing differs"
+        yield "the releases do not differ"
         return
     level = difference.level
     yield f"level: {level} ({LEVELS[level]}); the next version after {old} is {difference.suggested}"
     if name != new_name:
-        yield f"these are two datasets: {name} and {new_name}"
+        yield f"these are different datasets: {name} and {new_name}"
     elif difference.contradiction:
         yield f"the version number is wrong: {difference.contradiction}"
     else:

@@ -88,9 +88,9 @@ def endpoint_of(address: str) -> str:
     except ValueError:
         right = False
     if not right:
-        raise InputError("is no address such as https://huggingface.co", printable(address), "--endpoint")
+        raise InputError("is not an address such as https://huggingface.co", printable(address), "--endpoint")
     if parts.scheme == "http" and parts.hostname not in THIS_MACHINE:
-        raise InputError("would get the token unencrypted: give an https:// address", address, "--endpoint")
+        raise InputError("would receive the token unencrypted: give an https:// address", address, "--endpoint")
     return address
 
 
@@ -110,7 +110,7 @@ def find_token(needed: bool = True) -> str:
         raise MissingExtra(PACKAGE, EXTRA) from None
     token = get_token()
     if not token and needed:
-        reason = "no token for the Hugging Face Hub: set HF_TOKEN to one that can write, or run: hf auth login"
+        reason = "no token for the Hugging Face Hub: set HF_TOKEN to a token that can write, or run: hf auth login"
         raise InputError(reason)
     return token or ""
 
@@ -147,7 +147,7 @@ class Hub:
             account = self.api.whoami()
             role = ((account.get("auth") or {}).get("accessToken") or {}).get("role")
         if role == "read":
-            how = f"make one that can write at {self.endpoint}/settings/tokens"
+            how = f"create one that can write at {self.endpoint}/settings/tokens"
             raise HubError(f"the token of {account['name']} can only read: {how}", self.repo)
         return printable(str(account["name"]))
 
@@ -167,15 +167,15 @@ class Hub:
                 return self._compared(release, "", Plan(False, self.private))
             tags = {ref.name: ref.target_commit for ref in self.api.list_repo_refs(self.repo, repo_type="dataset").tags}
         if info.id != self.repo:
-            raise HubError(f"is called {printable(info.id)} now: give that as --repo", self.repo)
+            raise HubError(f"has been renamed to {printable(info.id)}: give that as --repo", self.repo)
         if self.private and not info.private:
             raise HubError(f"is public: make it private at {self.url}/settings, or leave out --private", self.repo)
         version = release.manifest.version
         head, tagged = info.sha or "", tags.get(version, "")
         plan = self._compared(release, version if tagged else head, Plan(True, bool(info.private), head, tagged))
         if tagged and plan.different:
-            reason = f"has a version {version} already, with another content ({_listed(plan.different)})"
-            raise HubError(f"{reason}: a release never changes, build the next version", self.repo)
+            reason = f"has a version {version} already, with different content ({_listed(plan.different)})"
+            raise HubError(f"{reason}: a release never changes, so build the next version", self.repo)
         last = max(filter(VERSION.fullmatch, tags), key=parse_version, default=version)
         if parse_version(last) > parse_version(version) and not tagged:
             raise HubError(f"has version {last} already, which is newer than {version}: push in order", self.repo)
@@ -229,7 +229,10 @@ class Hub:
             commit = str(done.oid)
             different = self._compared(release, commit, plan).different
             if different:
-                reason = f"has not got what was uploaded ({_listed(different)}): is there a .gitignore in it?"
+                reason = (
+                    f"does not contain what was uploaded ({_listed(different)}): check whether the repository "
+                    "has a .gitignore"
+                )
                 raise HubError(f"{reason} The version was not tagged", self.repo)
         if not plan.tagged:
             with self._explaining():
@@ -261,19 +264,19 @@ class Hub:
             message = self._readable(error.server_message or "")
             passing = status == 429 or status >= 500
             advice = {
-                401: "the token was refused: set HF_TOKEN to one that can write, or run: hf auth login",
-                403: "the token may not write to it: change that, or give another --repo",
-                409: "was changed by somebody else meanwhile: look at it, then run the same command again",
-                412: "was changed by somebody else meanwhile: look at it, then run the same command again",
-            }.get(status, "the Hub refuses the request")
+                401: "the token was refused: set HF_TOKEN to a token that can write, or run: hf auth login",
+                403: "the token is not allowed to write to it: change its permissions, or give another --repo",
+                409: "was changed by somebody else in the meantime: check it, then run the same command again",
+                412: "was changed by somebody else in the meantime: check it, then run the same command again",
+            }.get(status, "the Hub refused the request")
             if passing:
-                advice = "the Hub is out of order or busy: run the same command again later, it goes on from here"
+                advice = "the Hub is down or busy: run the same command again later to continue"
             return HubError(f"{advice} (status {status}{f': {message}' if message else ''})", self.repo, passing)
         if isinstance(error, OfflineModeIsEnabled):
             return HubError("HF_HUB_OFFLINE is set: unset it to push", self.repo)
         message = self._readable(error) or type(error).__name__
         if isinstance(error, AnyHTTPError):
-            return HubError(f"no answer: {message}: is the network up, and the address right?", self.endpoint, True)
+            return HubError(f"no answer: {message}: check the network and the address", self.endpoint, True)
         return HubError(f"the upload failed: {message}: run the same command again", self.repo)
 
     def _readable(self, text: object) -> str:

@@ -126,7 +126,7 @@ def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
         where = f"corpora[{i}]"
         for name, root in _roots(corpus, _below(base, corpus.path), where):
             if name in plan.services:
-                raise InputError(f"there are two corpora called {name!r}; set 'name', or leave one out", root, where)
+                raise InputError(f"two corpora are called {name!r}: set 'name', or leave one out", root, where)
             _add_corpus(plan, corpus, name, root)
     for i, tasks in enumerate(config.tasks):
         _add_tasks(plan, tasks, _below(base, tasks.path), f"tasks[{i}]")
@@ -134,7 +134,9 @@ def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
         _add_audit(plan, _below(base, audit.path), f"audits[{i}]")
     for i, table in enumerate(config.tables):
         if table.name in plan.configs:
-            raise InputError(f"a corpus is called {table.name!r}", "", f"tables[{i}].name")
+            raise InputError(
+                f"a corpus is called {table.name!r}, too: give one of them another name", "", f"tables[{i}].name"
+            )
         _add_table(plan, table, _below(base, table.path), f"tables[{i}]")
     plan.sources = _with_shards(plan.sources, config.shard_mb * 2**20)
     return plan
@@ -149,14 +151,16 @@ def _roots(corpus: Corpus, path: Path, where: str) -> Iterator[tuple[str, Path]]
         raise InputError("there is no such folder", path, f"{where}.path")
     if layout.is_root(path):
         if not corpus.name:
-            raise InputError("this is one corpus: give it a 'name'", path, where)
+            raise InputError("is a single corpus: give it a 'name'", path, where)
         yield corpus.name, path
         return
     found = layout.variant_roots(path)
     if not found:
-        raise InputError("no corpus here, and no folders of any: expected train/schema.json or v1/...", path, where)
+        raise InputError(
+            "contains neither a corpus nor folders of corpora: expected train/schema.json or v1/...", path, where
+        )
     if corpus.name:
-        raise InputError(f"{corpus.name!r} cannot be the name of several corpora: leave 'name' out", path, where)
+        raise InputError(f"{corpus.name!r} cannot be the name of several corpora: leave out 'name'", path, where)
     for name, root in found.items():
         if not CONFIG_NAME.fullmatch(name) or name in RESERVED:
             raise InputError(f"the folder's name {name!r} cannot name a configuration", path, where)
@@ -199,14 +203,14 @@ def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
     if path.is_dir() and not layout.files_of_tasks(path):
         sets = {one.name: one for one in sorted(path.iterdir()) if one.is_dir() and layout.files_of_tasks(one)}
         if tasks.name and sets:
-            raise InputError(f"{tasks.name!r} cannot be the name of several sets: leave 'name' out", path, where)
+            raise InputError(f"{tasks.name!r} cannot be the name of several sets: leave out 'name'", path, where)
     if not sets:
-        raise InputError("no tasks here: expected files of JSON lines", path, where)
+        raise InputError("contains no tasks: expected files of JSON lines", path, where)
     for name, folder in sets.items():
         if not CONFIG_NAME.fullmatch(name) or name in RESERVED:
             raise InputError("give it a 'name'" if not name else f"{name!r} cannot name a configuration", folder, where)
         if name in plan.configs:
-            raise InputError(f"there is a configuration {name!r} already: give this one another name", folder, where)
+            raise InputError(f"another configuration is called {name!r}: give this one another name", folder, where)
         _add_config(plan, name, tasks.kind, TASK, ["id"], TASK_COLUMNS)
         plan.inputs.append((name, tasks.kind))
         files = layout.files_of_tasks(folder) if folder.is_dir() else [folder]
@@ -224,7 +228,7 @@ def _add_audit(plan: Plan, path: Path, where: str) -> None:
     path = path / "responses.parquet" if path.is_dir() else path
     found = set(_columns(path, where).names)
     if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in found and name not in _LATER_COLUMNS]:
-        raise InputError(f"is no audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
+        raise InputError(f"is not an audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
     _add_config(plan, PARAPHRASES, OF_PARAPHRASES, "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
     plan.inputs.append((PARAPHRASES, "audit"))
     plan.is_blind = plan.is_blind and not _allows_not_blind(path.parent / "run.json")
@@ -244,7 +248,7 @@ def _allows_not_blind(manifest: Path) -> bool:
 def _add_table(plan: Plan, table: TableInput, path: Path, where: str) -> None:
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not paths:
-        raise InputError("no .parquet files here", path, f"{where}.path")
+        raise InputError("contains no .parquet files", path, f"{where}.path")
     columns = _columns(paths[0], where)
     if missing := [name for name in table.key if name not in columns.names]:
         raise InputError(f"has no column {missing[0]!r} (it has {', '.join(columns.names)})", path, f"{where}.key")
@@ -300,7 +304,7 @@ KINDS = {
     "format": "a dialogue that is not of the SGD format",
     "reference": "a service, slot or intent that the schemas of the same corpus and split do not have",
     "span": "a span that is not inside its utterance",
-    "span_value": "a span whose text is none of the slot's values in its frame",
+    "span_value": "a span whose text is not one of the slot's values in its frame",
 }
 
 _SPAN = re.compile(r".*\.slots\[\d+\]")
@@ -449,7 +453,7 @@ def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
     rows = []
     for name, task in by_id(data, source.path).items():
         if not is_task(task):
-            raise InputError(f"{name!r} is no task: it has no functions", source.path)
+            raise InputError(f"{name!r} is not a task: it has no functions", source.path)
         texts = {key: json.dumps(task.get(key, []), ensure_ascii=False) for key in ("question", "function")}
         truth = json.dumps(truths[name]["ground_truth"], ensure_ascii=False) if name in truths else None
         rows.append({"id": name, "file": source.relative, **texts, "ground_truth": truth})
@@ -517,7 +521,7 @@ def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service]) -> Iter
     for t, turn in enumerate(dialogue.turns):
         for f, frame in enumerate(turn.frames):
             for i, text in _strangers(turn, frame):
-                yield Fault("span_value", f"turns[{t}].frames[{f}].slots[{i}]", f"{text!r} is no value of its slot")
+                yield Fault("span_value", f"turns[{t}].frames[{f}].slots[{i}]", f"{text!r} is not a value of its slot")
 
 
 def _strangers(turn: Turn, frame: Frame) -> Iterator[tuple[int, str]]:
@@ -549,4 +553,6 @@ def check_kinds(kinds: list[str]) -> None:
     """Raise InputError if a kind does not exist."""
     for kind in kinds:
         if kind not in KINDS:
-            raise InputError(f"there is no kind {kind!r}: {', '.join(KINDS)}", "release.toml", "allow_problems")
+            raise InputError(
+                f"there is no kind {kind!r}: must be one of {', '.join(KINDS)}", "release.toml", "allow_problems"
+            )

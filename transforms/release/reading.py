@@ -66,7 +66,7 @@ def read_manifest(root: Path) -> Manifest:
     """Read the manifest of a version's folder. Raises InputError if it is missing."""
     path = root / MANIFEST
     if not path.is_file():
-        raise InputError(f"is no release: there is no {MANIFEST}", root)
+        raise InputError(f"is not a release: it has no {MANIFEST}", root)
     return parse_manifest(path.read_bytes(), path)
 
 
@@ -97,7 +97,7 @@ def find_release(place: str | Path) -> Path:
     if not _is_version(root) and (version := latest_version(root)):
         root = root / version
     if not _is_version(root):
-        raise InputError(f"is no release: there is neither {MANIFEST} nor {SUMS}", root)
+        raise InputError(f"is not a release: it has neither {MANIFEST} nor {SUMS}", root)
     return root
 
 

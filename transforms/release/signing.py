@@ -89,9 +89,11 @@ def read_private_key(path: str) -> EllipticCurvePrivateKey:
     from cryptography.hazmat.primitives import serialization
 
     if os.name == "posix" and stat.S_IMODE(Path(path).stat().st_mode) & 0o077:
-        raise InputError("others may read this private key: chmod 600 it, and think about a new one", path, "--key")
+        raise InputError(
+            "other users can read this private key: run chmod 600 on it, and consider making a new key", path, "--key"
+        )
     password = os.environ.get(PASSWORD, "").encode() or None if b"ENCRYPTED" in data else None
-    what = "private key, or its password is another one"
+    what = "private key, or the password is wrong"
     key: EllipticCurvePrivateKey = _p256(lambda: serialization.load_pem_private_key(data, password), what, path)
     return key
 
@@ -100,7 +102,7 @@ def read_public_key(path: str) -> bytes:
     """Read the PEM of a public key. Raises InputError if it is invalid; MissingExtra without cryptography."""
     data = _read_key(path)
     if b"PRIVATE KEY" in data:
-        raise InputError("is a private key: give the public one, and keep this one to yourself", path, "--key")
+        raise InputError("is a private key: give the public key, and keep this one secret", path, "--key")
     _public_key(data, path)
     return data
 
@@ -124,11 +126,15 @@ def _p256(load: Callable[[], Any], what: str, path: object) -> Any:
     try:
         key = load()
     except TypeError:
-        raise InputError(f"is encrypted: set {PASSWORD}", path, "--key") from None
+        raise InputError(f"is encrypted: set {PASSWORD} to its password", path, "--key") from None
     except Exception:  # its message could contain parts of the key
-        raise InputError(f"is no {what}: expected an ECDSA key on the curve P-256, PEM", path, "--key") from None
+        raise InputError(
+            f"is not a {what}: expected an ECDSA key on the curve P-256, in PEM format", path, "--key"
+        ) from None
     if getattr(getattr(key, "curve", None), "name", "") != "secp256r1":
-        raise InputError("is a key of another kind: expected an ECDSA key on the curve P-256, PEM", path, "--key")
+        raise InputError(
+            "is a key of another kind: expected an ECDSA key on the curve P-256, in PEM format", path, "--key"
+        )
     return key
 
 
@@ -162,10 +168,10 @@ def problems(data: bytes, bundle: bytes | None, manifest: Manifest, trust: Trust
         digest = base64.b64decode(message["messageDigest"]["digest"], validate=True)
         signature = base64.b64decode(message["signature"], validate=True)
     except (ValueError, TypeError, KeyError, RecursionError):
-        yield "is no signature in Sigstore's bundle format"
+        yield "is not a signature in Sigstore's bundle format"
         return
     if digest != hashlib.sha256(data).digest():
-        yield f"is of another {MANIFEST}"
+        yield f"belongs to another {MANIFEST}"
     elif trust.key:
         key = _public_key(trust.key)
         yield from _disagreements(
@@ -215,7 +221,7 @@ def _reason_against_identity(data: bytes, bundle: bytes, trust: Trust) -> str | 
         else:
             root = ClientTrustConfig.production(offline=True).trusted_root
     except Exception as error:
-        raise InputError(f"is no root of trust of Sigstore: {error}", trust.trust_root, "--trust_root") from None
+        raise InputError(f"is not a root of trust for Sigstore: {error}", trust.trust_root, "--trust_root") from None
     try:
         policy = Identity(identity=trust.identity, issuer=trust.issuer)
         Verifier(trusted_root=root).verify_artifact(data, Bundle.from_json(bundle), policy)

@@ -209,7 +209,7 @@ def check_files(root: Path, manifest: Manifest | None, findings: Findings, diges
                 if wrong := [name for name, other in stated.items() if other != sha256]:
                     add(path, f"its SHA-256 is {sha256}, not that of {' and '.join(wrong)}")
                 if file is not None and file.bytes != size:
-                    add(path, f"has {size:,} bytes, {file.bytes:,} in {MANIFEST}")
+                    add(path, f"has {size:,} bytes, but {file.bytes:,} according to {MANIFEST}")
         elif listing and (path != MANIFEST or sums):
             add(path, f"is not listed in {listing}")
     return len(present)
@@ -224,7 +224,7 @@ def read_sums(root: Path, findings: Findings) -> dict[str, str]:
     with findings.guard("checksums", SUMS):
         *lines, rest = (root / SUMS).read_bytes().decode("utf-8").split("\n")
         if rest or not lines:
-            findings.add("checksums", SUMS, "", "does not end with a newline: the file was cut")
+            findings.add("checksums", SUMS, "", "does not end with a newline: the file is truncated")
         for i, line in enumerate(lines):
             match = _LINE.fullmatch(line)
             if not match or not is_inside(match[2]) or match[2] in sums:
@@ -248,9 +248,11 @@ def present_files(root: Path, findings: Findings) -> set[str]:
             if path.is_file() and not path.is_symlink():
                 files.add(relative)
             elif path.is_symlink() or not path.is_dir():
-                findings.add("checksums", relative, "", "is a link or a device: a release holds its files itself")
+                findings.add(
+                    "checksums", relative, "", "is a link or a device: a release must contain its files itself"
+                )
             elif path not in parents:
-                findings.add("checksums", relative, "", "is an empty folder: a release has none")
+                findings.add("checksums", relative, "", "is an empty folder, which a release must not contain")
     return files
 
 
@@ -281,7 +283,7 @@ def _check_manifest(root: Path, manifest: Manifest, findings: Findings) -> None:
     for name, config in manifest.configs.items():
         where = f"configs.{name}"
         if not config.key or not {column.name for column in config.columns}.issuperset(config.key):
-            add(where, f"has the key {', '.join(config.key) or 'of no column'}, and no such column")
+            add(where, f"has the key {', '.join(config.key) or 'of no column'}, but no such column")
         texts = [text for column in config.columns for text in (column.name, column.type)]
         for column in sorted({match[1] for text in texts for match in _PRIVATE.finditer(text)}):
             findings.add("private", MANIFEST, where, f"{column!r} may identify a worker")
@@ -291,18 +293,18 @@ def _check_manifest(root: Path, manifest: Manifest, findings: Findings) -> None:
             for path in info.files:
                 match = _SHARD.fullmatch(path)
                 if not match or match.groups()[:2] != (name, split) or path not in files:
-                    add(at, f"{path!r} is not in 'files', or is no file of this split: data/{name}/{split}-…")
+                    add(at, f"{path!r} is not in 'files', or not a file of this split: data/{name}/{split}-…")
             if (rows := sum(files[path].rows or 0 for path in info.files if path in files)) != info.rows:
-                add(at, f"has {info.rows:,} rows, its files {rows:,}")
+                add(at, f"has {info.rows:,} rows, but its files have {rows:,}")
     for path, n in Counter(file.path for file in manifest.files).items():
         if n > 1:
             add(path, f"occurs {n} times in 'files'")
         if not is_inside(path):
-            add(path, "leaves the release's folder: it was not read")
+            add(path, "leads outside of the release's folder: it was not read")
         if path.startswith("data/") and claimed[path] != 1:
-            add(path, f"is in {claimed[path]} splits, not in one")
+            add(path, f"is in {claimed[path]} splits, but must be in one")
     for path in set(DOCUMENTS) - files.keys():
-        add(path, "is part of every release, and not in 'files'")
+        add(path, "is part of every release, but is not in 'files'")
 
 
 # Records and their references.
@@ -321,7 +323,7 @@ def _check_counts(manifest: Manifest, contents: Iterable[tuple[_Task, _Content]]
                 where = f"dialogue {fault.dialogue_id}: {fault.where}"
                 findings.add("faults", task.file.path, where, fault.reason)
     for kind, n in excess.items():
-        reason = f"{n:,} faults of this kind ({plan.KINDS[kind]}), {known.get(kind, 0):,} of them known"
+        reason = f"{n:,} problems of this kind ({plan.KINDS[kind]}), {known.get(kind, 0):,} of them known"
         findings.add("faults", MANIFEST, f"known_problems.{kind}", reason)
     if any(content.digest is None or content.findings for _, content in contents):
         return
@@ -342,7 +344,7 @@ def _check_counts(manifest: Manifest, contents: Iterable[tuple[_Task, _Content]]
         what, name, split = place
         if stated[place] != counts[place]:
             where = f"{fields[what]}.{name}" if what in fields else f"counts.{what}.{name}.{split}"
-            findings.add("counts", MANIFEST, where, f"is {stated[place]:,}, but there are {counts[place]:,}")
+            findings.add("counts", MANIFEST, where, f"is {stated[place]:,}, but should be {counts[place]:,}")
 
 
 # Reading.
@@ -424,9 +426,9 @@ def _read_shard(path: Path, task: _Task, config: Config, content: _Content) -> N
         listed = [(column.name, plain_type(column.type)) for column in config.columns]
         if columns != listed:
             names = ", ".join(sorted({name for name, _ in {*columns} ^ {*listed}})) or "their order"
-            raise InputError(f"its columns are not those of the manifest: {names}")
+            raise InputError(f"its columns differ from those in the manifest: {names}")
         if content.rows != task.file.rows:
-            raise InputError(f"has {content.rows:,} rows, {task.file.rows or 0:,} in the manifest")
+            raise InputError(f"has {content.rows:,} rows, but {task.file.rows or 0:,} according to the manifest")
         if config.record == "paraphrase":
             counted = [name for name in ("disposition", "reason", "source") if name in parquet.schema_arrow.names]
             content.counts = plan.count_answers(parquet.read(counted).to_pylist())

@@ -90,7 +90,7 @@ def check_plain_text(beginning: bytes, path: object, flag: str = "") -> None:
     first = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
     if match := _OTHER_KIND.match(first):
         kind = "HTML or XML" if match[0][:1] == b"<" else "JSON"
-        raise InputError(f"is {kind}, and not plain text, one a line", path, flag)
+        raise InputError(f"is {kind}: expected plain text, one entry per line", path, flag)
 
 
 # Both boundaries, so that BookAHotel becomes book, a, hotel.

@@ -71,11 +71,11 @@ class Endpoint(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """Raise InputError if a value is invalid."""
         if not SERVER.fullmatch(self.url):
-            raise InputError("is no address such as http://127.0.0.1:8080/v1", "--endpoint", self.url)
+            raise InputError("is not an address such as http://127.0.0.1:8080/v1", "--endpoint", self.url)
         if not self.model.strip():
-            raise InputError("give the name that the model has there, such as gpt-4o-mini", "--model")
+            raise InputError("is required: give the name of the model at the endpoint, such as gpt-4o-mini", "--model")
         if self.parallel < 1 or self.max_calls < 0 or self.seconds <= 0:
-            raise InputError("calls and seconds are positive numbers", "--endpoint")
+            raise InputError("calls and seconds must be positive numbers", "--endpoint")
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -162,7 +162,9 @@ class Chat:
             return kept
         with self._lock:
             if of.max_calls and self.calls >= of.max_calls:
-                raise Stopped(f"max_calls: {of.max_calls:,} calls have been made; raise --max_calls, or run again")
+                raise Stopped(
+                    f"max_calls: {of.max_calls:,} calls were made; raise --max_calls, or run the same command again"
+                )
             self.calls += 1
         try:
             reply = msgspec.structs.replace(self._send(request), characters=characters(messages, parameters))

@@ -258,8 +258,9 @@ class Least(msgspec.Struct, frozen=True):
         if self.share and (count < self.share * total or (self.needed and not total)):
             reached = count / total if total else 0.0
             raise InputError(
-                f"{self.set}: only {reached:.1%} of {total:,} {self.what}, and {self.flag} requires {self.share:.0%}, "
-                "so nothing was published: give a lower share if that is what you expect of this corpus"
+                f"{self.set}: only {reached:.1%} of {total:,} {self.what}, but {self.flag} requires "
+                f"{self.share:.0%}, so nothing was published: lower {self.flag} if you expect this of the "
+                "corpus"
             )
         return iter(())
 
@@ -461,10 +462,10 @@ def check_bad(
         raise refusal(f"{nothing}, so there is nothing to publish{why}{end}")
     over = [tally for tally in tallies if tally.share > max_bad]
     if over:
-        limit = f"over --max_bad {percent(max_bad)}" if max_bad else "and --max_bad allows none"
-        advice = blame or "mend these"
+        limit = f"more than --max_bad {percent(max_bad)} allows" if max_bad else "but --max_bad allows none"
+        advice = blame or "correct them"
         if all(one.bad < one.total for one in over):
-            advice += f", or --max_bad {percent(max(one.share for one in over), up=True)} goes on without them"
+            advice += f", or continue without them with --max_bad {percent(max(one.share for one in over), up=True)}"
         raise refusal(f"{_joined(over)} could not be {done}, {limit}, so nothing was published: {why}; {advice}{end}")
 
 
@@ -472,7 +473,7 @@ def _blame(reasons: Mapping[str, int]) -> str:
     """Describe whose fault it is if no record is the cause; else an empty string."""
     if not reasons or not reasons.keys() <= {INTERNAL, PLUGIN}:
         return ""
-    return f"this is a fault of Parapet: {REPORT}" if INTERNAL in reasons else "this is a fault of the plug-in"
+    return f"this is a bug in Parapet: {REPORT}" if INTERNAL in reasons else "this is a bug in the plug-in"
 
 
 def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
@@ -539,7 +540,7 @@ class FaultCounts:
             whose = "Parapet" if kind == INTERNAL else plugins or "a plug-in"
             advice = f"; {REPORT}" if kind == INTERNAL else ""
             n = len(self._records[fault])
-            yield f"{counted(n, 'record was', 'records were')} lost to a fault of {whose}: {what}; see {place}{advice}"
+            yield f"{counted(n, 'record was', 'records were')} lost to a bug in {whose}: {what}; see {place}{advice}"
 
 
 def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str, what: str) -> list[str]:
@@ -556,5 +557,5 @@ def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str
         return []
     listed = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons.items()))
     empty = [tally for tally in tallies if tally.is_record and tally.bad == tally.total]
-    lines = [f"{one.part or 'the output'} has no {one.what} at all: none of {one.total:,} can be used" for one in empty]
+    lines = [f"{one.part or 'the output'} contains no {one.what}: none of {one.total:,} can be used" for one in empty]
     return [*lines, f"{what}: {_joined(tallies) if tallies else sum(reasons.values())} ({listed}); see {place}"]

@@ -133,7 +133,7 @@ def fatal(error: InputError) -> InputError:
     if not isinstance(error, Fault):
         return error
     kind, _, what = error.reason.partition(": ")
-    text = f"a fault of Parapet: {what}; {REPORT}" if kind == INTERNAL else f"a fault of a plug-in: {what}"
+    text = f"a bug in Parapet: {what}; {REPORT}" if kind == INTERNAL else f"a bug in a plug-in: {what}"
     return InputError(text, error.path, error.where)
 
 
@@ -217,7 +217,7 @@ _commands: list[_Command] = []  # commands of this process, or of the process th
 def _leave(status: int) -> NoReturn:
     """Replace ``os._exit``, which would end a command in the middle as if it had succeeded."""
     if os.getpid() in {getattr(_calling, "process", None), *(command.process for command in _commands)}:
-        sys.stderr.write(f"error: the process was ended by code that it ran, with os._exit({status})\n")
+        sys.stderr.write(f"error: code that was run ended the process with os._exit({status})\n")
         sys.stderr.flush()
         status = 1
     _exit(status)

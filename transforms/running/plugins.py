@@ -163,7 +163,7 @@ def find(group: str, given: str, flag: str) -> Chosen | None:
     found = [one for one in installed(group) if one.name == name]
     if len(found) > 1 and not found[0].built_in:
         told = " and ".join(f"{one.distribution} {one.version}" for one in found)
-        raise InputError(f"two plug-ins are called {name!r}, of {told}: uninstall one", flag)
+        raise InputError(f"two plug-ins are called {name!r}, from {told}: uninstall one of them", flag)
     return Chosen(found[0], argument, flag) if found else None
 
 
@@ -179,7 +179,7 @@ def told(group: str) -> str:
     """Describe the plug-ins of a group, for messages."""
     there = installed(group)
     if group in BUILT_IN and not any(one.built_in for one in there):
-        return f"not even what is built in is registered: install Parapet again, {install_line()}"
+        return f"not even the built-in ones are registered: install Parapet again with {install_line()}"
     ours = ", ".join(one.name for one in there if one.built_in)
     others = ", ".join(dict.fromkeys(one.name for one in there if not one.built_in)) or "none"
     built_in = f"built in: {ours}; " if ours else ""
@@ -208,7 +208,7 @@ def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Ma
     made = _called(chosen, target if from_options is None else from_options, options if from_options else None)
     lacking = [name for name in wanted if not hasattr(made, name)]
     if lacking:
-        raise chosen.refused(f"gives a {type(made).__name__} without {', '.join(lacking)}: see docs/plugins.md")
+        raise chosen.refused(f"returned a {type(made).__name__} without {', '.join(lacking)}: see docs/plugins.md")
     return made
 
 
@@ -224,7 +224,7 @@ def parallel_calls(options: Mapping[str, Any]) -> int:
     """Return ``parallel_calls`` of the options, by default 4. Raises InputError unless it is between 1 and 32."""
     calls = int(options.get("parallel_calls", 4))
     if not 1 <= calls <= 32:
-        raise InputError(f"{calls} cannot be: give 1 to 32", "--parallel_calls")
+        raise InputError(f"{calls} must be from 1 to 32", "--parallel_calls")
     return calls
 
 
@@ -251,7 +251,7 @@ def _called(chosen: Chosen, target: Callable[..., Any], options: Mapping[str, An
     if not callable(target):
         raise chosen.refused(f"is a {type(target).__name__}, which cannot be called: see docs/plugins.md")
     if not _takes(target, given):
-        hint = f"takes no argument: give {name} alone" if given else f"needs an argument: give {name}=ARGUMENT"
+        hint = f"takes no argument: give {name} alone" if given else f"requires an argument: give {name}=ARGUMENT"
         raise chosen.refused(hint)
     return call(chosen, target, *given)
 

@@ -37,8 +37,8 @@ _DEVIATIONS = {
     "empty_user": (f"empty user turn, read as {SILENCE}", f"empty user turns, read as {SILENCE}"),
     "spaces": ("line with stray blanks, dropped", "lines with stray blanks, dropped"),
     "no_tab": ("fact with a space instead of the tab", "facts with a space instead of the tab"),
-    "no_blank_line": ("last dialogue without a blank line behind it (is it whole?)", ""),
-    "no_newline": ("last line without a newline (is it whole?)", ""),
+    "no_blank_line": ("last dialogue without a blank line after it (the file may be truncated)", ""),
+    "no_newline": ("last line without a newline (the file may be truncated)", ""),
 }
 
 
@@ -102,7 +102,7 @@ class Deviations:
     def cut_off(self, line: int) -> str:
         """Return an addition to errors about a line if the file may be cut off in it, else an empty text."""
         ends_here = self._counts.get("no_newline") == (1, line)
-        return "; the file ends inside this line: is it cut off?" if ends_here else ""
+        return "; the file ends inside this line and may be truncated" if ends_here else ""
 
     def messages(self) -> list[str]:
         """Return a message for each kind, with the number of deviations and the line of the first."""
@@ -138,7 +138,7 @@ def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
             yield BabiDialogue(tuple(current), first)
             current = []
         if place != len(current) + 1:
-            reason = f"is numbered {place}, and {len(current) + 1} was expected: is something missing?"
+            reason = f"is numbered {place}, but {len(current) + 1} was expected: lines may be missing"
             raise InputError(reason, path, f"line {number}")
         first = number if place == 1 else first
         current.append(parsed)
@@ -218,7 +218,7 @@ def _fact(content: str, path: object, number: int, deviations: Deviations) -> Fa
         return Fact(*words)
     if len(parts) == 2 and len(words) == 2 and parts[1]:
         return Fact(words[0], words[1], parts[1])
-    reason = f"is no fact: 'entity relation', a tab and a value{deviations.cut_off(number)}"
+    reason = f"is not a fact: expected 'entity relation', a tab and a value{deviations.cut_off(number)}"
     raise InputError(reason, path, f"line {number}")
 
 
@@ -234,9 +234,9 @@ def _parse(line: str, path: object, number: int, deviations: Deviations) -> tupl
         words = parts[0].split()
         if len(words) == 3:
             return place, Fact(*words)
-        reason = "has no tab, and is no fact of three words either"
+        reason = "has no tab, and is not a fact of three words either"
     else:
-        reason = "is not what the user says, a tab, and what the bot says"
+        reason = "must be the user's utterance, a tab, and the bot's utterance"
     raise InputError(reason + deviations.cut_off(number), path, f"line {number}")
 
 

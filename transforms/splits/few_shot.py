@@ -472,9 +472,12 @@ def without_training(result: Result) -> list[str]:
     lines = []
     if several:
         listed = ", ".join(f"{name} ({n:,})" for name, n in several.items())
-        lines.append(f"training dialogues of these touch other domains too, so no set without --multi_domain: {listed}")
+        lines.append(
+            "these domains get no set without --multi_domain, because their training dialogues also touch other "
+            f"domains: {listed}"
+        )
     if none:
-        lines.append(f"no training dialogue touches these, so no set: {', '.join(none)}")
+        lines.append(f"these domains get no set, because no training dialogue touches them: {', '.join(none)}")
     return lines
 
 
@@ -487,7 +490,7 @@ def _short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
         if not train["dialogues"]:
             continue
         parts = [
-            f"{n} of {requested} {what} dialogues" + (f" (--multi_domain: {more:,} more)" if more else "")
+            f"only {n} of {requested} {what} dialogues" + (f" (--multi_domain adds {more:,})" if more else "")
             for what, n, requested, more in (
                 ("training", train["dialogues"], rule.sizes[-1], domain["several_domains"]["train"]),
                 ("test", domain["test"]["dialogues"], rule.test, domain["several_domains"]["test"]),
@@ -495,7 +498,7 @@ def _short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
             if n < requested
         ]
         if train["slots_missing"]:
-            parts.append(f"no training dialogue has {', '.join(train['slots_missing'])}")
+            parts.append(f"no training dialogue has the slots {', '.join(train['slots_missing'])}")
         if parts:
             lines.append(f"{name}: {'; '.join(parts)}")
     return lines

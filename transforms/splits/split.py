@@ -398,8 +398,8 @@ class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
         """Yield a line for each split."""
         for name, group in statistics["held_out"].items():
             sets = ", ".join(f"{key} {of['dialogues']:,}" for key, of in group["sets"].items())
-            names = f"{percent(group['seen']['slot_names_seen'], 0)} of slot names seen"
-            yield f"{name}: {sets}; {names}; left out {sum(group['left_out'].values()):,}"
+            names = f"{percent(group['seen']['slot_names_seen'], 0)} of slot names seen in training"
+            yield f"{name}: {sets}; {names}; {sum(group['left_out'].values()):,} dialogues left out"
 
     def report(self, statistics: Mapping[str, Any]) -> Report:
         """Create the report for the page and the card."""
@@ -502,7 +502,7 @@ def groups_of(services: Iterable[str], by: str) -> dict[str, tuple[str, ...]]:
         groups.setdefault(domain_of(service) if by == DOMAIN else service, []).append(service)
     for name in groups:
         if name.lower() in _RESERVED:
-            raise InputError(f"{by} {name!r} has the name of a file that is written: rename it", "--sgd")
+            raise InputError(f"{by} {name!r} has the name of an output file: rename it", "--sgd")
     return {name: tuple(of) for name, of in sorted(groups.items())}
 
 
@@ -512,9 +512,9 @@ def chosen(available: Collection[str], requested: str | None, what: str, flag: s
         return sorted(available)
     names = sorted(set(listed(requested)))
     if unknown := [name for name in names if name not in available]:
-        raise InputError(f"there is no {what} {unknown[0]!r}; there are: {', '.join(sorted(available))}", flag)
+        raise InputError(f"there is no {what} {unknown[0]!r}: must be one of {', '.join(sorted(available))}", flag)
     if not names:
-        raise InputError(f"give one or more of: {', '.join(sorted(available))}", flag)
+        raise InputError(f"must be one or more of {', '.join(sorted(available))}", flag)
     return names
 
 
@@ -522,10 +522,12 @@ def test_split_of(requested: str | None, splits: Collection[str]) -> str:
     """Return the split for tests: the requested one, else test, else dev. Raises InputError if it has no dialogues."""
     test_split = requested or next((split for split in (TEST, DEV) if split in splits), "")
     if TRAIN not in splits:
-        raise InputError("there are no dialogues in 'train', and so nothing to train on", "--sgd")
+        raise InputError("there are no dialogues in 'train' to train on", "--sgd")
     if test_split not in splits or test_split == TRAIN:
         others = ", ".join(split for split in SPLITS if split in splits and split != TRAIN) or "none"
-        raise InputError(f"there are no dialogues in {test_split!r} to test on; there are in: {others}", "--test_split")
+        raise InputError(
+            f"there are no dialogues in {test_split!r} to test on; these splits have some: {others}", "--test_split"
+        )
     return test_split
 
 

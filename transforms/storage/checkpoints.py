@@ -18,7 +18,7 @@ from parapet.schemas.limits import read_whole
 
 CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-FETCH = "models are not downloaded here; 'hf download HUB/NAME --local-dir FOLDER' does it"
+FETCH = "Parapet does not download models; 'hf download HUB/NAME --local-dir FOLDER' does"
 
 # Sets of files of a tokenizer, one of which is required. Without any, transformers silently creates a tokenizer that
 # knows no words.
@@ -90,7 +90,7 @@ def opened(path: str, flag: str = "") -> Checkpoint:
     check_published(path, flag)
     config = read_json(folder, CONFIG, flag)
     if not config:
-        raise InputError(f"has no {CONFIG}, so it holds no model; {FETCH}", path, flag)
+        raise InputError(f"has no {CONFIG}, so it contains no model; {FETCH}", path, flag)
     return Checkpoint(path, config, flag)
 
 
@@ -107,9 +107,9 @@ def inspect(path: str, kinds: Sequence[str], flag: str = "") -> Checkpoint:
     """
     found = opened(path, flag)
     if found.kind not in kinds:
-        holds = f"holds a model of type {found.kind!r}" if found.kind else "config.json names no model_type"
+        holds = f"contains a model of type {found.kind!r}" if found.kind else "config.json names no model_type"
         taken = " or ".join(part for part in (", ".join(kinds[:-1]), kinds[-1]) if part)
-        raise found.refused(f"{holds}: {taken} is needed")
+        raise found.refused(f"{holds}: expected {taken}")
     check_weights(found)
     check_tokenizer(found)
     return found
@@ -125,7 +125,7 @@ def check_tokenizer(checkpoint: Checkpoint, files: Iterable[Sequence[str]] = TOK
     """Raise InputError if a folder has none of the sets of tokenizer files."""
     if not has_files(checkpoint.path, files):
         told = " or ".join(", ".join(names) for names in files)
-        raise checkpoint.refused(f"lacks the files of a tokenizer ({told}): copy them from where the model is from")
+        raise checkpoint.refused(f"lacks the files of a tokenizer ({told}): copy them from the source of the model")
 
 
 def has_files(path: str, files: Iterable[Sequence[str]]) -> bool:
@@ -144,7 +144,7 @@ def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"cannot be read: {error}", folder / name, flag) from None
     if not isinstance(found, dict):
-        raise InputError("is no JSON object", folder / name, flag)
+        raise InputError("is not a JSON object", folder / name, flag)
     return found
 
 

@@ -116,7 +116,7 @@ def open_input(path: str) -> io.BufferedReader:
         plain.close()
         reason = f"is a {name} file, not text"
         if suffix := next((suffix for suffix, kind in _SUFFIXES.items() if kind == name), ""):
-            reason = f"is a {name} file: give it a name in {suffix}, and it is decompressed"
+            reason = f"is a {name} file: rename it to end with {suffix}, so that it is decompressed"
         raise InputError(reason, path)
     return plain
 
@@ -145,13 +145,13 @@ def _decompressed(handle: BinaryIO, path: str, kind: str) -> Iterator[bytes]:
             except Exception as error:  # exceptions differ between formats
                 raise _damaged(path, kind, size, size > 0 or compression_of(head) == kind, error) from None
             if size > MAX_CONTENT:
-                raise DamagedFile(f"has more than {in_bytes(MAX_CONTENT)} of content, which is the limit", path)
+                raise DamagedFile(f"has more than {in_bytes(MAX_CONTENT)} of content, over the limit", path)
             if not parser.eof:
                 break
             # Another stream may follow, as after `cat a.gz b.gz`; tapes are padded with zeros.
             data, parser = parser.unused_data.lstrip(b"\0"), None
     if parser is not None or not size:
-        reason = f"the {kind} file is cut off after {size:,} bytes of its content: copy or download it again"
+        reason = f"the {kind} file is truncated after {size:,} bytes of its content: copy or download it again"
         raise DamagedFile(reason, path)
 
 
@@ -171,7 +171,7 @@ def _pieces(parser: Any, data: bytes, kind: str) -> Iterator[bytes]:
 def _damaged(path: str, kind: str, size: int, is_of_kind: bool, error: Exception) -> DamagedFile:
     if is_of_kind:
         return DamagedFile(f"the {kind} file is damaged after {size:,} bytes of its content: {error}", path)
-    reason = f"is named like a {kind} file and is none ({error}): give it the name that its content has"
+    reason = f"is named like a {kind} file, but is not one ({error}): rename it to match its content"
     return DamagedFile(reason, path)
 
 

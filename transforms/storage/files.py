@@ -100,12 +100,12 @@ def _cause(error: Exception) -> object:
 def _prepare(output: str, pipeline: str) -> None:
     staging, previous = FileSystems.join(output, STAGING), join(output, PREVIOUS)
     if os.path.islink(staging):
-        raise InputError("is a link, and what is staged must not leave the output folder: remove it", staging)
+        raise InputError("is a link, but temporary files must not leave the output folder: remove the link", staging)
     ours = join(staging, PREVIOUS)
     for manifest in (join(output, MANIFEST), previous, ours):
         other = _read_manifest(manifest).get("pipeline", pipeline)
         if other != pipeline:
-            raise InputError(f"holds what 'parapet {other}' made: choose another --output", output)
+            raise InputError(f"contains the output of 'parapet {other}': choose another --output", output)
     if not FileSystems.exists(previous) and not FileSystems.exists(ours):
         _check_untouched(output)
     make_folder(output)
@@ -148,7 +148,7 @@ def _check_owner(output: str, token: str | None, manifest: Mapping[str, Any]) ->
     else:  # a worker without access to the command's disk has no such file at all, which the command reports
         is_lost = os.path.isdir(staging) and any(name.startswith(OWNER) for name in os.listdir(staging))
     if is_lost:
-        raise InputError("another run has begun to write here: let it end, then run this again", output)
+        raise InputError("another run has started to write here: wait until it ends, then run this again", output)
 
 
 def clear(folder: str) -> None:
@@ -178,13 +178,13 @@ def _check_untouched(output: str) -> None:
         if not (is_ours and standing[name].is_left_as(manifest, (files[name] or {}).get("bytes")))
     ]
     for name in doubtful if "://" not in output else ():
-        if not os.path.isfile(join(output, name)):  # opening a FIFO would block forever
-            raise InputError("is no longer a file: move it away", join(output, name))
-    with ThreadPoolExecutor() as threads:  # hashing releases the lock of the interpreter
+        if not os.path.isfile(join(output, name)):  # a FIFO would wait for ever
+            raise InputError("is no longer a file: move it elsewhere", join(output, name))
+    with ThreadPoolExecutor() as threads:  # hashing leaves the others free to read
         digests = list(threads.map(_digest, [join(output, name) for name in doubtful]))
     for name, digest in zip(doubtful, digests, strict=True):
         if digest != (files[name] or {}).get("sha256"):
-            reason = "was changed since it was written: move it away, or this run would replace it"
+            reason = "has been changed since it was written: move it elsewhere, because this run would replace it"
             raise InputError(reason, join(output, name))
 
 
@@ -299,7 +299,7 @@ def _disk_error(error: OSError, path: str) -> DiskError | None:
     if not isinstance(cause, OSError) or isinstance(cause, FileNotFoundError):
         return None
     if cause.errno in _NO_ROOM:
-        return NoRoomError(f"{path}: there is no room left to write it")
+        return NoRoomError(f"{path}: there is no disk space left to write this file")
     at = str(cause.filename2 or cause.filename or path)
     if not disk.is_disk(path) or not (at.startswith(path) or path.startswith(at)):
         return None
@@ -495,7 +495,9 @@ def begin_publishing(output: str, manifest: dict[str, Any], token: str | None = 
         raise InputError(reason, join(output, relative).rpartition("/")[0])
     standing = _standing(output, stale | files)
     for relative in sorted(standing.keys() & files - stale):
-        raise InputError("is not of an earlier run: move it, or choose another --output", join(output, relative))
+        raise InputError(
+            "was not written by an earlier run: move it elsewhere, or choose another --output", join(output, relative)
+        )
     for relative in sorted(files - ready.keys() - standing.keys()):
         raise OSError(f"{join(output, relative)}: neither staged nor in place")
     with reporting(output):
@@ -542,8 +544,8 @@ def finish_publishing(output: str, manifest: dict[str, Any], token: str | None =
         if FileSystems.exists(previous):
             FileSystems.delete([previous])
         clear(staging)
-    except OSError as error:  # the output is complete
-        logging.warning("%s: cannot be cleared away, the next run will: %s", staging, _cause(error))
+    except OSError as error:  # the output stands
+        logging.warning("%s: cannot be deleted, the next run will do so: %s", staging, _cause(error))
 
 
 def move(pairs: Sequence[tuple[str, str]]) -> None:
@@ -574,7 +576,7 @@ def _read_manifest(path: str) -> dict[str, Any]:
     if isinstance(manifest.get("files"), dict):
         return manifest
     if FileSystems.exists(path):
-        logging.warning("%s is not a manifest of ours; its files are left alone", path)
+        logging.warning("%s is not a manifest of Parapet's; its files are left unchanged", path)
     return {}
 
 
@@ -595,10 +597,10 @@ def _files_of(manifest: str, output: str) -> set[str]:
             join("x", relative)
             safe.add(relative)
         except ValueError:
-            logging.warning("%s names a path outside the folder: %r", manifest, relative)
+            logging.warning("%s names a path outside of the folder: %r", manifest, relative)
     outside = _leading_outside(output, safe)
     for relative in sorted(outside):
-        logging.warning("%s names a path that leads outside the folder by a link: %r", manifest, relative)
+        logging.warning("%s names a path that leads outside of the folder by a link: %r", manifest, relative)
     return safe - outside
 
 

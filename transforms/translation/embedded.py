@@ -61,14 +61,16 @@ class Embedded:
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
         """Return the translations in order. Raises Refused for other languages (``pair``)."""
         if {source, target} != {ENGLISH, *PIVOTS}:
-            raise Refused(f"pair: {source} to {target}: there are only {ENGLISH} and {', '.join(PIVOTS)}")
+            raise Refused(
+                f"pair: {source} to {target}: the engine only translates between {ENGLISH} and {', '.join(PIVOTS)}"
+            )
         return [_translated(text, f"{source}-{target}") for text in texts]
 
 
 def check_pivots(pivots: Iterator[str] | list[str]) -> None:
     """Raise InputError if the models do not support one of the languages."""
     if other := [pivot for pivot in pivots if pivot not in PIVOTS]:
-        reason = f"the engine embedded has {', '.join(PIVOTS)} alone, and not {other[0]}: choose another --engine"
+        reason = f"the engine 'embedded' only supports {', '.join(PIVOTS)}, not {other[0]}: choose another --engine"
         raise InputError(reason, "--pivots")
 
 
@@ -104,7 +106,7 @@ class OnDemand(Mapping[tuple[str, str, str], tuple[str, str]]):
     def __getitem__(self, leg: tuple[str, str, str]) -> tuple[str, str]:
         source, target, text = leg
         (translation,) = Embedded().translate([text], source, target)
-        return translation, "" if translation else "empty_answer: the engine answered nothing"
+        return translation, "" if translation else "empty_answer: the engine returned an empty text"
 
     def __iter__(self) -> Iterator[tuple[str, str, str]]:
         return iter(())

@@ -81,13 +81,13 @@ class Google:
         parallel: int = 1,
     ) -> None:
         if not project:
-            raise InputError("give the id of the Google Cloud project that pays", "project")
+            raise InputError("is required: give the id of the Google Cloud project that pays", "project")
         if glossary and location == "global":
-            raise InputError("a glossary is in a region: give its own, such as us-central1", "location", location)
+            raise InputError("must be the region of the glossary, such as us-central1", "location", location)
         if not 1 <= codepoints <= MOST_CODEPOINTS:
-            raise InputError(f"a request takes 1 to {MOST_CODEPOINTS:,}", "codepoints", str(codepoints))
+            raise InputError(f"must be from 1 to {MOST_CODEPOINTS:,}", "codepoints", str(codepoints))
         if endpoint and not _ADDRESS.fullmatch(endpoint):
-            raise InputError("is no address such as HOST:PORT or http://127.0.0.1:8080", "endpoint", endpoint)
+            raise InputError("is not an address such as HOST:PORT or http://127.0.0.1:8080", "endpoint", endpoint)
         self.model = f"{model}+{glossary}" if glossary else model
         self.limits = Limits(MOST_TEXTS, codepoints)
         self.dollars_per_million = dollars_per_million
@@ -113,7 +113,7 @@ class Google:
         }
         project = arguments.pop("project", None) or os.environ.get("GOOGLE_CLOUD_PROJECT")
         if not project:
-            raise InputError("name the project that pays, or set GOOGLE_CLOUD_PROJECT", "--google_project")
+            raise InputError("is required: name the project that pays, or set GOOGLE_CLOUD_PROJECT", "--google_project")
         return cls(project, parallel=calls, **arguments)
 
     def _full_name(self, kind: str, name: str) -> str:
@@ -159,7 +159,7 @@ class Google:
             self._down = True
             raise Refused(f"unavailable: {message_of(error.cause)}") from None
         except UnicodeEncodeError:
-            raise Refused("invalid: is not Unicode text", splits=True) from None
+            raise Refused("invalid: the text is not valid Unicode", splits=True) from None
         except GoogleAPICallError as error:
             raise self._meaning(error, source, target) from None
         self._down = False
@@ -198,9 +198,11 @@ class Google:
         if _is_daily(error):
             return Stopped(f"daily_limit: {message}: continue after midnight Pacific time, or request a higher quota")
         if isinstance(error, api.Unauthorized) or _NO_TOKEN.search(str(error)):
-            return Stopped(f"credentials: Google rejects them: {_LOGIN}")
+            return Stopped(f"credentials: Google rejected them: {_LOGIN}")
         if isinstance(error, api.Forbidden):
-            advice = "enable billing and the Cloud Translation API, and give the account the role of its user"
+            advice = (
+                "enable billing and the Cloud Translation API, and give the account the role Cloud Translation API User"
+            )
             return Stopped(f"denied: {message}: in {self.parent.split('/')[1]}, {advice}")
         if isinstance(error, api.NotFound):
             return Stopped(f"not_found: {message}: check the model, the glossary and the location")

@@ -62,7 +62,7 @@ class LibreTranslate:
         parallel: int = 1,
     ) -> None:
         if not SERVER.fullmatch(url):
-            raise InputError("is no address such as http://127.0.0.1:5000", "url", url)
+            raise InputError("is not an address such as http://127.0.0.1:5000", "url", url)
         self.url, self.model, self.limits = url.rstrip("/"), model, Limits(texts, codepoints)
         self.seconds, self.tries, self.wait, self.parallel = seconds, tries, wait, parallel
         self._session: requests.Session | None = None
@@ -76,7 +76,7 @@ class LibreTranslate:
         """
         calls = plugins.parallel_calls(options)
         if "libretranslate_url" not in options:
-            raise InputError("give the address of the server", "--libretranslate_url")
+            raise InputError("is required: give the address of the server", "--libretranslate_url")
         return cls(options["libretranslate_url"], parallel=calls)
 
     def open(self) -> None:
@@ -103,7 +103,9 @@ class LibreTranslate:
             self._session.get(f"{self.url}/languages", timeout=self.seconds)
         except requests.RequestException as error:
             self.close()
-            raise InputError(f"no LibreTranslate answers there: {_why(error)}", "url", self.url) from None
+            raise InputError(
+                f"no LibreTranslate server answers at this address: {_why(error)}", "url", self.url
+            ) from None
 
     def close(self) -> None:
         """Close the connections. A second call does nothing."""

@@ -30,7 +30,7 @@ _TOP_K = 50  # samples are drawn from this many of the most probable tokens
 
 Kind = Literal["marian", "m2m_100", "nllb"]
 
-_TAKEN = "Marian (OPUS-MT), M2M100 and NLLB models are taken"
+_TAKEN = "only Marian (OPUS-MT), M2M100 and NLLB models are supported"
 
 _OF_TOKENIZER: dict[str, Kind] = {"MarianTokenizer": "marian", "M2M100Tokenizer": "m2m_100", "NllbTokenizer": "nllb"}
 # NLLB has the architecture of M2M100.
@@ -70,11 +70,11 @@ def inspect(path: str) -> Folder:
     converted = (Path(path) / CONVERTED).is_file()
     if not converted:
         if checkpoint.kind not in _OF_MODEL:
-            raise checkpoint.refused(f"holds a model of type {checkpoint.config.get('model_type')!r}: {_TAKEN}")
+            raise checkpoint.refused(f"contains a model of type {checkpoint.config.get('model_type')!r}: {_TAKEN}")
         checkpoints.check_weights(checkpoint)
     kind = _kind(checkpoint)
     if not converted and kind not in _OF_MODEL[checkpoint.kind]:
-        raise checkpoint.refused(f"holds a {checkpoint.kind} model with the tokenizer of {kind}")
+        raise checkpoint.refused(f"contains a {checkpoint.kind} model with the tokenizer of {kind}")
     return Folder(path, kind, converted, checkpoints.digest(path))
 
 
@@ -92,7 +92,7 @@ def _kind(checkpoint: Checkpoint) -> Kind:
     for kind in get_args(Kind)[:2]:
         if checkpoints.has_files(checkpoint.path, _FILES[kind]):
             return kind  # type: ignore[no-any-return]
-    advice = "copy them from where the model is from (ct2-transformers-converter --copy_files)"
+    advice = "copy them from the source of the model (ct2-transformers-converter --copy_files)"
     raise checkpoint.refused(f"lacks the files of a tokenizer: {advice}")
 
 
@@ -166,7 +166,7 @@ class Local:
         """
         plugins.parallel_calls(options)
         if "model" not in options:
-            raise InputError("name the folder of a model, or of one for each direction", "--model")
+            raise InputError("is required: name the folder of a model, or of one model for each direction", "--model")
         pairs = {pair or ANY: folder for pair, _, folder in (option.rpartition("=") for option in options["model"])}
         legs = [leg for pivot in options["pivots"] for leg in (f"en-{pivot}", f"{pivot}-en")]
         if ANY not in pairs and (lacking := [leg for leg in legs if leg not in pairs]):
@@ -195,9 +195,11 @@ class Local:
         """
         folder = self.folders.get(f"{source}-{target}") or self.folders.get(ANY)
         if folder is None:
-            raise Refused(f"pair: {source} to {target}: there is no model for it, only for {', '.join(self.folders)}")
+            raise Refused(
+                f"pair: {source} to {target}: there is no model for this pair, only for {', '.join(self.folders)}"
+            )
         if not all(map(is_unicode, texts)):
-            raise Refused("invalid: is not Unicode text", splits=True)
+            raise Refused("invalid: the text is not valid Unicode", splits=True)
         with LOCK:
             if folder.path not in self._models:
                 self._models[folder.path] = load(folder, self.threads)
@@ -207,15 +209,15 @@ class Local:
 def _check(folders: Mapping[str, Folder], sample: bool) -> None:
     """Raise InputError if a model does not support how it is used."""
     if not folders:
-        raise InputError("give a folder for each pair, or one for *", "models")
+        raise InputError("must have a folder for each pair, or one for *", "models")
     for pair, folder in folders.items():
         if pair != ANY and not all(pair.partition("-")):
-            raise InputError("is neither a pair such as en-zh nor *", "models", pair)
+            raise InputError("must be a pair such as en-zh, or *", "models", pair)
         if pair == ANY and folder.kind == "marian":
-            reason = "a Marian model translates in one direction: give it for its pair, such as en-zh"
+            reason = "a Marian model translates in one direction only: name the pair, such as en-zh=DIR"
             raise InputError(reason, folder.path)
         if sample and folder.converted:
-            reason = "CTranslate2 cannot repeat its samples: use the model that it was converted from"
+            reason = "CTranslate2 samples are not reproducible: use the model that it was converted from"
             raise InputError(reason, folder.path)
 
 
@@ -256,7 +258,9 @@ class Model:
         rows, first = self.tokens.encode(texts, source, target)
         longest = max(map(len, rows), default=0)
         if longest > self.positions:
-            raise Refused(f"too_long: {longest} tokens, the model takes {self.positions}", splits=True)
+            raise Refused(
+                f"too_long: the text has {longest} tokens, but the model takes at most {self.positions}", splits=True
+            )
         translations = [""] * len(texts)
         # Texts of similar length share a batch, so that there is little padding.
         order = sorted(range(len(texts)), key=lambda n: len(rows[n]))
@@ -269,9 +273,13 @@ class Model:
             # both torch and CTranslate2 raise RuntimeError for errors without a class of their own
             except RuntimeError as error:
                 if "out of memory" in str(error):
-                    raise Refused("memory: there is not enough for a batch: try a smaller one", splits=True) from None
+                    raise Refused(
+                        "memory: there is not enough memory for a batch: use smaller batches", splits=True
+                    ) from None
                 if "No position encodings" in str(error):
-                    raise Refused("too_long: for the model, it or its translation", splits=True) from None
+                    raise Refused(
+                        "too_long: the text or its translation is too long for the model", splits=True
+                    ) from None
                 raise
             for n, tokens in zip(chunk, generated, strict=True):
                 translations[n] = self.tokens.decode(tokens)
@@ -290,7 +298,7 @@ def load(folder: Folder, threads: int) -> Model:
       InputError: the model cannot be loaded, or has changed since the folder was inspected.
     """
     if inspect(folder.path) != folder:
-        raise InputError("is not the model that it was when this began: begin again", folder.path)
+        raise InputError("has changed since this run started: run the command again", folder.path)
     key = folder.path, folder.digest
     if (model := _LOADED.get(key)) is None:
         with _loading(folder.path):
@@ -324,9 +332,9 @@ def _weights(name: str, path: str, flag: str = "") -> Any:
     import transformers
 
     model, info = getattr(transformers, name).from_pretrained(path, local_files_only=True, output_loading_info=True)
-    if info["missing_keys"]:  # they would be filled with noise
-        raise InputError(f"its file lacks weights, {sorted(info['missing_keys'])[0]} for one", path, flag)
-    model.generation_config.max_length = None  # max_tokens replaces it
+    if info["missing_keys"]:  # which would be filled with noise
+        raise InputError(f"its file lacks weights, such as {sorted(info['missing_keys'])[0]}", path, flag)
+    model.generation_config.max_length = None  # in favour of ours
     return model.float().eval()
 
 
@@ -572,7 +580,7 @@ class Paraphraser:
         if (source, target) == (PARAPHRASED, "en"):
             return texts
         if (source, target) != ("en", PARAPHRASED):
-            raise Refused(f"pair: {source} to {target}: a paraphraser translates nothing")
+            raise Refused(f"pair: {source} to {target}: a paraphraser cannot translate")
         import torch
 
         tokenizer, model = self._loaded = self._loaded or self._load()

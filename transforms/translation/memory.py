@@ -121,7 +121,7 @@ def read_memory(path: str | Path) -> list[Translation]:
     for where, row in rows:
         for name in MEMORY.names:
             if not isinstance(row[name], str):
-                raise InputError(f"{name} is no text", place, where)
+                raise InputError(f"{name} is not a text", place, where)
         if not row["text"].strip() or not row["translation"].strip():
             raise InputError("lacks a text or translation", place, where)
         found.append(Translation(**{name: row[name] for name in MEMORY.names}))
@@ -148,7 +148,9 @@ def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         for row in reader:
             if None in row:  # DictReader stores surplus values under None
                 raise InputError(
-                    "has more values than columns: quote those with commas", path, f"row {reader.line_num}"
+                    "has more values than columns: put quotes around values that contain a comma",
+                    path,
+                    f"row {reader.line_num}",
                 )
             yield f"row {reader.line_num}", row
     except csv.Error as error:
@@ -158,7 +160,7 @@ def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _check_columns(names: Sequence[str], path: Path) -> None:
     if missing := [name for name in MEMORY.names if name not in names]:
-        raise InputError(f"is no translation memory: it has no column {missing[0]!r}", path)
+        raise InputError(f"is not a translation memory: it has no column {missing[0]!r}", path)
 
 
 def merge(*memories: Iterable[Translation]) -> list[Translation]:

@@ -141,7 +141,7 @@ class _Translate(beam.DoFn):
         else:
             size = sum(map(len, batch.texts))
             if len(answers) != len(batch.texts):
-                reason = f"wrong_count: {len(batch.texts)} texts were sent, {len(answers)} came back"
+                reason = f"wrong_count: {len(batch.texts)} texts were sent, but {len(answers)} were returned"
                 yield _dead(batch, reason), size
             else:
                 pairs = zip(batch.texts, answers, strict=True)
@@ -150,7 +150,7 @@ class _Translate(beam.DoFn):
     def _outcome(self, batch: Batch, text: str, answer: str) -> Translation | Untranslated:
         found = unescaped(text, answer).strip()
         if not found:
-            return Untranslated(batch.source, batch.target, text, "empty_answer: the engine answered nothing")
+            return Untranslated(batch.source, batch.target, text, "empty_answer: the engine returned an empty text")
         return Translation(self.engine.provider, self.engine.model, batch.source, batch.target, text, found)
 
 
@@ -219,7 +219,7 @@ def replay(texts: Sequence[str], pivots: Sequence[str], known: Known) -> tuple[l
         for source, target in ((ENGLISH, pivot), (pivot, ENGLISH)):
             rows = known.rows(leg, source, target)
             lacking += [
-                Untranslated(source, target, text, "not_in_memory: the memory has no such text")
+                Untranslated(source, target, text, "not_in_memory: the memory does not contain this text")
                 for text in missing(leg, known.of(source, target))
             ]
             translations += rows
@@ -299,5 +299,5 @@ def _batches(
     batches, too_long = make_batches(unknown, source, target, engine.limits)
     yield from in_groups(batches, engine)
     yield from (TaggedOutput(ROWS, row) for row in known.rows(texts, source, target))
-    reason = f"too_long: over {engine.limits.codepoints:,} characters, more than a request may hold"
+    reason = f"too_long: the text has more than {engine.limits.codepoints:,} characters, the limit of a request"
     yield from (TaggedOutput(DEAD, Untranslated(source, target, text, reason)) for text in too_long)

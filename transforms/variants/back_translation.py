@@ -32,8 +32,8 @@ MAX_NAME_WORDS = 10  # a longer name is a sentence: the longest name in SGD-X ha
 
 REASONS = {
     "identical": "the back-translation is the same text",
-    "empty": "no letter or digit that a name can have",
-    "non_ascii": "has letters that names of the corpus cannot have",
+    "empty": "contains no letter or digit that a name can have",
+    "non_ascii": "contains letters that names of the corpus cannot have",
     "too_long": f"more than {MAX_NAME_WORDS} words: a sentence, not a name",
     "collision": "another name of the service is the same",
     "no_text": "the original is empty, or has no letters to translate",
@@ -265,7 +265,7 @@ def _one_line(text: str) -> str:
 
 
 AUDIT_FILE = "translations.parquet"
-KEPT = "translated (what was translated is kept: run the same command again for the rest)"
+KEPT = "translated (the translations so far are kept: run the same command again for the rest)"
 
 
 class Corpus(msgspec.Struct, frozen=True):

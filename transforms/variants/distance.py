@@ -81,7 +81,7 @@ def _of_plugin(chosen: plugins.Chosen, metric: Metric, original: str, paraphrase
     except (TypeError, ValueError):
         number = nan
     if not 0 <= number < inf:
-        raise chosen.refused(f"gave {value!r} for {original!r} and {paraphrase!r}: expected a number, 0 or more")
+        raise chosen.refused(f"returned {value!r} for {original!r} and {paraphrase!r}: expected a number of 0 or more")
     return number
 
 
@@ -132,7 +132,7 @@ def load_stopwords(choice: str) -> frozenset[str]:
     try:
         lines = read_text(as_path(choice)).splitlines()
     except InputError as error:
-        reason = f"neither 'articles', 'spacy' or 'none' nor a readable file: {error}"
+        reason = f"must be 'articles', 'spacy', 'none' or a readable file: {error}"
         raise InputError(reason, "--stopwords") from None
     return frozenset(line.strip().lower() for line in lines if line.strip() and not line.startswith("#"))
 

@@ -80,7 +80,7 @@ def by_mapping(original: Service, variant: Service, names: Names) -> Names:
         olds, news = ([element.name for element in getattr(of, what)] for of in (original, variant))
         wrong = {*olds} ^ {*renamed} | {*renamed.values()} - {*news}
         if wrong or len({*renamed.values()}) < len(renamed):
-            reason = f"the {what} of the mapping are not those of the two schemas, each once"
+            reason = f"the {what} of the mapping must be those of the two schemas, each of them once"
             raise InputError(f"{reason}: {', '.join(map(repr, sorted(wrong or renamed.values())))}")
         ordered.append({name: renamed[name] for name in olds})
     _check_categorical(original, variant, names)
@@ -178,7 +178,7 @@ def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str
     alone = folder.is_file() or layout.is_root(folder)
     variants = {_name_of(folder): folder} if alone else layout.variant_roots(folder)
     if not variants:
-        raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, flag)
+        raise InputError("contains no variants: expected folders such as v1/train/schema.json", folder, flag)
     missing = [name for name in requested if name not in variants]
     if missing:
         raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})", folder, "--variant")
@@ -353,7 +353,7 @@ def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad:
     without = [name for name, n in matched.items() if not n]
     if without and (max_bad < 1 or len(without) == len(matched)):
         what = f"no service of the corpus has a match in {', '.join(without)}, so nothing was written"
-        more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+        more = [f"and {len(problems) - _SHOWN:,} more"] if len(problems) > _SHOWN else []
         raise InputError("\n".join([f"{what}; what does not match:", *problems[:_SHOWN], *more]), "", "--variants")
 
 
@@ -397,7 +397,7 @@ def match_variant(
                 wrong.setdefault(f"service {service!r}: {reason}", []).append(split.relative_path)
         else:
             there = ", ".join(other.relative_path for other in splits)
-            reason = f"the variant has no such split, but {there}"
+            reason = f"the variant has no such split, only {there}"
             wrong.setdefault(reason, []).append(split.path if split.split == layout.SINGLE else split.relative_path)
             bad = {service.service_name: reason for service in split.services}
         of.splits[split.split] = Variant(name, matched, bad)
@@ -405,7 +405,7 @@ def match_variant(
             marked |= {f"{old}: {slot!r}": names.slots[slot] for slot in marker_names(names)}
     of.problems += [f"{path}: {', '.join(files)}: {what}" for what, files in wrong.items()]
     of.remarks += [
-        f"{name}: {slot} is now called {word!r}, a name with a special meaning in actions"
+        f"{name}: {slot} is now called {word!r}, a name that has a special meaning in actions"
         for slot, word in marked.items()
     ]
     return of
@@ -434,11 +434,11 @@ def match_services(
         old = service.service_name
         try:
             if mapped is not None and old not in mapped:
-                raise InputError("the mapping lacks it")
+                raise InputError("the mapping does not contain it")
             new = old + suffix if mapped is None else mapped[old].service
             if new in broken:
                 place = ": ".join(part for part in (broken[new].where, broken[new].reason) if part)
-                raise InputError(f"{new!r} is bad: {place}")
+                raise InputError(f"the variant's service {new!r} is invalid: {place}")
             if new not in there:
                 raise InputError(f"the variant has no service {new!r}")
             if new in taken:

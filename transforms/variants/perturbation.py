@@ -191,7 +191,7 @@ def _not_sgd(dialogue: Any, place: str) -> InputError:
         typed(dialogue)
     except InputError as error:
         return InputError(error.reason, "", error.where or place)
-    return InputError("not_sgd: not the form of an SGD dialogue", "", place)
+    return InputError("not_sgd: does not have the structure of an SGD dialogue", "", place)
 
 
 def places_of(dialogue: Any, known: matching.Known) -> Places | InputError:
@@ -298,7 +298,7 @@ def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[list[SplitSc
     place, schemas = f"variants[{name!r}]", []
     for split, services in splits.items():
         if split not in (*SPLITS, SINGLE):
-            raise InputError(f"{split!r} is no split: there are {', '.join(SPLITS)}", place)
+            raise InputError(f"{split!r} is not a split: must be one of {', '.join(SPLITS)}", place)
         items = [dict(service) if isinstance(service, Mapping) else service for service in services]
         schemas.append(parse_services(items, f"{place}[{split!r}]", split))
         if schemas[-1].bad:
@@ -322,7 +322,10 @@ class ApplyVariants(Perturbation):
             "Variants",
             "sets/*",
             ("variant",),
-            (Metric("dialogues", "rewritten", shown_first=True), Metric("left_out", "left out", shown_first=True)),
+            (
+                Metric("dialogues", "dialogues rewritten", shown_first=True),
+                Metric("left_out", "left out", shown_first=True),
+            ),
         ),
     )
     links: ClassVar = {matching.MAPPING: "the names of each variant"}
@@ -349,8 +352,8 @@ class ApplyVariants(Perturbation):
         return perturbation
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """Yield warnings about mismatches."""
-        yield from ((logging.WARNING, f"does not match: {line}") for line in self.problems)
+        """What does not match."""
+        yield from ((logging.WARNING, f"does not match the corpus: {line}") for line in self.problems)
         yield from ((logging.WARNING, line) for line in self.plan_remarks)
 
     def recorded_options(self) -> Mapping[str, object]:
@@ -415,7 +418,7 @@ class ApplyVariants(Perturbation):
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield a warning about names that could not be changed."""
         if statistics["unknown_intents"]:
-            yield f"unchanged: {counted(statistics['unknown_intents'], 'intent')} that no schema has"
+            yield f"left unchanged: {counted(statistics['unknown_intents'], 'intent')} that no schema has"
 
     def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
         """Return ``mapping.json``."""

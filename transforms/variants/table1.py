@@ -99,15 +99,17 @@ def read_inputs(
     """
     splits, train, alone = _splits_of(sgd, read)
     if train is None and folder is None:
-        raise InputError("there is no train/schema.json, so nothing can be seen in train", sgd)
+        raise InputError("there is no train/schema.json, so it is not known which names occur in train", sgd)
     split = split or alone or (layout.TEST if layout.TEST in splits else "dev")
     if split not in splits:
         there = ", ".join(splits)
-        raise InputError(f"there is no {split}/schema.json (found: {there}); choose with --split", sgd)
+        raise InputError(f"there is no {split}/schema.json (found: {there}); choose one with --split", sgd)
     seen = {service.service_name for service in train or splits[split]}
     unseen = {service.service_name for service in splits[split]} - seen
     if not unseen and folder is None:
-        raise InputError(f"train has all services of {split}, so there are no unseen ones to measure", sgd, "--split")
+        raise InputError(
+            f"train has all services of {split}, so there are no unseen services to measure", sgd, "--split"
+        )
     originals = {service.service_name: service for services in splits.values() for service in services}
     variants: dict[str, dict[str, Service]] = {}
     aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
@@ -154,7 +156,9 @@ def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dic
       InputError: the folder does not exist, has no variants, or is itself a variant.
     """
     if layout.is_root(layout.as_path(folder)):
-        raise InputError("this is one corpus; give the folder that holds the variants' folders", folder, "--variants")
+        raise InputError(
+            "is a single corpus: give the folder that contains the folders of the variants", folder, "--variants"
+        )
     return {
         name: layout.services_by_name(
             [part for part in layout.read_root(path) if split is None or part.split in (split, layout.SINGLE)]
@@ -188,7 +192,7 @@ def align(
         suffix = name_suffix(originals, services)
         original_names = {name + suffix: name for name in originals}
         if original_names.keys().isdisjoint(services):
-            raise InputError(f"no service of variant {variant} stands for a service of the original")
+            raise InputError(f"no service of variant {variant} corresponds to a service of the original")
         for name, service in services.items():
             if name not in original_names:
                 unknown.add(name.removesuffix(suffix))

@@ -90,7 +90,7 @@ class TaskVariant(msgspec.Struct, frozen=True):
         for texts in known:
             if texts.names.keys() == pointers:
                 return texts
-        what = f"a version of tool {tool.name!r} with the parameters that it has here" if known else f"no {tool.name!r}"
+        what = f"a version of tool {tool.name!r} with these parameters" if known else f"no {tool.name!r}"
         raise InputError(f"unknown_tool: variant {self.name} has {'not ' if known else ''}{what}")
 
 
@@ -212,7 +212,7 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
             if name in seen or not is_task(task):
                 raise InputError("duplicate_id" if name in seen else "not_a_task: it defines no functions")
             if has_answers and answer is None:
-                raise InputError(f"no_answer: {ANSWERS}/{file.name} has none for it")
+                raise InputError(f"no_answer: {ANSWERS}/{file.name} has no answer to this task")
             tools = toolset_of(task)
         except Exception as error:
             tools = error
@@ -237,7 +237,7 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
         result.dead_letters.append(dead_dialogue(beside, answer["id"], unknown))
         result.counts.add("unused_answers")
     if not result.counts.sum("tasks"):
-        raise InputError("has no tasks: expected JSON lines of BFCL", file.path)
+        raise InputError("contains no tasks: expected JSON lines in BFCL's format", file.path)
     is_ascii = {"": data.isascii(), f"{ANSWERS}/": of_answers.isascii()}
     for (variant_name, folder), made in lines.items():
         text = "".join(json.dumps(record, ensure_ascii=is_ascii[folder]) + "\n" for record in made)

@@ -254,7 +254,7 @@ def learned_card(train: Sequence[str], knowledge: str) -> Card:
         course=learned.course,
     )
     for act, text in learned.dropped:
-        logging.warning("%r is left out: as %s it needs the gap of its value, once, and no other", text, act)
+        logging.warning("%r is left out: as %s it must have the placeholder of its value once, and no other", text, act)
     bot = RuleBot(card.ontology, card.knowledge, card.course)
     for path, dialogues in read.items():
         pairs = [
@@ -265,7 +265,10 @@ def learned_card(train: Sequence[str], knowledge: str) -> Card:
         wrong = [(line, one) for line, one, answer in pairs if answer != one.bot]
         if wrong:
             line, one = wrong[0]
-            message = "%s: the rules learned find %s of %s answers; another one than %r in the dialogue from line %d"
+            message = (
+                "%s: the learned rules find %s of %s answers; the first that they do not find is %r in the "
+                "dialogue from line %d"
+            )
             logging.warning(message, path, f"{len(pairs) - len(wrong):,}", f"{len(pairs):,}", one.bot, line)
     return card
 
@@ -327,9 +330,9 @@ def scripted_card(
     script = extracted(script, dialogues, finder)
     without = [name for name, pattern in script.patterns.items() if not pattern.text]
     if len(without) == len(script.patterns):
-        raise InputError("no pattern selects any response of --train: are they of this domain?", path)
+        raise InputError("no pattern selects a response of --train: check that they belong to this domain", path)
     if without:
-        logging.warning("%s: no response of --train for the patterns %s", path, ", ".join(without))
+        logging.warning("%s: --train has no response for the patterns %s", path, ", ".join(without))
     if held_out := [dialogue for name in dev for dialogue in read_dialogues(name)]:
         script, before, after = optimised(script, finder, frozenset(texts), held_out)
         message = "%.1f %% of the responses of --dev are right, %.1f %% in the order of the file"

@@ -68,7 +68,7 @@ def read_corpus(train: Sequence[str], dev: Sequence[str], candidates: str, knowl
         if lost:
             number, answer = lost[0]
             more = f" ({len(lost):,} such answers)" if len(lost) > 1 else ""
-            reason = f"{answer!r} is not among the candidates{more}: are they of this task? See {candidates}"
+            reason = f"{answer!r} is not among the candidates{more}: check that {candidates} belongs to this task"
             raise InputError(reason, path, f"dialogue from line {number}")
     for path in dev:
         warn_of_lost(lost_answers(read[path], allowed), path)
@@ -85,7 +85,7 @@ def dialogues_in(data: bytes, path: str) -> list[BabiDialogue]:
     """Parses the dialogues of a file. Raises InputError as :func:`read_dialogues`."""
     dialogues = list(parse_dialogues(data, path))
     if not any(dialogue.exchanges for dialogue in dialogues):
-        raise InputError("the bot says nothing in it", path)
+        raise InputError("the bot says nothing in this dialogue", path)
     return dialogues
 
 
@@ -93,7 +93,7 @@ def read_candidates(path: str) -> list[str]:
     """Reads the distinct candidates, in order. Raises InputError, also if there are fewer than two."""
     found = list(dict.fromkeys(text.strip() for text in parse_candidates(_bytes(path), path)))
     if len(found) < 2:
-        raise InputError("there is only one candidate: there is nothing to choose", path)
+        raise InputError("there is only one candidate, so there is nothing to choose", path)
     return found
 
 
@@ -108,7 +108,9 @@ def read_knowledge(path: str | None, candidates: Sequence[str]) -> dict[str, lis
     types = types_of(read_facts(path))
     known = {word for words in types.values() for word in words}
     if not any(word in known for text in candidates for word in words_of(text)):
-        raise InputError("no candidate has a value of this knowledge base: are they of one domain?", path)
+        raise InputError(
+            "no candidate has a value of this knowledge base: check that they belong to the same domain", path
+        )
     return types
 
 
@@ -136,7 +138,7 @@ def task_of(paths: Iterable[str]) -> str:
             found.setdefault(match[1], path)
     if len(found) > 1:
         (first, one), (second, other) = list(found.items())[:2]
-        raise InputError(f"is of task {second}, and {one} of task {first}: give files of one task", other)
+        raise InputError(f"is for task {second}, but {one} is for task {first}: give files of one task", other)
     return next(iter(found), "")
 
 
@@ -259,5 +261,5 @@ def read_card(folder: str, model: str) -> Card:
     """
     card = saving.read_card(folder, model, Card, FORMAT)
     if card.model != "rules" and not card.candidates:
-        raise InputError("is damaged: it has no answers to choose from", files.join(folder, MODEL))
+        raise InputError("is damaged: it contains no answers", files.join(folder, MODEL))
     return card

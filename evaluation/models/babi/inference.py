@@ -60,7 +60,7 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
         net = make(card.model, vocabulary, msgspec.convert(card.settings, Shape))
     except (KeyError, RuntimeError, msgspec.ValidationError) as error:  # missing settings
         message = " ".join(str(error).split())[:300]
-        raise InputError(f"does not fit {MODEL} beside it: {message}", files.join(folder, WEIGHTS)) from None
+        raise InputError(f"does not match {MODEL} beside it: {message}", files.join(folder, WEIGHTS)) from None
     saving.load_weights(net, folder)
     return NetAnswers(net, vocabulary, device_of(device), batch)
 

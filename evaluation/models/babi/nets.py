@@ -715,4 +715,6 @@ def warn_of_long(lengths: Tensor, memory: int | None) -> None:
     """Warns about turns with more history than the memory holds."""
     long = 0 if memory is None else int((lengths > memory).sum())
     if long:
-        logging.warning("%s turns have more than %d lines of history: the oldest are cut off", f"{long:,}", memory)
+        logging.warning(
+            "%s turns have more than %d lines of history: the oldest lines are cut off", f"{long:,}", memory
+        )

@@ -77,7 +77,7 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     here = _schema_of(root, split)
     services = {service.service_name: service for service in here.services}
     if not any(service.slots for service in services.values()):
-        raise InputError("no service of the schema has a slot: there is nothing to learn", here.path)
+        raise InputError("no service of the schema has a slot, so there is nothing to learn", here.path)
     paths = sorted(file.path for file in corpus.files)
     frames = [
         frame
@@ -86,7 +86,7 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
         for frame in labelled(dialogue, services, path)
     ]
     if not frames:
-        raise InputError(f"no user turn of {split!r} has a frame with a state: there is nothing to learn", root)
+        raise InputError(f"no user turn of {split!r} has a frame with a state, so there is nothing to learn", root)
     return Examples(frames, [here.path, *paths])
 
 

@@ -221,13 +221,13 @@ class SgpLearner(Learner):
             message = "module %s: %s inputs, %s of them with an answer; %s steps"
             sizes = len(one.questions), len(one.full), self.steps[kind]
             logging.info(message, kind, *(f"{size:,}" for size in sizes))
-        logging.info("%s of %s dev frames choose the best epoch", f"{len(self._dev):,}", f"{dev:,}")
+        logging.info("the best epoch is chosen by %s of %s dev frames", f"{len(self._dev):,}", f"{dev:,}")
         cut = sum(example.questions.pairs.cut for example in self.examples.values())
         if cut:
             message = "%s inputs are longer than %d tokens: the oldest part of the dialogue is cut off"
             logging.warning(message, f"{cut:,}", self.config.max_length)
         if self.lost:
-            message = "%s values are neither in the dialogue nor among the possible ones: they cannot be learned"
+            message = "%s values are neither in the dialogue nor among the possible values, and cannot be learned"
             logging.warning(message, f"{self.lost:,}")
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:

@@ -161,7 +161,9 @@ class Questions:
             places.append((len(written), len(written) + len(ids)))
             written += [*ids, end]
         if len(written) + ROOM > self.limit:
-            reason = f"takes {len(written)} of {self.limit} tokens, which leaves too few to the dialogue: give more"
+            reason = (
+                f"takes {len(written)} of {self.limit} tokens, which leaves too few for the dialogue: raise the limit"
+            )
             raise InputError(reason, "--max_length", " ".join((*schema.head, *schema.options))[:80])
         segment = places[len(schema.head) - 1][0] - 1 if schema.head else 0
         return _Written(schema, self._tokens.add(written), places[len(schema.head) :], segment)
@@ -608,5 +610,5 @@ def load_encoder(checkpoint: Checkpoint) -> tuple[Any, Any]:
         if getattr(tokenizer, name) is None:
             raise checkpoint.refused(f"its tokenizer has no {name.removesuffix('_id')}")
     if not tokenizer.is_fast:
-        raise checkpoint.refused("its tokenizer is slow: a fast one is needed, which maps tokens to characters")
+        raise checkpoint.refused("its tokenizer cannot map tokens to characters: a fast tokenizer is required")
     return tokenizer, encoder

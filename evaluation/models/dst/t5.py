@@ -451,7 +451,7 @@ class T5Learner(Learner):
             self.full, self.empty = (numbers[numbers < len(self.versions)] for numbers in (self.full, self.empty))
 
     def _report(self, long: int, dev: int) -> None:
-        message = "%s prompts, %s of them with a value; %s of %s dev frames choose the best epoch"
+        message = "%s prompts, %s of them with a value; the best epoch is chosen by %s of %s dev frames"
         sizes = len(self.inputs), len(self.full), len(self._dev), dev
         logging.info(message, *(f"{size:,}" for size in sizes))
         if self.inputs.cut:

@@ -462,8 +462,10 @@ def load(folder: str, device: str, batch: int) -> Tracker:
       InputError: the model is missing, of another kind, or damaged.
     """
     card = saving.read_card(folder, NAME, Card, FORMAT)
-    if card.buckets != BUCKETS or not 1 <= card.size <= LARGEST:  # a damaged file must not allocate arbitrary memory
-        raise InputError("has sizes that no such model has: train it again", files.join(folder, MODEL))
+    if card.buckets != BUCKETS or not 1 <= card.size <= LARGEST:  # else any amount of memory could be allocated
+        raise InputError(
+            "is damaged: its sizes are impossible for this model; train it again", files.join(folder, MODEL)
+        )
     net = TinyNet(card.size)
     saving.load_weights(net, folder)
     return Tracker(net.double().to(device_of(device)).eval(), batch)

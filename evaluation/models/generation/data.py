@@ -76,7 +76,9 @@ def read_templates(folder: str) -> tuple[Templates, list[Path]]:
     place = as_path(folder)
     paths = sorted(place.glob("*.tsv")) if place.is_dir() else []
     if not paths:
-        raise InputError("has no templates: expected a folder with SERVICE.tsv for each service", folder, "--templates")
+        raise InputError(
+            "contains no templates: expected a folder with SERVICE.tsv for each service", folder, "--templates"
+        )
     return {path.stem: _read(path) for path in paths}, paths
 
 
@@ -93,7 +95,7 @@ def _read(path: Path) -> dict[str, str]:
         key, sentence = columns
         values, places = key.count(VALUE), sentence.count(VALUE)
         if values != places:
-            reason = f"the key has {values} {VALUE} and the sentence {places}: both need one for each value"
+            reason = f"the key has {values} {VALUE}, but the sentence has {places}: both must have one for each value"
             raise InputError(reason, path, f"line {number}")
         found[key] = sentence
     return found
@@ -191,13 +193,15 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
         if turn.acts and turn.utterance.strip()
     ]
     if not rows:
-        raise InputError(f"no system turn of {split!r} has acts and an utterance: there is nothing to learn", root)
+        raise InputError(
+            f"no system turn of {split!r} has both acts and an utterance, so there is nothing to learn", root
+        )
     if len(rows) < len(corpus.turns):
         left = len(corpus.turns) - len(rows)
-        logging.warning("%s: %s system turns have no act or no utterance: they are left out", root, f"{left:,}")
+        logging.warning("%s: %s system turns without an act or an utterance are left out", root, f"{left:,}")
     acts = [act for turn in corpus.turns for act in turn.acts]
     if templates and (without := [act for act in acts if template_of(act, templates) is None]):
-        message = "%s: %s of %s acts have no template, and so a sentence in the schema's words: %s of %s for one"
+        message = "%s: %s of %s acts have no template and get a sentence in the schema's words, such as %s of %s"
         first = without[0]
         logging.warning(message, root, f"{len(without):,}", f"{len(acts):,}", key_of(first), first.service)
     schemas = {schemas.split: schemas.path for schemas in read_root(root, leave_out_bad=True)}
@@ -259,7 +263,10 @@ def sources(flags: Sources, templates: Templates = NONE) -> list[Source]:
     for name, path, kind in roots:
         if kind == "variant":
             if templates:
-                reason = "the model has --templates, which no schema changes: its utterances would be the original's"
+                reason = (
+                    "the model was trained with --templates, which do not depend on the schema, so its "
+                    "utterances would be the same as for the original"
+                )
                 raise InputError(reason, "--variants")
             words = varied_words(services, read_root(path, leave_out_bad=True), name)
             found.append(Source(name, original.files, original.kinds, words))

@@ -230,11 +230,15 @@ def check(folder: str, model: str, checkpoint: str | None) -> Card:
         saving.inside(folder, ARCHITECTURES)
         return card
     if checkpoint is None:
-        raise InputError("the model has prefixes alone: give the folder of the T5 that they are for", "--checkpoint")
+        raise InputError(
+            "the model consists of prefixes only: give the folder of the T5 that they were trained with", "--checkpoint"
+        )
     given = checkpoints.inspect(checkpoint, ARCHITECTURES, "--checkpoint")
     found = checkpoints.digest(checkpoint)
     if found != card.checkpoint:
-        raise given.refused(f"is not the T5 that the prefixes are for: that has the digest {card.checkpoint}")
+        raise given.refused(
+            f"is not the T5 that the prefixes were trained with, which has the digest {card.checkpoint}"
+        )
     return card
 
 
@@ -242,10 +246,12 @@ def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
     """Loads the tokenizer and the T5 of a checkpoint. Raises InputError if they cannot be loaded or do not fit."""
     tokenizer, t5 = saving.load(checkpoint, "AutoModelForSeq2SeqLM")
     if tokenizer.pad_token_id is None or tokenizer("a")["input_ids"][-1:] != [tokenizer.eos_token_id]:
-        raise checkpoint.refused("its tokenizer has no padding token, or does not end a text with its end token")
+        raise checkpoint.refused("its tokenizer has no padding token, or does not append its end token to a text")
     if len(tokenizer) > t5.config.vocab_size:
         known = t5.config.vocab_size
-        raise checkpoint.refused(f"its tokenizer has {len(tokenizer):,} tokens, of which the model knows {known:,}")
+        raise checkpoint.refused(
+            f"its tokenizer has {len(tokenizer):,} tokens, but the model knows only {known:,} of them"
+        )
     return tokenizer, t5
 
 
@@ -279,12 +285,12 @@ def _fill(held: Held, shape: Shape, card: Card, folder: str, device: torch.devic
     try:
         found = load_tensors(files.read_bytes(place))
     except SafetensorError as error:
-        raise InputError(f"is cut off or damaged ({error}): train the model again", place) from None
+        raise InputError(f"is truncated or damaged ({error}): train the model again", place) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error}", place) from None
     wanted = {kind: shape.of(kind, card.prefix) for kind in KINDS}
     if {kind: tuple(one.shape) for kind, one in found.items()} != wanted:
-        raise InputError(f"does not fit {MODEL} beside it, or the checkpoint: train the model again", place)
+        raise InputError(f"does not match {MODEL} beside it, or the checkpoint: train the model again", place)
     held.of = {kind: one.double().to(device) for kind, one in found.items()}
 
 

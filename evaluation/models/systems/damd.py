@@ -322,7 +322,7 @@ def check(folder: str) -> Card:
     if min(card.embedding, card.hidden, *msgspec.structs.astuple(card.longest)) < 1:
         raise InputError("is damaged: its sizes must be 1 or more", files.join(folder, MODEL))
     if tuple(card.words[: len(encoding.SPECIAL)]) != encoding.SPECIAL or len(set(card.words)) < len(card.words):
-        raise InputError("is damaged: its words are of no vocabulary", files.join(folder, MODEL))
+        raise InputError("is damaged: its list of words is not a vocabulary", files.join(folder, MODEL))
     return card
 
 

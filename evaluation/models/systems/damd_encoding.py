@@ -301,7 +301,9 @@ def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:
     names = sorted({word for words in spans for word in words if is_name(word)})
     room = size - len(SPECIAL) - len(names)
     if room < 0:
-        raise InputError(f"{size}: the names and placeholders alone are {len(names):,}: give more", "--vocabulary")
+        raise InputError(
+            f"{size}: must be larger, because the names and placeholders alone are {len(names):,} words", "--vocabulary"
+        )
     counts = Counter(word for words in said for word in words if not is_name(word))
     frequent = sorted((word for word, n in counts.items() if n >= least), key=lambda word: (-counts[word], word))
     return Vocabulary([*names, *frequent[:room]])

@@ -283,9 +283,9 @@ def read_source(root: str, split: str, knowledge_base: str | None = None) -> Sou
       InputError: a file cannot be read, the split does not exist, or dialogues do not fit the schema.
     """
     paths = sorted(file.path for file in read_corpus(root, [split]).files)
-    here = [schemas for schemas in read_root(root, leave_out_bad=True) if schemas.split in (split, "schema")]
-    if not any(service.slots for schemas in here for service in schemas.services):
-        raise InputError("no service of the schema has a slot: there is nothing to learn", root)
+    here = [one for one in read_root(root, leave_out_bad=True) if one.split in (split, "schema")]
+    if not any(service.slots for one in here for service in one.services):
+        raise InputError("no service of the schema has a slot, so there is nothing to learn", root)
     dialogues = [dialogue for path in paths for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)]
     entities = read_entities(knowledge_base) if knowledge_base else None
     try:
@@ -303,7 +303,7 @@ def read_steps(root: str, split: str, knowledge_base: str | None = None) -> Exam
     source = read_source(root, split, knowledge_base)
     steps = [step for dialogue in source.dialogues for step in steps_of(dialogue, source.database)]
     if not steps:
-        raise InputError(f"no user turn of {split!r} has a state: there is nothing to learn", root)
+        raise InputError(f"no user turn of {split!r} has a state, so there is nothing to learn", root)
     return Examples(steps, source.paths)
 
 

@@ -256,7 +256,7 @@ class SoloistLearner(Learner):
     def _learned(self, steps: Sequence[Sequenced], name: str) -> Learned:
         length = self.config.max_length
         if long := sum(len(step.history) > length for step in steps):
-            message = "%s: %s turns have more than %d tokens of history: the oldest are cut off"
+            message = "%s: %s turns have more than %d tokens of history: the oldest tokens are cut off"
             logging.warning(message, name, f"{long:,}", length)
         return Learned.of(steps, length, self.device)
 
@@ -338,7 +338,7 @@ def check_room(length: int, rest: int, model: Any) -> None:
     """Raises InputError if a model has too few positions for a history of this length and what follows it."""
     positions = int(model.config.max_position_embeddings)
     if length + rest > positions:
-        reason = f"the checkpoint has {positions} positions, of which belief states and responses need {rest}"
+        reason = f"the checkpoint has {positions} positions, and belief states and responses need {rest} of them"
         if rest >= positions:
             raise InputError(f"{reason}: it is too small for these dialogues", "--checkpoint")
         raise InputError(f"{reason}: use {positions - rest} or fewer", "--max_length", str(length))
@@ -523,7 +523,7 @@ def load(folder: str, database: data.Database, device: str, batch: int, sampling
     lacking = [mark for mark in data.MARKS if mark not in tokenizer.get_vocab()]
     if lacking or len(tokenizer) > model.config.vocab_size:
         problem = f"lacks {lacking[0]}" if lacking else "has too many tokens"
-        raise checkpoint.refused(f"its tokenizer is of another model: it {problem}")
+        raise checkpoint.refused(f"its tokenizer belongs to another model: it {problem}")
     if card.length + card.belief + card.response > model.config.max_position_embeddings:
         raise checkpoint.refused(f"has fewer positions than {MODEL} beside it says")
     return Soloist(card, model, Tokens(tokenizer), database, device_of(device), batch, sampling)

@@ -146,7 +146,7 @@ def test_cut_off_at_any_step_of_publishing(bucket, monkeypatch):
                 assert hashlib.sha256(standing[path]).hexdigest() == facts["sha256"], f"cut off at {k}"
         refused = reason_of(output) or reason_of(f"{output}/v2/schema.json")
         assert ("run.json" in standing) == (refused == ""), f"cut off at {k}"
-        assert refused in ("", "a run of 'parapet compose' was broken off here: run that command again to finish it")
+        assert refused in ("", "a run of 'parapet compose' was interrupted here: run that command again to finish it")
         publish(output, OTHERS)
         assert bucket.tree(prefix).keys() == {*OTHERS, "run.json"}, f"cut off at {k}"
     assert k > 15
@@ -173,12 +173,12 @@ def test_what_is_read_from_a_bucket_is_whole(bucket):
     bucket.write("read/v1/test/dialogues_001.json", b"[]")
     bucket.write("read/other/run.json", b"{}")
     bucket.write("read/other/schema.json", b"[]")
-    refused = "is not of the run of 'parapet compose' that wrote this folder (run.json): move it away"
+    refused = "was not written by the run of 'parapet compose' that wrote this folder (see run.json): move it elsewhere"
     assert [reason_of(f"{output}{below}") for below in ("", "/v1", "/v1/test", "/review.csv")] == [refused] * 3 + [""]
     bucket.write("read/v1/test/schema.json", b"[2, 3]")
-    assert reason_of(f"{output}/v1").startswith("is not as 'parapet compose' wrote it")
+    assert reason_of(f"{output}/v1").startswith("has been changed since 'parapet compose' wrote this folder")
     FileSystems.delete([f"{output}/v1/schema.json"])
-    assert reason_of(f"{output}/v1").startswith("is not there, though 'parapet compose' wrote it")
+    assert reason_of(f"{output}/v1").startswith("has been removed since 'parapet compose' wrote this folder")
     FileSystems.rename([f"{output}/run.json"], [f"{output}/.run.previous.json"])
     assert main(["few_shot", "--sgd", f"{output}/v1", "--output", f"{bucket.url}/x", "--quiet"]) == 2
 
@@ -195,9 +195,11 @@ def test_a_run_does_not_publish_where_another_has_begun(bucket):
 
     first, others = stage(CONTENTS), stage(OTHERS)
     for _ in range(2):
-        with pytest.raises(InputError, match="another run has begun to write here: let it end, then run this again"):
+        with pytest.raises(
+            InputError, match="another run has started to write here: wait until it ends, then run this again"
+        ):
             files.begin_publishing(output, *first)
-        raised(InputError, files.finish_publishing, output, *first, match="another run has begun to write here")
+        raised(InputError, files.finish_publishing, output, *first, match="another run has started to write here")
         files.publish(output, others[0])
         assert bucket.tree("two").keys() == {*OTHERS, "run.json"}
     assert files.begin_publishing(output, *others) == []

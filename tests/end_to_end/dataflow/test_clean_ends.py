@@ -36,7 +36,7 @@ def test_ctrl_c(corpus, tmp_path):
     process.send_signal(signal.SIGINT)
     told, said = process.communicate(timeout=60)
     assert (process.returncode, told) == (1, "")
-    assert said == "error: stopped; nothing was published, run the same command again\n"
+    assert said == "error: stopped; nothing was written, run the same command again\n"
     assert {path.name for path in out.iterdir()} == {".incomplete"}
     run(*rewrite(corpus, out), "--quiet")
     run(*rewrite(corpus, tmp_path / "undisturbed"), "--quiet")
@@ -62,7 +62,7 @@ def test_a_full_disk(tmp_path, corpus):
     with room_for(20_000):
         (line,) = run(*flags, status=1).errors.splitlines()
     assert line.startswith(f"error: {out}/.incomplete/v")
-    assert line.endswith(".json: there is no room left to write it")
+    assert line.endswith(".json: there is no disk space left to write this file")
     assert {name: data for name, data in files_of(out).items() if not name.startswith(".incomplete/")} == before
     run(*flags)
     assert files_of(out) == before

@@ -111,7 +111,7 @@ def test_the_staged_package_alone_writes_what_a_local_run_writes(job):
 
 @pytest.mark.thorough
 def test_the_command_waits_and_reports(job):
-    assert "v5: 40 rewritten, 0 left out" in job.out
+    assert "v5: 40 dialogues rewritten, 0 left out" in job.out
     assert f"job {JOB}: https://console.cloud.google.com/dataflow/jobs/us-central1/{JOB}?project=p-x\n" in job.err
     assert f"Job {JOB} is in state JOB_STATE_DONE\n" in job.err
     assert job.err.rstrip().endswith(": dialogues 40")
@@ -231,7 +231,10 @@ def test_a_release_cannot_be_a_template(bucket, tmp_path):
     bucket.write("release.toml", RELEASE.encode())
     command = ["release", "build", "--config", f"{bucket.url}/release.toml", "--output", f"{bucket.url}/template"]
     job = ["--template_location", f"{tmp_path}/job.json", *flags(bucket, "template", NOWHERE), *CONTAINER]
-    assert "error: --template_location: a release is finished by the command" in refused(*command, *job)
+    assert (
+        "error: --template_location: cannot be used here, because the command that runs the "
+        "job also finishes the release"
+    ) in refused(*command, *job)
     assert bucket.tree("template") == {}
 
 
@@ -283,6 +286,6 @@ def test_counts_are_shown_and_ctrl_c_leaves_the_job_and_says_how_to_stop_it(buck
             service.stopped.set()
         told = capsys.readouterr().err  # before Beam's thread says how the job ends
     assert told.splitlines()[-1] == (
-        f"error: stopped; job {JOB} goes on without this command; to stop it: "
+        f"error: stopped; job {JOB} continues without this command; to stop it, run: "
         f"gcloud dataflow jobs cancel {JOB} --region=us-central1 --project=p-x"
     )

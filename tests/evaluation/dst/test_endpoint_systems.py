@@ -160,7 +160,7 @@ def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
         flags = {"model": "m", "style": style, "output": tmp_path / "states"}
         made = run("predict", "--endpoint", server.url, **flags)
         sent = len(server.requests)
-        assert "50 frames, 0 answers not readable" in made.output
+        assert "50 frames, 0 answers that could not be read" in made.output
         before = {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file() and path.name[0] != "."}
         run("predict", "--endpoint", server.url, **flags)
         assert len(server.requests) == sent == 50  # a rerun asks nobody
@@ -234,7 +234,7 @@ def test_faults_are_absorbed_or_wrong_and_counted(tmp_path, gold):
     ]
     assert counts["unread/original"] == len(wrong) == 8  # an HTML page, no choice, a megabyte, a refusal: twice
     assert set(wrong) <= {"wrong_answer", "too_long", "invalid"}
-    assert "8 answers not readable" in made.output
+    assert "8 answers that could not be read" in made.output
     run("evaluate", "--task", "dst", predictions=tmp_path / "states/predictions", output=tmp_path / "scores")
     numbers = json_of(tmp_path / "scores/metrics.json")["#ALL_SERVICES"]
     assert numbers["joint_goal_accuracy"] == pytest.approx(1 - 8 / 50, abs=0.01)
@@ -244,7 +244,7 @@ def test_nothing_is_paid_twice(tmp_path, gold):
     with chat_server(gold) as server:
         flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "parallel_calls": 1}
         told = run("predict", "llm", **flags, max_calls=20, status=1).errors
-        assert "max_calls: 20 calls have been made" in told
+        assert "max_calls: 20 calls were made" in told
         assert not (tmp_path / "states/run.json").exists()
         run("predict", "llm", **flags)
         assert len(server.requests) == 50
@@ -256,7 +256,7 @@ def test_a_dry_run_says_what_it_would_take(tmp_path, gold):
     with chat_server(gold) as server:
         flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "states", "price": "1,2"}
         first = run("predict", "llm", "--dry_run", **flags).output
-        assert "50 calls, 0 more are answered already" in first
+        assert "50 calls to make, 0 more are answered already" in first
         assert not (tmp_path / "states").exists()
         assert server.requests == []
         run("predict", "llm", **flags, max_calls=30, parallel_calls=1, status=1)
@@ -287,7 +287,7 @@ def test_no_key_is_kept_or_shown(tmp_path, gold, monkeypatch):
 @cases(
     "flags told",
     ([], "--endpoint"),
-    (["--endpoint", "ftp://x", "--model", "m"], "is no address"),
+    (["--endpoint", "ftp://x", "--model", "m"], "is not an address"),
     (["--endpoint", "http://127.0.0.1:9/v1"], "--model"),
     (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--parallel_calls", "0"], "--parallel_calls"),
     (["--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--style", "xml"], "--style"),

@@ -118,7 +118,7 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path)
     model.batch = 8
     assert model.answers(texts[::-1]) == (many[::-1], long)
     (tmp_path / "model" / MODEL).write_bytes((tmp_path / "model" / MODEL).read_bytes().replace(b'"Alarm"', b'"A", "B"'))
-    raised(InputError, load, folder, "cpu", 1, match=r"has 4 classes, and .* beside it 5")
+    raised(InputError, load, folder, "cpu", 1, match=r"has 4 classes, but .* beside it 5")
 
 
 def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):
@@ -140,7 +140,7 @@ def test_folders_that_do_not_fit(tmp_path):
         (b'"classifier"', b'"t5dst"', "is a model of another kind, 't5dst'"),
         (b'"format": 1', b'"format": 9', "has format 9"),
         (b'"size": 16', b'"size": 8', "does not fit model.json"),
-        (b'"size": 16', b'"size": 0', "has no classes, or no size"),
+        (b'"size": 16', b'"size": 0', "its classes or its size are missing"),
         (b"}", b"", "is damaged"),
     ):
         place.write_bytes(good.replace(old, new))

@@ -239,7 +239,7 @@ def test_folders_that_do_not_fit(model, tmp_path):
         (b'"damd"', b'"soloist"', "is a model of another kind"),
         (b'"hidden": 8', b'"hidden": 0', "its sizes must be 1 or more"),
         (b'"acts": 9', b'"acts": -1', "its sizes must be 1 or more"),
-        (b'"<pad>"', b'"<end>"', "its words are of no vocabulary"),
+        (b'"<pad>"', b'"<end>"', "its list of words is not a vocabulary"),
         (b'"embedding": 6', b'"embedding": "6"', "is damaged, or no model of ours"),
     ):
         assert old in good

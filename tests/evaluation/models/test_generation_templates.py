@@ -125,8 +125,8 @@ def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path):
         "GOODBYE\t": expected,
         "GOODBYE\tBye\tBye": expected,
         "INFORM!!city!!@ It is @.": expected,
-        "INFORM!!city!!@\tIt is here.": "the key has 1 @ and the sentence 0: both need one for each value",
-        "INFORM!!city\tIt is @ @.": "the key has 0 @ and the sentence 2: both need one for each value",
+        "INFORM!!city!!@\tIt is here.": "the key has 1 @ and the sentence 0: both must have one for each value",
+        "INFORM!!city\tIt is @ @.": "the key has 0 @, but the sentence has 2: both must have one for each value",
     }.items():
         folder = write(tmp_path / "t", Cafes_1=f"\ufeffREQ_MORE\tAnything else?\n\n{line}\n")
         error = raised(InputError, read_templates, str(folder), match=re.escape(reason))
@@ -134,7 +134,7 @@ def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path):
     (tmp_path / "t" / "Cafes_1.tsv").write_bytes(b"GOODBYE\t\xe9")
     raised(InputError, read_templates, str(folder), match="not UTF-8 at byte 8")
     for place in (tmp_path, tmp_path / "none", tmp_path / "t" / "Cafes_1.tsv"):
-        raised(InputError, read_templates, str(place), match="has no templates: expected a folder with SERVICE")
+        raised(InputError, read_templates, str(place), match="contains no templates: expected a folder with SERVICE")
 
 
 def test_of_lines_with_one_key_the_last_counts(tmp_path):

@@ -60,8 +60,8 @@ def test_a_dialogue_that_cannot_be_read_is_named_with_its_file(tmp_path):
 def test_what_cannot_run_in_the_loop_is_refused():
     for names, reason in (
         ("typo", "did you mean 'typos'?"),
-        ("", "give names of perturbations"),
-        ("typos,ood", "ood needs the whole corpus"),
+        ("", "must be names of perturbations"),
+        ("typos,ood", "ood requires the whole corpus"),
         ("unseen_entities", "'parapet perturb unseen_entities'"),
     ):
         assert reason in str(raised(InputError, perturbations_of, names, "0", match="--perturb"))
@@ -83,7 +83,7 @@ def test_a_perturbation_that_adds_turns_is_refused():
         return " ".join(said(raw)).split()
 
     found = Versions([Readable(json.dumps(one).encode(), parts(one), parts)], "verbose", 1.0, 1, "0")
-    raised(InputError, found.draw, 1, match=f"verbose makes .* examples of a dialogue that has {len(parts(one))}")
+    raised(InputError, found.draw, 1, match=f"verbose makes .* examples from a dialogue that has {len(parts(one))}")
 
 
 # How versions are laid out.

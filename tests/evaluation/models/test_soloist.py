@@ -201,9 +201,9 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
         path.unlink()
     for path in Path(gpt2).glob("*token*"):
         (tmp_path / "checkpoint" / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(InputError, match="its tokenizer is of another model: it lacks"):
+    with pytest.raises(InputError, match="its tokenizer belongs to another model: it lacks"):
         load(str(tmp_path), KNOWN, "cpu", 8, Sampling())
-    with pytest.raises(InputError, match="holds a model of type 'roberta': gpt2 or"):
+    with pytest.raises(InputError, match="contains a model of type 'roberta': gpt2 or"):
         inspect(str(save_roberta(tmp_path / "nli")), KINDS)
 
 

@@ -116,7 +116,7 @@ def test_a_state_of_other_shapes_is_told(tmp_path):
     run(tmp_path, Line([0.1] * 6))
     line = Line([1.0])
     line.module = nn.Sequential(nn.Linear(2, 1))
-    raised(InputError, run, tmp_path, line, match="is of another program or version")
+    raised(InputError, run, tmp_path, line, match="was written by another program or version")
 
 
 def test_a_loss_that_is_no_number_ends_it(tmp_path):
@@ -137,7 +137,7 @@ def test_memory_that_is_used_up_is_told():
 def test_what_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert device_of("auto").type == "cpu"
-    raised(InputError, device_of, "cuda", match="--device: torch finds no GPU here")
+    raised(InputError, device_of, "cuda", match="--device: torch finds no GPU on this machine")
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(InputError, match=r"safetensors is not installed: pip install .*\[models\]'"):
         check_installed("json", "safetensors")

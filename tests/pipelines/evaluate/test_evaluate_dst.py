@@ -297,14 +297,14 @@ BAD = {
     "a dialogue is missing": (edit(lambda of: of.pop(0)), "there is no prediction for dialogue '"),
     "a stranger": (edit(lambda of: of[0].update(dialogue_id="99_99999")), "99_99999"),
     "twice": (edit(lambda of: of.append(of[0])), "appears twice"),
-    "a turn is missing": (edit(lambda of: of[0]["turns"].pop()), "turns, and the reference has"),
+    "a turn is missing": (edit(lambda of: of[0]["turns"].pop()), "turns, but the reference has"),
     "another utterance": (edit(lambda of: of[0]["turns"][0].update(utterance="Hm")), "the utterance is not"),
     "no frame": (edit(lambda of: of[0]["turns"][0].update(frames=[])), "no frame of this service"),
     "no state": (edit(lambda of: first_frame(of).pop("state")), "the frame has no state"),
     "an unknown slot": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(hue=["red"])), "no slot 'hue'"),
     "an empty list": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(city=[])), "has an empty list"),
     "a wrong type": (edit(lambda of: first_frame(of)["state"].update(active_intent=3)), "Expected `str`, got `int`"),
-    "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "NaN or an infinite number"),
+    "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "NaN or infinity"),
     "no JSON": (lambda folder: (folder / "dialogues_001.json").write_text("[{"), "line 1 column 3: not JSON"),
     "nothing there": (lambda folder: (folder / "dialogues_001.json").unlink(), "no predictions of original"),
 }
@@ -349,11 +349,11 @@ def test_lines_that_cannot_be_read(name, tmp_path):
 def test_flags_that_cannot_work(place, tmp_path):
     predictions = str(place / "predictions")
     for flags, said in (
-        ([], "give exactly one of them"),
-        (["--predictions", predictions, "--model", "x:Y"], "give exactly one of them"),
+        ([], "give exactly one of the two"),
+        (["--predictions", predictions, "--model", "x:Y"], "give exactly one of the two"),
         (["--model", "nowhere:Model"], "cannot be loaded"),
         (["--model", "json:JSONDecoder"], "no method predict"),
-        (["--predictions", predictions, "--sets", "typos"], "expected NAME=ROOT"),
+        (["--predictions", predictions, "--sets", "typos"], "is not of the form NAME=ROOT"),
         (["--predictions", predictions, "--sets", "original=."], "already"),
         (["--predictions", predictions, "--split", "tets"], "tets"),
         (["--predictions", predictions, "--variants", str(place / "variants"), "--variant", "v9"], "no variant 'v9'"),
@@ -452,11 +452,11 @@ NOT_THERE = "1_00000 turns[0] Zoos_1: the schemas of the reference do not have t
 UNCLEAR = {
     "a slot twice": (
         *(FILE, twice),
-        f"{FILE}: [0].turns[0].frames[0].state.slot_values.item_type: the key stands twice",
+        f"{FILE}: [0].turns[0].frames[0].state.slot_values.item_type: the key appears twice",
     ),
     "a slot twice in a line": (
         *("a.jsonl", lambda _: twice(one_state())),
-        "a.jsonl: line 1: state.slot_values.item_type: the key stands twice",
+        "a.jsonl: line 1: state.slot_values.item_type: the key appears twice",
     ),
     "a service that is not there": (FILE, an_extra_frame("Zoos_1"), f"{FILE}: {NOT_THERE}"),
     "a service twice": (
@@ -469,7 +469,7 @@ UNCLEAR = {
     ),
     "a set that is not there": (
         *("a.jsonl", lambda _: f"{one_state(set='original')}\n{one_state(set='v7')}"),
-        "a.jsonl: line 2: is of set 'v7', in the predictions of 'original'",
+        "a.jsonl: line 2: belongs to set 'v7', but is among the predictions for 'original'",
     ),
 }
 

@@ -94,7 +94,7 @@ BAD = {
     "missing": (lambda lines: lines[2:], "there is no prediction for dialogue "),
     "twice": (lambda lines: [*lines, lines[0]], " appears twice"),
     "unknown dialogue": (lambda lines: _changed(lines, dialogue_id="nobody"), "line 1: the reference has no dialogue"),
-    "user's turn": (lambda lines: _changed(lines, turn=0), "is not a turn of the system, which has 1, 3, 5"),
+    "user's turn": (lambda lines: _changed(lines, turn=0), "is not a turn of the system, whose turns are 1, 3, 5"),
     "no utterance": (lambda lines: [{"dialogue_id": "1", "turn": 1}], "line 1: Object missing required field `utter"),
     "a number": (lambda lines: _changed(lines, utterance=7), "line 1: utterance: Expected `str`, got `int`"),
     "a turn in words": (lambda lines: _changed(lines, turn="one"), "turn: Expected `int`, got `str`"),
@@ -116,8 +116,8 @@ def test_bad_predictions(sample, tmp_path, fault):
 
 
 @cases("flags said", (["--predictions", "none.jsonl"], "none.jsonl: --predictions: there is no such file or folder"),
-        (["--predictions", "reference", "--scorer", "nli"], "--nli_model: a folder with a model is needed"),
-        (["--predictions", "reference", "--nli_model", "x"], "--nli_model: needs --scorer nli"),
+        (["--predictions", "reference", "--scorer", "nli"], "--nli_model: is required: give a folder with a model"),
+        (["--predictions", "reference", "--nli_model", "x"], "--nli_model: requires --scorer nli"),
         (["--predictions", "reference", "--scorer", "nli", "--nli_model", "org/name"], "org/name: --nli_model: "),
         (["--predictions", "reference", "--variants", "none"], "none: --variants: there is no such folder"),
         (["--predictions", "reference", "--split", "prod"], "there are no dialogues in 'prod'"),

@@ -234,17 +234,17 @@ def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials)
 
 @cases(
     "flags message",
-    ((), "--scores: give the output"),
-    (("--scores", "corpus"), "no finished folder of 'parapet evaluate --task generation'"),
-    (("--scores", "scores", "--faithful", "-1"), "--faithful: a number, 0 or more"),
-    (("--scores", "scores", "--items", "0"), "--items: a number, 1 or more"),
-    (("--scores", "scores", "--split", "test"), "--split: belongs to --task rewrites"),
-    (("--scores", "scores", "--name_seconds", "2"), "--name_seconds: belongs to --task schemas"),
+    ((), "--scores: is required: give the output"),
+    (("--scores", "corpus"), "not a complete output of 'parapet evaluate --task generation'"),
+    (("--scores", "scores", "--faithful", "-1"), "--faithful: must be 0 or more"),
+    (("--scores", "scores", "--items", "0"), "--items: must be 1 or more"),
+    (("--scores", "scores", "--split", "test"), "--split: is for --task rewrites"),
+    (("--scores", "scores", "--name_seconds", "2"), "--name_seconds: is for --task schemas"),
     (("--scores", "scores", "--dialogues", "corpus", *NONE), "no turn can be drawn"),
-    (("--scores", "scores", "--dialogues", "corpus", "corpus"), "ratings are of one corpus"),
+    (("--scores", "scores", "--dialogues", "corpus", "corpus"), "takes one corpus for ratings"),
     (("--scores", "scores"), "is not the corpus that was scored"),  # but the sample
     (("--scores", "unvalidated", "--dialogues", "corpus"), "--no_validation"),
-    (("--task", "rewrites", "--scores", "scores"), "--scores: belongs to --task ratings"),
+    (("--task", "rewrites", "--scores", "scores"), "--scores: is for --task ratings"),
     (("--scores", "no_options", "--dialogues", "corpus"), "no_options/run.json: has no options"),
     (("--scores", "odd_rows", "--dialogues", "corpus"), "odd_rows/rows.parquet: cannot be read: "),
     (
@@ -300,8 +300,8 @@ def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path
 @cases(
     "files message",
     ({"manifest.jsonl": "{"}, "not a manifest of 'parapet hits'"),
-    ({"manifest.jsonl": ""}, "has no utterance to be rated"),
-    ({}, "no folder of 'parapet hits'"),
+    ({"manifest.jsonl": ""}, "contains no utterances to rate"),
+    ({}, "not the output of 'parapet hits'"),
 )
 def test_hits_that_are_none_end_with_status_2(tmp_path, files, message):
     (tmp_path / "hits").mkdir()

@@ -110,22 +110,22 @@ def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
     assert f"no predictions of typos: expected .jsonl files in {tmp_path}/said/typos/test" in message
     assert "'typos' appears twice" in fails("response", *said, "--sets", typos, typos)
     message = fails("response", *said, "--sets", f"original={roots['typos']}")
-    assert "there is a set of the name 'original' already" in message
+    assert "another set is called 'original' already" in message
     message = fails("response", *said, "--sets", f"typos={tmp_path}/none")
     assert f"{tmp_path}/none: --sets: there is no such file or folder" in message
-    assert "expected NAME=ROOT" in fails("response", *said, "--sets", f"#typos={roots['typos']}")
+    assert "is not of the form NAME=ROOT" in fails("response", *said, "--sets", f"#typos={roots['typos']}")
     other = write(tmp_path / "said.jsonl", [{**row, "set": "heard"} for row in responses(roots["original"])])
     assert "line 1: there is no set 'heard', only original" in fails("response", "--predictions", other)
     bare = write(tmp_path / "bare.jsonl", responses(roots["original"]))
     message = fails("response", "--sets", typos, "--predictions", bare)
-    assert "line 1: has no 'set', and there are several: original, typos" in message
+    assert "line 1: has no 'set', but there are several sets: original, typos" in message
     fewer = tmp_path / "said" / "typos" / "r.jsonl"
     write(fewer, responses(roots["typos"])[1:])
     assert "there is no prediction for dialogue" in (message := fails("response", *said, "--sets", typos))
     assert "turn 1 of typos\n" in message
     write(fewer, [{**row, "set": "original"} for row in responses(roots["typos"])])
     message = fails("response", *said, "--sets", typos)
-    assert f"{fewer}: line 1: is of set 'original', in the files of 'typos'" in message
+    assert f"{fewer}: line 1: belongs to set 'original', but is in the files of 'typos'" in message
 
 
 def intents(root):
@@ -199,8 +199,8 @@ def test_intents_of_sets_as_lines(tmp_path, fails):
         {"original": 0.5, "typos": 1.0, "#ALL": 2 / 3, "#MEAN": 0.75}
     )
     write(typos, [{"set": "x", "id": 1, "label": "fly"}])
-    assert "line 1: has a set of its own" in fails("intent", *flags, tmp_path / "p.jsonl")
-    assert "go with a reference" in fails("intent", *flags[2:], tmp_path / "p.jsonl")
+    assert "line 1: names a set" in fails("intent", *flags, tmp_path / "p.jsonl")
+    assert "require --reference" in fails("intent", *flags[2:], tmp_path / "p.jsonl")
 
 
 def is_foreign(root):
@@ -255,15 +255,17 @@ def test_labels_that_cannot_be_read(roots, tmp_path, fails):
     foreign, said = roots["ood-20"].parent, ["--predictions", tmp_path / "said"]
     corpus = ["--reference", sample_root(), *said, "--sets"]
     for flags, reason in (
-        ([*corpus, f"ood={foreign}"], f"holds the sets ood-20: give one, ood-20={foreign / 'ood-20'}"),
+        ([*corpus, f"ood={foreign}"], ("contains the sets ood-20: give one of them, such "
+            f"as ood-20={foreign / 'ood-20'}")),
         ([*corpus, f"ood={roots['ood-20']}"], f"no predictions of ood: expected .jsonl files in {tmp_path}/said/ood/"),
         ([*corpus, f"ood={tmp_path}/none"], "there is no such file or folder"),
         ([*corpus, f"a={foreign}", f"a={foreign}"], "'a' appears twice"),
-        ([*corpus, f"original={roots['ood-20']}"], "there is a set of the name 'original' already"),
-        ([*corpus, "ood-20"], "needs a folder that 'parapet ood' wrote as --reference: 'ood-20'"),
-        ([*said], "a folder has the predictions for sets: give --reference, too"),
-        (["--reference", foreign, *said, "--sets", "ood-10"], "there is no set 'ood-10'; there are: ood-20"),
-        (["--reference", foreign, *said, "--split", "dev"], "no turns of split 'dev'; there are: test"),
+        ([*corpus, f"original={roots['ood-20']}"], "another set is called 'original' already"),
+        ([*corpus, "ood-20"], "'ood-20' requires the output of 'parapet ood' as --reference"),
+        ([*said], "is a folder, which has the predictions for several sets: add --reference"),
+        (["--reference", foreign, *said, "--sets", "ood-10"], "there is no set 'ood-10': must be one of ood-20"),
+        (["--reference", foreign, *said, "--split", "dev"], ("contains no turns of split 'dev'; these "
+            "splits have some: test")),
     ):  # fmt: skip
         assert reason in fails("ood", *flags)
 
@@ -367,12 +369,15 @@ def test_answers_task_by_task(tmp_path, fails):
     (tmp_path / "empty").mkdir()
     heard = ["--sets", f"heard={babi / 'oov'}"]
     for flags, reason in (
-        ([*plain, *heard], f"{tmp_path}/said/heard: no answers here: expected task1-tst-OOV"),
-        ([*plain, "--sets", f"original={babi / 'oov'}"], "there is a set of the name 'original' already"),
-        ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "there are no test files here: expected .txt"),
+        ([*plain, *heard], f"{tmp_path}/said/heard: contains no answers: expected task1-tst-OOV"),
+        ([*plain, "--sets", f"original={babi / 'oov'}"], "another set is called 'original' already"),
+        ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "contains no test files: expected .txt"),
         ([*plain, "--sets", f"x={tmp_path / 'none'}"], "there is no such file or folder"),
-        (["--predictions", tmp_path / "said"], "--reference: give test files, here or as --sets"),
-        ([*sets, "--predictions", babi / "task1-tst.txt"], "with --sets give one folder, with a folder for each set"),
+        (["--predictions", tmp_path / "said"], "--reference: is required, unless --sets is given: name the test files"),
+        (
+            [*sets, "--predictions", babi / "task1-tst.txt"],
+            "must be one folder that contains a folder for each of --sets",
+        ),
     ):
         assert reason in fails("ranking", *flags)
 
@@ -386,4 +391,4 @@ def test_files_of_a_split_that_share_an_id_are_refused(task, fails, tmp_path):
     flags = ["--sets", f"typos={sample_root()}"] if task == "validity" else predictions
     message = fails(task, "--reference", corpus, *flags)
     first = corpus / "test" / "dialogues_001.json"
-    assert f"dialogues_999.json: [0]: dialogue '1_00000' is in {first}, too: give each its own id" in message
+    assert f"dialogues_999.json: [0]: dialogue '1_00000' is in {first}, too: give each dialogue its own id" in message

@@ -46,14 +46,14 @@ def test_intents_that_do_not_fit(tmp_path):
         (["--predictions", bare], "line 1: has no label"),
         (["--predictions", empty], "line 1: an intent is empty"),
         (["--predictions", tmp_path / "none"], "there is no such file"),
-        (["--predictions", good, "--intents", tmp_path], "is a folder; give a file"),
+        (["--predictions", good, "--intents", tmp_path], "is a folder: give a file"),
     ):
         assert reason in refused("evaluate", *flags, task="intent", output=out)
     assert not (tmp_path / "out").exists()
     differs = write(tmp_path / "d.jsonl", [{"id": 1, "label": "walk"}])
     one = write(tmp_path / "x.jsonl", [{**INTENTS[0], "set": ""}])
     told = refused("evaluate", task="intent", predictions=one, reference=differs, output=out)
-    assert "the label is 'fly' here and 'walk' in the reference" in told
+    assert "the label is 'fly', but 'walk' in the reference" in told
 
 
 @pytest.fixture(scope="module")
@@ -138,15 +138,21 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path, foreign):
         ([*reference, "--predictions", write(tmp_path / "1.jsonl", rows[:-1])], "there is no prediction for"),
         (
             [*reference, "--predictions", good, "--sets", "ood-30"],
-            "there is no set 'ood-30'; there are: ood-10, ood-20",
+            "there is no set 'ood-30': must be one of ood-10, ood-20",
         ),
-        ([*reference, "--predictions", good, "--split", "train"], "no turns of split 'train'; there are: dev, test"),
-        ([*reference, "--predictions", good, "--dev", good, "--dev_split", "test"], "not tuned on what is scored"),
-        (["--predictions", good, "--sets", "a"], "--sets: needs a folder"),
+        (
+            [*reference, "--predictions", good, "--split", "train"],
+            "contains no turns of split 'train'; these splits have some: dev, test",
+        ),
+        (
+            [*reference, "--predictions", good, "--dev", good, "--dev_split", "test"],
+            "not be tuned on the turns that are scored",
+        ),
+        (["--predictions", good, "--sets", "a"], "--sets: requires the output of 'parapet ood'"),
         (["--predictions", good], "line 1: has no label"),
         (
             [*reference, "--predictions", write(tmp_path / "2.jsonl", [{**row, "set": ""} for row in rows])],
-            "line 1: has no 'set', and there are several: ood-10, ood-20",
+            "line 1: has no 'set', but there are several sets: ood-10, ood-20",
         ),
         (
             [*reference, "--predictions", write(tmp_path / "3.jsonl", [{**row, "label": "ood"} for row in rows])],
@@ -159,8 +165,8 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path, foreign):
             "neither a score nor a predicted",
         ),
         (["--predictions", write(tmp_path / "5.jsonl", [{"id": 1, "label": "bad", "score": 1}])], "Invalid enum value"),
-        (["--predictions", one_score], "line 2: has no score, and the first row has one"),
-        (["--reference", tmp_path, "--predictions", good], "no set of 'parapet ood' here"),
+        (["--predictions", one_score], "line 2: has no score, but the first row has one"),
+        (["--reference", tmp_path, "--predictions", good], "contains no set of 'parapet ood'"),
     ):
         assert reason in refused("evaluate", *flags, task="ood", output=out)
     broken = tmp_path / "broken"
@@ -181,7 +187,10 @@ def test_rankings(tmp_path):
     flags = ["--reference", reference, "--predictions", write(tmp_path / "a.jsonl", answers)]
     told = evaluate("ranking", tmp_path / "out", *flags, candidates=tmp_path / "candidates.txt")
     assert "task1tst: per response 66.7%, per dialogue 50.0%" in told.output
-    assert "task1tst: 1 response cannot be answered: not among the candidates" in told.errors
+    assert (
+        "task1tst: 1 response cannot be answered correctly, because the candidates do not contain the right answer"
+        in told.errors
+    )
     metrics = told.json("metrics.json")
     assert (metrics["task1tst"]["api_call_number"], metrics["#ALL"]) == (0.0, metrics["task1tst"])
     answers[0]["answer"] = EVIL
@@ -212,11 +221,11 @@ def test_responses_of_the_sample(tmp_path, sample):
     out, goals = tmp_path / "out", tmp_path / "goals.json"
     goals.write_text("{}")
     for flags, reason in (
-        (["--goals", goals, "--reference", sample], "give only one of them"),
+        (["--goals", goals, "--reference", sample], "give only one of the two"),
         (["--goals", goals], "go together"),
         (
             ["--reference", sample, "--split", "dev", "--predictions", tmp_path / "p.jsonl"],
-            "not a turn of the system, which has 1, 3, 5, 7, 9\n",
+            "not a turn of the system, whose turns are 1, 3, 5, 7, 9\n",
         ),
     ):
         given = ["--task", "response", "--predictions", "reference", *flags, "--output", out]
@@ -258,14 +267,14 @@ def test_compare(tmp_path):
     ]
     assert "Systems next to each other" in compared.text("report.html")  # good and twin are level
     for flags, reason in (
-        ([*systems, "--baseline", "bad=best"], "there is no system 'best', only good, bad, twin"),
-        ([*systems, "--baseline", "bad=bad"], "a system is not its own baseline"),
+        ([*systems, "--baseline", "bad=best"], "there is no system 'best': must be one of good, bad, twin"),
+        ([*systems, "--baseline", "bad=bad"], "a system cannot be its own baseline"),
         ([*systems, "--common", "--strict"], "not allowed with argument"),
-        (["--systems", "good", "bad=x"], "expected NAME=OUT, found 'good'"),
-        ([*systems, "--baseline", "best"], "there is no system 'best', only good, bad, twin"),
-        ([*systems, "--metrics", "f1"], "no such metric: 'f1'; there are: accuracy, macro_f1"),
+        (["--systems", "good", "bad=x"], "'good' is not of the form NAME=OUT"),
+        ([*systems, "--baseline", "best"], "there is no system 'best': must be one of good, bad, twin"),
+        ([*systems, "--metrics", "f1"], "there is no metric 'f1': must be one of accuracy, macro_f1"),
         ([*systems, "--replicates", "-1"], "0 to 1000000"),
-        (["--systems", f"a={tmp_path / 'good'}", f"b={tmp_path}"], "no run.json here"),
+        (["--systems", f"a={tmp_path / 'good'}", f"b={tmp_path}"], "has no run.json"),
     ):
         assert reason in refused("compare", *flags, output=tmp_path / "no")
 
@@ -277,7 +286,7 @@ def test_compare_on_what_is_shared(tmp_path):
     systems = ["--systems", *(f"{name}={tmp_path / name}" for name in ("more", "fewer"))]
     argv = ["compare", *systems, "--replicates", "9", "--output", tmp_path / "board"]
     compared = run(*argv)
-    assert "left out: set z of intent: not scored for 'fewer'" in compared.errors
+    assert "left out: set z of task intent: not scored for 'fewer'" in compared.errors
     assert "Left out: set z of intent" in compared.text("report.html")
     compared = run(*argv, "--common")
     assert "left out" not in compared.errors
@@ -294,7 +303,7 @@ def test_the_output_is_no_input_and_another_commands_folder_is_left_alone(tmp_pa
     assert "the same folder" in refused("compare", systems=[f"a={tmp_path / 'out'}", "b=x"], **out)
     rows = write(tmp_path / "o.jsonl", [{"id": 1, "label": "ood", "score": 1.0}])
     told = refused("evaluate", task="ood", predictions=rows, **out, status=1)
-    assert "holds what 'parapet evaluate_intent' made" in told
+    assert "contains the output of 'parapet evaluate_intent' made" in told
 
 
 def test_inform_and_success_of_sgds_own_responses(real_data, tmp_path):

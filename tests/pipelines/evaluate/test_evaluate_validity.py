@@ -175,12 +175,12 @@ def test_what_cannot_be_compared(corpus, tmp_path):
 
     reference = ["--reference", corpus / "original", "--sets"]
     root = changed(lambda found: found[0]["turns"].pop())
-    assert "'1_00000' has other turns than the reference" in fails(*reference, f"a={root}")
+    assert "'1_00000' has different turns than the reference" in fails(*reference, f"a={root}")
     root = changed(lambda found: found[0].update(dialogue_id="9"))
     assert "the reference has no dialogue '9'" in fails(*reference, f"a={root}")
     root = changed(lambda found: found.append(found[0]))
     assert "dialogue '1_00000' appears twice" in fails(*reference, f"a={root}")
-    assert "no model is here" in fails(*reference, f"a={corpus / 'heard'}", "--classifier", tmp_path)
+    assert "contains no model" in fails(*reference, f"a={corpus / 'heard'}", "--classifier", tmp_path)
     root = changed(lambda found: found.pop())
     compared = run("evaluate", *reference, f"a={root}", task="validity", output=tmp_path / "out")
     assert "a: lacks 1 dialogue of the reference" in compared.errors
@@ -260,11 +260,11 @@ def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch):
     def fails(*flags):
         return refused("evaluate", *flags, task="validity", output=tmp_path / "no")
 
-    assert "go together" in fails(*sets(corpus, *NAMES), "--hits", pairs)
+    assert "must be given together" in fails(*sets(corpus, *NAMES), "--hits", pairs)
     swapped = [*asked[:3], f"heard={corpus / 'lossy'}", f"lossy={corpus / 'heard'}", *asked[5:]]
-    assert "shows other sets than --sets" in fails(*swapped)
+    assert "does not match --sets" in fails(*swapped)
     told = refused("evaluate", *asked[5:], task="ratings", output=tmp_path / "no")
-    assert "has other tasks: make them with 'parapet hits --task ratings'" in told
+    assert "contains tasks of another kind: make them with 'parapet hits --task ratings'" in told
 
 
 def test_pages_that_cannot_be_made(corpus, tmp_path):
@@ -276,8 +276,8 @@ def test_pages_that_cannot_be_made(corpus, tmp_path):
     assert "name the sets" in fails()
     assert "nothing to compare" in fails("--sets", f"a={corpus / 'original'}")
     assert "cannot be called 'check'" in fails("--sets", f"check={corpus / 'heard'}")
-    assert "--pairs: a number, 1 or more" in fails("--sets", f"a={corpus / 'heard'}", "--pairs", 0)
-    assert "belongs to --task ratings" in fails("--sets", f"a={corpus / 'heard'}", "--scores", tmp_path)
+    assert "--pairs: must be 1 or more" in fails("--sets", f"a={corpus / 'heard'}", "--pairs", 0)
+    assert "is for --task ratings" in fails("--sets", f"a={corpus / 'heard'}", "--scores", tmp_path)
 
 
 def test_kappa_of_workers_who_differ(corpus, tmp_path):

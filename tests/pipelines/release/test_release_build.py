@@ -108,11 +108,11 @@ def test_the_version_must_say_what_changed(toml, tmp_path):
 
     last, there = "1.0.0", ["1.0.0"]
     edit(toml, ('name = "memory"', 'name = "other_memory"'))
-    refused("1.1.0", "1.1.0 is a minor version after 1.0.0, but the data has changed at the major level")
+    refused("1.1.0", "1.1.0 is a minor version after 1.0.0, but the data was changed at the major level")
     edit(toml, ('name = "other_memory"', 'name = "memory"'), ('changes = "First."', 'changes = "A table."'))
     more = '\n[[tables]]\npath = "memory.parquet"\nname = "more"\nkind = "m"\nkey = ["source", "pivot"]\n'
     toml.write_text(toml.read_text() + more)
-    refused("1.0.1", "1.0.1 is a patch version after 1.0.0, but the data has changed at the minor level")
+    refused("1.0.1", "1.0.1 is a patch version after 1.0.0, but the data was changed at the minor level")
     manifest = accepted("1.1.0")
     assert (manifest["parent"]["version"], manifest["changes"]["level"]) == ("1.0.0", "minor")
     digest = hashlib.sha256((out / "small" / "1.0.0" / "MANIFEST.json").read_bytes()).hexdigest()
@@ -122,7 +122,7 @@ def test_the_version_must_say_what_changed(toml, tmp_path):
     assert accepted("1.1.1")["changes"] == {"level": "patch", "splits": []}
     # A corpus that comes puts its services beside the others' and changes nothing of theirs.
     shutil.copytree(toml.parent / "variants" / "v2", toml.parent / "variants" / "v3")
-    refused("1.1.2", "1.1.2 is a patch version after 1.1.1, but the data has changed at the minor level")
+    refused("1.1.2", "1.1.2 is a patch version after 1.1.1, but the data was changed at the minor level")
     assert accepted("1.2.0")["changes"]["level"] == "minor"
 
 
@@ -132,7 +132,7 @@ def test_a_parent_that_is_damaged_is_not_followed(built, toml, tmp_path):
     shard.unlink()
     edit(toml, ('version = "1.0.0"', 'version = "1.0.1"'))
     told = build(toml, tmp_path / "out", status=2).errors
-    assert f"data/v1/{shard.name}: is missing: 'parapet release verify' says more" in told
+    assert f"data/v1/{shard.name}: is missing: 'parapet release verify' shows the details" in told
 
 
 def test_an_older_number_is_refused_before_anything_runs(built):
@@ -147,7 +147,7 @@ def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_p
     dialogues[1]["turns"][0]["frames"][0]["state"]["active_intent"] = "NoSuch"
     path.write_bytes(layout.dialogue_bytes(dialogues))
     said = build(toml, tmp_path / "out", "--quiet", status=1).errors
-    assert "the dialogues have faults (reference 1), so nothing was published" in said
+    assert "the dialogues have problems (reference 1), so nothing was published" in said
     where = f"{path}: {dialogues[1]['dialogue_id']}: turns[0].frames[0].state.active_intent: "
     assert f"{where}the service has no intent 'NoSuch'" in said
     assert not list((tmp_path / "out" / "small").iterdir())
@@ -181,7 +181,7 @@ def test_a_mistake_is_said_before_anything_runs(old, new, said, toml, tmp_path):
 def test_a_folder_that_is_no_release_is_in_the_way(toml, tmp_path):
     (tmp_path / "out" / "small" / "1.0.0").mkdir(parents=True)
     told = build(toml, tmp_path / "out", status=2).errors
-    assert "small/1.0.0: is not a release, and takes its place: move it" in told
+    assert "small/1.0.0: is not a release, but is where the release belongs: move it elsewhere" in told
 
 
 def test_the_same_key_twice_is_an_error(toml, tmp_path):
@@ -213,5 +213,5 @@ def test_a_version_that_is_there_is_refused(built):
     latest = built.root.parent / "latest.json"
     latest.unlink()  # as if the run had been killed just before it was written
     told = build(built.toml, built.root.parents[1], status=2).errors
-    assert f"{built.root}: already exists, and a release never changes: raise 'version'" in told
+    assert f"{built.root}: exists already, and a release never changes: raise 'version' in release.toml" in told
     assert files_of(built.root.parent) == before

@@ -36,13 +36,13 @@ def test_verify_as_json(second):
 @cases(
     "command argv told",
     ("verify", [], "the following arguments are required: PATH"),
-    ("verify", ["{empty}"], "is no release: there is neither MANIFEST.json nor SHA256SUMS"),
+    ("verify", ["{empty}"], "is not a release: it has neither MANIFEST.json nor SHA256SUMS"),
     ("verify", ["{empty}/none"], "there is no such folder"),
     ("verify", ["{empty}", "--jsn"], "unknown flag --jsn: did you mean --json?"),
     ("diff", ["{first}"], "the following arguments are required: NEW"),
-    ("diff", ["{first}", "{empty}"], "is no release: there is no MANIFEST.json"),
+    ("diff", ["{first}", "{empty}"], "is not a release: it has no MANIFEST.json"),
     ("diff", ["{first}", "{empty}/none"], "there is no such folder"),
-    ("show", ["{empty}"], "is no release"),
+    ("show", ["{empty}"], "is not a release"),
     ("show", ["{empty}/none"], "there is no such folder"),
 )
 def test_wrong_usage(first, tmp_path, command, argv, told):
@@ -59,13 +59,13 @@ def test_diff_says_what_changed_and_what_the_version_should_be(first, second):
 
 
 def test_diff_of_the_same_is_fine(first):
-    assert release("diff", first, first.parent).output == "little 1.0.0 -> little 1.0.0\n\nnothing differs\n"
+    assert release("diff", first, first.parent).output == "little 1.0.0 -> little 1.0.0\n\nthe releases do not differ\n"
 
 
 def test_diff_warns_of_two_datasets(first, tmp_path):
     tables = {"n": ("row", ["a", "b"], pa.schema([("a", pa.int64()), ("b", pa.string())]), [{"a": 1, "b": "b"}])}
     other = folder.write_release(tmp_path, {}, tables, name="other", version="2.0.0")
-    assert release("diff", first, other).errors == "warning: these are two datasets: little and other\n"
+    assert release("diff", first, other).errors == "warning: these are different datasets: little and other\n"
 
 
 def test_diff_of_a_damaged_release_fails(first, second):
@@ -85,7 +85,10 @@ def test_show(first):
 def test_verify_finds_an_extra_empty_folder(first, tmp_path):
     shutil.copytree(first.parent, tmp_path / "little")
     (tmp_path / "little" / "1.0.0" / "notes").mkdir()
-    assert "notes: is an empty folder: a release has none" in release("verify", tmp_path / "little", status=1).output
+    assert (
+        "notes: is an empty folder, which a release must not contain"
+        in release("verify", tmp_path / "little", status=1).output
+    )
 
 
 def damaged_shard(root):
@@ -103,7 +106,7 @@ def test_diff_of_a_release_that_is_not_whole(first, tmp_path, flags):
     said = release("diff", first, root, *flags, status=1)
     problems = "data/original/more.parquet: is not listed in SHA256SUMS", f"{name}: is missing"
     assert said.output.splitlines() == [f"new: {one}" for one in problems]
-    assert said.errors == "error: not compared: 'parapet release verify' says more\n"
+    assert said.errors == "error: the releases were not compared: 'parapet release verify' shows the details\n"
     said = release("diff", root, first, "--json", *flags, status=1)
     assert json.loads(said.output) == {"problems": [f"old: {one}" for one in problems]}
 

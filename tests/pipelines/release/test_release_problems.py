@@ -11,7 +11,7 @@ from parapet.schemas.dialogue_table import dialogue_of
 from parapet.schemas.errors import InputError
 from parapet.transforms.release.plan import Source, read_source
 
-NOT_FINITE = "NaN or an infinite number, which JSON does not have"
+NOT_FINITE = "NaN or infinity, which JSON cannot represent"
 CHANGES = [
     ({"turns": [{"speaker": "ROBOT", "utterance": "", "frames": []}]}, "turns[0].speaker: Invalid enum value"),
     ({"services": "Banks_1"}, "services: Expected `array`"),
@@ -27,7 +27,7 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
         dialogue.update(change)
     path.write_text(json.dumps(dialogues, indent=2, sort_keys=True) + "\n")
     lines = build(toml, tmp_path / "out", "--quiet", status=1).errors
-    assert "the dialogues have faults (format 4), so nothing was published" in lines
+    assert "the dialogues have problems (format 4), so nothing was published" in lines
     for dialogue, (_, reason) in zip(dialogues[1:], CHANGES, strict=False):
         assert f"{path}: {dialogue['dialogue_id']}: {reason}" in lines
     assert not list((tmp_path / "out" / "small").iterdir())
@@ -70,8 +70,8 @@ def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
 
 @cases(
     "text reason",
-    ('{"a": [1, NaN]}', "a[1]: NaN or an infinite number"),
-    ('{"a": [NaN, 1]}', "a[0]: NaN or an infinite number"),
+    ('{"a": [1, NaN]}', "a[1]: NaN or infinity"),
+    ('{"a": [NaN, 1]}', "a[0]: NaN or infinity"),
     ('{"a": [NaN, 1e999]}', "a[1]: the number 1e999 is out of range"),
     ('{"a": "\\ud800"}', "a: half a surrogate pair"),
 )

@@ -78,10 +78,10 @@ def test_a_version_is_never_changed(release, hub, tmp_path):
     push(release)
     before = hub.state("ada/little")
     other = Path(folder.write_release(tmp_path, folder.sample_corpora(1)))
-    there = "error: ada/little: has a version 1.0.0 already, with another content (MANIFEST.json, README.md,"
+    there = "error: ada/little: has a version 1.0.0 already, with different content (MANIFEST.json, README.md,"
     for flags in ([], ["--dry_run"]):
         said = push(other, *flags, status=1)
-        assert not lacking(said.errors, there, "a release never changes, build the next version")
+        assert not lacking(said.errors, there, "a release never changes, so build the next version")
         assert said.output == ""
     assert hub.state("ada/little") == before
 
@@ -121,7 +121,7 @@ def test_private_stays_private(release, hub):
 
 def test_without_a_licence_it_is_not_public(hub, tmp_path):
     said = push(Path(folder.write_release(tmp_path, folder.sample_corpora(1), licence=NO_LICENCE)), status=2).errors
-    assert "has no licence: give it one and build it again, or push it with --private" in said
+    assert "has no licence: name one in release.toml and build the release again, or push it with --private" in said
     assert hub.requests == []
 
 
@@ -137,15 +137,15 @@ def test_a_release_that_is_not_right_is_not_uploaded(hub, tmp_path):
 # With what the requests of a step are answered; the token; the status and what is said.
 REFUSALS = {
     "a token that is none": ({}, "hf_nobody", "the token was refused: set HF_TOKEN to one that can write"),
-    "a token that can only read": ({}, "hf_ada_reads", "the token of ada can only read: make one that can write at"),
-    "somebody else's token": ({}, "hf_eve_writes", "the token may not write to it: change that"),
-    "no right to tag": ({"tag": [403]}, TOKEN, "the token may not write to it"),
+    "a token that can only read": ({}, "hf_ada_reads", "the token of ada can only read: create one that can write at"),
+    "somebody else's token": ({}, "hf_eve_writes", "the token is not allowed to write to it: change its permissions"),
+    "no right to tag": ({"tag": [403]}, TOKEN, "the token is not allowed to write to it"),
     "the name is taken": ({"create": [409]}, TOKEN, "cannot be created: a repository of another type may"),
     "a proxy's page": ({"whoami": ["<html>"]}, TOKEN, "the upload failed: Expecting value"),
-    "out of order": ({"whoami": [500] * 3}, TOKEN, "the Hub is out of order or busy: run the same command"),
-    "busy": ({"refs": [429] * 3}, TOKEN, "the Hub is out of order or busy"),
+    "out of order": ({"whoami": [500] * 3}, TOKEN, "the Hub is down or busy: run the same command"),
+    "busy": ({"refs": [429] * 3}, TOKEN, "the Hub is down or busy"),
     "cut off": ({"create": ["cut"] * 3}, TOKEN, "no answer: Server disconnected"),
-    "paid": ({"commit": [402]}, TOKEN, "the Hub refuses the request (status 402: fault Bearer …)"),
+    "paid": ({"commit": [402]}, TOKEN, "the Hub refused the request (status 402: fault Bearer …)"),
 }
 
 
@@ -166,7 +166,7 @@ def test_nobody_is_there(release):
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
         *tries, error = push(release, "--endpoint", address, status=1).errors.splitlines()
-    assert error.startswith(f"error: {address}: no answer: [Errno 111] Connection refused: is the network up")
+    assert error.startswith(f"error: {address}: no answer: [Errno 111] Connection refused: check the network")
     assert [line.endswith("trying again in 0 s") for line in tries] == [True, True]
 
 
@@ -203,21 +203,24 @@ def test_what_fails_once_is_tried_again(step, fault, release, hub, undisturbed, 
 def test_what_does_not_arrive_is_not_tagged(release, hub):
     hub.ignored, hub.notice = "report/", "no \x1b[31mtags"
     said = push(release, status=1).errors
-    assert "has not got what was uploaded (report/index.html): is there a .gitignore in it? The version was" in said
+    assert (
+        "does not contain what was uploaded (report/index.html): check whether the "
+        "repository has a .gitignore The version was"
+    ) in said
     assert "warning: ada/little: Warnings while validating metadata in README.md: - no \\x1b[31mtags\n" in said
     assert not hub.repos["datasets/ada/little"].tags
 
 
 @cases(
     "flags message",
-    (["{root}"], "--repo: say where to: OWNER/NAME, here or as 'hub' in release.toml"),
-    (["{root}", "--repo", "little"], "--repo: 'little' is not OWNER/NAME, such as ada/little"),
-    (["{root}", "--repo", "https://huggingface.co/ada/x"], "is not OWNER/NAME"),
-    (["{root}/data", "--repo", "ada/x"], "is no release"),
-    (["gs://bucket/x/1.0.0", "--repo", "ada/x"], "is not on this machine: copy the release here first"),
-    (["{root}", "--repo", "ada/x", "--endpoint", "http://example.org"], "would get the token unencrypted"),
-    (["{root}", "--repo", "ada/x", "--endpoint", "example.org"], "is no address such as https://huggingface.co"),
-    (["{root}", "--repo", "ada/x", "--endpoint", "https://a:b@example.org"], "is no address such as"),
+    (["{root}"], "--repo: is required: give OWNER/NAME, here or as 'hub' in release.toml"),
+    (["{root}", "--repo", "little"], "--repo: 'little' must be OWNER/NAME, such as ada/little"),
+    (["{root}", "--repo", "https://huggingface.co/ada/x"], "must be OWNER/NAME"),
+    (["{root}/data", "--repo", "ada/x"], "is not a release"),
+    (["gs://bucket/x/1.0.0", "--repo", "ada/x"], "is not on this machine: copy the release to it first"),
+    (["{root}", "--repo", "ada/x", "--endpoint", "http://example.org"], "would receive the token unencrypted"),
+    (["{root}", "--repo", "ada/x", "--endpoint", "example.org"], "is not an address such as https://huggingface.co"),
+    (["{root}", "--repo", "ada/x", "--endpoint", "https://a:b@example.org"], "is not an address such as"),
     (["{root}", "--repo", "ada/x", "--privat"], "unknown flag --privat: did you mean --private?"),
 )
 def test_wrong_usage(flags, message, release, hub):
@@ -262,7 +265,7 @@ def test_it_is_loaded_from_there_as_its_card_shows(suite_release, hub):
     assert streamed == [row["dialogue_id"] for row in ids["typos"]]
     assert default == ["train", "dev", "test"]
     said = push(root, "--dry_run", repo="ada/other").errors
-    assert "the card shows how to load it from ada/sets, not from ada/other" in said
+    assert "the card shows how to load the release from ada/sets, not from ada/other" in said
 
 
 @pytest.mark.parametrize("private", [True, False])

@@ -38,7 +38,11 @@ def huge_span(dialogue):
         (lambda dialogue: dialogue["turns"][0].update(utterance=7), "1_00001", "not_sgd: Expected `str`, got `int`"),
         (lambda dialogue: dialogue.pop("dialogue_id"), "[1]", "not_sgd: Object missing required field `dialogue_id`"),
         (lambda dialogue: dialogue.update(services=["None_1"]), "1_00001", "unknown_service: no schema has a service"),
-        (lambda dialogue: dialogue.update(mine=2**70), "1_00001", "not_parquet: holds what Parquet cannot: "),
+        (
+            lambda dialogue: dialogue.update(mine=2**70),
+            "1_00001",
+            "not_parquet: contains a value that Parquet cannot store: ",
+        ),
         (lambda dialogue: dialogue.update(mine=float("nan")), "1_00001", "not_parquet: "),
         (huge_span, "1_00001", "not_parquet: "),
         (lambda dialogue: dialogue["turns"][0].update(utterance="\ud800"), "1_00001", "not_"),
@@ -88,14 +92,14 @@ def test_folders_and_sets_belong_together():
     check_folders(parse_sets("none,oracle"), ["oracle"])
     with pytest.raises(InputError, match="--sets: the set 'oracle' needs --oracle DIR"):
         check_folders(parse_sets("none,oracle"), [])
-    with pytest.raises(InputError, match="--backtrans: no set of --sets needs it \\(none, oracle\\)"):
+    with pytest.raises(InputError, match="--backtrans: is not used by any set of --sets \\(none, oracle\\)"):
         check_folders(parse_sets("none,oracle"), ["oracle", "backtrans"])
 
 
 def test_operations():
     assert parse_operations("both,replace") == ["replace", "both"]
     for text in ("swap", " ,"):
-        raised(InputError, parse_operations, text, match=r"--corruptions: .*the corruptions are replace, order, both")
+        raised(InputError, parse_operations, text, match=r"--corruptions: .*must be among replace, order, both")
 
 
 def test_versions_with_the_same_id():
@@ -103,5 +107,5 @@ def test_versions_with_the_same_id():
     check_ids({"a": ["x", "x_a"]}.items(), ["a_b", "b"])  # two versions meet, and no original
     raised(InputError, check_ids, {"b": ["1"], "a": ["1"]}.items(), [], match=r"a and b: dialogue id '1' occurs twice")
     raised(InputError, check_ids, {"a": ["1", "1"]}.items(), ["v1"], match=r"^a: dialogue id '1' occurs twice")
-    with pytest.raises(InputError, match=r"^b: dialogue id '1_v1' is also that of '1' in variant 'v1'"):
+    with pytest.raises(InputError, match=r"^b: dialogue id '1_v1' is also the id of '1' in variant 'v1'"):
         check_ids({"b": ["1_v1"], "a": ["1"]}.items(), ["v1"])

@@ -118,12 +118,15 @@ def test_annotators_differ(sheets):
 
 def test_from_hits_to_composed_answers(hits, tmp_path):
     with chat_server(said) as server:
-        assert "24 calls (0 more are kept)" in collect(hits, server, tmp_path / "out", dry_run=True, price="1,2").output
+        assert (
+            "24 calls to make (0 more are answered already)"
+            in collect(hits, server, tmp_path / "out", dry_run=True, price="1,2").output
+        )
         assert not server.requests
         collect(hits, server, tmp_path / "out", max_calls=5, status=1)  # as if it was cut off
         assert not (tmp_path / "out" / "answers.jsonl").exists()
         result = collect(hits, server, tmp_path / "out", price="100,200")
-        assert "m: 19 calls, 5 answered from" in result.output
+        assert "m: 19 calls, 5 more were answered already in" in result.output
         assert "133 tokens of requests and 57 of answers, $0.0247" in result.output
         assert len(server.requests) == 24  # nothing is paid for twice
         first = files_of(tmp_path / "out")
@@ -165,13 +168,13 @@ def test_what_cannot_be_read_is_a_dead_letter(hits, tmp_path):
         result = collect(hits, server, tmp_path / "out", annotators=1)
         assert "answers are missing: unparsable 1;" in result.errors
         (letter,) = result.dead_letters
-        assert (letter["stage"], letter["reason"]) == ("collect", "unparsable: no JSON object")
+        assert (letter["stage"], letter["reason"]) == ("collect", "unparsable: contains no JSON object")
         seeds = [body["seed"] for body in server.requests if "Ferries" in body["messages"][1]["content"]]
         assert len(set(seeds)) == len(seeds) == 3
         assert len(result.rows("answers.jsonl")) == 11
     with chat_server(lambda _: "no") as server:
         errors = collect(hits, server, tmp_path / "none", annotators=1, status=1).errors
-    assert "no form was answered; the first: unparsable: no JSON object" in errors
+    assert "no form was filled in; the first failed: unparsable: contains no JSON object" in errors
 
 
 def test_a_server_that_takes_no_schema_is_asked_for_plain_json(hits, tmp_path):

@@ -78,7 +78,7 @@ def test_from_create_to_bonus(requester, tmp_path):
     assert kit.lacking(said, "24 places, 1.50 each for 6 minutes", "cost: 45.00 with", study["id"]) == []
     code = study["completion_codes"][0]["code"]
     assert f"--completion_url 'https://app.prolific.com/submissions/complete?cc={code}'" in said
-    assert "is there already" in requester.run("create").output
+    assert "exists already" in requester.run("create").output
     assert "is published" in requester.run("publish").output
     assert "is published: ACTIVE" in requester.run("publish").output
     ids = requester.server.join(study["id"], 5)
@@ -92,7 +92,7 @@ def test_from_create_to_bonus(requester, tmp_path):
     assert "2 submissions without answers" in approved.errors
     rejections = [{"submission_id": name, "category": "LOW_EFFORT", "message": WHY} for name in (ids[0], ids[3])]
     rejected = requester.run("reject", rejections=write(tmp_path / "no.csv", rejections))
-    assert "1 submission left alone: APPROVED" in rejected.errors
+    assert "1 submission left unchanged: APPROVED" in rejected.errors
     assert requester.statuses() == ["APPROVED"] * 3 + ["REJECTED", "AWAITING REVIEW", "RETURNED"]
     bonuses = write(tmp_path / "bonus.csv", [{"submission_id": name, "amount": "0.35"} for name in ids[:2]])
     assert "cost: 0.88 with" in requester.run("bonus", bonuses=bonuses).output
@@ -181,7 +181,7 @@ def test_bonuses_that_were_refused_are_sent_again(fault, requester, tmp_path):
 
 @cases(
     "lies said",
-    ({"reward": 15000}, "is not what was asked for: reward 15000"),
+    ({"reward": 15000}, "differs from what was requested: reward 15000"),
     ({"total_available_places": 240}, "total_available_places 240"),
     ({"external_study_url": "https://elsewhere.example"}, "external_study_url"),
     ({"id": "../users/me"}, "names no study"),
@@ -249,10 +249,10 @@ def test_the_token_goes_to_no_other_address(requester):
     ("create", {"reward": "1.505"}, "--reward"),
     ("create", {"places": 0}, "--places"),
     ("create", {"endpoint_url": "http://prolific.example.org"}, "--endpoint_url"),
-    ("publish", {}, "no study here"),
-    ("approve", {}, "--responses FILE and --all"),
-    ("approve", {"all": True, "bonuses": __file__}, "'approve' does not use it"),
-    ("reject", {}, "--rejections: 'reject' needs it"),
+    ("publish", {}, "contains no study"),
+    ("approve", {}, "--responses FILE or --all"),
+    ("approve", {"all": True, "bonuses": __file__}, "'approve' does not take this flag"),
+    ("reject", {}, "--rejections: 'reject' requires this flag"),
     ("bonus", {}, "--bonuses FILE"),
 )
 def test_mistakes(action, flags, said, requester):
@@ -262,10 +262,10 @@ def test_mistakes(action, flags, said, requester):
 @cases(
     "action rows said",
     ("reject", [{"submission_id": "1", "category": "LAZY", "message": WHY}], "row 2: category must be one of"),
-    ("reject", [{"submission_id": "1", "category": "OTHER", "message": "bad"}], "100 characters or more"),
+    ("reject", [{"submission_id": "1", "category": "OTHER", "message": "bad"}], "at least 100 characters"),
     ("bonus", [{"submission_id": "a b", "amount": "1"}], "row 2: submission_id"),
-    ("bonus", [{"submission_id": "1", "amount": "1e3"}], "'1e3' is no amount"),
-    ("bonus", [{"submission_id": "1", "amount": "0.00"}], "is no amount"),
+    ("bonus", [{"submission_id": "1", "amount": "1e3"}], "'1e3' is not an amount"),
+    ("bonus", [{"submission_id": "1", "amount": "0.00"}], "is not an amount"),
     ("bonus", [{"submission_id": "1", "amount": "1"}] * 2, "is there twice"),
     ("bonus", [{"submission_id": "1"}], "the header lacks amount"),
     ("bonus", [{"submission_id": "77", "amount": "1"}], "the study has no submission 77"),
@@ -281,5 +281,5 @@ def test_mistakes_in_files(action, rows, said, requester, tmp_path):
 def test_a_study_keeps_to_what_it_was_begun_with(requester):
     requester.run("create")
     errors = requester.run("create", reward="9.99", status=1).errors
-    assert "was begun with another reward" in errors
+    assert "contains a study that was created with another reward" in errors
     assert json.loads((requester.folder / "study/journal.jsonl").read_text().splitlines()[0])["event"] == "batch"

@@ -53,7 +53,7 @@ def test_a_later_rejection_counts():
 def test_contradicting_assignments_are_all_dead(more, difference):
     other = assignment(**{"source": "b.csv: row 7", **more})
     found = letters(assignment(), other)
-    reason = f"conflicting_assignment: the id stands for different answers ({difference}); see "
+    reason = f"conflicting_assignment: the same id has different answers ({difference}); see "
     answer = ", ".join(f"{field}={text}" for field, text in other.answers.items() if text)
     assert sorted(found) == sorted(
         [
@@ -66,7 +66,7 @@ def test_contradicting_assignments_are_all_dead(more, difference):
 def test_contradictions_in_one_row_of_one_file_are_told_too():
     found = letters(assignment({"slot_0": "x"}), assignment({"slot_0": "y"}))
     assert [reason for _, _, reason, _, _ in found] == [
-        "conflicting_assignment: the id stands for different answers (slot_0)"
+        "conflicting_assignment: the same id has different answers (slot_0)"
     ] * 2
 
 
@@ -138,7 +138,7 @@ def test_a_decision_for_a_response_that_is_not_there(response):
     assert known == {}
     (letter,) = dead
     assert (letter.stage, letter.key, letter.source) == ("decisions", response, "d.csv:row 2")
-    assert letter.reason == "unknown_response: no answer of the given files has this response_id"
+    assert letter.reason == "unknown_response: no answer in the given files has this response_id"
     assert letter.payload == "decision=fix, text=fare, reason=typo"
 
 

@@ -177,7 +177,7 @@ def test_a_decision_that_leaves_no_word_is_void_and_told():
     assert (fates(outcome)["names0:slot_1"][0], outcome.decisions) == ("used", {})
     (letter,) = outcome.dead
     assert (letter.stage, letter.key, letter.source) == ("decisions", "names0:slot_1", "d.csv: row 2")
-    assert letter.reason.startswith("bad_decision: no word is left")
+    assert letter.reason.startswith("bad_decision: the text contains no word")
 
 
 def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast():

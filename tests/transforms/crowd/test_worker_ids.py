@@ -113,7 +113,7 @@ def test_any_text_is_taken(text):
 
 def test_what_is_withheld_says_how_long_it_was_and_nothing_else():
     one, other = (withheld(b"a worker key of tests", f"row of {each}") for each in (OWN, OTHER))
-    told = r"\[not shown, for a worker id may be anywhere in it: 21 characters, keyed hash [0-9a-f]{16}\]"
+    told = r"\[not shown, because it may contain a worker id: 21 characters, keyed hash [0-9a-f]{16}\]"
     assert re.fullmatch(told, one)
     assert one != other
     assert withheld(b"another key of the tests", f"row of {OWN}") != one
@@ -245,4 +245,4 @@ def test_a_newline_at_the_end_of_the_file_is_no_part_of_the_key(home):
 
 def test_where_no_key_can_be_kept_the_message_says_what_to_do(home):
     home.write_text("a file, not a folder")
-    raised(InputError, load_worker_key, match=f"cannot keep the worker key: .*; set {VARIABLE} instead")
+    raised(InputError, load_worker_key, match=f"cannot store the worker key: .*; set {VARIABLE} instead")

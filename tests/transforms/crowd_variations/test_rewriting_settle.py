@@ -68,7 +68,10 @@ def test_a_decision_that_loses_a_value_is_a_dead_letter():
     assert fates(outcome) == {"A": ("rejected", "lost_value"), "B": ("used", "")}
     assert used(outcome) == [("B:simplified", "Boat to Port Alder.")]
     reasons = [letter.reason for letter in outcome.dead]
-    assert reasons == ["bad_decision: the text lacks 'Port Alder', letter for letter: use 'fix' and keep it"] * 2
+    assert (
+        reasons
+        == ["bad_decision: the text must contain 'Port Alder' unchanged: use 'fix' with a text that keeps it"] * 2
+    )
 
 
 def test_repeats_are_held_and_a_rejection_comes_first():

@@ -131,15 +131,17 @@ def test_values_inside_values_and_beside_letters():
 
 def test_turns_that_nobody_was_asked_about():
     dialogue = Dialogue("1", [], [user("Port Alder", "Port Alder"), Turn("SYSTEM", "Yes?", [])])
-    assert source_turn(dialogue, 0) == ("never_asked: only_values: the utterance is slot values only, which must stay")
-    assert source_turn(dialogue, 1) == "unknown_turn: this turn is the system's"
+    assert source_turn(dialogue, 0) == (
+        "never_asked: only_values: the utterance consists only of slot values, which must stay unchanged"
+    )
+    assert source_turn(dialogue, 1) == "unknown_turn: this is a turn of the system, not of the user"
     assert source_turn(dialogue, 2) == "unknown_turn: the dialogue has 2 turns"
 
 
 def test_what_no_reviewer_can_let_stand():
-    assert "'Port Alder', letter for letter" in vet.unacceptable(vet.Answer("simple", "2 seats", BOAT))
-    assert vet.unacceptable(vet.Answer("simple", "…", BOAT)) == "no word is left of the text to be used"
-    assert vet.unacceptable(vet.Answer("simple", BOAT.utterance, BOAT)) == "the text is the sentence itself"
+    assert "must contain 'Port Alder' unchanged" in vet.unacceptable(vet.Answer("simple", "2 seats", BOAT))
+    assert vet.unacceptable(vet.Answer("simple", "…", BOAT)) == "the text contains no word"
+    assert vet.unacceptable(vet.Answer("simple", BOAT.utterance, BOAT)) == "the text is identical to the sentence"
     assert vet.unacceptable(vet.Answer("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
 
 

@@ -226,15 +226,15 @@ def test_gazetteer(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "the first row must be slot_or_kind,value"),
-        ("value\nx\n", "the first row must be"),
-        ("slot_or_kind,value\n", "has no values"),
-        ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: 3 columns"),
+        ("", "the header must be slot_or_kind,value"),
+        ("value\nx\n", "the header must be"),
+        ("slot_or_kind,value\n", "contains no values"),
+        ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: the row has 3 columns"),
         ("slot_or_kind,value\nnowhere,x\n", "row 2: 'nowhere' is neither an open slot of the corpus nor a kind"),
-        ("slot_or_kind,value\ncity,\n", "row 2: '' is no value"),
-        ("slot_or_kind,value\ncity,dontcare\n", "row 2: 'dontcare' is no value"),
-        ("slot_or_kind,value\ndate,July 9th\n", "row 2: 'July 9th' is no date"),
-        ("slot_or_kind,value\ntime,25:00\n", "row 2: '25:00' is no time"),
+        ("slot_or_kind,value\ncity,\n", "row 2: '' is not a usable value"),
+        ("slot_or_kind,value\ncity,dontcare\n", "row 2: 'dontcare' is not a usable value"),
+        ("slot_or_kind,value\ndate,July 9th\n", "row 2: 'July 9th' is not a date"),
+        ("slot_or_kind,value\ntime,25:00\n", "row 2: '25:00' is not a time"),
     ],
 )
 def test_gazetteers_that_are_none(text, told, tmp_path):
@@ -248,7 +248,7 @@ def test_gazetteers_that_are_none(text, told, tmp_path):
 
 def test_too_few_values():
     assert check_enough({"city": ["a", "b"]}, {"city": 2}, "x.csv", Fraction(0)) == ""
-    missing = r"car: 1 missing \(a dialogue needs 1, there are 0\); city: 3 missing"
+    missing = r"car: 1 missing \(a dialogue needs 1, but there are 0\); city: 3 missing"
     with pytest.raises(InputError, match=missing):
         check_enough({"city": ["a", "b"]}, {"city": 5, "car": 1}, "x.csv", Fraction(9, 10))
     assert re.search(missing, check_enough({"city": ["a", "b"]}, {"city": 5, "car": 1}, "x.csv", Fraction(1)))

@@ -53,14 +53,14 @@ def test_a_long_description_is_cut_between_words():
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["Payment_1,an app to request payments"], r"row 2: the cue of Payment_1 has 'RequestPayment'"),
-        (["Payment_1,keeps all PaymentMethods"], "the cue of Payment_1 has 'payment_method'"),
-        (["Payment_1,payments like Venmo"], "the cue of Payment_1 has 'payment'"),
-        (["Payment_2,x"], "row 2: no service 'Payment_2' in the schemas"),
-        (["Payment_1,x", "Payment_1,y"], "row 3: a second cue for Payment_1"),
-        (["Payment_1,like PayPal, or such"], "row 2: has more columns than the first: put quotes around"),
+        (["Payment_1,an app to request payments"], r"row 2: the cue of Payment_1 contains 'RequestPayment'"),
+        (["Payment_1,keeps all PaymentMethods"], "the cue of Payment_1 contains 'payment_method'"),
+        (["Payment_1,payments like Venmo"], "the cue of Payment_1 contains 'payment'"),
+        (["Payment_2,x"], "row 2: there is no service 'Payment_2' in the schemas"),
+        (["Payment_1,x", "Payment_1,y"], "row 3: there is a second cue for Payment_1"),
+        (["Payment_1,like PayPal, or such"], "row 2: has more columns than the header: put quotes around"),
         (['Payment_1,"like PayPal', "x,y"], "cannot be read: unexpected end of data"),
-        ([f"Payment_1,{'word ' * 60}"], "the cue has 299 letters; at most 200 are shown"),
+        ([f"Payment_1,{'word ' * 60}"], "the cue has 299 letters, over the limit of 200"),
     ],
 )
 def test_cues_that_cannot_be_used(tmp_path, rows, message):

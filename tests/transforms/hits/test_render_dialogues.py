@@ -167,7 +167,7 @@ def test_what_cannot_be_asked_has_its_reason():
     assert reasons(dialogue(user("Hi"), system("word " * 20_000), user("Oh"), user("Ah"))) == ["too_large", "too_large"]
     hits = render(dialogue(user("Hi")), choice=Choice({(0, 0): "train/dialogues_001.json"}, None))
     assert hits.not_asked[0].reason.startswith(
-        "duplicate_id: test/dialogues_001.json has the id of a dialogue of train/"
+        "duplicate_id: a dialogue of train/dialogues_001.json, for which pages were made, has the same id as test/"
     )
 
 
@@ -201,9 +201,9 @@ def corpus(tmp_path):
     ("place", "split", "reason"),
     [
         ("nowhere", None, "no such file"),
-        ("dev", None, "no dialogues here"),
-        ("", "dev", "no dialogues of 'dev'; there are in: train, test"),
-        ("test/dialogues_001.json", "test", "--split takes one split"),
+        ("dev", None, "contains no dialogues"),
+        ("", "dev", "there are no dialogues in 'dev'; these splits have some: train, test"),
+        ("test/dialogues_001.json", "test", "--split requires the folder of a corpus"),
     ],
 )
 def test_what_is_not_there_is_told(corpus, place, split, reason):

@@ -56,7 +56,7 @@ def test_a_deleted_hit_is_told_once_and_the_rest_goes_on(out):
     out.work(OTHER, [3])
     out.ok("collect")
     assert f"{hit_id}: MTurk no longer has this HIT of {NAMES}" in out.err
-    assert "1 HITs were deleted elsewhere" in out.err
+    assert "1 HITs were deleted at MTurk" in out.err
     assert all(line in out.lines() for line in kept)
     assert len(out.lines()) == 3
     before = listed(out)
@@ -72,7 +72,7 @@ def test_another_submission_under_a_known_id_keeps_the_old_one_apart(out):
     (old,) = [line for line in out.lines() if line["AssignmentId"] == made[0]]
     out.server.recycle(made[0], worker(9))
     out.ok("collect")
-    assert f"{made[0]} has other work than before; the old is in replaced.jsonl" in out.err
+    assert f"the answers of assignment {made[0]} have changed; the old ones are in replaced.jsonl" in out.err
     assert worker(1) not in out.err
     (new,) = [line for line in out.lines() if line["AssignmentId"] == made[0]]
     assert new["WorkerId"] == worker(9)
@@ -115,7 +115,7 @@ def test_a_bad_line_of_the_block_list_is_named_and_not_repeated(out, bad):
     path = out.file("blocked.txt", f"{worker(1)}\n\n{bad}\n")
     for action in (["collect"], ["topup", "--hits", out.hits]):
         assert "blocked.txt: row 3: not a worker id" in out.err_of(2, out.do(*action, "--block_list", path))
-        assert bad not in out.err.replace(str(path), "").replace("an A, then", "") or bad == "A"
+        assert bad not in out.err.replace(str(path), "").replace("an A followed by", "") or bad == "A"
     assert out.publish("--block_list", path) == 2
     assert not out.server.count(GRANT)
 

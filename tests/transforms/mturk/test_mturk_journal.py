@@ -25,7 +25,7 @@ def read(folder):
 
 def test_a_journal_of_zeros_is_no_new_batch_even_alone(tmp_path):
     (tmp_path / FILE).write_bytes(bytes(512))
-    with pytest.raises(InputError, match="holds 512 bytes of nothing, as after a loss of power"):
+    with pytest.raises(InputError, match="contains 512 empty bytes, as after a power failure"):
         begin(tmp_path, "https://mturk.example", {})
     assert (tmp_path / FILE).read_bytes() == bytes(512)
 
@@ -74,7 +74,7 @@ def begun(folder, **changes):
 
 def test_a_journal_of_another_format_says_which_version_goes_on_with_it(tmp_path):
     begun(tmp_path, format=FORMAT + 1, parapet="9.8.7")
-    raised(InputError, Batch, tmp_path, match=r"made by Parapet 9\.8\.7.*go on with that version")
+    raised(InputError, Batch, tmp_path, match=r"made by Parapet 9\.8\.7.*continue with that version")
 
 
 def test_another_format_is_told_before_its_unknown_events(tmp_path):
@@ -99,7 +99,7 @@ def test_a_second_process_is_refused_and_let_in_afterwards(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdin=-1, stdout=-1, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
-        raised(InputError, Journal, tmp_path, match="another 'parapet mturk' works on this batch")
+        raised(InputError, Journal, tmp_path, match="another 'parapet mturk' is using this batch")
         assert read(tmp_path).batch  # a look is free
     finally:
         holder.kill()  # as kill -9 does: the lock goes with the process
@@ -161,7 +161,7 @@ def test_there_is_no_batch_where_none_was_begun(tmp_path):
     raised(InputError, Batch, tmp_path / "missing", match="no batch here")
     assert not (tmp_path / "missing").exists()
     (tmp_path / FILE).write_bytes(b"")
-    raised(InputError, Batch, tmp_path, writable=False, match="never begun")
+    raised(InputError, Batch, tmp_path, writable=False, match="never started")
 
 
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):
@@ -184,6 +184,6 @@ def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
     if left is not None:
         (tmp_path / FILE).write_bytes(left)
     for open_it in (lambda: begin(tmp_path, "https://mturk.example", {}), lambda: Batch(tmp_path, writable=False)):
-        with pytest.raises(InputError, match=f"beside it is {trace} of a batch.*from a backup"):
+        with pytest.raises(InputError, match=f"although the folder has {trace} of a batch.*from a backup"):
             open_it()
     assert left == ((tmp_path / FILE).read_bytes() if (tmp_path / FILE).exists() else None)

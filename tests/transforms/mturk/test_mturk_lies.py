@@ -243,7 +243,7 @@ def test_two_assignments_under_one_id_in_one_listing_are_neither(bench):
 
     lying(bench, "ListAssignmentsForHIT", one_id)
     check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
-    assert "twice, with different work" in bench.err
+    assert "twice, with different answers" in bench.err
     assert bench.lines() == []
 
 
@@ -254,7 +254,7 @@ def test_assignments_of_another_hit_are_not_taken(bench):
     of_other = json.dumps({"Assignments": taken}).encode()
     lying(bench, "ListAssignmentsForHIT", lambda body: of_other)
     check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
-    assert "of another HIT" in bench.err
+    assert ", which belongs to another HIT" in bench.err
     assert [line["AssignmentId"] for line in bench.lines()] == [made[2]]
 
 
@@ -267,7 +267,7 @@ def test_a_refusal_that_is_odd_is_one_clear_line(bench, status, body):
     bench.server.on_response(hook)
     assert bench.publish() == 1
     assert "PARAPET_DEBUG" not in bench.err
-    assert "MTurk refuses" in bench.err
+    assert "MTurk refused" in bench.err
     honest(bench)
     bench.ok("publish")
     assert len(bench.hit_ids()) == 3

@@ -41,15 +41,15 @@ def exact(bench):
     [
         ("assignment_id\nX\n", "row 1: the header lacks feedback"),
         ("", "row 1: the header lacks assignment_id, feedback"),
-        ("assignment_id,feedback\n{0},\n", "row 2: a rejection needs feedback"),
-        ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} is there twice"),
-        ("assignment_id,feedback\n{0},a,b\n", "row 2: more or fewer cells"),
-        ("assignment_id,feedback\n{0}\n", "row 2: more or fewer cells"),
+        ("assignment_id,feedback\n{0},\n", "row 2: a rejection requires feedback"),
+        ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} appears twice"),
+        ("assignment_id,feedback\n{0},a,b\n", "row 2: the row has more or fewer cells"),
+        ("assignment_id,feedback\n{0}\n", "row 2: the row has more or fewer cells"),
         (
             "assignment_id,feedback\n{0}," + "x" * 1_025 + "\n",
-            "row 2: a rejection needs feedback for the worker, up to 1,024",
+            "row 2: a rejection requires feedback for the worker, of at most 1,024",
         ),
-        ("assignment_id,feedback\n{0},a\n3NOBODY,b\n", "row 3: the audit has no assignment 3NOBODY"),
+        ("assignment_id,feedback\n{0},a\n3NOBODY,b\n", "row 3: the audit does not contain assignment 3NOBODY"),
     ],
 )
 def test_a_bad_rejection_is_an_error_by_row_and_nothing_is_paid(done, text, told):
@@ -69,7 +69,7 @@ def test_rejections_need_an_audit(done, tmp_path):
     (tmp_path / "x.csv").write_text("")
     for flags in (["--reject"], ["--rejections", str(tmp_path / "x.csv")]):
         assert "add --audit" in done.err_of(2, done.do("pay", "--all", *flags))
-    assert "say what is to be paid" in done.err_of(2, done.do("pay"))
+    assert "one of --audit DIR, --all and --bonuses FILE is required" in done.err_of(2, done.do("pay"))
 
 
 def test_what_was_settled_elsewhere_is_not_called_again(done):
@@ -77,7 +77,7 @@ def test_what_was_settled_elsewhere_is_not_called_again(done):
     done.server.approve_elsewhere(done.made[0])
     done.client.reject_assignment(AssignmentId=done.made[1], RequesterFeedback="by hand")
     before = calls(done)
-    assert "3 approved, 0 rejected, 2 were settled already" in done.ok("pay", "--audit", audit, "--reject")
+    assert "3 approved, 0 rejected, 2 were approved or rejected already" in done.ok("pay", "--audit", audit, "--reject")
     assert calls(done) == (before[0] + 3, before[1])
     rows = {row["assignment_id"]: row for row in done.ledger()}
     assert (rows[done.made[0]]["kind"], rows[done.made[0]]["by"]) == ("reward", "elsewhere")
@@ -101,7 +101,7 @@ def test_work_handed_in_anew_is_not_paid_for_the_old(done):
     audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
     done.server.state.assignments[done.made[0]].answer = "<a/>"
     assert done.pay(audit, "--reject") == 1
-    assert "it was submitted anew with other answers: collect again, then compose" in done.err
+    assert "it was submitted again with other answers: run collect again, then compose" in done.err
     assert calls(done) == (4, 0)
 
 
@@ -109,7 +109,7 @@ def test_a_hit_that_is_gone_stops_no_other(done):
     audit = done.audit()
     done.server.delete_hit(done.hit_id(NAMES))
     assert done.pay(audit) == 1
-    assert "3 assignments left alone: MTurk no longer has its HIT: it was deleted elsewhere" in done.err
+    assert "3 assignments left unchanged: its HIT was deleted at MTurk" in done.err
     assert "2 approved" in done.out
     assert calls(done) == (2, 0)
 
@@ -118,7 +118,7 @@ def test_an_assignment_that_is_gone_is_left_alone(done):
     audit = done.audit()
     gone = done.server.state.assignments.pop(done.made[0])
     done.server.state.hits[gone.hit_id].work.remove(gone)
-    assert "MTurk no longer lists it" in done.err_of(1, done.pay(audit))
+    assert "MTurk no longer lists the assignment" in done.err_of(1, done.pay(audit))
     assert calls(done) == (4, 0)
 
 
@@ -140,7 +140,7 @@ def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypa
     monkeypatch.setattr("parapet.pipelines.mturk.session.PRODUCTION", done.server.url)
     audit = done.audit()
     assert (done.pay(audit), done.pay(audit, "--production", "--confirm", "6.82")) == (2, 1)
-    assert "the amount is 6.83: nothing was spent" in done.err
+    assert "does not match the amount, which is 6.83: nothing was spent" in done.err
     assert calls(done) == (0, 0)
     done.ok("pay", "--audit", audit, "--production", "--confirm", "6.83")
     assert calls(done) == (5, 0)

@@ -54,19 +54,20 @@ def test_no_countries_is_not_any_country(bench):
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--countries", "USA"], "'USA' is no country"),
-        (["--countries", "us"], "'us' is no country"),
-        (["--min_approval", "101"], "--min_approval: per cent"),
-        (["--min_approved", "-1"], "--min_approved: a number"),
-        (["--max_per_worker", "-1"], "--max_per_worker: a number"),
-        (["--require_qualification", "lower"], "'lower' is no qualification id"),
-        (["--exclude_qualification", ""], "'' is no qualification id"),
-        ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], "MTurk takes 10 qualifications a HIT"),
+        (["--countries", "USA"], "'USA' is not a country code"),
+        (["--countries", "us"], "'us' is not a country code"),
+        (["--min_approval", "101"], "--min_approval: must be a percentage"),
+        (["--min_approved", "-1"], "--min_approved: must be a number"),
+        (["--max_per_worker", "-1"], "--max_per_worker: must be a number"),
+        (["--require_qualification", "lower"], "'lower' is not a qualification id"),
+        (["--exclude_qualification", ""], "'' is not a qualification id"),
+        ([f for i in range(6) for f in ("--require_qualification", f"Q{i}")], ("MTurk allows at most 10 "
+            "qualifications per HIT")),
         (["--masters", "--min_approved", "1", *(f for i in range(4) for f in ("--exclude_qualification", f"Q{i}"))],
-         "MTurk takes 10"),
-        (["--parallel_calls", "0"], "--parallel_calls: 1 to 32"),
-        (["--parallel_calls", "33"], "--parallel_calls: 1 to 32"),
-        (["--confirm", "much"], "'much' is no amount"),
+         "MTurk allows at most 10"),
+        (["--parallel_calls", "0"], "--parallel_calls: must be from 1 to 32"),
+        (["--parallel_calls", "33"], "--parallel_calls: must be from 1 to 32"),
+        (["--confirm", "much"], "'much' is not an amount"),
     ],
 )  # fmt: skip
 def test_wrong_settings_are_usage_and_leave_no_folder(bench, flags, told):
@@ -98,14 +99,14 @@ def test_a_task_with_another_page_is_refused(bench, copy, published):
         bench.server.response_hooks.clear()
     page_changed(copy, NAMES)
     created = bench.server.count(CREATE)
-    assert f"{NAMES}: this task is out already with another page" in bench.err_of(1, bench.publish(hits=copy))
+    assert f"{NAMES}: this task is published already with another page" in bench.err_of(1, bench.publish(hits=copy))
     assert "topup" in bench.err
     assert bench.server.count(CREATE) == created
 
 
 def test_without_the_money_nothing_is_made(bench):
     bench.server.state.available -= 9_999  # leaves a dollar
-    assert "the account has $1.00 and this needs $14.45" in bench.err_of(1, bench.publish())
+    assert "the balance of the account is $1.00, but $14.45" in bench.err_of(1, bench.publish())
     assert "nothing was spent" in bench.err
     assert list(bench.server.calls) == ["GetAccountBalance"]
 
@@ -120,7 +121,7 @@ def one_line(text):
 def test_wrong_credentials_are_told_in_one_line(bench):
     bench.server.refused_keys = {"practice"}
     assert bench.publish() == 1
-    assert "MTurk does not know these credentials" in one_line(bench.err)
+    assert "MTurk does not recognise these credentials" in one_line(bench.err)
     assert list(bench.server.calls) == ["GetAccountBalance"]
     bench.server.refused_keys = set()
     bench.ok("publish")
@@ -159,12 +160,12 @@ def test_the_address_may_be_in_the_environment(bench, monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL_MTURK")
     bench.ok("collect")  # the batch knows where it lives
     assert bench.do("publish", "--hits", bench.hits) == 1
-    assert f"lives at {bench.server.url}: add --endpoint_url {bench.server.url}" in bench.err
+    assert f"was published at {bench.server.url}: add --endpoint_url {bench.server.url}" in bench.err
 
 
 def test_the_settings_of_a_batch_are_kept(bench):
     bench.ok("publish", "--tasks", "names", "--countries", "CA", "--max_per_worker", 2)
-    assert "this batch was begun with countries ('CA',)" in bench.err_of(1, bench.publish("--countries", "US"))
+    assert "this batch was started with countries ('CA',)" in bench.err_of(1, bench.publish("--countries", "US"))
     assert "max_per_worker 2" in bench.err_of(1, bench.publish("--max_per_worker", "3"))
     assert bench.server.count(CREATE) == 2
     bench.ok("publish", "--countries", "CA")
@@ -199,7 +200,10 @@ def sandbox(folder, is_for_it):
 
 @pytest.mark.parametrize(
     ("changes", "told"),
-    [({"version": "0.0.1"}, "made by Parapet 0.0.1, this is "), ({"pipeline": "compose"}, "made by 'parapet compose'")],
+    [
+        ({"version": "0.0.1"}, "made by Parapet 0.0.1, but this is "),
+        ({"pipeline": "compose"}, "made by 'parapet compose'"),
+    ],
 )
 def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
     in_run(copy, **changes)
@@ -209,7 +213,7 @@ def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
 
 def test_a_folder_that_is_none_is_usage(bench, tmp_path):
     (tmp_path / "empty").mkdir()
-    for name, told in (("missing", "--hits: there is no such folder"), ("empty", "no finished folder")):
+    for name, told in (("missing", "--hits: there is no such folder"), ("empty", "not a complete output")):
         assert bench.publish(hits=tmp_path / name) == 2
         assert f"{name}: {told}" in bench.err
     assert not bench.batch.exists()
@@ -219,7 +223,7 @@ def test_a_folder_that_is_none_is_usage(bench, tmp_path):
 def test_a_page_changed_by_hand_is_not_published(bench, copy):
     path = copy / "pages/Ferries_1.names.xml"
     path.write_text(path.read_text().replace("</form>", "<p>more</p></form>", 1))
-    assert f"{path}: was changed since 'parapet hits' wrote it" in bench.err_of(1, bench.publish(hits=copy))
+    assert f"{path}: has been changed since 'parapet hits' wrote it" in bench.err_of(1, bench.publish(hits=copy))
     assert not bench.hit_ids(NAMES)
     path.unlink()
     assert "Ferries_1.names.xml: cannot be read" in bench.err_of(1, bench.publish(hits=copy))
@@ -227,7 +231,9 @@ def test_a_page_changed_by_hand_is_not_published(bench, copy):
 
 def test_ten_workers_are_meant_only_where_that_is_said(bench, hits, tmp_path):
     ten = cut(hits, tmp_path / "ten", [NAMES], assignments=10)
-    assert "10 workers a HIT: from ten on MTurk takes another 20 %" in bench.err_of(2, bench.publish(hits=ten))
+    assert "10 workers per HIT: from ten workers on, MTurk charges an additional 20 %" in bench.err_of(
+        2, bench.publish(hits=ten)
+    )
     assert bench.publish("--allow_extra_fee", hits=ten) == 0
     assert "$16.38 with fees" in bench.out  # 10 * 1.17 * 1.4
     assert bench.snapshot()["balance"]["held"] == bench.open().hits()[bench.hit_id(NAMES)].reward * 14
@@ -269,7 +275,7 @@ def test_production_asks_for_the_amount(real, monkeypatch, typed):
 def test_another_amount_spends_nothing(real, monkeypatch, typed):
     type_in(monkeypatch, typed)
     assert real.do("publish", "--hits", real.hits, "--production") == 1
-    assert "the amount is 14.45: nothing was spent" in real.err
+    assert "does not match the amount, which is 14.45: nothing was spent" in real.err
     assert list(real.server.calls) == ["GetAccountBalance"]
 
 
@@ -283,7 +289,9 @@ def test_production_is_said_each_time(real):
     assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "14.45") == 0
     real.work(NAMES, [1])
     real.ok("collect")  # reads
-    assert "lives in production, where this costs money: add --production" in real.err_of(2, real.do("pay", "--all"))
+    assert "was published in production, where it costs money: add --production" in real.err_of(
+        2, real.do("pay", "--all")
+    )
     assert real.do("publish", "--hits", real.hits) != 0
     assert real.do("topup", "--hits", real.hits) == 2
     assert "Approved" not in real.statuses().values()
@@ -291,7 +299,7 @@ def test_production_is_said_each_time(real):
 
 def test_production_does_not_go_to_another_address(bench, monkeypatch):
     assert bench.publish("--production") == 2
-    assert f"--endpoint_url names {bench.server.url}: take it away, or leave --production out" in bench.err
+    assert f"--endpoint_url names {bench.server.url}: remove it, or leave out --production" in bench.err
     monkeypatch.setenv("AWS_ENDPOINT_URL_MTURK", bench.server.url)
     assert "AWS_ENDPOINT_URL_MTURK names" in bench.err_of(2, bench.do("publish", "--hits", bench.hits, "--production"))
     assert not bench.batch.exists()
@@ -300,7 +308,7 @@ def test_production_does_not_go_to_another_address(bench, monkeypatch):
 def test_pages_for_the_sandbox_are_not_published_in_production(real):
     sandbox(real.hits, True)
     assert real.do("publish", "--hits", real.hits, "--production") == 2
-    assert "post their forms to the sandbox: run 'parapet hits' again, without --sandbox" in real.err
+    assert "the forms on these pages are sent to the sandbox: run 'parapet hits' again, without --sandbox" in real.err
 
 
 def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monkeypatch):
@@ -310,7 +318,7 @@ def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monk
         monkeypatch.setattr(module, "SANDBOX", bench.server.url)
     sandbox(copy, False)
     assert bench.do("publish", "--hits", copy) == 2
-    assert "post their forms to production: run 'parapet hits' again, with --sandbox" in bench.err
+    assert "the forms on these pages are sent to production: run 'parapet hits' again, with --sandbox" in bench.err
     assert "in the sandbox" in bench.ok("publish", "--hits", bench.hits)
 
 
@@ -319,7 +327,7 @@ def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatc
     monkeypatch.setattr("parapet.transforms.crowd.mturk.client.PRODUCTION", "http://127.0.0.1:9")
     in_run(copy, options={"sandbox": False})
     assert bench.do("publish", "--hits", copy, "--production", "--confirm", "0") == 1
-    assert f"lives at {bench.server.url}" in bench.err
+    assert f"was published at {bench.server.url}" in bench.err
 
 
 def test_an_address_where_nothing_is_is_told_in_one_line(bench):

@@ -49,7 +49,7 @@ def test_a_lost_journal_is_recovered_and_nothing_is_asked_or_paid_for_twice(benc
     bench.server.advance(DAY)  # the tokens live a day
     before["balance"] = there(bench)["balance"]
     bench.ok("publish", "--recover")
-    assert "3 HITs that a cut-off run had made were found again" in bench.err
+    assert "3 HITs that an interrupted run had created were found again" in bench.err
     assert there(bench) == before
     bench.ok("collect")
     bench.ok("pay", "--all", "--bonuses", bonuses)

@@ -43,20 +43,23 @@ def test_broken_rows_cost_themselves_and_are_named(site, results, tmp_path, benc
     broken = write(tmp_path / "broken.csv", "".join([*lines[:2], '"a","b"\n', *lines[2:]]))
     status, output = site(results=broken)
     assert status == 1
-    assert "broken.csv: row 3: left out: broken_row: 2 cells where the header has" in bench.err
+    assert "broken.csv: row 3: left out: broken_row: the row has 2 cells, but the header has" in bench.err
     assert len(rows_of(output)) == 60
 
 
 def test_what_cannot_be_used_is_usage(site, results, bench, tmp_path):
-    for path, told in ((tmp_path / "missing", "no such file"), (bench.file("a.csv", "a,b\n"), "no batch results"),
-                       (bench.file("empty.csv", ""), "no batch results")):  # fmt: skip
+    for path, told in (
+        (tmp_path / "missing", "no such file"),
+        (bench.file("a.csv", "a,b\n"), "not a file of batch results"),
+        (bench.file("empty.csv", ""), "not a file of batch results"),
+    ):
         status, output = site(results=path)
         assert status == 2
         assert told in bench.err
         assert not output.exists()
     status, _ = site("--output", results)
     assert status == 2
-    assert "the results themselves are not replaced" in bench.err
+    assert "would overwrite --results" in bench.err
     assert bench.run("site-csv", "--audit", tmp_path, "--results", results, "--output", tmp_path / "o") == 2
 
 

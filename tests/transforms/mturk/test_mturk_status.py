@@ -35,7 +35,7 @@ def test_what_was_cut_off_is_told(bench):
     bench.lose("CreateHITWithHITType", before=True)
     assert (bench.publish(), bench.status()["unclear"]) == (1, {"create_hit_with_hit_type": 3})
     bench.ok("status")
-    assert "3 calls of create_hit_with_hit_type were cut off or refused: run the same command again" in bench.err
+    assert "3 calls of create_hit_with_hit_type were interrupted or refused: run the same command again" in bench.err
 
 
 def test_warnings_come_in_time_and_not_before(bench):
@@ -48,10 +48,13 @@ def test_warnings_come_in_time_and_not_before(bench):
     hour = timedelta(hours=1)
     assert warnings(found, due - 25 * hour) == []
     (told,) = warnings(found, due - 23 * hour)
-    assert told.startswith(f"MTurk approves and pays by itself from {due:%Y-%m-%d %H:%M} UTC on: 2 assignments wait")
+    assert told.startswith(
+        "2 assignments wait for a decision, and MTurk approves and pays them automatically "
+        f"from {due:%Y-%m-%d %H:%M} UTC on"
+    )
     assert len(warnings(found, ends - 23 * hour)) == 2
-    assert "places that nobody has taken ends" in warnings(found, ends - 23 * hour)[1]
-    assert "7 places that nobody has taken ended" in warnings(found, ends + hour)[1]
+    assert "assignments that nobody has taken ends" in warnings(found, ends - 23 * hour)[1]
+    assert "7 assignments that nobody has taken ended" in warnings(found, ends + hour)[1]
 
 
 def test_nothing_is_urgent_once_all_is_in_and_paid(bench):
@@ -94,7 +97,7 @@ def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, acti
     before = dict(bench.server.calls)
     with Journal(bench.batch):
         assert bench.do(action, *flags) == 1
-        assert "another 'parapet mturk' works on this batch; wait until it ends" in bench.err
+        assert "another 'parapet mturk' is using this batch; wait until it ends" in bench.err
         bench.ok("status")  # a look is free
     assert dict(bench.server.calls) == before
 

@@ -59,7 +59,7 @@ def test_open_places_of_a_hit_that_ended_are_put_on_offer_alone(bench):
     bench.ok("publish")
     soon(bench, NAMES)
     bench.ok("topup", "--shortfall", shortfall(bench, (NAMES, "intent_0", 4)))
-    assert "0 more assignments on 1 HIT: $0.00 with fees; 1 on offer again" in bench.out
+    assert "0 more assignments on 1 HIT: $0.00 with fees; 1 offered again" in bench.out
     assert (bench.server.count(PROLONG), bench.server.count(ADD)) == (1, 0)
 
 
@@ -118,14 +118,14 @@ def test_a_hit_that_is_gone_is_told_in_one_line(full, cut_off):
     full.ok("collect")  # so that nothing is read that would tell
     full.server.delete_hit(full.hit_id(NAMES))
     assert full.do("topup", "--shortfall", path) == 1
-    assert "does not exist" in full.err or "deleted elsewhere" in full.err
+    assert "does not exist" in full.err or "deleted at MTurk" in full.err
     assert "PARAPET_DEBUG" not in full.err
 
 
 def test_tasks_that_the_batch_has_not_are_told(full):
     path = shortfall(full, ("Nobody_1:names", "intent_0", 4), (NAMES, "intent_0", 4))
     assert full.do("topup", "--shortfall", path) == 1
-    assert "no HIT of this batch asks for what Nobody_1:names lacks" in full.err
+    assert "this batch has no HIT of Nobody_1:names, which needs more answers" in full.err
     assert sizes(full)[NAMES] == 5
 
 
@@ -134,9 +134,9 @@ def test_tasks_that_the_batch_has_not_are_told(full):
     [
         ("", "row 1: the header lacks"),
         ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
-        (HEAD, "nothing is missing"),
-        (HEAD + "Gyms_1,x,names,slot_0,few,5,0,a\n", "row 2: 'have' and 'need' are not numbers"),
-        (HEAD + "Gyms_1,x,names,slot_0,1\n", "row 2: more or fewer cells"),
+        (HEAD, "no answers are missing"),
+        (HEAD + "Gyms_1,x,names,slot_0,few,5,0,a\n", "row 2: 'have' and 'need' must be numbers"),
+        (HEAD + "Gyms_1,x,names,slot_0,1\n", "row 2: the row has more or fewer cells"),
     ],
 )
 def test_a_bad_shortfall_is_usage(full, text, told):
@@ -146,7 +146,7 @@ def test_a_bad_shortfall_is_usage(full, text, told):
 
 def test_one_way_of_topping_up_at_a_time(full):
     assert (full.do("topup"), full.do("topup", "--shortfall", "a", "--hits", "b")) == (2, 2)
-    assert "one of --shortfall FILE and --hits DIR" in full.err
+    assert "either --shortfall FILE or --hits DIR is required" in full.err
 
 
 # New HITs.

@@ -77,8 +77,8 @@ def places(split, domain, n):
 @pytest.mark.parametrize(
     ("n", "pool", "told"),
     [
-        (3, 9, "too few places: the dialogues of test have 3 to between, and 5 are needed, 2 more"),
-        (10, 2, "too few foreign utterances for ood-50: 3 of test missing, 5 are needed in all (there are 2;"),
+        (3, 9, "too few places: the dialogues of test have 3 places to between, but 5 are needed"),
+        (10, 2, "too few foreign utterances for ood-50: 3 of test missing, 5 needed in all (there are 2;"),
     ],
 )
 def test_too_few(n, pool, told):
@@ -102,7 +102,9 @@ def test_own_utterances_are_used_again_after_all_others():
     low = [one.utterance.key for one in found if one.sets == 2]
     assert len(low) == len(set(low)) == 40
     assert [planning.most_uses(turns) for turns in (0, 37, 38, 100, 10_000)] == [1, 1, 2, 4, 10]
-    with pytest.raises(InputError, match=r"each is used once, and.*up to 0\.175, the highest possible here"):
+    with pytest.raises(
+        InputError, match=r"each is used once, and.*lower --rates to 0\.175 or less, the highest possible rate"
+    ):
         plans.plan(msgspec.structs.replace(config, own=False), there, pool, {"train": 400})
 
 
@@ -111,10 +113,10 @@ def test_the_highest_rate_can_be_had_and_no_higher():
     there = [*places("train", "A", 30), *places("train", "C", 70)]
     pool = [utterance_of(f"of c {i}", f"c:{i}", ("C",)) for i in range(50)]
     config = plans.Config(("0.5",), "between", "s", ("train",), False)
-    with pytest.raises(InputError, match=r"20 of train missing, 50 are needed.*give rates up to 0\.3, the highest"):
+    with pytest.raises(InputError, match=r"20 of train missing, 50 needed in all.*lower --rates to 0\.3, the highest"):
         plans.plan(config, there, pool, {"train": 100})
     assert len(plans.plan(msgspec.structs.replace(config, rates=("0.3",)), there, pool, {"train": 100})) == 30
-    with pytest.raises(InputError, match="no rate is possible: give other splits, or another --source"):
+    with pytest.raises(InputError, match="no rate is possible: choose other splits, or use another --source"):
         plans.plan(config, there[30:], pool, {"train": 70})
 
 

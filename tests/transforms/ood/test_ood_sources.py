@@ -116,11 +116,11 @@ def test_sgd(sample):
     ("name", "content", "told"),
     [
         ("a.txt", b"", "the file is empty"),
-        ("a.bin", b"\x00\x01", "is no text"),
+        ("a.bin", b"\x00\x01", "is not text"),
         ("a.json", b'{"a": 1}', 'line 1: has neither "text" nor "utterance"'),
-        ("a.json", b'[{"a": 1}]', "is JSON of no kind known here"),
+        ("a.json", b'[{"a": 1}]', "is JSON of an unknown kind"),
         ("a.json", b"[1, 2", "not JSON"),
-        ("a.json", b'{\n"text": "x"}', "give JSON lines"),
+        ("a.json", b'{\n"text": "x"}', "must be JSON lines"),
     ],
 )
 def test_files_of_no_kind(name, content, told, tmp_path):
@@ -130,4 +130,4 @@ def test_files_of_no_kind(name, content, told, tmp_path):
 
 def test_places_without_utterances(tmp_path):
     raised(InputError, sources.list_sources, str(tmp_path / "nowhere"), match="no such file")
-    raised(InputError, sources.list_sources, str(tmp_path), match="no utterances here")
+    raised(InputError, sources.list_sources, str(tmp_path), match="contains no utterances")

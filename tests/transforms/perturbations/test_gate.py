@@ -53,5 +53,5 @@ def test_the_embedded_engine_in_any_thread():
         task.start()
         task.join()
     assert answers == ["Bom dia", "", "Eu preciso de um táxi", "", "Bom dia", ""]
-    with pytest.raises(Refused, match="pair: en to de: there are only en and pt"):
+    with pytest.raises(Refused, match="pair: en to de: the engine only translates between en and pt"):
         Embedded().translate(["x"], "en", "de")

@@ -65,7 +65,7 @@ def test_the_gate(kind, before, after, reason):
 def test_no_answer_is_no_fault_of_the_rules():
     turn = said(BUS)
     lost = {("en", "en-x-llm-simple", BUS): ("", "unavailable: busy")}
-    empty = {("en", "en-x-llm-simple", BUS): ("", "empty_answer: the engine answered nothing")}
+    empty = {("en", "en-x-llm-simple", BUS): ("", "empty_answer: the engine returned an empty text")}
     assert written(turn, "simple", NO_RULE, lost).reason == "not_translated: unavailable: busy"
     assert written(turn, "simple", NO_RULE, empty).refused == ("llm: empty_answer",)
 
@@ -117,7 +117,7 @@ def test_the_command(buses, tmp_path):
     with chat_server(wordy) as server:
         flags |= {"endpoint": server.url, "output": tmp_path / "out", "price": "1,2"}
         plan = run("language_variations", **flags, dry_run=True)
-        assert plan.output.endswith("4 to 12 calls, $0.00 to $0.00; nothing was asked or written\n")
+        assert plan.output.endswith("4 to 12 calls, $0.00 to $0.00; dry run: nothing was sent or written\n")
         assert not server.requests
         made = run("language_variations", **flags)
         calls = len(server.requests)
@@ -149,14 +149,17 @@ def test_a_wrong_key_fails_the_run(buses, tmp_path):
 
 @cases(
     "flags reason",
-    ({"engine": "llm", "model": "m"}, "--endpoint: give the address of the model's API"),
-    ({"endpoint": "http://a/v1"}, "--model: give the name that the model has there"),
-    ({"endpoint": "a", "model": "m"}, "--endpoint: a: is no address"),
-    ({"endpoint": "http://a/v1", "model": "m", "price": "1"}, "--price: '1' is no price: give dollars for a million"),
-    ({"endpoint": "http://a/v1", "model": "m", "pivots": "de"}, "--pivots: is for an engine that translates, and this"),
+    ({"engine": "llm", "model": "m"}, "--endpoint: is required: give the address of the model's API"),
+    ({"endpoint": "http://a/v1"}, "--model: is required: give the name of the model at the endpoint"),
+    ({"endpoint": "a", "model": "m"}, "--endpoint: a: is not an address"),
+    (
+        {"endpoint": "http://a/v1", "model": "m", "price": "1"},
+        "--price: '1' is not a price: give US dollars for a million",
+    ),
+    ({"endpoint": "http://a/v1", "model": "m", "pivots": "de"}, "--pivots: is for an engine that translates, but"),
     ({"endpoint": "http://a/v1", "model": "m", "kinds": "typos"}, "is for verbose, simple, paraphrase, which --kinds"),
-    ({"engine": "rules", "endpoint": "http://a/v1"}, "--endpoint: is for --engine llm, and this is rules"),
-    ({"engine": "memory", "price": "1,2"}, "--price: is for --engine llm, and this is memory"),
+    ({"engine": "rules", "endpoint": "http://a/v1"}, "--endpoint: is for --engine llm, but the engine is rules"),
+    ({"engine": "memory", "price": "1,2"}, "--price: is for --engine llm, but the engine is memory"),
 )
 def test_mistakes(flags, reason, tmp_path):
     assert reason in refused("language_variations", **flags, output=tmp_path / "out")

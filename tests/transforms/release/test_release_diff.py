@@ -106,7 +106,7 @@ def test_another_key_makes_other_rows(tmp_path):
     [
         (lambda release: next(release.root.glob("data/n/*")).unlink(), "is missing"),
         (lambda release: next(release.root.glob("data/n/*")).write_bytes(b"x"), "cannot be read as Parquet"),
-        (lambda release: setattr(release.manifest, "version", "new"), "a version is MAJOR.MINOR.PATCH"),
+        (lambda release: setattr(release.manifest, "version", "new"), "a version must be MAJOR.MINOR.PATCH"),
         (lambda release: setattr(release.manifest.configs["n"].columns[0], "name", "z"), "has no column for its key"),
     ],
 )
@@ -145,11 +145,11 @@ def test_lines(difference):
     assert lines[-2].startswith("level: major (")
     assert lines[-2].endswith("the next version after 1.0.0 is 2.0.0")
     assert lines[-1] == (
-        "the version number is wrong: 1.0.1 is a patch version after 1.0.0, but the data has changed at the major level"
+        "the version number is wrong: 1.0.1 is a patch version after 1.0.0, but the data was changed at the major level"
     )
 
 
 def test_two_datasets_are_two(tmp_path):
     old = release_of(tmp_path, {"n": (SCHEMA, numbers())})
     new = release_of(tmp_path, {"n": (SCHEMA, numbers())}, "1.0.1", name="other")
-    assert "these are two datasets: little and other" in list(diff_lines(compare(old, new)))
+    assert "these are different datasets: little and other" in list(diff_lines(compare(old, new)))

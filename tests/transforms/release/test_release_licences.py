@@ -33,14 +33,14 @@ def test_what_may_be_published(ours, theirs):
 @pytest.mark.parametrize(
     ("ours", "theirs", "reason"),
     [
-        ("CC-BY-4.0", "CC-BY-SA-4.0", "asks that the release carry the same licence; it has CC-BY-4.0"),
-        ("CC-BY-4.0", "CC-BY-SA-3.0", "the same licence, or CC-BY-SA-4.0; it has CC-BY-4.0"),
-        ("CC-BY-SA-3.0", "CC-BY-SA-4.0", "the same licence; it has CC-BY-SA-3.0"),
-        ("CC-BY-SA-4.0", "CC-BY-NC-SA-4.0", "the same licence; it has CC-BY-SA-4.0"),
-        ("CC-BY-NC-SA-4.0", "CC-BY-SA-4.0", "the same licence; it has CC-BY-NC-SA-4.0"),
-        ("CC-BY-SA-4.0", "ODbL-1.0", "the same licence; it has CC-BY-SA-4.0"),
-        ("MIT", "CC-BY-NC-4.0", "does not allow commercial use; MIT does"),
-        ("CC-BY-ND-4.0", "CC-BY-ND-4.0", "does not allow to publish anything that is made from it"),
+        ("CC-BY-4.0", "CC-BY-SA-4.0", "requires the release to have the same licence, but it has CC-BY-4.0"),
+        ("CC-BY-4.0", "CC-BY-SA-3.0", "the same licence, or CC-BY-SA-4.0, but it has CC-BY-4.0"),
+        ("CC-BY-SA-3.0", "CC-BY-SA-4.0", "the same licence, but it has CC-BY-SA-3.0"),
+        ("CC-BY-SA-4.0", "CC-BY-NC-SA-4.0", "the same licence, but it has CC-BY-SA-4.0"),
+        ("CC-BY-NC-SA-4.0", "CC-BY-SA-4.0", "the same licence, but it has CC-BY-NC-SA-4.0"),
+        ("CC-BY-SA-4.0", "ODbL-1.0", "the same licence, but it has CC-BY-SA-4.0"),
+        ("MIT", "CC-BY-NC-4.0", "does not allow commercial use, but MIT does"),
+        ("CC-BY-ND-4.0", "CC-BY-ND-4.0", "does not allow publishing anything that is made from it"),
     ],
 )
 def test_what_may_not(ours, theirs, reason):

@@ -32,7 +32,7 @@ def test_a_release_at_a_glance(dataset):
 
 
 def test_a_folder_without_releases_is_said(tmp_path):
-    for place, reason in ((tmp_path, "is no release"), (tmp_path / "none", "there is no such folder")):
+    for place, reason in ((tmp_path, "is not a release"), (tmp_path / "none", "there is no such folder")):
         raised(InputError, dataset_report, place, match=reason)
 
 

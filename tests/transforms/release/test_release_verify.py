@@ -83,7 +83,7 @@ def test_a_missing_shard_is_found_and_no_row_of_it_is_blamed(root):
 
 def test_an_extra_empty_folder_is_found(root):
     (root / "data" / "v9" / "test").mkdir(parents=True)
-    assert told(root) == ["data/v9/test: is an empty folder: a release has none"]
+    assert told(root) == ["data/v9/test: is an empty folder, which a release must not contain"]
 
 
 def test_a_file_that_only_the_checksums_have_is_found(root):
@@ -99,7 +99,7 @@ def test_links_are_not_followed(root, tmp_path):
     os.mkfifo(root / "pipe")
     lines = told(root)
     for path in ("LICENSE", "pipe"):
-        assert f"{path}: is a link or a device: a release holds its files itself" in lines
+        assert f"{path}: is a link or a device: a release must contain its files itself" in lines
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_columns_are_those_of_the_manifest(root):
     table = pq.ParquetFile(path).read()
     pq.write_table(table.append_column("more", pa.array([1] * len(table))).drop_columns(["x"]), path)
     folder.mend_all(root)
-    assert told(root) == [f"{name(root, path)}: its columns are not those of the manifest: more, x"]
+    assert told(root) == [f"{name(root, path)}: its columns differ from those in the manifest: more, x"]
 
 
 def test_what_is_no_parquet_is_said_and_the_rest_goes_on(root):
@@ -188,14 +188,14 @@ def test_a_service_that_breaks_a_rule_is_found(tmp_path):
     ("change", "line"),
     [
         (lambda manifest: manifest.counts["dialogues"]["original"].update(train=11),
-         "MANIFEST.json: counts.dialogues.original.train: is 11, but there are 10"),
+         "MANIFEST.json: counts.dialogues.original.train: is 11, but should be 10"),
         (lambda manifest: manifest.counts["services"].pop("noisy"),
-         "MANIFEST.json: counts.services.noisy.test: is 0, but there are 4"),
+         "MANIFEST.json: counts.services.noisy.test: is 0, but should be 4"),
         (lambda manifest: manifest.counts["turns"].update(v9={"train": 1}),
-         "MANIFEST.json: counts.turns.v9.train: is 1, but there are 0"),
+         "MANIFEST.json: counts.turns.v9.train: is 1, but should be 0"),
         (lambda manifest: manifest.dispositions.update(used=6),
-         "MANIFEST.json: dispositions.used: is 6, but there are 7"),
-        (lambda manifest: manifest.rejections.clear(), "MANIFEST.json: rejections.echo: is 0, but there are 1"),
+         "MANIFEST.json: dispositions.used: is 6, but should be 7"),
+        (lambda manifest: manifest.rejections.clear(), "MANIFEST.json: rejections.echo: is 0, but should be 1"),
     ],
 )  # fmt: skip
 def test_wrong_counts_are_found(root, change, line):
@@ -208,7 +208,7 @@ def test_wrong_counts_are_found(root, change, line):
 
 def test_a_folder_that_is_no_release_is_told_from_a_damaged_one(root, tmp_path):
     (tmp_path / "empty").mkdir()
-    for place, reason in ((tmp_path / "empty", "is no release"), (tmp_path / "none", "there is no such folder")):
+    for place, reason in ((tmp_path / "empty", "is not a release"), (tmp_path / "none", "there is no such folder")):
         raised(InputError, find_release, place, match=reason)
     assert find_release(root) == find_release(root.parent) == root
 
@@ -250,7 +250,7 @@ def set_split(**fields):
     return set_fields(lambda manifest: manifest.configs["numbers"].splits["full"], **fields)
 
 
-LOST = "is not in 'files', or is no file of this split: data/numbers/full-…"
+LOST = "is not in 'files', or not a file of this split: data/numbers/full-…"
 FIRST = "data/numbers/full-00000-of-00003.parquet"
 
 
@@ -259,13 +259,13 @@ FIRST = "data/numbers/full-00000-of-00003.parquet"
     [
         (set_fields(version="1.0.1"), "version: is '1.0.1', but the folder is '1.0.0'"),
         (set_fields(name="big"), "name: is 'big', but the folder is 'little'"),
-        (drop_file("LICENSE"), "LICENSE: is part of every release, and not in 'files'"),
+        (drop_file("LICENSE"), "LICENSE: is part of every release, but is not in 'files'"),
         (drop_file(FIRST), f"configs.numbers.splits.full: '{FIRST}' {LOST}"),
-        (set_split(rows=11), "configs.numbers.splits.full: has 11 rows, its files 10"),
+        (set_split(rows=11), "configs.numbers.splits.full: has 11 rows, but its files have 10"),
         (set_split(files=["../x"]), f"configs.numbers.splits.full: '../x' {LOST}"),
         (lambda manifest: manifest.configs["numbers"].key.append("y"),
-         "configs.numbers: has the key a, b, y, and no such column"),
-        (lambda manifest: manifest.configs.pop("numbers"), f"{FIRST}: is in 0 splits, not in one"),
+         "configs.numbers: has the key a, b, y, but no such column"),
+        (lambda manifest: manifest.configs.pop("numbers"), f"{FIRST}: is in 0 splits, but must be in one"),
     ],
 )  # fmt: skip
 def test_a_manifest_agrees_with_itself(root, change, line):
@@ -303,4 +303,4 @@ def with_span_off(dialogue):
 def test_a_span_that_is_off_by_one_is_found(tmp_path):
     _, line = told(change_dialogue(tmp_path, with_span_off, "noisy"))
     assert line.startswith("sgd/noisy/test/dialogues_001.json: dialogue 1_00000: ")
-    assert line.endswith("is no value of its slot")
+    assert line.endswith("is not a value of its slot")

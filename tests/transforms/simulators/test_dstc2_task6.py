@@ -27,7 +27,7 @@ def test_a_knowledge_base_of_ones_own(tmp_path):
     rows.write_text('[{"food": "italian"}]')
     raised(InputError, read_knowledge, str(rows), match="has no name")
     rows.write_text("[]")
-    raised(InputError, read_knowledge, str(rows), match="no restaurants here")
+    raised(InputError, read_knowledge, str(rows), match="contains no restaurants")
     lines.write_text("\n")
     raised(InputError, read_knowledge, str(lines), match=r"kb\.txt: the file is empty")
     assert from_token(token("Asian  Oriental")) == "asian oriental"

@@ -91,7 +91,7 @@ def test_what_is_made_again_differs_from_all(monkeypatch):
 def test_more_than_there_are(monkeypatch):
     monkeypatch.setattr(corpus, "digest_of", lambda _: text_digest("always the same"))
     monkeypatch.setattr(corpus, "simulate", lambda *_: ({}, None))
-    with pytest.raises(InputError, match="--dialogues: there are not that many different dialogues"):
+    with pytest.raises(InputError, match="--dialogues: there are fewer different dialogues than this"):
         corpus.choose_attempts("0", [("train", 0, text_digest("always the same") * 2)])
 
 

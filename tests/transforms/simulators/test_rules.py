@@ -179,11 +179,14 @@ HEAD = 'slots = ["a"]\n[patterns]\nhi = { match = "hi" }\n'
     [
         ("slots = 3", "x.toml: slots: Expected `array`, got `int`"),
         ("slots = ", "x.toml: not TOML"),
-        ("rules = []\n" + HEAD.replace('"hi"', '"("'), "x.toml: patterns.hi.match: is no regular expression: "),
-        (HEAD + '[[rules]]\nname = "r"', "x.toml: rules[0]: r: give either respond, or call, or set and clear"),
-        (HEAD + '[[rules]]\nname = "r"\nrespond = ["ho"]', "rules[0]: r: there is no pattern 'ho': there are hi"),
-        (HEAD + '[[rules]]\nname = "r"\nset = { b = "c" }', "x.toml: rules[0]: r: there is no slot 'b': there are a"),
-        (HEAD + '[[rules]]\nname = "r"\ncall = true\n' * 2, "x.toml: rules[1].name: 'r' stands twice"),
+        ("rules = []\n" + HEAD.replace('"hi"', '"("'), "x.toml: patterns.hi.match: is not a regular expression: "),
+        (HEAD + '[[rules]]\nname = "r"', "x.toml: rules[0]: r: must have either respond, or call, or set and clear"),
+        (HEAD + '[[rules]]\nname = "r"\nrespond = ["ho"]', "rules[0]: r: there is no pattern 'ho': must be one of hi"),
+        (
+            HEAD + '[[rules]]\nname = "r"\nset = { b = "c" }',
+            "x.toml: rules[0]: r: there is no slot 'b': must be one of a",
+        ),
+        (HEAD + '[[rules]]\nname = "r"\ncall = true\n' * 2, "x.toml: rules[1].name: 'r' appears twice"),
         (HEAD + '[[rules]]\nname = "r"\nwhen = { word = [] }', "rules[0].when: Object contains unknown field `word`"),
     ],
 )
@@ -207,7 +210,7 @@ def test_from_files_to_scores(tmp_path):
     model = run("train", "rules", rules="task6", **files, output=tmp_path / "model")
     told = model.errors
     assert "of the responses of --dev are right" in told
-    assert "task6: no response of --train for the patterns more, ask_price, confirm_price, " in told
+    assert "task6: --train has no response for the patterns more, ask_price, confirm_price, " in told
     # What was chosen is a file of rules itself, with which a model can be trained again.
     rules = model.text("rules.toml")
     assert tomllib.loads(rules)["patterns"]["welcome"]["text"] == WELCOME
@@ -224,11 +227,11 @@ def test_from_files_to_scores(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--rules", "task6"], "--rules: needs --train and --match"),
+        (["--rules", "task6"], "--rules: requires --train and --match"),
         (["--rules", "no.toml", "--train", "t", "--match", "k"], "no.toml: there is no such file"),
-        (["--dev", "t"], "--dev: needs --rules"),
+        (["--dev", "t"], "--dev: requires --rules"),
         (["--rules", "task6", "--ontology", "k"], "--ontology: give either --ontology, or"),
-        (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects any response of --train"),
+        (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects a response of --train"),
     ],
 )
 def test_bad_flags(flags, message, tmp_path, monkeypatch):

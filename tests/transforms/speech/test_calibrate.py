@@ -134,7 +134,7 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
 @pytest.mark.parametrize(("target", "hint"), [(0.05, "a higher --snr"), (0.5, "a lower --snr")])
 def test_what_a_sample_is_far_from_is_not_tried(target, hint):
     alignment.check_within_reach([0.08, 0.2, 0.32], 0.1, 0.3)
-    message = f"{set_name(target)}: {RATE} 10.0% to 30.0%, and the target is {target:.1%}; "
+    message = f"{set_name(target)}: {RATE} 10.0% to 30.0%, but the target is {target:.1%}; "
     raised(InputError, alignment.check_within_reach, [0.2, target], 0.1, 0.3, match=re.escape(message) + hint)
     assert ("a higher --snr" in alignment.unreachable(target, 0.1, 0.3)) == (target < 0.1)
 
@@ -148,7 +148,7 @@ def test_each_hundredth_of_a_percent_has_its_own_name(n):
 @pytest.mark.parametrize("target", [0.1, 0.6])
 def test_a_target_that_the_whole_does_not_have(target):
     bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
-    said = f"{RATE} 20.0% to 50.0%, and the target is {target:.1%}"
+    said = f"{RATE} 20.0% to 50.0%, but the target is {target:.1%}"
     raised(InputError, with_levels, Calibration(RATIOS, 11.0, (Setting(target),)), bins, match=re.escape(said))
     assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), iter(bins)).settings == (Setting(0.29, 400),)
     assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), []).settings == (Setting(0.29, 0),)

@@ -77,7 +77,7 @@ def test_speed_and_pitch(voice, longer, higher, speaker):
         ("klatt4", "'klatt4' is not a voice: give a name, a speed"),
         ("heart:3", "'heart:3' is not a voice"),
         ("heart:1:0.5", "'heart:1:0.5' is not a voice"),
-        ("nobody", "'nobody' is not a voice of Hibari; there are heart, "),
+        ("nobody", "'nobody' is not a voice of Hibari: must be one of heart, "),
         ("fenrir", "the voice 'fenrir' is not installed (no file "),
     ],
 )
@@ -116,6 +116,6 @@ def test_a_package_without_its_model(tmp_path, monkeypatch):
     write(tmp_path / "moonshine_voice/assets/tiny-en/tokenizer.bin", "")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(embedded, "find_spec", lambda name: find_spec(name))
-    raised(InputError, Moonshine, match=re.escape(f"comes without its model: {install_line('speech')}"))
+    raised(InputError, Moonshine, match=re.escape(f"was installed without its model: {install_line('speech')}"))
     monkeypatch.setattr(embedded, "find_spec", lambda name: None)
     raised(InputError, Moonshine, match=re.escape(f"moonshine-voice is not installed: {install_line('speech')}"))

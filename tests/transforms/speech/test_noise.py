@@ -134,10 +134,10 @@ def test_folders_that_are_of_no_use(tmp_path):
     folder_of(tmp_path / "silent", a=np.zeros(3000, np.int16))
     for folder, said in (
         ("gone", r"--noise: is neither a kind of noise \(white, pink, babble\) nor a folder"),
-        ("empty", r"empty: --noise: has no recordings: \.wav, \.flac"),
+        ("empty", r"empty: --noise: contains no recordings: \.wav, \.flac"),
         ("empty/notes.txt", "nor a folder of recordings"),
-        ("bad", r"bad/b\.WAV: cannot be read as sound"),
-        ("silent", r"silent/a\.wav: has no sound in it"),
+        ("bad", r"bad/b\.WAV: cannot be read as audio"),
+        ("silent", r"silent/a\.wav: contains no sound"),
     ):
         raised(InputError, make_noise, str(tmp_path / folder), [], match=said)
     assert (make_noise("pink", ["a"]), make_noise("babble", ["b", "a"])) == (plain("pink"), babble(["a", "b"]))

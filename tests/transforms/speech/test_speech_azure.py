@@ -155,9 +155,9 @@ def test_what_cannot_be_spoken_is_not_sent():
 
 @both
 def test_without_a_key_or_region_there_is_one_clear_line(kind, monkeypatch):
-    raised(InputError, kind().open, match=r"^--azure_region: is not given: .* or set AZURE_SPEECH_REGION$")
+    raised(InputError, kind().open, match=r"^--azure_region: is required: .* or set AZURE_SPEECH_REGION$")
     monkeypatch.setenv("AZURE_SPEECH_REGION", "http://elsewhere")
-    raised(InputError, kind().open, match=r"^AZURE_SPEECH_REGION: is no region")
+    raised(InputError, kind().open, match=r"^AZURE_SPEECH_REGION: is not a region")
     monkeypatch.setenv("AZURE_SPEECH_REGION", "westeurope")
     engine = kind()
     engine.open()

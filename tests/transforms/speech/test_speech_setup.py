@@ -26,7 +26,7 @@ RATIOS = ["", "10", "10,10.0", "61,5", "5,-21", "5,nan"]
         *((parse_targets, given, f"--wer: {given} is no") for given in BAD),
         (parse_targets, "0.1;0.2", "--wer: '0.1;0.2'"),
         *((parse_targets, given, "--wer: give each") for given in ("", ",", "0.1,0.10", "0.2,0.20000000000001")),
-        *((parse_ratios, given, "--snr: give two or more different ratios") for given in RATIOS),
+        *((parse_ratios, given, "--snr: must be two or more different ratios") for given in RATIOS),
         (parse_ratios, "10dB,5", "--snr: '10dB'"),
     ],
 )
@@ -46,14 +46,19 @@ def test_a_calibration_is_read_back(tmp_path):
     now = {**MADE_WITH, "noise": "white", "recogniser": "azure"}
     assert read_calibration(path, [0.2], now) == (
         Calibration((12.0, 5.0), 12.0, (every[1],)),
-        ["calibrated with noise 'pink', this run has 'white'", "calibrated with recogniser None, this run has 'azure'"],
+        [
+            "calibrated with noise 'pink', but this run has 'white'",
+            "calibrated with recogniser None, but this run has 'azure'",
+        ],
     )
 
 
 @pytest.mark.parametrize("setting", [Setting(0.1, 4), Setting(0.2), Setting(0.2, -1), Setting(0.2, 10001)])
 def test_a_calibration_without_what_is_wanted(setting, tmp_path):
     path = calibration(tmp_path, setting)
-    with pytest.raises(InputError, match=re.escape(f"{path}: --calibration: has no SR-20; it has {setting.name}")):
+    with pytest.raises(
+        InputError, match=re.escape(f"{path}: --calibration: does not contain SR-20, only {setting.name}")
+    ):
         read_calibration(path, [0.2], MADE_WITH)
 
 
@@ -70,14 +75,14 @@ KEPT = {"ratios": [9, 5], "start": 9, "settings": [{"target": 0.2, "level": 1}],
 )
 def test_what_is_no_calibration(change, tmp_path):
     path = write(tmp_path / "mine.json", {**KEPT, **change})
-    with pytest.raises(InputError, match=re.escape(f"{path}: --calibration: is no calibration.json")):
+    with pytest.raises(InputError, match=re.escape(f"{path}: --calibration: is not a calibration.json")):
         read_calibration(str(path), [0.2], {})
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"\xff\xfe{}", None])
 def test_a_calibration_that_cannot_be_read(text, tmp_path):
     path = write(tmp_path / "mine.json", text) if text is not None else tmp_path
-    with pytest.raises(InputError, match=r"--calibration: (is no calibration\.json|cannot be read: Is)"):
+    with pytest.raises(InputError, match=r"--calibration: (is not a calibration\.json|cannot be read: Is)"):
         read_calibration(str(path), [0.2], {})
     assert read_calibration(str(write(tmp_path / "good.json", KEPT)), [0.2], {})[0].start == 9
 

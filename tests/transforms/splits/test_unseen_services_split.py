@@ -63,9 +63,9 @@ def test_groups():
     assert groups == {"A": ("A_1", "A_2"), "B": ("B_1",), "C": ("C",)}
     assert groups_of(NAMES, "service") == {name: (name,) for name in NAMES}
     assert chosen(groups, "B,A", "domain", "--hold_out") == ["A", "B"]
-    with pytest.raises(InputError, match=r"there is no domain 'A_1'; there are: A, B, C"):
+    with pytest.raises(InputError, match=r"there is no domain 'A_1': must be one of A, B, C"):
         chosen(groups, "A_1", "domain", "--hold_out")
-    raised(InputError, chosen, groups, "", "domain", "--hold_out", match="give one or more of: A, B, C")
+    raised(InputError, chosen, groups, "", "domain", "--hold_out", match="must be one or more of A, B, C")
     raised(InputError, groups_of, ["RUN.json"], "service", match=r"'RUN\.json' has the name of a file")
 
 
@@ -74,7 +74,7 @@ def test_which_split_is_tested_on():
     assert test_split_of("dev", SPLITS) == "dev"
     for asked, there in (("train", SPLITS), ("test", ["train", "dev"]), (None, ["train"])):
         raised(InputError, test_split_of, asked, there, match="--test_split: there are no dialogues in")
-    raised(InputError, test_split_of, None, ["test"], match="nothing to train on")
+    raised(InputError, test_split_of, None, ["test"], match="there are no dialogues in 'train' to train on")
 
 
 def test_numbers_from_combinations():

@@ -118,13 +118,13 @@ def test_nobody_there():
         pass
     with pytest.raises(InputError) as error, opened(server, tries=2):
         pass
-    assert str(error.value).startswith(f"url: {server.url}: no LibreTranslate answers there: ")
+    assert str(error.value).startswith(f"url: {server.url}: no LibreTranslate server answers at this address: ")
     assert "refused" in str(error.value)
 
 
 @pytest.mark.parametrize("url", ["", "localhost:5000", "ftp://host", "http://me:secret@host", "http://host?x=1"])
 def test_an_address_that_is_none(url):
-    raised(InputError, LibreTranslate, url, match="is no address such as")
+    raised(InputError, LibreTranslate, url, match="is not an address such as")
 
 
 @pytest.mark.parametrize("fault", ["busy", "down", "gateway", "cut", "stall"])

@@ -119,7 +119,7 @@ def test_no_network(copy, name, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "pair", "reason"),
     [
-        ({"zh-en": "zh-en"}, ("zh", "ko"), "pair: zh to ko: there is no model for it, only for zh-en"),
+        ({"zh-en": "zh-en"}, ("zh", "ko"), "pair: zh to ko: there is no model for this pair, only for zh-en"),
         ({"en-fr": "en-mul"}, ("en", "fr"), "pair: the model has no fr, but cmn_Hans, jpn"),
         ({"*": "m2m"}, ("en", "zh-Hant"), "pair: the model has no zh-Hant, but af, am, ar"),
         ({"*": "nllb"}, ("en", "tlh_Latn"), "pair: the model has no tlh_Latn, but ace_Arab"),
@@ -136,7 +136,7 @@ def test_languages_that_a_model_has_not(models, given, pair, reason):
 def test_texts_that_it_cannot_translate(models, name, monkeypatch):
     engine = opened({"zh-en": models[name]})
     assert raised(Refused, engine.translate, ["价格", "价格 " * 64], "zh", "en", match="too_long: ").splits
-    raised(Refused, engine.translate, ["\ud800"], "zh", "en", match="invalid: is not Unicode text")
+    raised(Refused, engine.translate, ["\ud800"], "zh", "en", match="invalid: the text is not valid Unicode")
     with pytest.raises(Refused, match=r"cut_off: .* within 3 tokens") as refused:
         opened({"zh-en": models[name]}, max_tokens=3).translate(["价格", "价格 电影 数量 何处"], "zh", "en")
     assert refused.value.splits
@@ -168,7 +168,7 @@ def test_each_text_ends_somewhere(models, tmp_path):
     (dead,) = [one.value for one in found if not isinstance(one, Translation)]
     translated = [one for one in found if isinstance(one, Translation)]
     assert (sorted([dead.text, *(one.text for one in translated)]), dead.text) == (texts, "价格 " * 64)
-    assert dead.reason.startswith("too_long: 65 tokens, the model takes 64")
+    assert dead.reason.startswith("too_long: 65 tokens, but the model takes at most 64")
     assert Translation("local", engine.model, "zh", "en", "名称", "title") in translated
 
 
@@ -193,7 +193,7 @@ def test_a_model_that_is_exchanged_meanwhile_is_not_used(copy):
     engine = opened({"zh-en": str(folder)})
     with (folder / "generation_config.json").open("a") as handle:
         handle.write("\n")
-    raised(InputError, engine.translate, ["价格"], "zh", "en", match="is not the model that it was when this began")
+    raised(InputError, engine.translate, ["价格"], "zh", "en", match="has changed since this run started")
 
 
 @pytest.mark.parametrize(("name", "package"), [("zh-en", "torch"), ("ct2-zh-en", "ctranslate2")])
@@ -241,10 +241,10 @@ def test_the_name_follows_the_files_that_count_and_no_path(models, copy):
 @pytest.mark.parametrize(
     ("file", "content", "reason"),
     [
-        ("config.json", '{"model_type": "t5"}', "holds a model of type 't5'"),
+        ("config.json", '{"model_type": "t5"}', "contains a model of type 't5'"),
         ("config.json", "{", "cannot be read: "),
         ("config.json", "[]", "is no JSON object"),
-        ("config.json", '{"model_type": "m2m_100"}', "holds a m2m_100 model with the tokenizer of marian"),
+        ("config.json", '{"model_type": "m2m_100"}', "contains a m2m_100 model with the tokenizer of marian"),
         ("tokenizer_config.json", '{"tokenizer_class": "SMALL100Tokenizer"}', "its tokenizer is a SMALL100Tokenizer"),
         ("tokenizer_config.json", '{"tokenizer_class": "M2M100TokenizerFast"}', "lacks the files of a tokenizer (voc"),
         ("config.json", None, "has no config.json"),
@@ -282,7 +282,9 @@ def test_arguments_that_cannot_be(models, given, named):
 
 def test_models_that_cannot_be(models):
     raised(InputError, Local, {"*": models["zh-en"]}, match="a Marian model translates in one direction")
-    raised(InputError, Local, {"zh-en": models["ct2-zh-en"]}, sample=True, match="cannot repeat its samples")
+    raised(
+        InputError, Local, {"zh-en": models["ct2-zh-en"]}, sample=True, match="CTranslate2 samples are not reproducible"
+    )
     raised(InputError, Local, {"en-zh": "Helsinki-NLP/opus-mt-en-zh"}, match=r"there is no such folder; .*'hf download")
 
 

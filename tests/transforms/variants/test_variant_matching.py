@@ -49,7 +49,7 @@ def test_variants_in_natural_order_all_or_those_wanted(corpus):
     assert find_variants(variants / "v2") == {"v2": variants / "v2"}
     for folder, wanted, said in (
         (variants, ["v3"], "there is no variant 'v3' (found: v1, v2, v10)"),
-        (variants / "notes", [], "no variants here"),
+        (variants / "notes", [], "contains no variants"),
         (corpus / "none", [], "there is no such folder"),
     ):
         assert said in str(raised(InputError, find_variants, folder, wanted))
@@ -65,16 +65,16 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
     plan = plan_of(corpus)
     assert plan.problems == [
         # v1 has it two ways: neither can be chosen.
-        f"{variants}/v1: train/schema.json: service 'Taxi_1': 'Taxi_11' is bad: "
+        f"{variants}/v1: train/schema.json: service 'Taxi_1': the variant's service 'Taxi_11' is invalid: "
         f"service 'Taxi_11' differs from the one in {variants}/v1/test/schema.json",
-        f"{variants}/v1: test/schema.json: service 'Taxi_1': 'Taxi_11' is bad: "
+        f"{variants}/v1: test/schema.json: service 'Taxi_1': the variant's service 'Taxi_11' is invalid: "
         f"service 'Taxi_11' differs from the one in {variants}/v1/train/schema.json",
         f"{variants}/v2: train/schema.json: service 'Bus_1': the variant has no service 'Bus_11'",
-        f"{variants}/v10: test/schema.json: the variant has no such split, but train/schema.json",
+        f"{variants}/v10: test/schema.json: the variant has no such split, only train/schema.json",
     ]
     v1, v2, v10 = plan.splits["train"].variants
     assert (list(v1.names), list(v2.names), list(v10.names)) == (["Bus_1"], ["Taxi_1"], ["Taxi_1", "Bus_1"])
-    assert plan.splits["test"].variants[2].bad == {"Taxi_1": "the variant has no such split, but train/schema.json"}
+    assert plan.splits["test"].variants[2].bad == {"Taxi_1": "the variant has no such split, only train/schema.json"}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,10 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
     [
         (lambda raw: raw["slots"].pop(), "has 3 slots, the original 4"),
         (lambda raw: raw["intents"].append({**raw["intents"][0], "name": "New"}), "has 3 intents, the original 2"),
-        (lambda raw: raw["slots"][1].update(name="from"), "'Taxi_11' is bad: [0].slots[0].name: "),
+        (
+            lambda raw: raw["slots"][1].update(name="from"),
+            "the variant's service 'Taxi_11' is invalid: [0].slots[0].name: ",
+        ),
         (lambda raw: raw["slots"].reverse(), "'to' is not categorical, but 'pooled' in the variant is categorical"),
         (lambda raw: raw.update(service_name="../../Taxi_11"), "the variant has no service 'Taxi_11'"),
         (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
@@ -124,7 +127,9 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus):
     assert mapped == find_mapping("elsewhere", str(variants / "mapping.json")) == {"v1": NAMES}
     plan = plan_of(corpus, "v1", mapped=mapped)
     assert (plan.problems, plan.mapped) == ([], {"v1": NAMES})
-    assert plan_of(corpus, "v2", mapped=mapped).problems[0].endswith("service 'Taxi_1': the mapping lacks it")
+    assert (
+        plan_of(corpus, "v2", mapped=mapped).problems[0].endswith("service 'Taxi_1': the mapping does not contain it")
+    )
     both = {"v1": {"Taxi_1": TAXI_NAMES, "Bus_1": TAXI_NAMES}}
     assert plan_of(corpus, "v1", mapped=both).problems == [
         f"{variants}/v1: train/schema.json: service 'Bus_1': 'Taxi_11' is the counterpart of 'Taxi_1' already"
@@ -140,8 +145,10 @@ def test_a_split_alone(corpus):
 
 def test_dialogues_without_schema_and_schemas_without_dialogues(corpus):
     write(corpus / "sgd/dev/dialogues_001.json", [DIALOGUE])
-    raised(InputError, plan_of, corpus, match=r"there are dialogues and no schema\.json")
-    raised(InputError, make_plan, corpus / "variants/v1", {}, None, match="no dialogues here")
+    raised(
+        InputError, plan_of, corpus, match=r"contains dialogues, but no schema\.json: add the schema of their services"
+    )
+    raised(InputError, make_plan, corpus / "variants/v1", {}, None, match="contains no dialogues")
 
 
 def test_remarks(corpus):
@@ -150,4 +157,4 @@ def test_remarks(corpus):
     for split, n in (("train", 2), ("test", 1)):
         write(corpus / "variants/v1" / split / "schema.json", changed[:n])
     plan = plan_of(corpus, "v1")
-    assert plan.remarks == ["v1: Taxi_1: 'to' is now called 'intent', a name with a special meaning in actions"]
+    assert plan.remarks == ["v1: Taxi_1: 'to' is now called 'intent', a name that has a special meaning in actions"]

@@ -31,12 +31,16 @@ def test_by_mapping_whatever_the_order():
 @pytest.mark.parametrize(
     ("kind", "change", "reason"),
     [
-        ("slots", {"to": None}, "of the mapping are not those of the two schemas, each once: 'to'"),
-        ("slots", {"fare": "cost"}, "of the mapping are not those of the two schemas, each once: 'cost', 'fare'"),
-        ("slots", {"to": "goal"}, "of the mapping are not those of the two schemas, each once: 'goal'"),
-        ("slots", {"to": "to"}, "of the mapping are not those of the two schemas"),
+        ("slots", {"to": None}, "of the mapping must be those of the two schemas, each of them once: 'to'"),
+        (
+            "slots",
+            {"fare": "cost"},
+            "of the mapping must be those of the two schemas, each of them once: 'cost', 'fare'",
+        ),
+        ("slots", {"to": "goal"}, "of the mapping must be those of the two schemas, each of them once: 'goal'"),
+        ("slots", {"to": "to"}, "of the mapping must be those of the two schemas"),
         ("slots", {"to": "pooled", "shared": "from"}, "slot 'to' is not categorical, but 'pooled' in the variant is"),
-        ("intents", {"GetTaxi": None}, "of the mapping are not those of the two schemas, each once: 'GetTaxi'"),
+        ("intents", {"GetTaxi": None}, "of the mapping must be those of the two schemas, each of them once: 'GetTaxi'"),
     ],
 )
 def test_a_mapping_that_does_not_hold(kind, change, reason):

@@ -217,13 +217,13 @@ def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
     decoder = json.JSONDecoder()
     start = text.find("{")
     if start < 0:
-        raise ValueError("no JSON object")
-    problem = "no JSON object with a field of the form"
+        raise ValueError("contains no JSON object")
+    problem = "contains no JSON object with a field of the form"
     while start >= 0:
         try:
             value, end = decoder.raw_decode(text, start)
         except json.JSONDecodeError as error:
-            problem, end = f"no JSON object: {error.msg}", start + 1
+            problem, end = f"contains no JSON object: {error.msg}", start + 1
         except RecursionError:
             raise ValueError("nested too deeply") from None
         else:

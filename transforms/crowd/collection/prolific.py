@@ -81,7 +81,7 @@ class Study:
     def __init__(self, folder: Path, client: Prolific, settings: Settings | None = None, writable: bool = True) -> None:
         self.folder, self.client = folder, client
         if settings is None and not (folder / FILE).exists():
-            raise InputError("no study here: 'parapet collect prolific create' makes one", folder, "--study")
+            raise InputError("contains no study: create one with 'parapet collect prolific create'", folder, "--study")
         self.journal = Journal(folder, writable)
         try:
             self._begin(settings, writable)
@@ -93,7 +93,9 @@ class Study:
         kept = self.journal.batch
         if not kept:
             if settings is None:
-                raise InputError("no study here: 'parapet collect prolific create' makes one", self.folder, "--study")
+                raise InputError(
+                    "contains no study: create one with 'parapet collect prolific create'", self.folder, "--study"
+                )
             kept = {
                 "format": FORMAT,
                 "parapet": parapet_version(),
@@ -105,14 +107,16 @@ class Study:
             if writable:
                 self.journal.write([("batch", "batch", "", kept)])
         if kept["endpoint"] != self.client.url:
-            raise InputError(f"this study is at {kept['endpoint']}: give that address", "--endpoint_url")
+            raise InputError(f"this study was created at {kept['endpoint']}: give that address", "--endpoint_url")
         self.code: str = kept["code"]
         self.internal_name = f"parapet-{kept['id']}"
         self.settings = msgspec.convert(kept["settings"], Settings)
         if settings is not None and settings != self.settings:
             fields = Settings.__struct_fields__
             names = ", ".join(name for name in fields if getattr(settings, name) != getattr(self.settings, name))
-            raise InputError(f"was begun with another {names}: give another folder", self.folder, "--study")
+            raise InputError(
+                f"contains a study that was created with another {names}: choose another folder", self.folder, "--study"
+            )
 
     @property
     def id(self) -> str:
@@ -169,9 +173,9 @@ class Study:
                 study = self.client.post("/studies/", self.body())
             except Refused as error:
                 self._failed("create", error.reason)
-                raise InputError(f"Prolific refuses the study: {error.reason}") from None
+                raise InputError(f"Prolific refused the study: {error.reason}") from None
             except Unknown as error:
-                raise InputError(f"{error}; whether the study was made is looked up when you run this again") from None
+                raise InputError(f"{error}; run this again, which checks first whether the study was created") from None
         self._check(study)
         self.journal.write([("done", "create", "", {"study_id": study["id"]})])
         return made
@@ -186,12 +190,12 @@ class Study:
                 raise InputError(reason)
             return self.client.get(f"/studies/{_id(found[0])}/") if found else None
         except Refused as error:
-            raise InputError(f"the studies cannot be listed: {error.reason}; nothing was made") from None
+            raise InputError(f"the studies cannot be listed: {error.reason}; nothing was created") from None
 
     def _check(self, study: Any) -> None:
         """Raise InputError if a study differs from the request."""
         if not isinstance(study, dict) or not is_id(study.get("id")):
-            raise InputError("Prolific's answer names no study: run this again, which looks it up there")
+            raise InputError("Prolific's answer names no study: run this again, which looks for the study at Prolific")
         asked = self.body()
         numbers = ("reward", "total_available_places", "estimated_completion_time")
         differ = [f"{name} {study[name]!r}" for name in numbers if name in study and _whole(study[name]) != asked[name]]
@@ -199,7 +203,7 @@ class Study:
         differ += [name for name in texts if name in study and study[name] != asked[name]]
         if differ:
             shown = ", ".join(differ)
-            raise InputError(f"study {study['id']} is not what was asked for: {shown}; look at it at Prolific")
+            raise InputError(f"study {study['id']} differs from what was requested: {shown}; check it at Prolific")
 
     def status(self) -> str:
         """Return Prolific's status of the study. Raises InputError if the study does not exist."""
@@ -212,7 +216,9 @@ class Study:
 
     def _made(self) -> str:
         if not self.id:
-            raise InputError("the study is not created yet: 'parapet collect prolific create'", self.folder, "--study")
+            raise InputError(
+                "the study is not created yet: run 'parapet collect prolific create'", self.folder, "--study"
+            )
         return self.id
 
     def publish(self) -> bool:
@@ -226,7 +232,7 @@ class Study:
             self.client.post(f"/studies/{self.id}/transition/", {"action": "PUBLISH"})
         except Refused as error:
             self._failed("publish", error.reason)
-            raise InputError(f"Prolific refuses to publish: {error.reason}") from None
+            raise InputError(f"Prolific refused to publish the study: {error.reason}") from None
         except Unknown as error:
             if self.status() == DRAFT:
                 raise InputError(f"{error}; the study is still a draft: run this again") from None
@@ -286,7 +292,7 @@ class Study:
             if paid:
                 self._paid(bulk, facts["bonuses"])
             else:
-                self._failed(f"pay:{bulk}", "not paid, says the requester")
+                self._failed(f"pay:{bulk}", "not paid, according to the requester")
 
     def unpaid(self, bonuses: Mapping[str, int]) -> dict[str, int]:
         """Return the bonuses that no run has paid. Raises InputError if one was paid with another amount."""
@@ -294,7 +300,7 @@ class Study:
         for submission_id, cents in bonuses.items():
             before = paid.get(submission_id, {}).get("cents", cents)
             if before != cents:
-                reason = f"submission {submission_id} had a bonus of {money(before)} already; take the row out"
+                reason = f"submission {submission_id} got a bonus of {money(before)} already; remove the row"
                 raise InputError(reason, "--bonuses")
         return {submission_id: cents for submission_id, cents in bonuses.items() if submission_id not in paid}
 
@@ -313,7 +319,7 @@ class Study:
         except (Refused, Unknown) as error:
             reason = error.reason if isinstance(error, Refused) else str(error)
             self._failed(key, reason)
-            raise InputError(f"the bonuses cannot be set up: {reason}; nothing was paid") from None
+            raise InputError(f"the bonuses cannot be prepared: {reason}; nothing was paid") from None
         answer = answer if isinstance(answer, dict) else {}
         bulk, amount, total = (
             str(answer.get("id", "")),
@@ -322,7 +328,7 @@ class Study:
         )
         if not re.fullmatch(r"[\w-]{1,64}", bulk) or amount != sum(bonuses.values()) or total is None or total < amount:
             shown = "no amount" if amount is None else money(amount)
-            reason = f"Prolific understood {shown} where {money(sum(bonuses.values()))} was asked for; nothing was paid"
+            reason = f"Prolific understood {shown} instead of {money(sum(bonuses.values()))}; nothing was paid"
             raise InputError(reason, "--bonuses")
         self.journal.write([("done", key, "", {"bulk": bulk, "total": total})])
         return bulk, total
@@ -341,7 +347,7 @@ class Study:
             self.client.post(f"/bulk-bonus-payments/{bulk}/pay/", {})
         except Refused as error:
             self._failed(key, error.reason)
-            raise InputError(f"the bonuses are not paid: {error.reason}") from None
+            raise InputError(f"the bonuses were not paid: {error.reason}") from None
         except Denied as error:
             self._failed(key, f"denied: {error.reason}")
             raise
@@ -369,8 +375,8 @@ class Study:
 
 
 UNSURE = (
-    "nobody knows whether the bonuses were paid, and a second request would pay them again: look at the study at "
-    "Prolific, then run this with --last_payment paid, or --last_payment unpaid"
+    "it is not known whether the bonuses were paid, and a second request could pay them twice: check the "
+    "study at Prolific, then run this with --last_payment paid or --last_payment unpaid"
 )
 
 

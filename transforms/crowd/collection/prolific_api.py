@@ -55,9 +55,11 @@ class Prolific:
         parts = urlsplit(url)
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in THIS_MACHINE)
         if not is_safe or not parts.netloc or "@" in parts.netloc or parts.query or parts.fragment:
-            raise InputError(f"an address that begins with https://, such as {URL}", "--endpoint_url", url)
+            raise InputError(f"must be an address that begins with https://, such as {URL}", "--endpoint_url", url)
         if not token.strip() or not token.isascii() or not token.strip().isprintable():
-            raise InputError("set it to an API token of your Prolific account (Settings, API tokens)", TOKEN)
+            raise InputError(
+                "is not set: set it to an API token of your Prolific account (Settings, API tokens)", TOKEN
+            )
         self.url, self._token, self._wait = url.rstrip("/"), token.strip(), wait
         self._session = requests.Session()
         self._session.trust_env = False  # a .netrc would override the token
@@ -79,7 +81,7 @@ class Prolific:
             answer = _object(self._send("GET", address, None, repeats=True))
             results = answer.get("results")
             if not isinstance(results, list):
-                raise Refused("wrong_answer: a list without results")
+                raise Refused("wrong_answer: the list has no results")
             new = [entry for entry in results if isinstance(entry, dict) and str(entry.get("id")) not in seen]
             seen.update(str(entry.get("id")) for entry in new)
             yield from new
@@ -168,7 +170,7 @@ def _was_never_sent(error: requests.RequestException) -> bool:
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Refused("wrong_answer: no JSON object")
+        raise Refused("wrong_answer: not a JSON object")
     return value
 
 

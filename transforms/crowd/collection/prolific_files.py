@@ -41,7 +41,7 @@ def read_participants(path: str) -> set[str]:
             row = msgspec.json.decode(line, type=dict[str, Any])
             participants.add(str(row["WorkerId"]))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError):
-            raise InputError("no line of 'parapet collect serve'", path, f"row {number}") from None
+            raise InputError("not a line of 'parapet collect serve'", path, f"row {number}") from None
     return participants
 
 
@@ -54,7 +54,9 @@ def read_rejections(path: str) -> dict[str, dict[str, str]]:
         if row["category"] not in CATEGORIES:
             raise InputError(f"category must be one of {', '.join(CATEGORIES)}", path, where)
         if len(row["message"]) < SHORTEST_MESSAGE:
-            raise InputError(f"message: Prolific wants {SHORTEST_MESSAGE} characters or more", path, where)
+            raise InputError(
+                f"message: must have at least {SHORTEST_MESSAGE} characters, which Prolific requires", path, where
+            )
         body = {"action": "REJECT", "message": row["message"], "rejection_category": row["category"]}
         rejections[row["submission_id"]] = body
     return rejections
@@ -68,7 +70,7 @@ def read_bonuses(path: str) -> dict[str, int]:
         _check_id(row["submission_id"], bonuses, path, where)
         cents = cents_of(row["amount"])
         if not cents:
-            raise InputError(f"{row['amount'][:20]!r} is no amount such as 0.50", path, where)
+            raise InputError(f"{row['amount'][:20]!r} is not an amount such as 0.50", path, where)
         bonuses[row["submission_id"]] = cents
     return bonuses
 
@@ -77,4 +79,4 @@ def _check_id(submission_id: str, others: Collection[str], path: str, where: str
     if not is_id(submission_id):
         raise InputError("submission_id: 'parapet collect prolific list' shows the ids", path, where)
     if submission_id in others:
-        raise InputError(f"submission {submission_id} is there twice", path, where)
+        raise InputError(f"submission {submission_id} appears twice", path, where)

@@ -78,7 +78,9 @@ def read_sheet(form: Form) -> Sheet:
     reader.close()
     missing = [field for field in form.fields if field not in reader.given]
     if missing or not reader.limits:
-        raise InputError("is no page of this version of 'parapet hits': make the pages again", form.task_id, "--hits")
+        raise InputError(
+            "is not a page of this version of 'parapet hits': make the pages again", form.task_id, "--hits"
+        )
     lines = (" ".join(line.split()) for line in reader.lines)
     noun, words, letters = reader.limits
     return Sheet(

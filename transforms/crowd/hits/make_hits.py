@@ -101,7 +101,7 @@ class MakeHits(beam.PTransform):
 def _some_turns(counts: Counts) -> Iterator[str]:
     """Raise InputError if there is no user turn."""
     if not counts.sum("user_turns"):
-        raise InputError("has no user turns, so nothing was written", "--dialogues")
+        raise InputError("contains no user turns, so nothing was written", "--dialogues")
     return iter(())
 
 

@@ -233,7 +233,7 @@ def read_manifest(folder: str) -> Iterator[tuple[str, PageRecord]]:
     try:
         lines = read_whole(path, MAX_DIALOGUE_FILE).splitlines()
     except InputError as error:
-        raise InputError(f"no folder of 'parapet hits': {error.reason}", path, "--hits") from None
+        raise InputError(f"not the output of 'parapet hits': {error.reason}", path, "--hits") from None
     for number, line in enumerate(lines, 1):
         try:
             yield f"row {number}", msgspec.json.decode(line, type=PageRecord)
@@ -280,7 +280,7 @@ MAX_LETTERS: dict[HitTask, int] = {"names": 60, "descriptions": 200, "rewrites":
 
 _BODY = "${body}"
 
-TOO_LARGE = f"too_large: the text alone passes the {MAX_BYTES:,} bytes of an HTMLQuestion"
+TOO_LARGE = f"too_large: the text alone exceeds the {MAX_BYTES:,} bytes of an HTMLQuestion"
 
 # Room for what the requester site adds around a page.
 SITE_BYTES = 1_024
@@ -587,7 +587,7 @@ def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, 
         fields.add(place)
         most = max(most, _lacks(row, path, number))
     if not fields:
-        raise InputError("nothing is missing, so there is nothing to top up", path)
+        raise InputError("no answers are missing, so there is nothing to ask for", path)
     return frozenset(fields), most
 
 
@@ -605,4 +605,4 @@ def _lacks(row: Mapping[str, str], path: str, number: int) -> int:
     try:
         return max(1, int(row["need"]) - int(row["have"]))
     except (TypeError, ValueError):
-        raise InputError("'have' and 'need' are not numbers", path, f"row {number}") from None
+        raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None

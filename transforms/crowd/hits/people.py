@@ -19,7 +19,7 @@ PROLIFIC_FEE = Decimal(1) / 3
 
 # The fraction of answers that survive vetting and deduplication: about half in SGD-X's batches and in our sample.
 YIELD = Decimal("0.5")
-_OF_FIVE = "of the 5 that v1 to v5 take"
+_OF_FIVE = "of the 5 that v1 to v5 need"
 
 
 def needed_people(forms: Iterable[tuple[str, str, int]], limit: int | None = None) -> int:
@@ -72,13 +72,16 @@ class People(msgspec.Struct, frozen=True):
         shares = ""
         if len(self.by_task) > 1:
             each = " and ".join(f"{n:,} for {task}" for task, n in self.by_task.items())
-            shares = f" ({each}, different people, so that nobody sees what they are to find)"
+            shares = f" ({each}; they must be different people, so that nobody sees the texts to be paraphrased)"
         cost = self.cost
-        good = "" if self.good is None else f"; expect about {self.good:f} good answers for an element, {_OF_FIVE}"
+        good = "" if self.good is None else f"; expect about {self.good:f} good answers per element, {_OF_FIVE}"
         return [
             f"people needed: {self.needed:,}{shares}{good}",
-            f"cost: ${cost['mturk']:,.2f} on MTurk; about ${cost['prolific']:,.2f} on Prolific (fee of about a third, "
-            f"to be checked at prolific.com/pricing); ${cost['in_house']:,.2f} in wages for your own annotators",
+            (
+                f"cost: ${cost['mturk']:,.2f} on MTurk; about ${cost['prolific']:,.2f} on Prolific (with a fee "
+                f"of about a third; check it at prolific.com/pricing); ${cost['in_house']:,.2f} in wages for "
+                "your own annotators"
+            ),
         ]
 
 

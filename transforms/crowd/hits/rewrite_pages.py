@@ -26,14 +26,14 @@ from parapet.transforms.running.seeding import stable_digest
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
 
 NO_TEXT = "no_text: the utterance has no words"
-ONLY_VALUES = "only_values: the utterance is slot values only, which must stay"
-BAD_ID = "bad_id: the dialogue id is blank, or has characters that MTurk does not accept"
-LONG_ID = f"long_id: the task id passes the {MAX_ANNOTATION} characters of a RequesterAnnotation"
+ONLY_VALUES = "only_values: the utterance consists only of slot values, which must stay unchanged"
+BAD_ID = "bad_id: the dialogue id is blank, or contains characters that MTurk does not accept"
+LONG_ID = f"long_id: the task id exceeds the {MAX_ANNOTATION} characters of a RequesterAnnotation"
 BAD_SPAN = "bad_span"
 
 DUPLICATE_ID = (
-    "duplicate_id: {here} has the id of a dialogue of {there} (ignoring case), which has pages; "
-    "where splits share ids, give one --split at a time"
+    "duplicate_id: a dialogue of {there}, for which pages were made, has the same id as {here} (ignoring "
+    "case); where splits share ids, give one --split at a time"
 )
 
 _WORD = re.compile(r"[^\W_]")
@@ -206,14 +206,18 @@ def _files_of(place: Path, split: str | None) -> list[Path]:
         raise InputError("there is no such file or folder", place)
     if place.is_file():
         if split is not None:
-            raise InputError("is a file: --split takes one split of a corpus's folder", place)
+            raise InputError("is a file: --split requires the folder of a corpus", place)
         return [place]
     found = dialogue_files(place, split or TEST) or (dialogue_files(place, "") if split is None else [])
     if not found:
         there = [each for each in SPLITS if dialogue_files(place, each)]
         if there:
-            raise InputError(f"no dialogues of {split or TEST!r}; there are in: {', '.join(there)}", place, "--split")
-        raise InputError(f"no dialogues here: expected {split or TEST}/dialogues_001.json and so on", place)
+            raise InputError(
+                f"there are no dialogues in {split or TEST!r}; these splits have some: {', '.join(there)}",
+                place,
+                "--split",
+            )
+        raise InputError(f"contains no dialogues: expected {split or TEST}/dialogues_001.json and so on", place)
     return found
 
 

@@ -258,8 +258,8 @@ def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
             continue
         if element_id not in ids:
             raise InputError(
-                f"no element {element_id[:200]!r} in the schemas (ids look like SERVICE/slot/NAME, SERVICE/intent/NAME "
-                "or SERVICE/service, with the original names)",
+                f"there is no element {element_id[:200]!r} in the schemas (ids look like SERVICE/slot/NAME, "
+                "SERVICE/intent/NAME or SERVICE/service, with the original names)",
                 path,
                 f"line {number}",
             )
@@ -326,8 +326,8 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
                 raise InputError(f"lacks the column {' and '.join(missing)}: expected service_name,cue", path, "row 1")
             rows = []
             for row in reader:
-                if None in row:  # DictReader stores surplus cells under None
-                    reason = "has more columns than the first: put quotes around a cue with a comma"
+                if None in row:  # where DictReader puts what is too much
+                    reason = "has more columns than the header: put quotes around a cue that contains a comma"
                     raise InputError(reason, path, f"row {reader.line_num}")
                 rows.append((reader.line_num, row["service_name"] or "", row["cue"] or ""))
     except csv.Error as error:
@@ -336,15 +336,18 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
     for number, name, text in rows:
         place = f"row {number}"
         if name not in services:
-            raise InputError(f"no service {name[:200]!r} in the schemas", path, place)
+            raise InputError(f"there is no service {name[:200]!r} in the schemas", path, place)
         if name in cues:
-            raise InputError(f"a second cue for {name}", path, place)
+            raise InputError(f"there is a second cue for {name}: give one for each service", path, place)
         cue = shown(text)
         if len(cue) > MAX_LETTERS:
-            raise InputError(f"the cue has {len(cue)} letters; at most {MAX_LETTERS} are shown", path, place)
+            raise InputError(f"the cue has {len(cue)} letters, over the limit of {MAX_LETTERS}", path, place)
         title = name_words(service_title(name))
         if revealed := revealed_by(cue, [*_element_names(services[name]), *title]):
-            reason = f"the cue of {name} has {revealed!r}, the name of an element or of the service, which is not shown"
+            reason = (
+                f"the cue of {name} contains {revealed!r}, the name of an element or of the service, which "
+                "workers must not see"
+            )
             raise InputError(reason, path, place)
         cues[name] = cue
     return cues
@@ -388,7 +391,7 @@ def _singular(words: tuple[str, ...]) -> tuple[str, ...]:
 _GENERIC = frozenset(_singular(tuple(GENERIC)))
 
 
-NOTHING_TO_SHOW = "nothing_to_show: the text that the page would show is blank"
+NOTHING_TO_SHOW = "nothing_to_show: the text to be shown on the page is blank"
 
 
 def render_service(position: int, service: Service, settings: Settings) -> Hits:

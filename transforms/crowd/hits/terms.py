@@ -131,26 +131,34 @@ class Terms(msgspec.Struct, frozen=True):
         reward = self.reward
         minutes = self.assignment_minutes
         return [
-            ("hourly_wage", 0 < self.hourly_wage <= 10_000, "dollars an hour, above 0"),
+            ("hourly_wage", 0 < self.hourly_wage <= 10_000, "must be dollars per hour, above 0"),
             (
                 "reward",
                 reward is None or (reward > 0 and bool(REWARD.fullmatch(f"{reward:f}"))),
-                "dollars above 0, such as 1.25",
+                "must be dollars, above 0 (example: 1.25)",
             ),
-            ("name_seconds", 0 < self.name_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
-            ("description_seconds", 0 < self.description_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
-            ("rewrite_seconds", 0 < self.rewrite_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
-            ("rating_seconds", 0 < self.rating_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
-            ("turn_seconds", 0 <= self.turn_seconds <= HOUR, "seconds, from 0 to 3,600"),
-            ("reading_seconds", 0 <= self.reading_seconds <= HOUR, "seconds, from 0 to 3,600"),
-            ("assignments", 1 <= self.assignments <= MAX_ASSIGNMENTS, "workers per HIT, 1 or more"),
-            ("fee", 0 <= self.fee <= 1, "a share of the reward, from 0 to 1 (0.20 is 20 %)"),
-            ("extra_fee", 0 <= self.extra_fee <= 1, "a share of the reward, from 0 to 1 (0.20 is 20 %)"),
-            ("extra_fee_from", self.extra_fee_from >= 1, "a number of assignments, 1 or more"),
-            ("minimum_fee", 0 <= self.minimum_fee <= 1, "dollars per assignment, from 0 to 1"),
-            ("assignment_minutes", minutes is None or 1 <= minutes <= MAX_DURATION // 60, "minutes, 1 to 525,600"),
-            ("auto_approval_hours", 0 <= self.auto_approval_hours <= MAX_AUTO_APPROVAL // HOUR, "hours, 0 to 720"),
-            ("lifetime_days", 1 <= self.lifetime_days <= MAX_DURATION // (24 * HOUR), "days, 1 to 365"),
+            ("name_seconds", 0 < self.name_seconds <= HOUR, "must be seconds, above 0 and up to 3,600"),
+            ("description_seconds", 0 < self.description_seconds <= HOUR, "must be seconds, above 0 and up to 3,600"),
+            ("rewrite_seconds", 0 < self.rewrite_seconds <= HOUR, "must be seconds, above 0 and up to 3,600"),
+            ("rating_seconds", 0 < self.rating_seconds <= HOUR, "must be seconds, above 0 and up to 3,600"),
+            ("turn_seconds", 0 <= self.turn_seconds <= HOUR, "must be seconds, from 0 to 3,600"),
+            ("reading_seconds", 0 <= self.reading_seconds <= HOUR, "must be seconds, from 0 to 3,600"),
+            ("assignments", 1 <= self.assignments <= MAX_ASSIGNMENTS, "must be a number of workers per HIT, 1 or more"),
+            ("fee", 0 <= self.fee <= 1, "must be a share of the reward, from 0 to 1 (0.20 is 20 %)"),
+            ("extra_fee", 0 <= self.extra_fee <= 1, "must be a share of the reward, from 0 to 1 (0.20 is 20 %)"),
+            ("extra_fee_from", self.extra_fee_from >= 1, "must be a number of assignments, 1 or more"),
+            ("minimum_fee", 0 <= self.minimum_fee <= 1, "must be dollars per assignment, from 0 to 1"),
+            (
+                "assignment_minutes",
+                minutes is None or 1 <= minutes <= MAX_DURATION // 60,
+                "must be minutes, from 1 to 525,600",
+            ),
+            (
+                "auto_approval_hours",
+                0 <= self.auto_approval_hours <= MAX_AUTO_APPROVAL // HOUR,
+                "must be hours, from 0 to 720",
+            ),
+            ("lifetime_days", 1 <= self.lifetime_days <= MAX_DURATION // (24 * HOUR), "must be days, from 1 to 365"),
         ]
 
     def seconds(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:

@@ -72,12 +72,13 @@ def refuse_lost(folder: Path, what: str, always: bool = False) -> None:
     traces = [name for name in TRACES if (folder / name).exists()]
     if not (traces or always):
         return
-    beside = f", and beside it is {traces[0]} of a batch" if traces else ""
-    recover = "run 'parapet mturk publish --recover', which looks at MTurk for what is out, or "
+    beside = f", although the folder has {traces[0]} of a batch" if traces else ""
+    recover = "run 'parapet mturk publish --recover', which asks MTurk for the published HITs, or "
     raise InputError(
-        f"the journal {what}{beside}: what is out and paid is not known, and publishing would ask and pay for it "
-        f"again; {recover if BATCH in traces else ''}bring the journal back from a backup. To begin another batch, "
-        "take another folder; HITs of this one that are still out are listed at MTurk",
+        f"the journal {what}{beside}: without it, it is not known what was published and paid, and "
+        f"publishing again would cost twice; {recover if BATCH in traces else ''}restore the journal from a "
+        "backup. To begin another batch, choose another folder; MTurk lists the HITs of this batch that are "
+        "still published",
         folder / FILE,
     )
 
@@ -108,20 +109,26 @@ class Settings(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for country in self.countries:
             if not _COUNTRY.fullmatch(country):
-                raise InputError(f"{country!r} is no country such as US, or US-CA", "--countries")
+                raise InputError(f"{country!r} is not a country code such as US or US-CA", "--countries")
         if not 0 <= self.min_approval <= 100:
-            raise InputError("per cent, from 0 to 100", "--min_approval")
+            raise InputError("must be a percentage from 0 to 100", "--min_approval")
         for flag, number in (("--min_approved", self.min_approved), ("--max_per_worker", self.max_per_worker)):
             if number < 0:
-                raise InputError("a number of assignments, 0 for any", flag)
+                raise InputError("must be a number of assignments, or 0 for any number", flag)
         for flag, ids in (("--require_qualification", self.required), ("--exclude_qualification", self.excluded)):
             for each in ids:
                 if not _QUALIFICATION_ID.fullmatch(each):
-                    raise InputError(f"{each!r} is no qualification id: capital letters and digits", flag)
-        # We add two (not on the block list, not on the sibling task), and a third for a top-up.
+                    raise InputError(
+                        f"{each!r} is not a qualification id, which consists of capital letters and digits", flag
+                    )
+        # Two are ours: not on the block list, not on the sibling task; a top-up adds a third.
         own = bool(self.countries) + bool(self.min_approval) + bool(self.min_approved) + self.masters + 3
         if own + len(self.required) + len(self.excluded) > MAX_QUALIFICATIONS:
-            raise InputError(f"MTurk takes {MAX_QUALIFICATIONS} qualifications a HIT", "--require_qualification")
+            raise InputError(
+                f"MTurk allows at most {MAX_QUALIFICATIONS} qualifications per HIT, some of which Parapet needs: "
+                "give fewer",
+                "--require_qualification",
+            )
 
 
 class OutHit(msgspec.Struct, frozen=True):
@@ -174,11 +181,11 @@ class Batch:
     def __init__(self, folder: str | Path, writable: bool = True) -> None:
         self.folder = Path(folder)
         if not (self.folder / FILE).exists():
-            refuse_lost(self.folder, "is not there")
-            raise InputError("no batch here: 'parapet mturk publish' makes one", self.folder)
+            refuse_lost(self.folder, "is missing")
+            raise InputError("contains no batch: create one with 'parapet mturk publish'", self.folder)
         self.journal = Journal(self.folder, writable)
         if not self.journal.batch:
-            raise InputError("the batch was never begun: run 'parapet mturk publish'", self.folder)
+            raise InputError("the batch was never started: run 'parapet mturk publish'", self.folder)
         self.id: str = self.journal.batch["id"]
         self.endpoint: str = self.journal.batch["endpoint"]
         self.settings = msgspec.convert(self.journal.batch["settings"], Settings, strict=False)
@@ -252,7 +259,7 @@ def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any], recover: 
         kept = msgspec.convert(journal.batch["settings"], Settings, strict=False)
         differ = [f"{name} {getattr(kept, name)!r}" for name in given if getattr(kept, name) != given[name]]
         if differ:
-            reason = f"this batch was begun with {', '.join(differ)}: keep to that, or begin another"
+            reason = f"this batch was started with {', '.join(differ)}: give the same values, or start another batch"
             raise InputError(reason, folder)
         check_endpoint(journal.batch["endpoint"], endpoint, folder)
         kept_beside = msgspec.json.encode(journal.batch) + b"\n"
@@ -265,7 +272,7 @@ def _recover(folder: Path) -> None:
     """Restart a lost journal from ``batch.json``; its remains are kept beside it."""
     try:
         if not (folder / FILE).exists():
-            refuse_lost(folder, "is not there")
+            refuse_lost(folder, "is missing")
             return
         if Journal(folder, writable=False).batch:
             return
@@ -275,9 +282,9 @@ def _recover(folder: Path) -> None:
         facts = msgspec.json.decode((folder / BATCH).read_bytes(), type=dict[str, Any])
         msgspec.convert(facts["settings"], Settings, strict=False)
         if not (isinstance(facts["id"], str) and isinstance(facts["endpoint"], str)):
-            raise ValueError("it is not what Parapet wrote")
+            raise ValueError("Parapet did not write this file")
     except OSError as error:
-        raise InputError(f"there is nothing to recover the batch from: {error.strerror}", folder / BATCH) from None
+        raise InputError(f"the batch cannot be recovered without this file: {error.strerror}", folder / BATCH) from None
     except (ValueError, TypeError, KeyError, RecursionError, msgspec.MsgspecError) as error:
         raise InputError(f"the batch cannot be recovered: {error}", folder / BATCH) from None
     with Journal(folder, recover=True) as journal:
@@ -291,14 +298,14 @@ def check_endpoint(kept: str, wanted: str, folder: str | Path) -> None:
         return
     lives = environment_of(kept)
     if lives == "production":
-        advice = "in production, where this costs money: add --production"
+        advice = "in production, where it costs money: add --production"
     elif environment_of(wanted) == "production":
-        advice = f"{where(lives)}: leave --production out"
+        advice = f"{where(lives)}: leave out --production"
     else:
         advice = f"{where(lives)}: " + (
-            "leave --endpoint_url out" if lives == "sandbox" else f"add --endpoint_url {kept}"
+            "leave out --endpoint_url" if lives == "sandbox" else f"add --endpoint_url {kept}"
         )
-    raise InputError(f"this batch lives {advice}", folder)
+    raise InputError(f"this batch was published {advice}", folder)
 
 
 def where(environment: str) -> str:
@@ -388,7 +395,7 @@ def perform(
 
     def attempt(call: Call) -> dict[str, Any] | Exception:
         if hopeless:
-            return NotTried("an earlier call showed that none can go well")
+            return NotTried("not tried, because an earlier call failed in a way that affects all")
         try:
             return (do or make)(call)
         except (ClientError, BotoCoreError, UnusableAnswer) as error:

@@ -40,14 +40,16 @@ _RETRIES = {"mode": "standard", "max_attempts": 10}
 _TIMEOUT = 60  # seconds
 
 _ADVICE = {
-    "UnrecognizedClientException": "MTurk does not know these credentials",
-    "InvalidSignatureException": "the secret key does not fit the access key",
+    "UnrecognizedClientException": "MTurk does not recognise these credentials",
+    "InvalidSignatureException": "the secret key does not match the access key",
     "IncompleteSignature": "the credentials are incomplete",
     "AccessDeniedException": "these credentials may not use MTurk: link the AWS account to a requester account",
     "ExpiredTokenException": "the session token has expired: log in again",
     "InsufficientFunds": "the account's balance does not cover this: prepay HITs at requester.mturk.com",
-    "ThrottlingException": "MTurk keeps refusing for too many calls: run the same command again in a while, or with "
-    "--parallel_calls 1",
+    "ThrottlingException": (
+        "MTurk keeps refusing because of too many calls: wait a while and run the same command again, or use "
+        "--parallel_calls 1"
+    ),
 }
 
 # After these errors, further calls would fail, too.
@@ -143,9 +145,9 @@ def endpoint_of(production: bool, endpoint_url: str | None) -> str:
     other = endpoint_url or os.environ.get(ENDPOINT_VARIABLE)
     if production and other and other.rstrip("/") != PRODUCTION:
         flag = "--endpoint_url" if endpoint_url else ENDPOINT_VARIABLE
-        raise InputError(f"{flag} names {other}: take it away, or leave --production out", "--production")
+        raise InputError(f"{flag} names {other}: remove it, or leave out --production", "--production")
     if other and not _ADDRESS.fullmatch(other):
-        raise InputError(f"{other!r} is no address such as http://127.0.0.1:8765", "--endpoint_url")
+        raise InputError(f"{other!r} is not an address such as http://127.0.0.1:8765", "--endpoint_url")
     return PRODUCTION if production else (other or SANDBOX).rstrip("/")
 
 
@@ -221,7 +223,7 @@ def explained(error: Exception, what: str = "") -> InputError:
     if isinstance(error, exceptions.ClientError):
         advice = _ADVICE.get(code)
         said = f"{message_of(error)} [{code}]"
-        return InputError(f"{advice} ({said})" if advice else f"MTurk refuses: {said}", what)
+        return InputError(f"{advice} ({said})" if advice else f"MTurk refused the call: {said}", what)
     return InputError(message_of(error), what)
 
 
@@ -306,9 +308,9 @@ def pages(
         if not following or empty == _EMPTY_PAGES or (empty and following in seen):
             return
         if following in seen:
-            raise UnusableAnswer("MTurk's listing does not end: it gives a page for the second time", name)
+            raise UnusableAnswer("MTurk's listing does not end: it returned the same page twice", name)
         if items > most:
-            raise UnusableAnswer(f"MTurk's listing does not end: it has over {most:,} items", name)
+            raise UnusableAnswer(f"MTurk's listing does not end: it has more than {most:,} items", name)
         seen.add(following)
         token = {"NextToken": following}
 

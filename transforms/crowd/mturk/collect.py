@@ -59,7 +59,7 @@ def load(folder: Path, name: str = FILE) -> list[Line]:
         try:
             line = parse_json_line(text)
             if not {"AssignmentId", "WorkerId", "HITId", "RequesterAnnotation"} <= line.keys():
-                raise ValueError("a member is missing")
+                raise ValueError("a field is missing")
         except (ValueError, AttributeError) as error:
             reason = f"not an assignment ({error}): move the file away and collect again"
             raise InputError(reason, path, f"row {number}") from None
@@ -190,10 +190,12 @@ def list_assignments(batch: Batch, hit_id: str, annotation: str = "") -> Listing
     try:
         for item in listed:
             if item["HITId"] != hit_id:
-                raise UnusableAnswer(f"MTurk's answer has {item['AssignmentId']} of another HIT", LISTING)
+                raise UnusableAnswer(
+                    f"MTurk's answer contains {item['AssignmentId']}, which belongs to another HIT", LISTING
+                )
             line = line_of(item, annotation)
             if not same_work(lines.setdefault(item["AssignmentId"], line), line):
-                reason = f"MTurk's answer has {item['AssignmentId']} twice, with different work"
+                reason = f"MTurk's answer contains {item['AssignmentId']} twice, with different answers"
                 raise UnusableAnswer(reason, LISTING)
     except ClientError as error:
         if code_of(error) == GONE:

@@ -100,7 +100,7 @@ def read_audit(folder: str) -> dict[str, Judged]:
     place = Path(folder)
     place = place.parent if place.name == "responses.parquet" else place
     if not (place / "run.json").exists():
-        raise InputError("no finished folder of 'parapet compose' (it has no run.json)", place)
+        raise InputError("not a complete output of 'parapet compose': it has no run.json", place)
     columns = ["response_id", "disposition", "reason", "worker_hash", "submit_time"]
     try:
         table = pq.read_table(place / "responses.parquet", columns=columns)
@@ -161,12 +161,12 @@ def read_rejections(path: str, audit: Collection[str]) -> dict[str, str]:
         assignment_id, where = row["assignment_id"], f"row {number}"
         if not 0 < len(row["feedback"]) <= MAX_FEEDBACK:
             raise InputError(
-                f"a rejection needs feedback for the worker, up to {MAX_FEEDBACK:,} characters", path, where
+                f"a rejection requires feedback for the worker, of at most {MAX_FEEDBACK:,} characters", path, where
             )
         if assignment_id in rejections:
-            raise InputError(f"assignment {assignment_id} is there twice", path, where)
+            raise InputError(f"assignment {assignment_id} appears twice", path, where)
         if assignment_id not in audit:
-            raise InputError(f"the audit has no assignment {assignment_id[:64]}", path, where)
+            raise InputError(f"the audit does not contain assignment {assignment_id[:64]}", path, where)
         rejections[assignment_id] = row["feedback"]
     return rejections
 
@@ -188,7 +188,7 @@ def read_rows(path: str, columns: Iterable[str]) -> list[tuple[int, dict[str, st
         raise InputError(f"cannot be read: {error}", path) from None
     for number, row in rows:
         if None in row or None in row.values():
-            raise InputError("more or fewer cells than the header", path, f"row {number}")
+            raise InputError("the row has more or fewer cells than the header", path, f"row {number}")
     return [(number, {name: cell.strip() for name, cell in row.items()}) for number, row in rows]
 
 
@@ -229,9 +229,9 @@ def read_bonuses(path: str, lines: Mapping[str, Line]) -> list[Bonus]:
         if assignment_id not in lines:
             raise InputError(f"assignment {assignment_id[:64]} was not collected in this batch", path, where)
         if assignment_id in bonuses:
-            raise InputError(f"assignment {assignment_id} is there twice: one bonus each", path, where)
+            raise InputError(f"assignment {assignment_id} appears twice: give one bonus per assignment", path, where)
         if not 0 < len(row["reason"]) <= MAX_FEEDBACK:
-            raise InputError(f"a bonus needs a reason, up to {MAX_FEEDBACK:,} characters", path, where)
+            raise InputError(f"a bonus requires a reason, of at most {MAX_FEEDBACK:,} characters", path, where)
         bonuses[assignment_id] = Bonus(assignment_id, _amount(row["amount"], path, where), row["reason"], where)
     return list(bonuses.values())
 
@@ -240,7 +240,7 @@ def _amount(text: str, path: str, where: str) -> Decimal:
     digits = "0" + text.removeprefix("$")  # Checked as written, because Python also accepts 1e9 and 1_0 as numbers.
     amount = Decimal(digits) if len(text) <= 12 and REWARD.fullmatch(digits) else Decimal(0)
     if amount <= 0:
-        raise InputError(f"{text!r} is no amount of dollars such as 0.50", path, where)
+        raise InputError(f"{text!r} is not an amount in dollars, such as 0.50", path, where)
     return amount.quantize(CENT)
 
 
@@ -254,8 +254,8 @@ def unsent(batch: Batch, bonuses: Sequence[Bonus], path: str = "") -> list[Bonus
     for bonus in bonuses:
         before = sent.get(bonus.assignment_id)
         if before and Decimal(before["amount"]) != bonus.amount:
-            reason = f"assignment {bonus.assignment_id} had a bonus of ${before['amount']} already"
-            raise InputError(f"{reason}; take the row out", path, bonus.where)
+            reason = f"assignment {bonus.assignment_id} got a bonus of ${before['amount']} already"
+            raise InputError(f"{reason}; remove the row", path, bonus.where)
     return [bonus for bonus in bonuses if bonus.assignment_id not in sent]
 
 
@@ -332,16 +332,16 @@ def settle(
 def difference(judged: Line, now: Listing) -> str:
     """Return why a judged assignment can no longer be paid by its id; empty if it can."""
     if now.gone:
-        return "MTurk no longer has its HIT: it was deleted elsewhere"
+        return "its HIT was deleted at MTurk"
     if now.unreadable:
         return now.unreadable
     line = now.lines.get(judged["AssignmentId"])
     if line is None:
-        return "MTurk no longer lists it: it was returned or removed"
+        return "MTurk no longer lists the assignment: it was returned or removed"
     if line["WorkerId"] != judged["WorkerId"]:
-        return "its id is now another worker's: collect again, then compose"
+        return "its id now belongs to another worker: run collect again, then compose"
     if not same_work(line, judged):
-        return "it was submitted anew with other answers: collect again, then compose"
+        return "it was submitted again with other answers: run collect again, then compose"
     return ""
 
 
@@ -368,7 +368,7 @@ def _next_step(
         return {**facts, "by": by}
     if sent:
         amounts = ", ".join(f"${amount}" for _, amount in sent)
-        return f"MTurk has a bonus of {amounts} on it, which this batch did not send"
+        return f"MTurk lists a bonus of {amounts} for it, which this batch did not send"
     arguments = {
         "WorkerId": line["WorkerId"],
         "BonusAmount": facts["amount"],
@@ -430,7 +430,7 @@ def fill_in(handle: BinaryIO, path: str, payments: Mapping[str, Payment]) -> Rev
     columns = [] if first is None or first.problem else [cell.strip() for cell in first.cells]
     missing = [name for name in ("AssignmentId", "AssignmentStatus") if name not in columns]
     if missing:
-        raise InputError(f"no batch results: the header lacks {', '.join(missing)}", path, "row 1")
+        raise InputError(f"not a file of batch results: the header lacks {', '.join(missing)}", path, "row 1")
     columns += [name for name in (APPROVE, REJECT) if name not in columns]
     result, text = Reviewed(), io.StringIO(newline="")
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")

@@ -80,7 +80,7 @@ class Hit(msgspec.Struct, frozen=True):
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", path) from None
         if hashlib.sha256(data).hexdigest() != self.record.sha256:
-            raise InputError("was changed since 'parapet hits' wrote it: run that again", path)
+            raise InputError("has been changed since 'parapet hits' wrote it: run that command again", path)
         return data.decode("utf-8")
 
 
@@ -98,11 +98,13 @@ def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up:
     """
     options = _options(Path(folder) / "run.json")
     if top_up and options.get("only") is None:
-        raise InputError("this folder asks for everything again: make it with 'parapet hits --shortfall'", folder)
+        raise InputError("this folder asks for all answers again: make one with 'parapet hits --shortfall'", folder)
     for place, sandbox, advice in ((PRODUCTION, True, "without --sandbox"), (SANDBOX, False, "with --sandbox")):
         if endpoint == place and bool(options.get("sandbox")) is sandbox:
             where = "the sandbox" if sandbox else "production"
-            raise InputError(f"these pages post their forms to {where}: run 'parapet hits' again, {advice}", folder)
+            raise InputError(
+                f"the forms on these pages are sent to {where}: run 'parapet hits' again, {advice}", folder
+            )
     path = Path(folder) / "manifest.jsonl"
     try:
         records = [msgspec.json.decode(line, type=PageRecord) for line in path.read_bytes().splitlines()]
@@ -111,12 +113,12 @@ def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up:
     except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError, msgspec.MsgspecError) as error:
         raise InputError(f"cannot be read: {error}; run 'parapet hits' again", path) from None
     if not records:
-        raise InputError("there is no HIT in this folder", path)
+        raise InputError("contains no HIT", path)
     many = max(record.assignments for record in records)
     if many > MOST and not allow_extra_fee:
         raise InputError(
-            f"{many} workers a HIT: from ten on MTurk takes another 20 %; run 'parapet hits --assignments {MOST}', "
-            "or say --allow_extra_fee",
+            f"{many} workers per HIT: from ten workers on, MTurk charges an additional 20 %; run 'parapet "
+            f"hits --assignments {MOST}', or add --allow_extra_fee",
             path,
         )
     return hits
@@ -132,12 +134,13 @@ def _options(path: Path) -> dict[str, Any]:
         run = json.loads(path.read_bytes())
         version, pipeline, options = str(run["version"]), run["pipeline"], dict(run.get("options", {}))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise InputError("no finished folder of 'parapet hits' (it has no run.json)", path.parent) from None
+        raise InputError("not a complete output of 'parapet hits': it has no run.json", path.parent) from None
     if pipeline != "hits":
-        raise InputError(f"made by 'parapet {pipeline}', not by 'parapet hits'", path.parent)
+        raise InputError(f"was made by 'parapet {pipeline}', not by 'parapet hits'", path.parent)
     if version != parapet_version():
         raise InputError(
-            f"made by Parapet {version}, this is {parapet_version()}: run 'parapet hits' again (it costs nothing)",
+            f"was made by Parapet {version}, but this is version {parapet_version()}: run 'parapet hits' "
+            "again (it costs nothing)",
             path.parent,
         )
     return options
@@ -162,8 +165,9 @@ def unpublished(batch: Batch, hits: Sequence[Hit], round_: int = 0) -> list[Hit]
         done = batch.journal.done.get(hit.key(round_))
         if done and (done["reward"], done["assignments"]) != (hit.record.reward, hit.record.assignments):
             raise InputError(
-                f"this task is out already for ${done['reward']} and {done['assignments']} workers, and this folder "
-                f"says ${hit.record.reward} and {hit.record.assignments}: begin another batch for that",
+                f"this task is published already for ${done['reward']} and {done['assignments']} workers, "
+                f"but this folder says ${hit.record.reward} and {hit.record.assignments}: start another "
+                "batch for it",
                 hit.record.task_id,
             )
     waiting = [hit for hit in hits if hit.key(round_) not in batch.journal.done]
@@ -174,8 +178,8 @@ def unpublished(batch: Batch, hits: Sequence[Hit], round_: int = 0) -> list[Hit]
     for hit in waiting:
         if round_ == 0 and (hit.record.task_id, hit.record.part) in out:
             raise InputError(
-                "this task is out already with another page: to ask for what is missing use 'parapet mturk topup', "
-                "for another try begin another batch",
+                "this task is published already with another page: use 'parapet mturk topup' to ask for "
+                "missing answers, or start another batch",
                 hit.record.task_id,
             )
     return waiting
@@ -338,7 +342,7 @@ def adopt(batch: Batch, hits: Iterable[Hit], round_: int = 0) -> None:
                 more = {"hit_id": hit_id, "to": there["MaxAssignments"]}
                 batch.journal.write([("done", f"add:found:{hit_id}", "list_hits", more)])
     if again:
-        logging.info("%d HITs that a cut-off run had made were found again", again)
+        logging.info("%d HITs that an interrupted run had created were found again", again)
 
 
 class Addition(msgspec.Struct, frozen=True):
@@ -370,11 +374,11 @@ def read_lacks(path: str) -> tuple[str, dict[tuple[str, str], int]]:
         try:
             missing = max(1, int(row["need"]) - int(row["have"]))
         except ValueError:
-            raise InputError("'have' and 'need' are not numbers", path, f"row {number}") from None
+            raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None
         lacks[f"{row['service_name']}:{row['task']}", row["field"]] = missing
     if not lacks:
-        raise InputError("nothing is missing: there is nothing to ask for", path)
-    # The manifest is hashed, too: the same elements may be short again after further answers.
+        raise InputError("no answers are missing, so there is nothing to ask for", path)
+    # With the manifest beside it: the same elements may be short again after other answers have come in.
     beside = Path(path).with_name("run.json")
     data = Path(path).read_bytes() + (beside.read_bytes() if beside.exists() else b"")
     return hashlib.sha256(data).hexdigest()[:16], lacks

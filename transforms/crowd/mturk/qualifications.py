@@ -78,7 +78,7 @@ def make_types(batch: Batch, names: Iterable[str]) -> dict[str, str]:
         there = find_types(batch, [failure.key.removeprefix("type:") for failure in failures])
         for failure in failures:
             if failure.key.removeprefix("type:") not in there:
-                raise InputError(f"MTurk refuses: {failure.message} [{failure.code}]", failure.key)
+                raise InputError(f"MTurk refused the call: {failure.message} [{failure.code}]", failure.key)
     ids = _ids(batch)
     return {name: ids[name] for name in names}
 
@@ -215,7 +215,9 @@ def read_block_list(path: str) -> list[str]:
     for number, line in enumerate(text.splitlines(), 1):
         worker = line.partition("#")[0].strip()
         if worker and not _WORKER.fullmatch(worker):
-            raise InputError("not a worker id: an A, then capital letters and digits", path, f"row {number}")
+            raise InputError(
+                "not a worker id, which is an A followed by capital letters and digits", path, f"row {number}"
+            )
         if worker:
             workers.append(worker)
     return workers

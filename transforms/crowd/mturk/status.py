@@ -226,19 +226,20 @@ def warnings(status: Status, now: datetime) -> list[str]:
     total, urgent = status.total, []
     if total.auto_approval is not None and total.auto_approval < now + SOON:
         urgent.append(
-            f"MTurk approves and pays by itself from {_time(total.auto_approval)} on: {total.waiting} assignments "
-            "wait; run 'parapet mturk pay' before that if some are to be rejected"
+            f"{total.waiting} assignments wait for a decision, and MTurk approves and pays them "
+            f"automatically from {_time(total.auto_approval)} on: run 'parapet mturk pay' before that to "
+            "reject some"
         )
     if total.offer_ends is not None and total.offer_ends < now + SOON:
         ended = "ended" if total.offer_ends < now else "ends"
         urgent.append(
-            f"the offer of HITs with {total.out} places that nobody has taken {ended} {_time(total.offer_ends)}; "
-            "'parapet mturk topup --shortfall' puts them on offer again"
+            f"the offer of HITs with {total.out} assignments that nobody has taken {ended} "
+            f"{_time(total.offer_ends)}; 'parapet mturk topup --shortfall' offers them again"
         )
     if total.gone:
-        urgent.append(f"{total.gone} HITs were deleted elsewhere: what they lacked needs new ones")
+        urgent.append(f"{total.gone} HITs were deleted at MTurk: make new HITs for the answers that they lacked")
     for operation, n in sorted(status.unclear.items()):
-        urgent.append(f"{n} calls of {operation} were cut off or refused: run the same command again")
+        urgent.append(f"{n} calls of {operation} were interrupted or refused: run the same command again")
     return urgent
 
 

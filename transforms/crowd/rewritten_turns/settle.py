@@ -154,7 +154,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 def _notes(numbers: Mapping[str, Any]) -> Iterable[str]:
     yield from review_notes(numbers)
     if short := numbers["short"]:
-        yield f"{counted(short, 'rewritten turn')} still missing, each of a turn and a kind: see `shortfall.csv`."
+        yield f"{counted(short, 'rewritten turn')} still missing, counted by turn and kind: see `shortfall.csv`."
     yield from dead_letters_note(numbers["dead_letters"])
 
 

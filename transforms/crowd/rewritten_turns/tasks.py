@@ -103,7 +103,7 @@ def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
     if not 0 <= position < len(dialogue.turns):
         return f"unknown_turn: the dialogue has {len(dialogue.turns)} turns"
     if dialogue.turns[position].speaker != "USER":
-        return "unknown_turn: this turn is the system's"
+        return "unknown_turn: this is a turn of the system, not of the user"
     rewriting = rewriting_of(dialogue, position)
     if not isinstance(rewriting, Rewriting):
         return f"never_asked: {rewriting}"
@@ -152,11 +152,16 @@ def read_tasks(folders: Iterable[str]) -> dict[str, list[PageRecord]]:
     for folder in folders:
         of_folder = [record for _, record in read_manifest(folder) if record.task == REWRITES]
         if not of_folder:
-            raise InputError("has no rewriting tasks: make them with 'parapet hits --task rewrites'", folder, "--hits")
+            raise InputError(
+                "contains no rewriting tasks: make them with 'parapet hits --task rewrites'", folder, "--hits"
+            )
         for task in of_folder:
             first = found.setdefault(task.task_id, task)
             if (first.utterance, first.values) != (task.utterance, task.values):
-                reason = f"{task.task_id} has another sentence than in an earlier folder: give folders of one corpus"
+                reason = (
+                    f"{task.task_id} has a different sentence than in an earlier folder: give folders of one "
+                    "corpus only"
+                )
                 raise InputError(reason, folder, "--hits")
     tasks: dict[str, list[PageRecord]] = defaultdict(list)
     for _, task in sorted(found.items()):
@@ -169,12 +174,12 @@ def check_same(task: PageRecord, turn: SourceTurn | str) -> None:
     if isinstance(turn, str):
         why = turn
     elif turn.utterance != task.utterance:
-        why = f"workers saw {task.utterance!r}, and the corpus has {turn.utterance!r}"
+        why = f"workers saw {task.utterance!r}, but the corpus has {turn.utterance!r}"
     elif [mark.kept for unit in turn.units for mark in unit.marks] != task.values:
         why = "the annotation of its values has changed"
     else:
         return
-    reason = f"{task.task_id} has changed: {why}; give the same --sgd and --split as to 'parapet hits'"
+    reason = f"{task.task_id} has changed: {why}; give the corpus and --split that you gave to 'parapet hits'"
     raise InputError(reason, "--hits")
 
 

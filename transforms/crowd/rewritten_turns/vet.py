@@ -34,24 +34,24 @@ from parapet.transforms.variants.distance import levenshtein
 EXPLANATIONS = {
     **SCHEMA_REASONS,
     "placeholder": "A filler such as n/a, test or a compliment, not an answer.",
-    "too_long": "Far longer than the sentence.",
-    "lost_value": "A slot value is gone, or not letter for letter.",
-    "copy": "The words of the sentence in its order.",
+    "too_long": "Is far longer than the sentence.",
+    "lost_value": "A slot value is missing or changed.",
+    "copy": "Has the words of the sentence in the same order.",
     "too_many_typos": "More is changed than typing mistakes would.",
-    "not_longer": "Was to be longer and has no more words.",
-    "not_shorter": "Was to be shorter and has no fewer words.",
-    "leaked_value": "Says a value of the dialogue that the sentence does not say.",
-    "meaning": "A negation or a yes came or went: it may mean the opposite.",
-    "other_number": "Says other numbers than the sentence.",
-    "swapped_values": "Two slots have the same value here: once they are moved, it is unclear which is which.",
-    "common_value": "Says a common word that is also a value of the dialogue, and not of this sentence.",
-    "near_original": "Differs from the sentence by two letters or fewer: rather mistyped than reworded.",
-    "single_character": "One letter or digit that the sentence does not have.",
+    "not_longer": "Should be longer, but has no more words.",
+    "not_shorter": "Should be shorter, but has no fewer words.",
+    "leaked_value": "Contains a value of the dialogue that the sentence does not contain.",
+    "meaning": "A negation or a yes was added or removed: it may mean the opposite.",
+    "other_number": "Contains other numbers than the sentence.",
+    "swapped_values": "Two slots have the same value in this turn: once they are moved, it is unclear which is which.",
+    "common_value": "Contains a common word that is also a value of the dialogue, but not of this sentence.",
+    "near_original": "Differs from the sentence by two letters or fewer: looks mistyped rather than reworded.",
+    "single_character": "Adds a single letter or digit that the sentence does not have.",
     "other_script": "Has letters of another script.",
     "same_answer": "The worker gave the same words in another field of the form.",
     "repeated_answer": "The worker gave the same words for several different sentences.",
-    "not_drawn": "Another good answer was drawn.",
-    "duplicate_of": "The same words as another answer for the turn and kind, which counts for both.",
+    "not_drawn": "Another good answer was drawn at random.",
+    "duplicate_of": "Has the same words as another answer for the turn and kind, which counts for both.",
 }
 
 # Placeholders of schema tasks that users do say to a dialogue system.
@@ -169,11 +169,11 @@ def vet_answer(answer: Answer) -> Verdict:
 def unacceptable(answer: Answer) -> str:
     """Return why not even a reviewer can accept an answer (lost values or no change), or an empty string."""
     if not answer.words:
-        return "no word is left of the text to be used"
+        return "the text contains no word"
     lost = [unit.text for unit, place in zip(answer.turn.units, answer.places, strict=True) if place is None]
     if lost:
-        return f"the text lacks {', '.join(map(repr, lost))}, letter for letter: use 'fix' and keep it"
-    return "the text is the sentence itself" if answer.text == answer.turn.utterance else ""
+        return f"the text must contain {', '.join(map(repr, lost))} unchanged: use 'fix' with a text that keeps it"
+    return "the text is identical to the sentence" if answer.text == answer.turn.utterance else ""
 
 
 def vet_worker(assignment: Assignment, text: str, fields: list[str]) -> Verdict:

@@ -57,7 +57,7 @@ def read_forms(folder: str) -> tuple[Form, ...]:
     """Read the forms in an output folder of ``parapet hits``. Raises InputError if a page is missing or differs."""
     forms = tuple(_form(folder, record) for _, record in read_manifest(folder))
     if not forms:
-        raise InputError("has no pages: 'parapet hits' found nothing to ask", folder, "--hits")
+        raise InputError("contains no pages: 'parapet hits' found nothing to ask", folder, "--hits")
     return forms
 
 
@@ -84,7 +84,7 @@ def _parts(html: str, path: Path) -> tuple[str, str, str]:
     """Split the HTML where the server inserts its own parts: above the form, and into it."""
     forms = list(_FORM.finditer(html))
     if len(forms) != 1 or html.count(_HEAD) != 1 or html.count(_BODY) != 1:
-        raise InputError("is no page of this version of 'parapet hits': make the pages again", path, "--hits")
+        raise InputError("is not a page of this version of 'parapet hits': make the pages again", path, "--hits")
     for old, new in _FOR_MTURK:
         html = html.replace(old, new)
     (form,) = _FORM.finditer(html)

@@ -155,14 +155,14 @@ class Guard:
             return plain("too many requests: wait a minute", 429, {"Retry-After": "60"})
         self._requests.add(client)
         if headers.get("host", "").lower() != self.host:
-            return plain("this address is not served here: see --public_url", 421)
+            return plain("this server does not serve this address: see --public_url", 421)
         if scope["method"] not in ("GET", "HEAD", "POST"):
-            return plain("GET and POST only", 405)
+            return plain("only GET and POST are allowed", 405)
         if scope["method"] == "POST" and headers.get("origin") != self.origin:
-            return plain("sent from another site", 403)
+            return plain("the request was sent from another site", 403)
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self.limits.body_bytes:
-            return plain("too large", 413)
+            return plain("the request is too large", 413)
         return None
 
     def _limited(self, receive: Receive) -> Receive:

@@ -101,10 +101,15 @@ def read_invitations(path: str) -> list[str]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"cannot be read: {error}", path, "--invitations") from None
     if not any(links):
-        raise InputError("has no column 'link': give the invitations of 'parapet collect serve'", path, "--invitations")
+        raise InputError(
+            "has no column 'link': give the invitations that 'parapet collect serve' wrote", path, "--invitations"
+        )
     for row, link in enumerate(links, 2):
         if urlsplit(link).hostname not in THIS_MACHINE or urlsplit(link).scheme != "http":
-            reason = "leads to another machine: made-up answers are for a server on this one, such as http://127.0.0.1"
+            reason = (
+                "leads to another machine: simulated annotators only answer a server on this machine, such as "
+                "http://127.0.0.1"
+            )
             raise InputError(reason, path, f"row {row}")
     return links
 
@@ -136,7 +141,7 @@ def visit(
         if "assignmentId" not in address:
             return
         if form is None:
-            raise InputError("the server serves other forms than these", "--hits")
+            raise InputError("the server does not serve these forms", "--hits")
         page = PageForm(html, "/submit")
         said = next(recorded[form.task_id], {}) if form.task_id in recorded else {}
         answers = {
@@ -183,7 +188,7 @@ class _Browser:
             with self._opener.open(request, timeout=_SECONDS) as answer:
                 return answer.url, answer.read().decode("utf-8", "replace")
         except urllib.error.HTTPError as error:
-            raise InputError(f"the server answers {error.code} {error.reason}", self.origin) from None
+            raise InputError(f"the server answered {error.code} {error.reason}", self.origin) from None
         except OSError as error:
-            reason = f"no server answers: start 'parapet collect serve' first ({getattr(error, 'reason', error)})"
+            reason = f"no server is running: start 'parapet collect serve' first ({getattr(error, 'reason', error)})"
             raise InputError(reason, self.origin) from None

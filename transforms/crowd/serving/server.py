@@ -81,7 +81,11 @@ class Exporter:
         self._stopping.set()
         self._thread.join()
         if not self.update() and error is None:
-            raise InputError("the last answers are not in it: make room, then use --export_only", self.path, "--export")
+            raise InputError(
+                "the last answers are not in this file: free some disk space, then use --export_only",
+                self.path,
+                "--export",
+            )
 
     def _follow(self) -> None:
         while not self._stopping.wait(_EXPORT_SECONDS):
@@ -95,7 +99,9 @@ class Exporter:
             disk.write(self.path, self.store.export(), private=True)
             self._exported = n
         except OSError as error:
-            logging.error("%s cannot be written: %s; the answers are in %s", self.path, error.strerror, self.store.path)
+            logging.error(
+                "%s cannot be written: %s; the answers are safe in %s", self.path, error.strerror, self.store.path
+            )
             return False
         return True
 
@@ -108,7 +114,7 @@ def serve(run: Run, say: Callable[[str], None]) -> int:
     """
     with listening(run.host, run.port) as listener, opened(run, listener.getsockname()[1]) as site:
         origin = site.settings.origin
-        say(f"{counted(len(run.forms), 'form')} at {origin} until Ctrl-C")
+        say(f"{counted(len(run.forms), 'form')} served at {origin}; press Ctrl-C to stop")
         if run.platform == "prolific":
             address = f"{origin}/start?PROLIFIC_PID={{{{%PROLIFIC_PID%}}}}&STUDY_ID={{{{%STUDY_ID%}}}}"
             say(f"address of the study: {address}&SESSION_ID={{{{%SESSION_ID%}}}}")
@@ -132,7 +138,7 @@ def opened(run: Run, port: int) -> Iterator[Site]:
     store = PracticeStore(run.db) if run.practice else Store(run.db, run.platform)
     try:
         if store.platform != run.platform:
-            raise InputError(f"has answers of --platform {store.platform}: give another file", run.db, "--db")
+            raise InputError(f"contains answers of --platform {store.platform}: give another file", run.db, "--db")
         host = f"[{run.host}]" if ":" in run.host else run.host
         origin = origin_of(run.public_url or f"http://{host}:{port}")
         secret = run.secret or secrets.token_urlsafe(18)

@@ -37,7 +37,7 @@ _FULL = (
     "The server's disk is full, so your answers are not saved there. They are kept in this browser: try again later."
 )
 _REFUSALS = {
-    "unknown": (404, "There is no such task for you."),
+    "unknown": (404, "This task is not available to you."),
     "other_answers": (409, "You have already handed in this task, with other answers; those count."),
     "too_late": (409, "The time for this task is over, and somebody else has done it."),
 }
@@ -182,7 +182,7 @@ class Site:
         expected = sign(self.store.key, "invitation", number)
         if not number.isascii() or not number.isdigit() or not is_same(expected, signature):
             self._failed(request)
-            raise Refused(403, "This is no invitation", "The link is not complete. Copy it again, all of it.")
+            raise Refused(403, "This is not an invitation", "The link is not complete. Copy it again, all of it.")
         return self._log_in(RedirectResponse("/", 303), _PERSON, str(int(number)))
 
     async def start(self, request: Request) -> Response:

@@ -120,7 +120,7 @@ class Store:
             self._db.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
         meta = dict(self._db.execute("SELECT name, value FROM meta")) if not tables or "meta" in tables else {}
         if meta.get("format") != _FORMAT:
-            raise InputError("is no file of 'parapet collect serve': give another name", self.path, "--db")
+            raise InputError("was not written by 'parapet collect serve': choose another file", self.path, "--db")
         self.key, self.platform = bytes.fromhex(meta["key"]), meta["platform"]
 
     def close(self) -> None:
@@ -341,7 +341,7 @@ def _why(error: sqlite3.Error | OSError) -> str:
     if isinstance(error, OSError):
         return f"cannot be written: {error.strerror}"
     if getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return "is in use by another 'parapet collect serve': stop that one first"
+        return "is in use by another 'parapet collect serve': stop it first"
     if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-        return "is no file of 'parapet collect serve': give another name"
+        return "was not written by 'parapet collect serve': choose another file"
     return f"cannot be used: {error}"

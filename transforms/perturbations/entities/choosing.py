@@ -133,7 +133,7 @@ def read_gazetteer(path: str) -> list[Row]:
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         if next(rows, None) != COLUMNS:
-            raise InputError(f"the first row must be {','.join(COLUMNS)}", path, "row 1")
+            raise InputError(f"the header must be {','.join(COLUMNS)}", path, "row 1")
         for row in rows:
             if not row:
                 continue
@@ -145,7 +145,7 @@ def read_gazetteer(path: str) -> list[Row]:
         raise InputError(f"not CSV: {error}", path, f"row {rows.line_num}") from None
     _refuse(problems, path)
     if not found:
-        raise InputError("has no values", path)
+        raise InputError("contains no values", path)
     return found
 
 
@@ -182,21 +182,24 @@ def pools_of(
 
 def _refuse(problems: list[str], path: str) -> None:
     if problems:
-        more = f"; and {len(problems) - 10} more" if len(problems) > 10 else ""
+        more = f"; and {len(problems) - 10:,} more" if len(problems) > 10 else ""
         raise InputError("; ".join(problems[:10]) + more, path)
 
 
 def _problem(row: list[str]) -> str:
     if len(row) != len(COLUMNS):
-        return f"{len(row)} columns, and there must be {len(COLUMNS)}: quote a value that has a comma"
+        return (
+            f"the row has {len(row)} columns, but must have {len(COLUMNS)}: put quotes around values that "
+            "contain a comma"
+        )
     kind, value = row[0], row[1].strip()
     if is_none(value) or not any(char.isalnum() for char in value):
-        return f"{value!r} is no value"
+        return f"{value!r} is not a usable value"
     if any(ord(char) < 32 for char in value) or len(value) > 200:
-        return "a value is one line of 200 characters at most"
+        return "a value must be a single line of at most 200 characters"
     forms = {"date": day_of, "time": minutes_of, "price": amount_of, "phone": digits_of}
     if kind in forms and not forms[kind](value) and forms[kind](value) != 0:
-        return f"{value!r} is no {kind}, such as 2019-07-09, 17:22, 45.50 or 408-555-0123"
+        return f"{value!r} is not a {kind}, such as 2019-07-09, 17:22, 45.50 or 408-555-0123"
     return ""
 
 
@@ -208,7 +211,7 @@ def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path:
     """
     short = {name: (need, len(pools.get(name, ()))) for name, need in sorted(needs.items())}
     missing = [
-        f"{name}: {need - there} missing (a dialogue needs {need}, there are {there})"
+        f"{name}: {need - there} missing (a dialogue needs {need}, but there are {there})"
         for name, (need, there) in short.items()
         if there < need
     ]
@@ -216,9 +219,9 @@ def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path:
         hint = "add values, or give --values generated"
         if any(short[name][1] for name in short):
             most = max(Fraction(need - there, need) for need, there in short.values() if need)
-            hint += f"; --max_bad {percent(most, up=True)} keeps what finds none as it is"
+            hint += f"; --max_bad {percent(most, up=True)} leaves the dialogues unchanged that lack one"
         raise InputError(f"too few values; {hint}: {'; '.join(missing)}", path, "--values")
-    return f"too few values, what finds none is kept: {'; '.join(missing)}" if missing else ""
+    return f"too few values, dialogues that lack one stay unchanged: {'; '.join(missing)}" if missing else ""
 
 
 _WEEKS = range(5, 46)  # a date moves by one to ten months and keeps its weekday

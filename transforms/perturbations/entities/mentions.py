@@ -416,12 +416,12 @@ def marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[M
 def _marked(utterance: str, slot: Slot, span: SlotSpan, found: DialogueValues, of: dict[str, Group]) -> Mention:
     start, end = cast(int, span.start), cast(int, span.exclusive_end)
     if not 0 <= start < end <= len(utterance):
-        raise InputError(f"bad_span: {span.slot!r} is not inside the utterance")
+        raise InputError(f"bad_span: the span of {span.slot!r} is not inside the utterance")
     text = utterance[start:end]
     written = {text, text.casefold(), folded(text)}
     group = of.get(text) or of.get(folded(text))
     if not (group and slot in group.slots) and written.isdisjoint(found.values.get(slot, ())):
-        raise InputError(f"bad_span: {text!r} is no value of {span.slot!r} in this dialogue")
+        raise InputError(f"bad_span: {text!r} is not a value of {span.slot!r} in this dialogue")
     if group and slot not in group.slots:
         # This slot's value is kept. A bare number may be a different value here; a word must not be replaced
         # inconsistently.

@@ -89,9 +89,9 @@ class UnseenEntities(Perturbation):
     ) -> None:
         super().__init__(seed=seed)
         if categorical not in CATEGORICAL:
-            raise InputError(f"{categorical!r} is none of {', '.join(CATEGORICAL)}", "--categorical")
+            raise InputError(f"{categorical!r} must be one of {', '.join(CATEGORICAL)}", "--categorical")
         if training is not None and not isinstance(training, Corpus | str | Path):
-            raise InputError(f"expected a corpus or a place, found {type(training).__name__}", "--training")
+            raise InputError(f"expected a corpus or a path, found {type(training).__name__}", "--training")
         self.config = Config(str(values), categorical == "replace", self.seed, share_of(max_bad, "--max_bad"))
         self.categorical, self.training = categorical, training
         self.least_changed = float(share_of(least_changed, "--least_changed"))
@@ -187,8 +187,9 @@ class LeastChanged(msgspec.Struct, frozen=True):
         changed, with_open_slots = counts.sum("open_changed"), counts.sum("open")
         if changed < self.share * with_open_slots or (self.share and not with_open_slots):
             raise InputError(
-                f"only {changed} of {with_open_slots} dialogues with open slots have changed, so nothing was "
-                "published (--least_changed 0 publishes all the same, with the reasons in statistics.json)"
+                f"only {changed} of {with_open_slots} dialogues with open slots were changed, so nothing was "
+                "published (--least_changed 0 publishes the output nevertheless, with the reasons in "
+                "statistics.json)"
             )
         return iter(())
 

@@ -64,7 +64,7 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
             free = max(free, mention.end)
             continue
         if mention.start < free:
-            raise InputError(f"overlapping: {mention.text!r} is said inside another value")
+            raise InputError(f"overlapping: {mention.text!r} occurs inside another value")
         edits += _around(utterance, mention, new, free)
         edits.append(Edit(mention.start, mention.end, new))
         free = mention.end
@@ -138,7 +138,7 @@ def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
                         continue
                     names = {folded(text), found.spoken.get((slot, text), folded(text))}
                     if names.isdisjoint(map(folded, of_slot)):
-                        reason = f"bad_span: {text!r} is no value of {span.slot!r} after the replacement"
+                        reason = f"bad_span: {text!r} is not a value of {span.slot!r} after the replacement"
                         raise InputError(reason, "", f"turns[{position}]")
 
 
@@ -149,7 +149,7 @@ def _check_left(after: Dialogue, table: Table, mentions: Sequence[Sequence[Menti
             continue  # unchanged
         for mention in table.unmarked(turn.utterance):
             if mention.group and mention.group.replacement and not _inside_kept(mention, of_turn):
-                reason = f"left_behind: {mention.text!r} is still said"
+                reason = f"left_behind: {mention.text!r} still occurs in the dialogue"
                 raise InputError(reason, "", f"turns[{position}]")
 
 
@@ -179,7 +179,7 @@ def _check_states(before: Dialogue, after: Dialogue, found: DialogueValues) -> N
             if group is None or not group.replacement:
                 continue
             if _said(listed, said_before, group) and not _said(now, said_after, group):
-                reason = f"state_differs: the value of {slot!r} had been said, and now is not"
+                reason = f"state_differs: the value of {slot!r} was mentioned before the replacement, but not after it"
                 raise InputError(reason, "", f"turns[{position}]")
 
 
@@ -301,7 +301,7 @@ def write_utterance(turn: dict[str, Any], edits: Sequence[Edit], position: int =
         return False
     torn = move_spans(turn, edits)
     if torn:
-        reason = f"torn_span: the span of {torn[0]!r} ends inside what is replaced"
+        reason = f"torn_span: the span of {torn[0]!r} ends inside the replaced text"
         raise InputError(reason, "", f"turns[{position}]")
     return True
 

@@ -147,8 +147,8 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     if not trained:
         there = ", ".join(dict.fromkeys(file.split for file in training.files if file.split)) or "none"
         raise InputError(
-            f"nobody knows what was seen (there are no dialogues in 'train'; there are in: {there}); "
-            "give --training ROOT, the corpus that models are trained on",
+            "it is not known which values occur in training, because there are no dialogues in 'train' "
+            f"(these splits have some: {there}): give --training ROOT, the corpus that models are trained on",
             root,
         )
     chosen = selected(corpus, splits)

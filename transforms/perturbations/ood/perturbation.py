@@ -107,7 +107,7 @@ class OutOfDomain(Perturbation):
     ) -> None:
         super().__init__(seed=seed)
         if place not in PLACES:
-            raise InputError(f"{place!r} is none of {', '.join(PLACES)}", "--place")
+            raise InputError(f"{place!r} must be one of {', '.join(PLACES)}", "--place")
         self.max_bad = share_of(max_bad, "--max_bad")
         self.rates, self.place, self.source = parse_rates(comma_separated(rates)), place, str(source)
         self.own = self.source == OWN
@@ -246,8 +246,8 @@ class OutOfDomain(Perturbation):
         pool = statistics["pool"]
         if 3 * pool["familiar"] > pool["kept"]:
             yield (
-                f"{pool['familiar']:,} of {pool['kept']:,} foreign utterances have only content words that in-domain "
-                "turns have, too: are they foreign?"
+                f"{pool['familiar']:,} of {pool['kept']:,} foreign utterances have only content words that "
+                "occur in in-domain turns, too: check that they are out of domain"
             )
 
     def example(self, shown: Mapping[str, Any]) -> Example:

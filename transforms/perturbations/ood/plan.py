@@ -249,12 +249,14 @@ def parse_rates(given: str) -> tuple[str, ...]:
         try:
             rate = float(part)
         except ValueError:
-            raise InputError(f"{part!r} is no rate: give shares such as 0.1,0.2,0.5", "--rates") from None
+            raise InputError(
+                f"{part!r} is not a number above 0 and up to 1 (example: 0.1,0.2,0.5)", "--rates"
+            ) from None
         if not 0 < rate <= 1:
-            raise InputError(f"{part} is no rate: give shares above 0, up to 1, such as 0.2", "--rates")
+            raise InputError(f"{part} is not a number above 0 and up to 1 (example: 0.1,0.2,0.5)", "--rates")
     names = {set_name(part) for part in parts}
     if not parts or len(names) < len(parts):
-        raise InputError("give each rate once, such as 0.1,0.2,0.5", "--rates")
+        raise InputError("each rate must appear once (example: 0.1,0.2,0.5)", "--rates")
     return tuple(sorted(parts, key=float))
 
 
@@ -388,8 +390,8 @@ def check_places(config: Config, split: str, there: int, turns: int) -> None:
         of = f" of {split}" if split else ""
         other = PLACES[1 - PLACES.index(config.place)]
         raise InputError(
-            f"too few places: the dialogues{of} have {there:,} to {config.place}, and {needed:,} are needed, "
-            f"{needed - there:,} more; {_highest(there / turns)}, or --place {other}",
+            f"too few places: the dialogues{of} have {there:,} places to {config.place}, but {needed:,} are "
+            f"needed; {_highest(there / turns)}, or use --place {other}",
             "--rates",
         )
 
@@ -407,15 +409,15 @@ def _too_few(config: Config, missing: Mapping[str, int], needed: int, texts: int
     splits = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in missing.items())
     if config.again:
         rule = (
-            f"each is used once for each {TURNS_A_USE} user turns of its split, {MOST_USES} times at most, and not in "
-            "dialogues of domains that it is of, or that would understand it"
+            f"each is used at most once per {TURNS_A_USE} user turns of its split and at most {MOST_USES} "
+            "times in all, and never in dialogues of its own domains or of domains that would understand it"
         )
-        rule += ", nor in another split that is written" if len(config.splits) > 1 else ""
+        rule += ", nor in more than one split" if len(config.splits) > 1 else ""
     else:
-        rule = "each is used once, and not in dialogues of domains that it is of or speaks of"
+        rule = "each is used once, and never in dialogues of domains that it belongs to or is about"
     return InputError(
-        f"too few foreign utterances for {config.sets[-1]}: {splits} missing, {needed:,} are needed in all (there are "
-        f"{texts:,}; {rule}); {_highest(reached)}, or another --source",
+        f"too few foreign utterances for {config.sets[-1]}: {splits} missing, {needed:,} needed in all "
+        f"(there are {texts:,}; {rule}); {_highest(reached)}, or use another --source",
         "--rates",
     )
 
@@ -423,7 +425,11 @@ def _too_few(config: Config, missing: Mapping[str, int], needed: int, texts: int
 def _highest(share: float) -> str:
     """Suggest a rate for the largest possible share of user turns, rounded down."""
     rate = int(share * 1000) / 1000
-    return f"give rates up to {rate:g}, the highest possible here" if rate else "no rate is possible: give other splits"
+    return (
+        f"lower --rates to {rate:g} or less, the highest possible rate"
+        if rate
+        else "no rate is possible: choose other splits"
+    )
 
 
 # Each fits whether the user goes on with the task or the dialogue ends: none asks a question or mentions a domain.
@@ -525,4 +531,8 @@ def _row(
 def check_unicode(raw: dict[str, Any]) -> InputError | None:
     """Return why a table of turns cannot contain a dialogue, or None."""
     texts = [raw["dialogue_id"], *(turn["utterance"] for turn in raw["turns"])]
-    return None if all(map(is_unicode, texts)) else InputError("not_unicode: half a surrogate pair")
+    return (
+        None
+        if all(map(is_unicode, texts))
+        else InputError("not_unicode: the text contains a lone surrogate, which is not valid Unicode")
+    )

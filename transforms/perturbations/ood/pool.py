@@ -19,12 +19,14 @@ MOST_IN_DOMAIN = 0.5  # maximum share of in-domain texts in a source
 KEPT = "kept"
 STATUSES = {
     KEPT: "may be injected",
-    "near_duplicate": "has the words of an in-domain turn, but for one in five (Jaccard index 0.8 or more)",
-    "generic": "could be said in any dialogue: it has fewer than three content words, and in-domain turns have those",
+    "near_duplicate": "shares at least four in five words with an in-domain turn (Jaccard index 0.8 or more)",
+    "generic": (
+        "could be said in any dialogue: it has fewer than three content words, all of which occur in in-domain turns"
+    ),
     "answer": "answers the system, with yes, no, thanks or the like",
     "refers_back": 'refers to something said before it, as in "is it furnished?"',
     "understood": "has no word that is foreign to other domains, which may understand it",
-    "too_long": f"over {LONGEST} characters",
+    "too_long": f"more than {LONGEST} characters",
     "empty": "without words",
 }
 IN_DOMAIN = ("near_duplicate", "generic")
@@ -154,12 +156,12 @@ def check_foreign(counts: Counts) -> None:
     pool = pool_numbers(counts)
     share = pool["in_domain_share"]
     if not pool["different"]:
-        raise InputError("has no utterances", "--source")
+        raise InputError("contains no utterances", "--source")
     if share > MOST_IN_DOMAIN:
         raise InputError(
-            f"is in-domain: {share:.0%} of its {pool['different']:,} different utterances are near-duplicates of turns "
-            f"of the corpus ({pool['near_duplicate']:,}) or could be said in any of its dialogues "
-            f"({pool['generic']:,}); give another",
+            f"is in-domain: {share:.0%} of its {pool['different']:,} different utterances are "
+            f"near-duplicates of turns of the corpus ({pool['near_duplicate']:,}) or could be said in any of "
+            f"its dialogues ({pool['generic']:,}); give another source",
             "--source",
         )
 

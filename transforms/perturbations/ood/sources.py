@@ -56,8 +56,10 @@ def list_sources(given: str) -> list[SourceFile]:
         plugins.make(chosen, ["__iter__"])  # an incomplete plug-in is reported before the pipeline runs
         return [SourceFile(PLUG_IN, chosen.plugin.name, given)]
     if not is_there(given):
-        other = f"or the name of a plug-in; {plugins.told(plugins.OOD_SOURCES)}"
-        raise InputError(f"there is no such file or folder; give one, or own, or chat, {other}", given, "--source")
+        other = f"or the name of a plug-in ({plugins.told(plugins.OOD_SOURCES)})"
+        raise InputError(
+            f"there is no such file or folder: give a file or folder, 'own', 'chat', {other}", given, "--source"
+        )
     place = as_path(given)
     if place.is_file():
         return [SourceFile(kind_of(place), place.name, str(place))]
@@ -70,7 +72,9 @@ def list_sources(given: str) -> list[SourceFile]:
         files = [path for path in _walk(place) if path.suffix.lower() in _SUFFIXES]
         kinds = {path: kind_of(path) for path in files}
     if not files:
-        reason = "no utterances here: expected text (.txt), JSON lines (.jsonl), DSTC2 calls (log.json), a key-value "
+        reason = (
+            "contains no utterances: expected text (.txt), JSON lines (.jsonl), DSTC2 calls (log.json), a key-value "
+        )
         raise InputError(reason + "corpus (.json), or an SGD corpus with its schema.json", given, "--source")
     found = [SourceFile(kinds[path], path.relative_to(place).as_posix(), str(path)) for path in files]
     return sorted(found, key=lambda file: file.name)
@@ -99,7 +103,7 @@ def kind_of(path: Path) -> str:
                 raise InputError("the file is empty", path)
             if not head.startswith((b"[", b"{")):
                 if b"\0" in head:
-                    raise InputError("is no text: expected utterances, a line each, or JSON", path)
+                    raise InputError("is not text: expected one utterance per line, or JSON", path)
                 return TEXT
             first = head.partition(b"\n")[0]
             if head.startswith(b"{") and (kind := _kind_of_line(first, path)):
@@ -138,9 +142,9 @@ def _kind_of_json(read: Any, path: Path) -> str:
         if isinstance(read, dict) and "session-id" in first and "turns" in first:
             return DSTC2
         if isinstance(read, dict) and any(field in first for field in _FIELDS):
-            raise InputError("give JSON lines: each record on a line of its own", path)
+            raise InputError("must be JSON lines, with one record per line", path)
     raise InputError(
-        'is JSON of no kind known here: expected lines such as {"text": "..."}, a key-value corpus '
+        'is JSON of an unknown kind: expected lines such as {"text": "..."}, a key-value corpus '
         '([{"dialogue": ...}]), a DSTC2 log, or SGD dialogues',
         path,
     )
@@ -163,7 +167,9 @@ def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iter
         if isinstance(found, InputError):
             yield InputError(found.reason, file.name, where)
         elif not is_unicode(found):
-            yield InputError("not_unicode: half a surrogate pair", file.name, where)
+            yield InputError(
+                "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.name, where
+            )
         else:
             yield utterance_of(found, f"{file.name}:{where.removeprefix('line ')}")
 
@@ -192,7 +198,7 @@ def _of_line(line: bytes) -> str | InputError:
     found = [item[field] for field in _FIELDS if field in item] if isinstance(item, dict) else []
     if not found:
         return InputError('no_utterance: has neither "text" nor "utterance"')
-    return found[0] if isinstance(found[0], str) else InputError("no_utterance: is not a text")
+    return found[0] if isinstance(found[0], str) else InputError("no_utterance: the utterance is not a text")
 
 
 def _key_value(file: SourceFile, data: bytes) -> Rows:
@@ -200,15 +206,15 @@ def _key_value(file: SourceFile, data: bytes) -> Rows:
     for i, item in enumerate(read if isinstance(read, list) else ()):
         turns = item.get("dialogue") if isinstance(item, dict) else None
         if not isinstance(turns, list):
-            yield f"[{i}].dialogue", InputError("no_utterance: is not a list of turns")
+            yield f"[{i}].dialogue", InputError("no_utterance: the dialogue is not a list of turns")
             continue
         for t, turn in enumerate(turns):
             where = f"[{i}].dialogue[{t}]"
             if not isinstance(turn, dict) or not isinstance(turn.get("data"), dict):
-                yield where, InputError("no_utterance: a turn wants turn and data")
+                yield where, InputError("no_utterance: a turn must have 'turn' and 'data'")
             elif turn.get("turn") == "driver":
                 said = turn["data"].get("utterance")
-                yield where, said if isinstance(said, str) else InputError("no_utterance: data has no utterance")
+                yield where, said if isinstance(said, str) else InputError("no_utterance: 'data' has no utterance")
 
 
 def _dstc2(file: SourceFile, data: bytes) -> Rows:
@@ -232,7 +238,7 @@ def _dstc2(file: SourceFile, data: bytes) -> Rows:
 def _turns(read: Any, name: str) -> list[Any]:
     turns = read.get("turns") if isinstance(read, dict) else None
     if not isinstance(turns, list):
-        raise InputError("is no DSTC2 call: it has no list of turns", name)
+        raise InputError("is not a DSTC2 call: it has no list of turns", name)
     return turns
 
 
@@ -269,9 +275,11 @@ def _plugged(file: SourceFile) -> Iterator[Utterance | InputError]:
     chosen = plugins.choose(plugins.OOD_SOURCES, file.path, "--source")
     for number, text in enumerate(plugins.make(chosen), 1):
         if not isinstance(text, str):
-            yield InputError(f"no_utterance: is a {type(text).__name__}, not a text", file.name, f"[{number}]")
+            yield InputError(f"no_utterance: expected a text, found {type(text).__name__}", file.name, f"[{number}]")
         elif not is_unicode(text):
-            yield InputError("not_unicode: half a surrogate pair", file.name, f"[{number}]")
+            yield InputError(
+                "not_unicode: the text contains a lone surrogate, which is not valid Unicode", file.name, f"[{number}]"
+            )
         else:
             yield utterance_of(text, f"{file.name}:{number}")
 

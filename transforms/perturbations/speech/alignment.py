@@ -358,8 +358,8 @@ def calibration(targets: Sequence[float], curve: Mapping[float, float]) -> Calib
 def unreachable(target: float, least: float, most: float) -> str:
     """Return the message about a target that cannot be reached."""
     range_ = f"{set_name(target)}: at these signal-to-noise ratios the word error rate is {least:.1%} to {most:.1%}"
-    hint = f"a {'higher' if target < least else 'lower'} --snr makes {'fewer' if target < least else 'more'} errors"
-    return f"{range_}, and the target is {target:.1%}; {hint}"
+    hint = f"a {'higher' if target < least else 'lower'} --snr causes {'fewer' if target < least else 'more'} errors"
+    return f"{range_}, but the target is {target:.1%}; {hint}"
 
 
 def with_levels(before: Calibration, sums: Iterable[tuple[int, tuple[int, int]]]) -> Calibration:
@@ -415,22 +415,21 @@ def read_calibration(
         found = msgspec.convert(decoded, Calibration)
         before = dict(decoded["made_with"])
     except InputError as error:
-        raise InputError(f"is no calibration.json of speech_errors: {error.reason}", path, "--calibration") from None
+        raise InputError(f"is not a calibration.json of speech_errors: {error.reason}", path, "--calibration") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"is no calibration.json of speech_errors: {error}", path, "--calibration") from None
-    # JSON may contain NaN
-    if not found.ratios or found.start not in found.ratios or not all(map(is_ratio, found.ratios)):
-        raise InputError("is no calibration.json of speech_errors: ratios that cannot be used", path, "--calibration")
+        raise InputError(f"is not a calibration.json of speech_errors: {error}", path, "--calibration") from None
+    if not found.ratios or found.start not in found.ratios or not all(map(is_ratio, found.ratios)):  # NaN is read too
+        raise InputError("is not a calibration.json of speech_errors: its ratios cannot be used", path, "--calibration")
     by_name = {setting.name: setting for setting in found.settings}
     chosen = []
     for target in targets:
         setting = by_name.get(set_name(target))
         if setting is None or setting.level is None or not 0 <= setting.level <= LEVELS:
             names = ", ".join(sorted(by_name))
-            raise InputError(f"has no {set_name(target)}; it has {names}", path, "--calibration")
+            raise InputError(f"does not contain {set_name(target)}, only {names}", path, "--calibration")
         chosen.append(setting)
     changed = [
-        f"calibrated with {name} {before.get(name)!r}, this run has {value!r}"
+        f"was calibrated with {name} {before.get(name)!r}, but this run has {value!r}"
         for name, value in made_with.items()
         if before.get(name) != value
     ]

@@ -196,11 +196,11 @@ class _Azure:
         language: str = "en-US",
     ) -> None:
         if region and not _REGION.fullmatch(region):
-            raise InputError("is no region such as westeurope", "--azure_region", region)
+            raise InputError("is not a region such as westeurope", "--azure_region", region)
         if endpoint and not _ADDRESS.fullmatch(endpoint):
-            raise InputError("is no address such as wss://HOST or ws://127.0.0.1:5000", "--azure_endpoint")
+            raise InputError("is not an address such as wss://HOST or ws://127.0.0.1:5000", "--azure_endpoint")
         if not _LANGUAGE.fullmatch(language):
-            raise InputError("is no language such as en-US", "language", language)
+            raise InputError("is not a language such as en-US", "language", language)
         if parallel < 1:
             raise InputError("must be at least 1", "parallel", str(parallel))
         self.region, self.endpoint, self.language = region, endpoint.rstrip("/"), language
@@ -224,10 +224,10 @@ class _Azure:
         key, region = self._key(), self.region or os.environ.get(REGION_VARIABLE, "").strip()
         if not self.endpoint and not region:
             raise InputError(
-                f"is not given: name the region of your Speech resource, or set {REGION_VARIABLE}", "--azure_region"
+                f"is required: name the region of your Speech resource, or set {REGION_VARIABLE}", "--azure_region"
             )
         if not self.endpoint and not _REGION.fullmatch(region):
-            raise InputError("is no region such as westeurope", REGION_VARIABLE)
+            raise InputError("is not a region such as westeurope", REGION_VARIABLE)
         self._config = configuration(key, region, self.endpoint, self.language)
 
     def close(self) -> None:
@@ -283,7 +283,7 @@ class AzureSynthesiser(_Azure):
         """Raise InputError if a name cannot be that of a voice; only Azure knows whether it exists."""
         for voice in voices:
             if not is_voice(voice):
-                raise InputError(f"{voice!r} is no voice of Azure's, such as en-US-JennyNeural", "--voices")
+                raise InputError(f"{voice!r} is not a voice of Azure's, such as en-US-JennyNeural", "--voices")
 
     def speak(self, text: str, voice: str) -> Samples:
         """Synthesise a text in a voice such as ``en-US-JennyNeural``.
@@ -304,11 +304,11 @@ class AzureSynthesiser(_Azure):
 
     def _ssml(self, text: str, voice: str) -> str:
         if not is_voice(voice):
-            raise Refused(f"invalid: {voice[:80]!r} is no voice such as en-US-JennyNeural")
+            raise Refused(f"invalid: {voice[:80]!r} is not a voice such as en-US-JennyNeural")
         if not text.strip():
             raise Refused("invalid: there is nothing to speak")
         if _NO_XML.search(text):
-            raise Refused("invalid: has characters that cannot be sent")
+            raise Refused("invalid: the text contains characters that cannot be sent")
         spoken = escape(text, {'"': "&quot;", "'": "&apos;"})
         return (
             '<speak version="1.0" xmlns="http://www.w3.org/2001/10/synthesis" '

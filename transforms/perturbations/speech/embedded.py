@@ -67,7 +67,7 @@ class Hibari:
         for voice in voices:
             name, _, _ = parse_voice(voice)
             if name not in VOICES:
-                raise InputError(f"{name!r} is not a voice of Hibari; there are {', '.join(VOICES)}", "--voices")
+                raise InputError(f"{name!r} is not a voice of Hibari: must be one of {', '.join(VOICES)}", "--voices")
             try:
                 voice_path(name, download_missing=False)
             except FileNotFoundError as error:
@@ -103,8 +103,8 @@ def parse_voice(voice: str) -> tuple[str, float, float]:
     speed, pitch = (float(match[i] or 1) if match else 0.0 for i in (2, 3))
     if not (match and _SPEEDS[0] <= speed <= _SPEEDS[1] and _PITCHES[0] <= pitch <= _PITCHES[1]):
         raise InputError(
-            f"{voice!r} is not a voice: give a name, a speed from {_SPEEDS[0]} to {_SPEEDS[1]} and a pitch from "
-            f"{_PITCHES[0]} to {_PITCHES[1]}, such as heart:1.1:0.9",
+            f"{voice!r} is not a voice: give a name, a speed from {_SPEEDS[0]} to {_SPEEDS[1]} and a pitch "
+            f"from {_PITCHES[0]} to {_PITCHES[1]}, such as heart:1.1:0.9",
             "--voices",
         )
     return match[1], speed, pitch
@@ -187,7 +187,7 @@ class Moonshine:
             self._handle, samples.ctypes.data, len(samples), RATE, 0, ctypes.byref(transcript)
         )
         if error:
-            raise Refused(f"error_{abs(error)}: Moonshine could not transcribe it")
+            raise Refused(f"error_{abs(error)}: Moonshine could not transcribe the recording")
         lines = [transcript.contents.lines[i].text or b"" for i in range(transcript.contents.count)]
         return b" ".join(lines).decode("utf-8", errors="replace").strip()
 
@@ -207,8 +207,8 @@ def _folder() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(PACKAGE, "speech")
     folder = Path(spec.submodule_search_locations[0])
-    if not list((folder / "assets" / MODEL).glob("encoder*")):  # since 0.1.1, the model is a separate download
-        raise InputError(f"{PACKAGE} {version_of(PACKAGE)} comes without its model: {install_line('speech')}")
+    if not list((folder / "assets" / MODEL).glob("encoder*")):  # from 0.1.1 on the model is a download
+        raise InputError(f"{PACKAGE} {version_of(PACKAGE)} was installed without its model: {install_line('speech')}")
     return folder
 
 

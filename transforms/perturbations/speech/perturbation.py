@@ -196,9 +196,9 @@ class SpeechErrors(Perturbation):
         self.max_bad = share_of(max_bad, "--max_bad")
         self.cache = str(cache).rstrip("/") if cache else None
         if calibration and (snr or sample):
-            raise InputError("has its own ratios: leave --snr and --sample out", "--calibration")
+            raise InputError("has its own ratios: leave out --snr and --sample", "--calibration")
         if voices is not None and not listed(comma_separated(voices)):
-            raise InputError("give one or more voices, such as heart,heart:1.1:0.9", "--voices")
+            raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
         self.config = Config(
             targets=parse_targets(comma_separated(wer)),
             ratios=parse_ratios(comma_separated(snr or RATIOS)),
@@ -219,7 +219,7 @@ class SpeechErrors(Perturbation):
         )
         check_config(self.config)
         if audio and audio not in AUDIO:
-            raise InputError(f"{audio!r} is none of {', '.join(AUDIO)}", "--audio")
+            raise InputError(f"{audio!r} must be one of {', '.join(AUDIO)}", "--audio")
         self.audio = audio
 
     @property
@@ -238,7 +238,9 @@ class SpeechErrors(Perturbation):
         for name, names in FLAGS_OF.items():
             given = {flag: value for flag in names if (value := flags.pop(flag)) is not None}
             if given and name not in (flags["speaker"] or flags["engine"], flags["listener"] or flags["engine"]):
-                raise InputError(f"is for --engine {name}, and this is {flags['engine']}", f"--{next(iter(given))}")
+                raise InputError(
+                    f"is for --engine {name}, but this is --engine {flags['engine']}", f"--{next(iter(given))}"
+                )
             engine_options |= given
         flags["cache"] = (flags["cache"] or f"{flags['output']}/{CACHE}").rstrip("/")
         perturbation = super().from_flags({**flags, "engine_options": engine_options})
@@ -277,12 +279,14 @@ class SpeechErrors(Perturbation):
         hours = size.seconds / 3600 * ratios
         price = size.characters * synthesiser.dollars_per_million / 1e6
         yield f"{counted(size.turns, 'user turn')} to speak, {counted(size.texts, 'distinct text')}"
-        yield f"text to speech: {counted(size.characters, 'character')} by {synthesiser.name}: ${price:,.2f}"
+        yield f"text to speech: {counted(size.characters, 'character')} with {synthesiser.name}, ${price:,.2f}"
         yield (
-            f"ASR: at most {counted(size.texts * ratios, 'recording')}, about {hours:.1f} hours, by {recogniser.name}: "
-            f"${hours * recogniser.dollars_per_hour:,.2f}"
+            f"ASR: at most {counted(size.texts * ratios, 'recording')}, about {hours:.1f} hours, with "
+            f"{recogniser.name}, ${hours * recogniser.dollars_per_hour:,.2f}"
         )
-        yield "transcripts in the cache are not requested again; the prices are built in: check them"
+        yield (
+            "transcripts in the cache are not requested again; the prices are built in and may be outdated: check them"
+        )
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Transcribe all turns."""

@@ -85,12 +85,14 @@ class Setup(msgspec.Struct, frozen=True):
 
 def parse_targets(text: str) -> list[float]:
     """Parses word error rates such as ``0.1,0.2``. Raises InputError unless they are distinct rates."""
-    targets = [_number(part, "--wer", "is no rate: give shares such as 0.1,0.2,0.3") for part in listed(text)]
+    targets = [
+        _number(part, "--wer", "is not a number between 0 and 1 (example: 0.1,0.2,0.3)") for part in listed(text)
+    ]
     for target in targets:
         if not 0 < target < 1:
-            raise InputError(f"{target:g} is no word error rate: give shares between 0 and 1, such as 0.2", "--wer")
+            raise InputError(f"{target:g} is not a word error rate: must be between 0 and 1 (example: 0.2)", "--wer")
     if not targets or len({set_name(target) for target in targets}) < len(targets):
-        raise InputError("give each word error rate once, such as 0.1,0.2,0.3", "--wer")
+        raise InputError("each word error rate must appear once (example: 0.1,0.2,0.3)", "--wer")
     return sorted(targets)
 
 
@@ -100,9 +102,9 @@ def parse_ratios(text: str) -> list[float]:
     Raises:
       InputError: there are fewer than two distinct ratios.
     """
-    ratios = [_number(part, "--snr", "is no ratio in dB: give some such as 20,12,5") for part in listed(text)]
+    ratios = [_number(part, "--snr", "is not a ratio in dB (example: 20,12,5)") for part in listed(text)]
     if len(set(ratios)) < 2 or len(set(ratios)) < len(ratios) or not all(map(is_ratio, ratios)):
-        raise InputError("give two or more different ratios from -20 to 60 dB, such as 20,12,5", "--snr")
+        raise InputError("must be two or more different ratios from -20 to 60 dB (example: 20,12,5)", "--snr")
     return sorted(ratios, reverse=True)
 
 
@@ -120,12 +122,12 @@ def check_config(config: Config) -> None:
       InputError: an option is invalid, or a package is missing.
     """
     if not config.seed.isprintable():
-        raise InputError("give a text of printable characters", "--seed")
+        raise InputError("must be a text of printable characters", "--seed")
     for number, flag in ((config.sample, "--sample"), (config.longest, "--longest")):
         if not isinstance(number, int) or number < 1:
-            raise InputError(f"{number} is too few: give 1 or more", flag)
+            raise InputError(f"{number}: must be 1 or more", flag)
     if config.form not in FORMS:
-        raise InputError(f"{config.form!r} is none of {', '.join(FORMS)}", "--form")
+        raise InputError(f"{config.form!r} must be one of {', '.join(FORMS)}", "--form")
     _check_extras(config.engines.values(), config.noise)
 
 
@@ -156,7 +158,7 @@ def prepare(config: Config, files: Sequence[DialogueFile], cache: str, try_engin
     if config.noise == "babble":
         babbled = sorted({utterance.text for file in files for utterance, _ in occurrences_of(file, speakers)})
         if not babbled:
-            raise InputError("babble is made of the user turns, and none of them has words", "--noise")
+            raise InputError("babble is made from the user turns, but none of them has words", "--noise")
     noise = make_noise(config.noise, babbled, config.reverberation)
     recogniser = engine.make("listener", config.engines["listener"], config.engine_options)
     channel = Channel(synthesiser, recogniser, noise, config.seed, speakers.rules, cache)

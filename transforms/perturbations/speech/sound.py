@@ -63,12 +63,12 @@ def decoded(data: bytes, path: str) -> Samples:
         sound, rate = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, ValueError, TypeError) as error:
         reason = str(error).rpartition(": ")[2].rstrip(".")
-        raise InputError(f"cannot be read as sound: {reason}", path) from None
+        raise InputError(f"cannot be read as audio: {reason}", path) from None
     if not _RATES[0] <= rate <= _RATES[1]:
-        raise InputError(f"has {rate:,} samples a second; between {_RATES[0]:,} and {_RATES[1]:,} can be used", path)
+        raise InputError(f"has {rate:,} samples per second: must be between {_RATES[0]:,} and {_RATES[1]:,}", path)
     mono = resampled(np.nan_to_num(sound.mean(axis=1), posinf=1, neginf=-1) * 32767, rate, RATE)
     if not np.any(mono):
-        raise InputError("has no sound in it", path)
+        raise InputError("contains no sound", path)
     return mono
 
 
@@ -137,7 +137,7 @@ def make_noise(kind: str, texts: Sequence[str], reverberation: float = 0.0) -> N
       InputError: the kind or folder does not exist, a file is not a recording, or the reverberation is out of range.
     """
     if not 0 <= reverberation <= 3:
-        raise InputError(f"{reverberation:g} is out of range: give 0 to 3 seconds, such as 0.4", "--reverberation")
+        raise InputError(f"{reverberation:g} must be from 0 to 3 seconds (example: 0.4)", "--reverberation")
     noise = recordings(kind) if kind not in KINDS else babble(texts) if kind == "babble" else plain(kind)
     if not reverberation:
         return noise
@@ -163,7 +163,7 @@ def recordings(folder: str) -> Noise:
         raise InputError(f"is neither a kind of noise ({known}) nor a folder of recordings", folder, "--noise")
     files = sorted(str(path) for path in place.iterdir() if path.suffix.lower() in SUFFIXES)
     if not files:
-        raise InputError(f"has no recordings: {', '.join(SUFFIXES)}", folder, "--noise")
+        raise InputError(f"contains no recordings: {', '.join(SUFFIXES)}", folder, "--noise")
     digests = [hashlib.sha256(_recording(file).tobytes()).hexdigest() for file in files]
     return Noise("recordings", f"recordings:{_hash(*digests).hex()[:12]}", tuple(files))
 

@@ -116,24 +116,24 @@ def _problems(rules: Normalisation) -> Iterator[tuple[str, str]]:
     if not rules.version.strip():
         yield "version", "is empty"
     if len(rules.months.names) != 12:
-        yield "months.names", f"twelve months are needed, here are {len(rules.months.names)}"
+        yield "months.names", f"must name twelve months, found {len(rules.months.names)}"
     for symbol, names in rules.currencies.items():
         if len(names) not in (2, 4):
-            yield f"currencies.{symbol}", "give two names, or four: one, several, a hundredth, several hundredths"
+            yield f"currencies.{symbol}", "must be two or four names: one, several, a hundredth, several hundredths"
     for table in ("abbreviations", "before_names", "after_names", "units", "scales", "variants"):
         for key in getattr(rules, table):
             if not WORD.fullmatch(key):
-                yield f"{table}.{key}", f"{key!r} is not a word in lower-case letters"
+                yield f"{table}.{key}", f"{key!r} must be a word in lower-case letters"
     for table in ("symbols", "currencies"):
         for key in getattr(rules, table):
             if len(key) != 1 or key.isspace() or key.isalpha() or key.isdigit() or key in _PUNCTUATION:
-                yield f"{table}.{key}", f"{key!r} is not one character that is no letter, digit or punctuation"
+                yield f"{table}.{key}", f"{key!r} must be a single character other than a letter, digit or punctuation"
     for key in rules.fractions:
         if not re.fullmatch(r"[0-9]{1,2}/[0-9]{1,2}", key):
-            yield f"fractions.{key}", f"{key!r} is not of the form 1/2"
+            yield f"fractions.{key}", f"{key!r} must be of the form 1/2"
     for where, said in _said(msgspec.to_builtins(rules), ""):
         if not said or not all(WORD.fullmatch(word) for word in said.split(" ")):
-            yield where, f"{said!r} cannot be said: words in lower-case letters, one blank between them"
+            yield where, f"{said!r} cannot be spoken: must be words in lower-case letters, separated by single spaces"
 
 
 def _said(value: object, where: str) -> Iterator[tuple[str, str]]:
@@ -562,7 +562,7 @@ def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
                 for span in frame.slots:
                     if any(isinstance(at, int) and not -_MOST <= at < _MOST for at in (span.start, span.exclusive_end)):
                         where = f"turns[{position}].frames[{f}]"
-                        raise InputError(f"not_sgd: the span of {span.slot!r} is beyond 64 bits", "", where)
+                        raise InputError(f"not_sgd: the span of {span.slot!r} exceeds 64 bits", "", where)
             reason = unspeakable(turn.utterance, speakers.rules, speakers.longest)
             words = [] if reason else spoken_words(turn.utterance, speakers.rules)
             yield SpokenTurn(position, turn, words, reason or "")

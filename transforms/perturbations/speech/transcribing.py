@@ -520,7 +520,7 @@ def calibration_of(
     """
     rates = {snr: _rate(*sums) for snr, sums in curve}
     if len(rates) < 2:
-        reason = min(failed, default="no user turn has words that can be spoken")
+        reason = min(failed, default="no user turn contains words that can be spoken")
         raise InputError(f"no turn was transcribed, so nothing was published: {reason}")
     return calibration(targets, rates)
 

@@ -388,7 +388,9 @@ def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dic
                     attempts[split, number] = attempt
                     break
             else:
-                raise InputError("there are not that many different dialogues: ask for fewer", "", "--dialogues")
+                raise InputError(
+                    "there are fewer different dialogues than this: give a lower number", "", "--dialogues"
+                )
     return attempts
 
 

@@ -149,8 +149,8 @@ def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) ->
     if not plus and not all(right):
         wrong = parsed.exchanges[right.index(False)]
         reason = (
-            f"dialogue {dialogue.dialogue_id}: the rule-based bot does not find {wrong.bot!r} as the answer to "
-            f"{wrong.user!r}: are two patterns ambiguous? (--solve 0 goes on without the bot)"
+            f"dialogue {dialogue.dialogue_id}: the rule-based bot does not find the answer {wrong.bot!r} to "
+            f"{wrong.user!r}: check whether two patterns are ambiguous (--solve 0 continues without the bot)"
         )
         raise InputError(reason, "--ontology")
     numbers = {"answers": len(right), "right": sum(right), "tried": 1, "solved": int(all(right))}
@@ -353,11 +353,13 @@ def tasks_for(text: str, ontology: Ontology, path: object) -> tuple[int, ...]:
     """
     tasks = tuple(map(int, chosen(text, [*map(str, TASKS)], "--tasks", "task"))) if text else TASKS
     missing = {task: acts for task in tasks if (acts := missing_acts(ontology, task))}
-    reasons = [f"there are no patterns of {', '.join(acts)}, which task {task} needs" for task, acts in missing.items()]
+    reasons = [
+        f"there are no patterns for {', '.join(acts)}, which task {task} requires" for task, acts in missing.items()
+    ]
     if reasons and (text or len(missing) == len(tasks)):
         raise InputError(reasons[0], path)
     for reason in reasons:
-        logging.warning("%s: %s: it is left out", path, reason)
+        logging.warning("%s: %s: the task is left out", path, reason)
     return tuple(task for task in tasks if task not in missing)
 
 
@@ -366,9 +368,9 @@ def chosen(text: str, choices: Sequence[str], flag: str, noun: str) -> list[str]
     items = listed(text)
     for item in items:
         if item not in choices:
-            raise InputError(f"{item!r} is no {noun}: choose from {', '.join(choices)}", flag)
+            raise InputError(f"{item!r} is not a {noun}: must be one of {', '.join(choices)}", flag)
     if not items or len(set(items)) < len(items):
-        raise InputError(f"give each {noun} once, such as {choices[0]},{choices[1]}", flag)
+        raise InputError(f"each {noun} must appear once (example: {choices[0]},{choices[1]})", flag)
     return [choice for choice in choices if choice in items]
 
 
@@ -381,27 +383,27 @@ def parse_sizes(text: str) -> tuple[tuple[str, int], ...]:
         if not equals and len(parts) == 1:
             sizes = dict.fromkeys(SPLITS, _size(part))
         elif name not in sizes:
-            raise InputError(f"{name!r} is no split: choose from {', '.join(SPLITS)}", "--sizes")
+            raise InputError(f"{name!r} is not a split: must be one of {', '.join(SPLITS)}", "--sizes")
         else:
             sizes[name] = _size(size)
     if not any(sizes.values()):
-        raise InputError("all sizes are 0: give one above 0", "--sizes")
+        raise InputError("at least one size must be above 0", "--sizes")
     return tuple((split, size) for split, size in sizes.items() if size)
 
 
 def check_numbers(per_file: int, least: int, solved: float, ratings: int) -> None:
     """Raise InputError for numbers out of range."""
     if not 1 <= per_file <= 1_000_000:
-        raise InputError(f"{per_file}: give 1 to 1,000,000", "--dialogues_per_file")
+        raise InputError(f"{per_file}: must be from 1 to 1,000,000", "--dialogues_per_file")
     if not 1 <= least <= ratings:
-        raise InputError(f"{least}: give 1 to {ratings}, the number of ratings", "--least_options")
+        raise InputError(f"{least}: must be from 1 to {ratings}, the number of ratings", "--least_options")
     if not 0 <= solved <= 1:
-        raise InputError(f"{solved:g} is no share: give 0 to 1", "--solve")
+        raise InputError(f"{solved:g} is not a number between 0 and 1", "--solve")
 
 
 def _size(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > MAX_SIZE:
-        raise InputError(f"{text!r} is no size: give a number up to {MAX_SIZE:,}, such as 1000", "--sizes")
+        raise InputError(f"{text!r} is not a size: must be a number up to {MAX_SIZE:,} (example: 1000)", "--sizes")
     return int(text)
 
 

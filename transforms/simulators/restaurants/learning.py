@@ -81,7 +81,9 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     facts = [fact for dialogue in dialogues for fact in dialogue.facts]
     relations = relations_of(knowledge, calls, [fact.relation for fact in facts], path)
     if not relations.fields:
-        raise InputError("has no relation whose values several entities share: is it of these dialogues?", path)
+        raise InputError(
+            "has no relation whose values several entities share: check that it belongs to these dialogues", path
+        )
     values = _values([*knowledge, *facts], ("name", *relations.fields))
     finders = ValueFinder(values), ValueFinder(_values([*knowledge, *facts], ("name", *relations.extras)))
     labelled = [_Reader(dialogue, *finders, relations.fields).read() for dialogue in dialogues]
@@ -502,7 +504,10 @@ def _fields_of(columns: Sequence[set[str]], values: Mapping[str, set[str]], path
         shared, _, best = min(fits, default=(0, 0, ""))
         if not shared:
             example = min(column)
-            reason = f"has none of the values in place {place} of api_call, such as {example!r}: is it of this domain?"
+            reason = (
+                f"has none of the values in place {place} of api_call, such as {example!r}: check that it "
+                "belongs to this domain"
+            )
             raise InputError(reason, path)
         fields.append(best)
     return fields

@@ -199,15 +199,15 @@ def _problems(given: Ontology) -> Iterator[tuple[str, str]]:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,49}", given.domain):
         yield (
             "domain",
-            f"{given.domain!r}: give one word of letters a to z, such as hotel; the service is named after it",
+            f"{given.domain!r} must be one word of letters a to z, such as hotel; the service is named after it",
         )
     if reason := _bad_word(given.entity):
         yield "entity", reason
     if not 2 <= given.ratings <= 1000:
-        yield "ratings", f"{given.ratings} ratings: give 2 to 1,000, such as 8"
+        yield "ratings", f"{given.ratings} must be from 2 to 1,000 (example: 8)"
     yield from _name_problems(given)
     if not given.extras:
-        yield "extras", 'there is none: give one or more, such as ["phone", "address"]'
+        yield "extras", 'must have at least one entry (example: ["phone", "address"])'
     for i, field in enumerate(given.fields):
         yield from _value_problems(f"fields[{i}]", field)
     yield from _twins(given)
@@ -221,32 +221,32 @@ def _problems(given: Ontology) -> Iterator[tuple[str, str]]:
 
 def _name_problems(given: Ontology) -> Iterator[tuple[str, str]]:
     if not given.fields:
-        yield "fields", "there is none: give one or more as [[fields]]"
+        yield "fields", "must have at least one entry, as [[fields]]"
     names = [(f"fields[{i}].name", field.name) for i, field in enumerate(given.fields)]
     names += [(f"extras[{i}]", name) for i, name in enumerate(given.extras)]
     seen: set[str] = set()
     for place, name in names:
         if not name.isidentifier() or not name.isascii():
-            yield place, f"{name!r}: a name has letters, digits and _, and no digit first"
+            yield place, f"{name!r}: a name must consist of letters, digits and _, and not begin with a digit"
         if name in RESERVED:
-            yield place, f"{name!r} has a meaning of its own: choose another name"
+            yield place, f"{name!r} is reserved: choose another name"
         if name in seen:
-            yield place, f"{name!r} stands twice"
+            yield place, f"{name!r} appears twice"
         seen.add(name)
     crossed = [field.name for field in given.fields if not field.one_each]
     if not crossed:
-        yield "fields", "all fields are one_each: at least one must not be"
+        yield "fields", "all fields are one_each, but at least one must not be"
     if given.name and sorted(given.name) != sorted(crossed):
-        yield "name", f"must have the fields without one_each, each once: {', '.join(crossed)}"
+        yield "name", f"must contain each field without one_each once: {', '.join(crossed)}"
 
 
 def _value_problems(place: str, field: Field) -> Iterator[tuple[str, str]]:
     if field.values and (field.seen or field.unseen):
-        yield place, f"{field.name}: give either values, or seen and unseen"
+        yield place, f"{field.name}: must have either values, or seen and unseen"
     for key in ("values",) if field.values else ("seen", "unseen"):
         values = getattr(field, key)
         if len(values) < 2:
-            yield f"{place}.{key}", f"{field.name}: too few values ({len(values)}): give two or more"
+            yield f"{place}.{key}", f"{field.name}: has {len(values)} values, but needs at least two"
         for i, value in enumerate(values):
             if reason := _bad_word(value):
                 yield f"{place}.{key}[{i}]", reason
@@ -260,18 +260,18 @@ def _twins(given: Ontology) -> Iterator[tuple[str, str]]:
             for j, value in enumerate(getattr(field, key)):
                 place = f"fields[{i}].{key}[{j}]"
                 if value in first:
-                    yield place, f"{value!r} stands twice: see {first[value]}"
+                    yield place, f"{value!r} appears twice: see {first[value]}"
                 first[value] = place
 
 
 def _bad_word(word: str) -> str:
     """Explain why a text cannot be a word of the published format; empty if it can."""
     if not word:
-        return "is empty"
+        return "must not be empty"
     if word.split() != [word] or not word.isprintable():
-        return f"{word!r} has a space, a tab or a control character: write port-alder for Port Alder"
+        return f"{word!r} contains a space, a tab or a control character: write for example port-alder for Port Alder"
     if wrong := sorted(set(word) & set(_FORBIDDEN)):
-        return f"{word!r} has {' '.join(wrong)}: write port-alder for port_alder"
+        return f"{word!r} contains {' '.join(wrong)}: write for example port-alder for port_alder"
     return ""
 
 
@@ -322,13 +322,19 @@ def _structure_problems(structure: Structure, fields: int) -> Iterator[tuple[str
     for key, ranges, least in (("given", structure.given, 0), ("updates", structure.updates, 1)):
         for task, (low, high) in ranges.items():
             if not least <= low <= high <= fields:
-                yield f"{key}.{task}", f"[{low}, {high}]: give the least and the most, from {least} to {fields} fields"
+                yield (
+                    f"{key}.{task}",
+                    f"[{low}, {high}] must be the minimum and the maximum, from {least} to {fields} fields",
+                )
     for number, share in structure.options.items():
         if not re.fullmatch("[1-9][0-9]{0,3}", number) or not 0 < share < math.inf:
-            yield f"options.{number}", f"{share:g}: give a number of entities from 1 on and a share above 0: 3 = 0.73"
+            yield (
+                f"options.{number}",
+                f"{share:g}: must be a number of entities, 1 or more, and a share above 0 (example: 3 = 0.73)",
+            )
     for key, share in (("accepted", structure.accepted), ("all_extras", structure.all_extras)):
         if not 0 <= share <= 1:
-            yield key, f"{share:g} is no share: give 0 to 1"
+            yield key, f"{share:g} is not a number between 0 and 1"
 
 
 def _patterns(content: Ontology, given: Any, path: object, simulated: bool) -> Patterns:
@@ -389,7 +395,7 @@ def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> 
     table = dict(default)
     for key, value in given.items():
         if key not in default:
-            raise InputError(f"unknown key: there are {', '.join(default)}", path, f"{place}.{key}")
+            raise InputError(f"unknown key: must be one of {', '.join(default)}", path, f"{place}.{key}")
         nested = isinstance(default[key], dict)
         table[key] = merged(default[key], value, path, f"{place}.{key}") if nested else value
     return table
@@ -415,11 +421,11 @@ _TOGETHER = ({"phrase"}, {"reject", "accept"}, {"question", "thank"})
 def _pattern_problems(patterns: Patterns, complete: bool, simulated: bool) -> Iterator[tuple[str, str]]:
     if complete:
         for act in patterns.without_text():
-            yield act, "there is none: give one or more"
+            yield act, "must have at least one entry"
     first: dict[tuple[int, str], tuple[str, str]] = {}
     for place, what, text, gaps in _texts(patterns):
         if simulated and (not text.strip() or text != " ".join(text.split()) or not text.isprintable()):
-            yield place, f"{text!r}: give one line, with single spaces and no tabs"
+            yield place, f"{text!r} must be a single line, with single spaces and no tabs"
         if simulated and (SILENCE in text or text.startswith("api_call")):
             yield place, f"{text!r}: {SILENCE} and api_call are reserved by the format"
         if slots_of(text) != gaps or text.count("{") + text.count("}") != 2 * len(gaps):
@@ -432,4 +438,4 @@ def _pattern_problems(patterns: Patterns, complete: bool, simulated: bool) -> It
             if side == "user" and act.partition(".")[0] in together:
                 other, there = first.setdefault((i, text), (act, place))
                 if other != act:
-                    yield place, f"says the same as {there}, in the same place: it would be ambiguous"
+                    yield place, f"is the same text as {there}, in the same place, which would be ambiguous"

@@ -451,14 +451,15 @@ def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
     for part in listed(given):
         name, _, text = part.partition("=")
         if name not in rates:
-            raise InputError(f"{name!r} is no disfluency: there are {', '.join(KINDS)}", "--babi_plus_rates")
+            raise InputError(f"{name!r} is not a disfluency: must be one of {', '.join(KINDS)}", "--babi_plus_rates")
         try:
             rates[name] = float(text)
         except ValueError:
             rates[name] = -1
         if not 0 <= rates[name] <= 1:
             raise InputError(
-                f"{name} needs a share of the user's turns, such as {name}={RATES[name]:g}", "--babi_plus_rates"
+                f"{name} must be followed by a share of the user's turns (example: {name}={RATES[name]:g})",
+                "--babi_plus_rates",
             )
     return tuple(rates.items())
 

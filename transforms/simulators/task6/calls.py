@@ -126,15 +126,17 @@ def read_call(folder: str, name: str, recognised: bool = False) -> Call:
     try:
         place = join(folder, name)
     except ValueError:
-        raise InputError(f"bad_path: {name!r} is no folder below {folder}") from None
+        raise InputError(f"bad_path: {name!r} is not a folder below {folder}") from None
     log: _Log = convert(_parsed(place, LOG), _Log, LOG, prefix="not_dstc2: ")
     label: _Label = convert(_parsed(place, LABEL), _Label, LABEL, prefix="not_dstc2: ")
     if log.session != label.session:
-        raise InputError(f"mismatch: the log is of session {log.session!r}, the label of {label.session!r}", LABEL)
+        raise InputError(
+            f"mismatch: the log belongs to session {log.session!r}, but the label to {label.session!r}", LABEL
+        )
     if len(log.turns) != len(label.turns):
-        raise InputError(f"mismatch: the log has {len(log.turns)} turns, the label {len(label.turns)}", LABEL)
+        raise InputError(f"mismatch: the log has {len(log.turns)} turns, but the label has {len(label.turns)}", LABEL)
     if not log.turns:
-        raise InputError("no_turns: there are no turns", LOG)
+        raise InputError("no_turns: the call has no turns", LOG)
     turns = [
         _turn(said, meant, recognised, f"turns[{t}]")
         for t, (said, meant) in enumerate(zip(log.turns, label.turns, strict=True))
@@ -161,7 +163,9 @@ def _turn(said: _LogTurn, meant: _LabelTurn, recognised: bool, where: str) -> Ca
     user = meant.transcription
     if recognised:
         if said.input is None:
-            raise InputError("not_dstc2: has no input, so there is no hypothesis of the recogniser", LOG, where)
+            raise InputError(
+                "not_dstc2: the turn has no input, so there is no hypothesis of the recogniser", LOG, where
+            )
         user = said.input.live.hypotheses[0].text if said.input.live.hypotheses else ""
     return CallTurn(
         system=one_line(said.output.transcript),
@@ -251,11 +255,13 @@ def read_logs(root: str, dev: int | None) -> Logs:
         raise InputError("there is no such folder", root, "--logs")
     paths = {split: path for split in SPLITS if (path := _found(root, f"dstc2_{split}.flist"))}
     if not paths:
-        raise InputError("no lists here: expected scripts/config/dstc2_train.flist, _dev and _test", root, "--logs")
+        raise InputError(
+            "contains no lists of calls: expected scripts/config/dstc2_train.flist, _dev and _test", root, "--logs"
+        )
     splits = {split: _names(path) for split, path in paths.items()}
     twice = [name for name, n in Counter(name for names in splits.values() for name in names).items() if n > 1]
     if twice:
-        raise InputError(f"{twice[0]!r} is listed twice: a call belongs to one split", root, "--logs")
+        raise InputError(f"{twice[0]!r} is listed twice, but a call belongs to one split", root, "--logs")
     moved = [] if dev is None else splits.get("dev", [])[dev:]
     if moved and "train" in splits:
         splits["train"] += moved
@@ -280,9 +286,9 @@ def read_ontology(root: str, given: str | None) -> Ontology:
     """Read ``ontology_dstc2.json``. Raises InputError if it is missing or invalid."""
     path = as_path(given) if given else _found(root, "ontology_dstc2.json")
     if path is None or not is_there(path):
-        reason = "no ontology here: expected scripts/config/ontology_dstc2.json, or give --ontology FILE"
+        reason = "contains no ontology: expected scripts/config/ontology_dstc2.json, or give --ontology FILE"
         raise InputError(reason, given or root, "--ontology")
-    prefix = "is no ontology of DSTC2: "
+    prefix = "is not an ontology of DSTC2: "
     ontology: Ontology = convert(parse_json(read_whole(path), path), Ontology, path, prefix=prefix)
     for slot in ("food", "area", "pricerange"):
         if slot not in ontology.informable:
@@ -404,7 +410,7 @@ def read_knowledge(path: str) -> list[Restaurant]:
     data = read_whole(place, where="--kb").removeprefix(b"\xef\xbb\xbf")
     rows = _of_json(data, place) if data.lstrip().startswith(b"[") else _of_lines(data, place)
     if not rows:
-        raise InputError("no restaurants here", path, "--kb")
+        raise InputError("contains no restaurants", path, "--kb")
     return [{"name": name, **{s: values[s] for s in RELATIONS if s in values}} for name, values in rows.items()]
 
 

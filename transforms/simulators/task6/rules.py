@@ -124,20 +124,20 @@ def _problems(script: Script) -> Iterator[tuple[str, str]]:
         try:
             re.compile(pattern.match)
         except re.error as error:
-            yield f"patterns.{name}.match", f"is no regular expression: {error}"
+            yield f"patterns.{name}.match", f"is not a regular expression: {error}"
     seen: set[str] = set()
     for i, rule in enumerate(script.rules):
         if rule.name in seen:
-            yield f"rules[{i}].name", f"{rule.name!r} stands twice"
+            yield f"rules[{i}].name", f"{rule.name!r} appears twice"
         seen.add(rule.name)
         if rule.answers == bool(rule.set or rule.clear) or (rule.call and rule.respond):
-            yield f"rules[{i}]", f"{rule.name}: give either respond, or call, or set and clear"
+            yield f"rules[{i}]", f"{rule.name}: must have either respond, or call, or set and clear"
         slots = (*rule.set, *rule.clear, *rule.when.entities, *rule.when.known, *rule.when.unknown)
         known = [(slots, script.slots, "slot"), (rule.respond, script.patterns, "pattern")]
         for names, among, kind in (*known, (rule.when.after, (*script.patterns, "call"), "pattern")):
             for name in names:
                 if name not in among:
-                    yield f"rules[{i}]", f"{rule.name}: there is no {kind} {name!r}: there are {', '.join(among)}"
+                    yield f"rules[{i}]", f"{rule.name}: there is no {kind} {name!r}: must be one of {', '.join(among)}"
 
 
 class Texts:

@@ -229,7 +229,7 @@ def _parquet() -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:
-        raise InputError(f"not_parquet: holds what Parquet cannot: {error}") from None
+        raise InputError(f"not_parquet: contains a value that Parquet cannot store: {error}") from None
 
 
 def write_parts(
@@ -301,12 +301,12 @@ def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -
         for dialogue_id in of_file:
             if dialogue_id in places:
                 where = " and ".join(dict.fromkeys([places[dialogue_id], file]))
-                raise InputError(f"dialogue id {dialogue_id!r} occurs twice, so nothing was published", where)
+                raise InputError(f"dialogue id {dialogue_id!r} appears twice, so nothing was published", where)
             places[dialogue_id] = file
     for dialogue_id, file in places.items():
         for label in labels:
             if (other := version_id(dialogue_id, label)) in places:
-                reason = f"dialogue id {other!r} is also that of {dialogue_id!r} in variant {label!r}"
+                reason = f"dialogue id {other!r} is also the id of {dialogue_id!r} in variant {label!r}"
                 raise InputError(f"{reason}; nothing was published", places[other] or file)
 
 

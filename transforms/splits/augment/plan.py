@@ -468,7 +468,9 @@ def _folder_of(root: Path, originals: Sequence[layout.SplitSchemas], split: str)
     folder = split if split in folders or originals[0].split != layout.SINGLE else ""
     if folder not in folders:
         others = ", ".join(name for name in folders if name) or "none"
-        raise InputError(f"no dialogues of {split!r} here, such as {split}/dialogues_001.json (found: {others})", root)
+        raise InputError(
+            f"contains no dialogues of {split!r}, such as {split}/dialogues_001.json (found: {others})", root
+        )
     return folder, folders[folder]
 
 
@@ -492,7 +494,7 @@ def _matched(
             of_services = {service: raw[names.service] for service, names in variant.names.items()}
             versions[kind].append(_Version(variant, of_services, matched.problems, matched.remarks))
         if not versions[kind]:
-            raise InputError(f"takes none of {', '.join(variants)}", folders[kind], "--variant")
+            raise InputError(f"must name at least one of {', '.join(variants)}", folders[kind], "--variant")
     return versions
 
 
@@ -558,7 +560,7 @@ def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
             raise InputError(f"{name!r} is not a set: {choices}", "--sets")
         kinds = tuple(kind for kind in KINDS if kind in words)
         if kinds in sets.values():
-            raise InputError(f"{name!r} occurs twice", "--sets")
+            raise InputError(f"{name!r} appears twice", "--sets")
         sets[name] = kinds
     if not sets:
         raise InputError(f"names no set: {choices}", "--sets")
@@ -575,10 +577,10 @@ def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]
     for name, kinds in sets.items():
         for kind in kinds:
             if kind != "corrupted" and kind not in folders:
-                raise InputError(f"the set {name!r} needs --{kind} DIR", "--sets")
+                raise InputError(f"the set {name!r} requires --{kind} DIR", "--sets")
     for folder in sorted(folders):
         if not any(folder in kinds for kinds in sets.values()):
-            raise InputError(f"no set of --sets needs it ({', '.join(sets)})", f"--{folder}")
+            raise InputError(f"is not used by any set of --sets ({', '.join(sets)})", f"--{folder}")
 
 
 def parse_operations(text: str) -> list[Operation]:
@@ -588,5 +590,7 @@ def parse_operations(text: str) -> list[Operation]:
     """
     requested = listed(text)
     if not requested or not set(requested) <= set(OPERATIONS):
-        raise InputError(f"{text!r}: the corruptions are {', '.join(OPERATIONS)}", "--corruptions")
+        raise InputError(
+            f"{text!r} is not a list of corruptions: must be among {', '.join(OPERATIONS)}", "--corruptions"
+        )
     return [operation for operation in OPERATIONS if operation in requested]

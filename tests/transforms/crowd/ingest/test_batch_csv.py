@@ -99,18 +99,19 @@ def test_columns_may_stand_in_any_order():
         (b"", "", "the file is empty"),
         (b"\r\n \r\n", "", "the file is empty"),
         (table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]), "row 1",
-         "no batch results: the header lacks AssignmentId"),
+         "not a file of batch results: the header lacks AssignmentId"),
         (table({}, columns=["HITId", "Input.x"]), "row 1", "the header lacks AssignmentId, WorkerId, Answer.*"),
         (table({}, columns=["AssignmentId", "WorkerId", "Input.x"]), "row 1",
-         "no batch results: the header lacks Answer.*"),
+         "not a file of batch results: the header lacks Answer.*"),
         (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
-         "the header has a column twice: Answer.slot_0, HITId"),
+         "these columns appear twice in the header: Answer.slot_0, HITId"),
         (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
         (table({}, delimiter=";"), "row 1",
          "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
         (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
         (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
-        (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", "the header cannot be read: broken_row: a quote is opened"),
+        (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read: broken_row: "
+            "a quote is not closed")),
         ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
         (table({}).replace(b'"', b"").decode().encode("utf-16-be"), "row 1",
          "the file looks like UTF-16: save it as UTF-8"),
@@ -130,14 +131,14 @@ def test_files_without_a_usable_header(data, where, reason):
 def test_a_row_of_too_few_cells():
     found = read(three(f"3HIT,{WORKERS[2]},3B".encode()))
     check_others_went_on(found)
-    assert reasons(found) == [("names.csv: row 3", f"broken_row: 3 cells where the header has {len(ROW)}")]
+    assert reasons(found) == [("names.csv: row 3", f"broken_row: 3 cells, but the header has {len(ROW)}")]
 
 
 @pytest.mark.parametrize(
     ("row", "key", "reason"),
     [
         ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is missing"),
-        ({"Input.task_id": ""}, "3B", "no_task: add RequesterAnnotation"),
+        ({"Input.task_id": ""}, "3B", "no_task: add the column RequesterAnnotation"),
         ({"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"}, "3B",
          "unknown_task: 'poems' is"),
         ({"RequesterAnnotation": "Bus_1:names"}, "3B",

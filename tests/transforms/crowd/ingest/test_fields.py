@@ -28,7 +28,7 @@ def test_no_text_breaks_the_reader_of_times(text):
 @pytest.mark.parametrize(
     ("task_id", "service", "task", "annotation", "reason"),
     [
-        ("", "", "", "", "no_task: add RequesterAnnotation"),
+        ("", "", "", "", "no_task: add the column RequesterAnnotation"),
         ("", "Taxi_1", "", "BatchId:1;OriginalHitTemplateId:2;", "no_task: "),
         ("Taxi_1", "", "names", "", "unknown_task: Input.task_id 'Taxi_1' is not SERVICE:names"),
         ("Taxi_1:utterances", "", "", "", "unknown_task: Input.task_id 'Taxi_1:utterances' is not SERVICE:names"),
@@ -61,7 +61,10 @@ def test_both_shapes_of_task_answers(answers, in_a_list):
         ("[3]", "task_answers: expected a JSON list of one object"),
         ('"slot_0"', "task_answers: expected a JSON list of one object"),
         ("[" * 100_000, "task_answers: not JSON: "),
-        ('[{"slot_0": "' + "x" * (100 * fields.MAX_ANSWER) + '"}]', "too_large: taskAnswers is too long to be answers"),
+        (
+            '[{"slot_0": "' + "x" * (100 * fields.MAX_ANSWER) + '"}]',
+            "too_large: taskAnswers is too long to contain answers",
+        ),
     ],
 )
 def test_task_answers_that_are_none(text, reason):
