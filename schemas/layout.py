@@ -712,7 +712,9 @@ def counterpart(schemas: SplitSchemas, others: Sequence[SplitSchemas]) -> SplitS
 
     def shared(other: SplitSchemas) -> int:
         names = [service.service_name for service in other.services]
-        return sum(any(name.startswith(one.service_name) for name in names) for one in schemas.services)
+        return sum(
+            any(name.startswith(variant_service.service_name) for name in names) for variant_service in schemas.services
+        )
 
     return max(others, key=shared)
 

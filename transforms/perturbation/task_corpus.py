@@ -30,7 +30,7 @@ def corpus_of_tasks(tasks: Sequence[Task], truths: Mapping[str, Task]) -> Corpus
     dialogues = []
     for at, task in enumerate(tasks):
         values = sorted(
-            set(values_in(truths.get(task["id"], {}).get("ground_truth", []))), key=lambda one: (-len(one), one)
+            set(values_in(truths.get(task["id"], {}).get("ground_truth", []))), key=lambda value: (-len(value), value)
         )
         dialogues += [_dialogue(_id(at, *place), text, values) for place, text in messages_of(task)]
     slots = [

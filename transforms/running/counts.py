@@ -463,8 +463,10 @@ def check_bad(
     if over:
         limit = f"over --max_bad {percent(max_bad)}" if max_bad else "and --max_bad allows none"
         advice = blame or "mend these"
-        if all(one.bad < one.total for one in over):
-            advice += f", or --max_bad {percent(max(one.share for one in over), up=True)} goes on without them"
+        if all(exceeded.bad < exceeded.total for exceeded in over):
+            advice += (
+                f", or --max_bad {percent(max(exceeded.share for exceeded in over), up=True)} goes on without them"
+            )
         raise refusal(f"{_joined(over)} could not be {done}, {limit}, so nothing was published: {why}; {advice}{end}")
 
 
@@ -478,13 +480,13 @@ def _blame(reasons: Mapping[str, int]) -> str:
 def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
     """Describe which required records are missing completely, or return an empty string."""
     kinds: dict[str, list[Tally]] = {}
-    for one in tallies:
-        if one.is_needed:
-            kinds.setdefault(one.what, []).append(one)
+    for tally in tallies:
+        if tally.is_needed:
+            kinds.setdefault(tally.what, []).append(tally)
     for what, of_kind in kinds.items():
-        if any(one.bad for one in of_kind) and all(one.bad == one.total for one in of_kind):
-            return f"{_joined(one for one in of_kind if one.bad)} could not be {done}"
-        if all(one.is_record and not one.total for one in of_kind):
+        if any(tally.bad for tally in of_kind) and all(tally.bad == tally.total for tally in of_kind):
+            return f"{_joined(tally for tally in of_kind if tally.bad)} could not be {done}"
+        if all(tally.is_record and not tally.total for tally in of_kind):
             return f"there is no {what} in the input"
     return ""
 
@@ -556,5 +558,8 @@ def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str
         return []
     listed = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons.items()))
     empty = [tally for tally in tallies if tally.is_record and tally.bad == tally.total]
-    lines = [f"{one.part or 'the output'} has no {one.what} at all: none of {one.total:,} can be used" for one in empty]
+    lines = [
+        f"{lacking.part or 'the output'} has no {lacking.what} at all: none of {lacking.total:,} can be used"
+        for lacking in empty
+    ]
     return [*lines, f"{what}: {_joined(tallies) if tallies else sum(reasons.values())} ({listed}); see {place}"]

@@ -403,7 +403,7 @@ class Reading:
         rising = int(first) < int(second) and not (first.startswith("0") or second.startswith("0"))
         to = [(self._rules.sayings.to, hyphen, hyphen + 1)] if rising else []
         days = rising and self._after_month()
-        said = [self._day(one) if days else self._plain(one) for one in (first, second)]
+        said = [self._day(number) if days else self._plain(number) for number in (first, second)]
         return [(said[0], match.start(), hyphen), *to, (said[1], hyphen + 1, match.end())]
 
     def _dotted(self, match: re.Match[str]) -> str:
