@@ -1,1 +1,1 @@
-"""Speed as ratios against a named peer, in one run. Not part of the tests."""
+"""Benchmarks of speed as ratios against a peer in the same run. Not part of the tests."""

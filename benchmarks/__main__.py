@@ -1,6 +1,6 @@
-"""Runs the benchmarks one after the other, each as a program of its own: ``python -m benchmarks [NAME ...]``.
+"""Runs the benchmarks one after the other, each in its own process: ``python -m benchmarks [NAME ...]``.
 
-Those are the modules here that have a ``main``. One that fails does not keep the others from running.
+These are the modules here that have a ``main``. If one fails, the others still run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NOT_RUN = ("table1_readings",)
 
 
 def main() -> int:
-    """Prints what the benchmarks print, and how long each took; gives 1 where one of them failed."""
+    """Prints the benchmarks' output and durations; returns 1 if one failed."""
     modules = sorted(path for path in Path(__file__).parent.glob("*.py") if "\ndef main(" in path.read_text())
     names = [path.stem for path in modules if path.stem not in (*_NOT_RUN, Path(__file__).stem)]
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

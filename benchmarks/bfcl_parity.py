@@ -1,8 +1,8 @@
-"""Verdicts on tool calls beside those of BFCL's published checker: ``python -m benchmarks.bfcl_parity PACKAGE DATA``.
+"""Compares verdicts on tool calls with BFCL's published checker: ``python -m benchmarks.bfcl_parity PACKAGE DATA``.
 
 PACKAGE is a folder with ``bfcl_eval`` (``pip download --no-deps bfcl-eval``, unzipped), DATA one with BFCL's files of
-tasks and ``possible_answer/``. The answers that are compared are the right ones with up to two changes each: values of
-other types, other spellings, parameters and calls that are missing, added or in another order.
+tasks and ``possible_answer/``. The compared answers are the right ones with up to two changes each: values of other
+types, other spellings, and parameters and calls that are missing, added or reordered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROUNDS = 12  # answers to each task
 
 
 def published_checker(package: str) -> Any:
-    """``ast_checker`` of the package, without the clients of models that it would import."""
+    """Imports ``ast_checker`` from the package, without the clients of models that it would import."""
     sys.path.insert(0, package)
     table = types.ModuleType("bfcl_eval.constants.model_config")
     config = types.SimpleNamespace(underscore_to_dot=False)
@@ -41,7 +41,7 @@ def published_checker(package: str) -> Any:
 
 
 def right_calls(one: Expected, random: Random) -> list[dict[str, Any]]:
-    """Calls with right values, drawn."""
+    """Draws calls with right values."""
     calls = []
     for call in one.calls:
         for name, parameters in call.items():
@@ -66,7 +66,7 @@ def _concrete(value: Any, random: Random) -> Any:
 
 
 def _changed(value: Any, random: Random) -> Any:
-    """Another value, of this type or another."""
+    """Returns another value, of the same or another type."""
     if isinstance(value, bool):
         options: list[Any] = [not value, str(value), int(value), None]
     elif isinstance(value, int):
@@ -89,7 +89,7 @@ def _changed(value: Any, random: Random) -> Any:
 
 
 def mutated(calls: list[dict[str, Any]], one: Expected, random: Random) -> list[dict[str, Any]]:
-    """The calls with up to two changes."""
+    """Applies up to two changes to the calls."""
     calls = copy.deepcopy(calls)
     for _ in range(random.choice([0, 1, 1, 1, 2])):
         if not calls:
@@ -120,18 +120,18 @@ def mutated(calls: list[dict[str, Any]], one: Expected, random: Random) -> list[
 
 
 def main(package: str, data: str, seed: str = "0") -> int:
-    """Prints a line for each file; gives 1 where a verdict differs."""
+    """Prints a line for each file; returns 1 if a verdict differs."""
     check, random, differing = published_checker(package), Random(seed), 0
     for path in sorted(Path(data).glob("BFCL*.json")):
         category = path.stem.removeprefix("BFCL_v4_")
         n = right = raised = other = 0
-        for one in read_tasks(str(path)).values() if "irrelevance" not in category else ():
-            tools = [msgspec.to_builtins(tool) for tool in one.task.function]
+        for task in read_tasks(str(path)).values() if "irrelevance" not in category else ():
+            tools = [msgspec.to_builtins(tool) for tool in task.task.function]
             for _ in range(ROUNDS):
-                calls = mutated(right_calls(one, random), one, random)
-                ours = fault_of(tools, calls, one.calls) is None
+                calls = mutated(right_calls(task, random), task, random)
+                ours = fault_of(tools, calls, task.calls) is None
                 try:
-                    theirs = bool(check(tools, copy.deepcopy(calls), one.calls, category))
+                    theirs = bool(check(tools, copy.deepcopy(calls), task.calls, category))
                 except (KeyError, TypeError, AttributeError, IndexError):
                     theirs, raised = ours, raised + 1
                 n, right, other = n + 1, right + theirs, other + (ours != theirs)

@@ -1,9 +1,9 @@
-"""Times ``parapet compose`` against ``parapet.crowd.compose``, the same in memory without Beam, on growing corpora.
+"""Times ``parapet compose`` against ``parapet.crowd.compose``, its in-memory version without Beam, on growing corpora.
 
     python -m benchmarks.compose [--answers 10000,100000,1000000] [--per_service 25000,50000,100000] [--folder DIR]
 
-The services grow with the answers in the first table; in the second there are six, and their answers grow. Both run as
-whole processes, one after the other, and must write the same bytes. CPU seconds are user and system together, of all
+In the first table, services grow with the answers; in the second, there are six services with ever more answers. Both
+run as whole processes, one after the other, and must write the same bytes. CPU seconds are user and system time of all
 processes; memory is the sum of their peaks.
 """
 
@@ -22,7 +22,7 @@ KEY = "a key for benchmarks only"
 
 
 def main() -> int:
-    """Prints the table; gives 1 where the two differ in what they write."""
+    """Prints the table; returns 1 if the two outputs differ."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--answers", default="10000,100000,1000000")
     flags.add_argument("--per_service", default="25000,50000,100000", help="answers to six services together")
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def table(title: str, sizes: Sequence[int], services: int, folder: Path) -> str:
-    """Prints a row for each number of answers; gives the first file in which the two differ, if any."""
+    """Prints a row for each number of answers; returns the first file in which the outputs differ, if any."""
     from benchmarks import corpus
 
     print(f"{title:>15} {'pipeline':>20} {'reference':>20} {'ratio':>6} {'us/answer':>10} {'growth':>7}")
@@ -69,13 +69,13 @@ def table(title: str, sizes: Sequence[int], services: int, folder: Path) -> str:
 
 
 def run(command: list[str]) -> tuple[float, float]:
-    """CPU seconds and megabytes of a command. Raises CalledProcessError where it fails."""
+    """Measures CPU seconds and megabytes of a command. Raises CalledProcessError if it fails."""
     cost = measure(command, {"PARAPET_WORKER_KEY": KEY})
     return cost.cpu, cost.memory
 
 
 def differ(first: Path, second: Path) -> str:
-    """The first file of ``second`` that is not the same in ``first``, or nothing."""
+    """Returns the first file of ``second`` that differs in ``first``; empty if none does."""
     for path in sorted(p.relative_to(second) for p in second.rglob("*") if p.is_file()):
         if not (first / path).exists() or digest(first / path) != digest(second / path):
             return str(path)
@@ -83,13 +83,13 @@ def differ(first: Path, second: Path) -> str:
 
 
 def digest(path: Path) -> bytes:
-    """The file's SHA-256."""
+    """Computes the file's SHA-256."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").digest()
 
 
 def reference(schemas: str, responses: str, out: str) -> int:
-    """Composes in this process, in memory."""
+    """Composes in memory, in this process."""
     from parapet.crowd import compose
 
     compose(schemas, responses.split(",")).save(out)

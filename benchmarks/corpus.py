@@ -1,7 +1,7 @@
-"""Crowd corpora of any size, made from the bundled sample: its services again and again, under new names, each with
-the sample's answers once, or many times.
+"""Crowd corpora of any size, made from the bundled sample by repeating its services under new names.
 
-Every other copy says things a little differently, so that texts are as distinct as a large collection's would be.
+Each service has the sample's answers once, or many times. Every other copy is worded a little differently, so that
+texts are as diverse as in a large collection.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parapet.schemas import layout
 
-# Common words that a worker might add without changing what kind of answer it is.
+# Common words that workers might add without changing the kind of their answer.
 _WORDS = [
     "current",
     "preferred",
@@ -66,12 +66,13 @@ _WORDS = [
 
 
 def make(root: Path, answers: int, services: int = 0) -> tuple[Path, list[Path]]:
-    """Writes schemas and batch CSVs below ``root``, unless they are there already.
+    """Writes schemas and batch CSVs below ``root``, unless they exist.
 
     Args:
       root: a folder.
-      answers: about how many; a multiple of the sample's.
-      services: about how many; a multiple of the sample's. 0: as many as need the sample's answers once each.
+      answers: the approximate number of answers; a multiple of the sample's.
+      services: the approximate number of services, a multiple of the sample's; 0 for as many as need the sample's
+        answers only once each.
     """
     done = root / "done"
     corpus, responses = root / "schemas", [root / "names.csv", root / "descriptions.csv"]
@@ -113,7 +114,7 @@ def _is_answer(column: str) -> bool:
 
 
 def _copy(row: dict[str, str], c: int, schemas: int) -> dict[str, str]:
-    """An assignment of the sample as the answer of another worker to the service's copy ``c % schemas``."""
+    """Turns an assignment of the sample into another worker's answer for the service's copy ``c % schemas``."""
     copy = dict(row)
     service = row["Input.service_name"]
     for column in ("Input.task_id", "Input.service_name", "RequesterAnnotation"):
@@ -123,7 +124,7 @@ def _copy(row: dict[str, str], c: int, schemas: int) -> dict[str, str]:
     if c % 2 or c >= schemas:
         for column, text in row.items():
             if _is_answer(column) and text.strip():
-                # The same text gets the same words throughout a copy, so that duplicates stay duplicates.
+                # Equal texts get the same words within a copy, so that duplicates remain duplicates.
                 digest = hashlib.sha256(json.dumps([c, column, text.strip(" .").lower()]).encode()).digest()
                 words = [_WORDS[digest[i] % len(_WORDS)] for i in range(1 if c < schemas else 2)]
                 copy[column] = " ".join([text.rstrip(" ."), *words])

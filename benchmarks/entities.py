@@ -1,12 +1,11 @@
-"""Times ``parapet unseen_entities`` against the least that files take: parse once, write once, hash once with orjson.
+"""Times ``parapet unseen_entities`` against a floor: parsing, writing and hashing the files once with orjson.
 
     python -m benchmarks.entities [--dialogues 1000] [--steps 3] [--sgd ROOT] [--folder bench-output]
 
-The corpora are made from the bundled sample, or from ROOT: its dialogues again and again under new ids, each time with
-other values, so that the different values grow with the dialogues. Half of them are the split train; both splits are
-perturbed. Time should grow as the dialogues: growth is the CPU time against the line above, divided by the growth of
-the corpus. The start of Python and Beam, measured on one dialogue, is taken off. CPU seconds are user and system
-together, in one process.
+The corpora repeat the dialogues of the bundled sample, or of ROOT, under new ids and with other values, so that the
+number of distinct values grows with the dialogues. Half of them are the split train; both splits are perturbed. Time
+should grow linearly: growth is the ratio of CPU time to the line above, divided by the growth of the corpus. The start
+of Python and Beam, measured on one dialogue, is subtracted. CPU seconds are user and system time of one process.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def main() -> int:
 
 
 def make(source: Path, corpus: Path, dialogues: int) -> int:
-    """Writes a corpus of so many dialogues. Gives its turns."""
+    """Writes a corpus with this number of dialogues. Returns its number of turns."""
     original = read_corpus(source, None)
     schema = layout.schema_bytes(original.services())
     turns = 0
@@ -83,7 +82,7 @@ def make(source: Path, corpus: Path, dialogues: int) -> int:
 
 
 def files_alone(corpus: Path) -> float:
-    """CPU seconds to read, parse, write and hash the dialogue files of a corpus."""
+    """Measures CPU seconds for reading, parsing, writing and hashing the dialogue files of a corpus."""
     started = time.process_time()
     for split in SPLITS:
         for path in layout.dialogue_files(corpus, split):
@@ -94,7 +93,7 @@ def files_alone(corpus: Path) -> float:
 
 
 def command(corpus: Path, output: Path) -> float:
-    """CPU seconds of the command."""
+    """Measures CPU seconds of the command."""
     shutil.rmtree(output, ignore_errors=True)
     flags = ["--quiet", "--workers", "1", "--sgd", str(corpus), "--split", ",".join(SPLITS), "--output", str(output)]
     return measure([sys.executable, "-m", "parapet.pipelines.main", "unseen_entities", *flags]).cpu

@@ -2,10 +2,10 @@
 
     python -m benchmarks.evaluate [--frames 26802] [--sgd ROOT] [--split NAME] [--folder bench-output]
 
-The dialogues of a split of ROOT (the bundled sample's dev split where none is given) are taken again and again under
-new ids until there are so many frames: 26,802 is what the official scoring is timed with, at 8 CPU seconds. Predictions
-are made from them: every eighth slot has another value, every sixteenth none. Reading is included. Then the command is
-run with files of three sizes, for its memory. CPU seconds are user and system together.
+The dialogues of a split of ROOT (by default, the bundled sample's dev split) are repeated under new ids until there are
+enough frames: the official scoring takes 8 CPU seconds for 26,802. Predictions are derived from them: every eighth slot
+has another value, every sixteenth none. Times include reading. Then the command runs on files of three sizes, to
+measure its memory. CPU seconds are user and system time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OFFICIAL = 8.0  # CPU seconds of the official scoring for 26,802 frames
 
 
 def main() -> int:
-    """Prints the table; gives 1 where the two differ."""
+    """Prints the table; returns 1 if the two results differ."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--frames", type=int, default=26_802)
     flags.add_argument("--sgd", type=Path, default=layout.sample_root())
@@ -64,14 +64,16 @@ def main() -> int:
 
 
 def ours(root: Path, split: str) -> dict[str, dict[str, float]]:
-    """The metrics, file by file."""
-    schemas = {one.split: one.services for one in layout.read_root(root)}
+    """Computes the metrics, file by file."""
+    schemas = {schemas.split: schemas.services for schemas in layout.read_root(root)}
     services = {service.service_name: slots_of(service) for service in schemas[split]}
     seen = frozenset(service.service_name for service in schemas["train"])
     found = []
     for path in layout.dialogue_files(root, split):
         predictions = root / "predictions" / path.name
-        predicted = {one.dialogue_id: one for one in frames.parse_dialogues(predictions.read_bytes(), predictions)}
+        predicted = {
+            dialogue.dialogue_id: dialogue for dialogue in frames.parse_dialogues(predictions.read_bytes(), predictions)
+        }
         reference = frames.parse_dialogues(path.read_bytes(), path)
         scored = frames.score_dialogues(reference, predicted, services, frames.ScoreConfig())
         found.append(totals.add_up(scored, seen))
@@ -79,8 +81,8 @@ def ours(root: Path, split: str) -> dict[str, dict[str, float]]:
 
 
 def make(source: Path, split: str, root: Path, wanted: int) -> int:
-    """Writes a corpus of so many frames or a few more, and predictions for it. Gives their number."""
-    found = [one for path in layout.dialogue_files(source, split) for one in json.loads(path.read_bytes())]
+    """Writes a corpus with at least this number of frames, and predictions for it. Returns the number of frames."""
+    found = [dialogue for path in layout.dialogue_files(source, split) for dialogue in json.loads(path.read_bytes())]
     frames, written = 0, 0
     reference: list[Any] = []
     predicted: list[Any] = []
@@ -103,7 +105,7 @@ def make(source: Path, split: str, root: Path, wanted: int) -> int:
 
 
 def guessed(dialogue: dict[str, Any]) -> dict[str, Any]:
-    """A dialogue with some states wrong, the same ones always."""
+    """Makes some states of a dialogue wrong, always the same ones."""
     made: dict[str, Any] = json.loads(json.dumps(dialogue))
     for i, turn in enumerate(made["turns"]):
         for frame in turn["frames"] if turn["speaker"] == "USER" else ():

@@ -1,7 +1,7 @@
-"""The metrics of dialogue state tracking, written plainly: ``parapet.evaluation.dst`` must equal them, faster.
+"""The metrics of dialogue state tracking, written plainly, as a reference for ``parapet.evaluation.dst``.
 
 Every slot of a schema gets its score in a list, every frame its metrics in a dict, every aggregate all of its values,
-as section 5.2 of Rastogi et al. (2020) tells it. Nothing is remembered, and files are read with ``json``.
+as described in section 5.2 of Rastogi et al. (2020). Nothing is cached, and files are read with ``json``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rapidfuzz.distance import Indel
 
 
 def words(text: str) -> str:
-    """Small letters and digits, the words sorted."""
+    """Normalises a text to its sorted words in lower case."""
     plain = "".join(c for c in text if not 128 <= ord(c) < 256)
     return " ".join(sorted(re.sub(r"\W", " ", plain).lower().split()))
 
@@ -43,7 +43,7 @@ def f1(reference: list[Any], predicted: list[Any]) -> tuple[float, float, float]
 def frame_metrics(
     reference: dict[str, Any], predicted: dict[str, Any], utterance: str, service: dict[str, Any], fuzzy: bool
 ) -> dict[str, float]:
-    """The metrics of a frame; those that it does not have are left out."""
+    """Computes the metrics of a frame; undefined metrics are absent."""
     wanted, given = reference["state"], predicted["state"]
     found = {"active_intent_accuracy": float(wanted["active_intent"] == given["active_intent"])}
     of = f1(wanted["requested_slots"], given["requested_slots"])
@@ -69,10 +69,10 @@ def frame_metrics(
         elif is_categorical:
             scores.append(float(right[0] == said[0]))
         else:
-            scores.append(max(match(one, said[0], fuzzy) for one in right))
+            scores.append(max(match(text, said[0], fuzzy) for text in right))
         active.append(right is not None)
         categorical.append(is_categorical)
-    kinds = {"goal": [True] * len(scores), "cat": categorical, "noncat": [not one for one in categorical]}
+    kinds = {"goal": [True] * len(scores), "cat": categorical, "noncat": [not is_cat for is_cat in categorical]}
     for kind, chosen in kinds.items():
         of_kind = [score for score, is_of in zip(scores, chosen, strict=True) if is_of]
         on = [score for score, is_of, is_on in zip(scores, chosen, active, strict=True) if is_of and is_on]
@@ -90,18 +90,18 @@ def evaluate(
     fuzzy: bool = True,
     across_turn: bool = False,
 ) -> dict[str, dict[str, float]]:
-    """The metrics of each aggregate.
+    """Computes the metrics of each aggregate.
 
     Args:
       pairs: files of the reference, each with that of the predictions.
       services: the raw schemas, by name.
       seen: the services of train.
       fuzzy: whether free slots are matched fuzzily.
-      across_turn: joint accuracies are products over a turn's frames.
+      across_turn: whether joint accuracies are products over a turn's frames.
     """
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for reference, predictions in pairs:
-        predicted = {one["dialogue_id"]: one for one in json.loads(predictions.read_bytes())}
+        predicted = {dialogue["dialogue_id"]: dialogue for dialogue in json.loads(predictions.read_bytes())}
         for dialogue in json.loads(reference.read_bytes()):
             for turn, other in zip(dialogue["turns"], predicted[dialogue["dialogue_id"]]["turns"], strict=True):
                 if turn["speaker"] != "USER":
@@ -124,9 +124,11 @@ def evaluate(
 
 
 def of_folders(reference: Path, split: str, predictions: Path) -> dict[str, dict[str, float]]:
-    """The metrics of a split, predictions in files of the same names."""
-    services = {one["service_name"]: one for one in json.loads((reference / split / "schema.json").read_bytes())}
-    seen = {one["service_name"] for one in json.loads((reference / "train" / "schema.json").read_bytes())}
+    """Computes the metrics of a split, with predictions in files of the same names."""
+    services = {
+        service["service_name"]: service for service in json.loads((reference / split / "schema.json").read_bytes())
+    }
+    seen = {service["service_name"] for service in json.loads((reference / "train" / "schema.json").read_bytes())}
     files = sorted((reference / split).glob("dialogues_*.json"))
     return evaluate([(path, predictions / path.name) for path in files], services, seen)
 

@@ -1,8 +1,8 @@
-"""Corpora that grow in dialogues or in services; ``benchmarks.corpus`` has those that grow in answers of a crowd.
+"""Corpora that grow in dialogues or in services; ``benchmarks.corpus`` has those that grow in crowd answers.
 
-They are made from the bundled sample, whose license allows it, and look like a larger collection: ids are unique, names
-differ between the copies of a dialogue, and user turns have a sentence more, whose words are drawn as often as they
-are in English. Two calls with the same arguments write the same bytes.
+They are made from the bundled sample, whose licence allows it, and resemble a larger collection: ids are unique, names
+differ between the copies of a dialogue, and user turns have an additional sentence with words drawn by their frequency
+in English. Two calls with the same arguments write the same bytes.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from wordfreq import top_n_list, word_frequency
 
 from parapet.schemas import layout
 
-PER_FILE = 128  # dialogues, as many as the files of SGD have
+PER_FILE = 128  # dialogues, as in SGD's files
 
 _NUMBERED = ("Main", "Hill", "Harbour", "Old", "New", "North", "South", "Upper", "Lower", "Royal", "Garden", "Mill")
 
 
 def name_of_copy(service: str, c: int) -> str:
-    """``Ferries_103`` is a copy of ``Ferries_1``, in the same domain."""
+    """Names a copy: ``Ferries_103`` is a copy of ``Ferries_1``, in the same domain."""
     return f"{service}{c:02}"
 
 
 def make_corpus(root: Path, dialogues: Mapping[str, int], services: int = 1, seed: str = "0") -> None:
-    """Writes a corpus in the SGD layout, unless it is there already.
+    """Writes a corpus in the SGD layout, unless it exists.
 
     Args:
       root: the folder.
-      dialogues: of each split: ``{"train": 1000, "test": 200}``.
-      services: copies of each of the sample's services. A dialogue is about the services of one copy.
-      seed: other seeds give other names and sentences.
+      dialogues: split to its number of dialogues: ``{"train": 1000, "test": 200}``.
+      services: copies of each of the sample's services. A dialogue uses the services of one copy.
+      seed: determines names and sentences.
     """
     done = root / "done"
     if done.exists():
@@ -63,7 +63,7 @@ def make_corpus(root: Path, dialogues: Mapping[str, int], services: int = 1, see
 
 
 def make_variants(corpus: Path, root: Path, variants: int = 5) -> None:
-    """Writes schema variants ``v1``, ``v2``, ... of a corpus: each slot and intent with a word before its name."""
+    """Writes schema variants ``v1``, ``v2``, ... of a corpus, with a word before the name of each slot and intent."""
     from parapet.transforms.variants.matching import compose_variant
 
     for split in layout.read_root(corpus):
@@ -84,7 +84,7 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _copy_of_dialogue(dialogue: dict[str, Any], split: str, i: int, services: int, seed: str) -> dict[str, Any]:
-    """The dialogue under the ``i``-th id, with other names and a sentence more in each user turn."""
+    """Copies a dialogue under the ``i``-th id, with other names and an additional sentence in each user turn."""
     drawn = random.Random(f"{seed} {split} {i}")
     names: dict[str, str] = {}
     for turn in dialogue["turns"]:
@@ -104,7 +104,12 @@ def _copy_of_turn(
 ) -> dict[str, Any]:
     text = turn["utterance"]
     spans = sorted(
-        {(one["start"], one["exclusive_end"]) for frame in turn["frames"] for one in frame["slots"] if "start" in one}
+        {
+            (span["start"], span["exclusive_end"])
+            for frame in turn["frames"]
+            for span in frame["slots"]
+            if "start" in span
+        }
     )
     written, end, moved = "", 0, {}
     for start, stop in spans:
@@ -121,13 +126,13 @@ def _copy_of_turn(
     for frame in turn["frames"]:
         frame = _renamed(frame, names)
         slots = []
-        for one in frame["slots"]:
-            if "start" in one:
-                place = moved.get((one["start"], one["exclusive_end"]))
+        for span in frame["slots"]:
+            if "start" in span:
+                place = moved.get((span["start"], span["exclusive_end"]))
                 if place is None:
                     continue
-                one = {**one, "start": place[0], "exclusive_end": place[1]}
-            slots.append(one)
+                span = {**span, "start": place[0], "exclusive_end": place[1]}
+            slots.append(span)
         if copy is not None:
             frame["service"] = name_of_copy(frame["service"], copy)
         frames.append({**frame, "slots": slots})
@@ -159,7 +164,7 @@ def _vocabulary() -> tuple[list[str], list[float]]:
 
 
 def make_rewritings(path: Path, workers: int) -> None:
-    """Writes the crowd's rewritings of user turns of the sample, so often each worker, in other words each time."""
+    """Writes crowd rewritings of the sample's user turns, in other words for each of the workers."""
     source = layout.sample_root() / "crowd" / "rewrites.csv"
     rows = list(csv.DictReader(source.read_text(encoding="utf-8").splitlines(keepends=True)))
     with path.open("w", newline="", encoding="utf-8") as handle:
@@ -176,7 +181,7 @@ def make_rewritings(path: Path, workers: int) -> None:
 
 
 def make_chats(path: Path, chats: int) -> None:
-    """Writes the sample's chats again and again, under new ids, each with a sentence more."""
+    """Repeats the sample's chats under new ids, each with an additional sentence."""
     known = (layout.sample_root() / "chats.jsonl").read_text(encoding="utf-8").splitlines()
     with path.open("w", encoding="utf-8") as handle:
         for i in range(chats):

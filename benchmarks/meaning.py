@@ -1,9 +1,9 @@
-"""How well vetting by meaning tells a right answer from a wrong one, on published variants: fits its thresholds.
+"""Measures how well vetting by meaning separates right from wrong answers on published variants; fits its thresholds.
 
 Run ``python -m benchmarks.meaning SGD SGD_X``: folders with ``{train,dev,test}/schema.json``, and with ``v1`` to ``v5``
-of them (SGD-X's ``data``). Services whose name hashes to 0 of 3 are kept aside for the figures. A right answer is a
-published paraphrase beside its element, among the other four; a wrong one is the same text beside another element of
-its kind (``nearest``: beside the one that it resembles most).
+of them (SGD-X's ``data``). Services whose name hashes to 0 of 3 are held out for the figures. A right answer is a
+published paraphrase with its element, among the other four; a wrong one is the same text with another element of its
+kind (``nearest``: with the most similar one).
 """
 
 from __future__ import annotations
@@ -23,32 +23,40 @@ from parapet.schemas.service import TASKS, Element, elements_of, parse_service
 from parapet.transforms.crowd.meaning import OTHERS, THRESHOLDS, Doubt, Meaning, Thresholds
 from parapet.transforms.reports.meaning import has_model
 
-# False alarms that the thresholds are fitted for. Descriptions are held by other rules, too: 8 % in all are allowed.
+# Rates of false alarms for which thresholds are fitted. Other rules also hold descriptions; 8 % in total are allowed.
 MARGIN, FLOOR = {"names": 0.05, "descriptions": 0.045}, 0.005
 
 
 def services_of(root: Path) -> dict[str, Any]:
-    """The services of all splits, by name."""
-    found = [one for path in sorted(root.glob("*/schema.json")) for one in json.loads(path.read_bytes())]
-    return {one["service_name"]: one for one in found}
+    """Returns the services of all splits, by name."""
+    found = [service for path in sorted(root.glob("*/schema.json")) for service in json.loads(path.read_bytes())]
+    return {service["service_name"]: service for service in found}
 
 
 def is_aside(service: str) -> bool:
-    """Whether a service is kept for the figures."""
+    """Whether a service is held out for the figures."""
     return hashlib.sha256(service.encode()).digest()[0] % 3 == 0
 
 
 def doubts_of(sgd: Path, sgd_x: Path, measure: str, others: int) -> Iterator[tuple[bool, str, str, Doubt]]:
-    """(aside, task, what, doubt): ``right``, ``wrong``, ``nearest`` of each published answer beside ``others`` more."""
+    """Yields (held out, task, kind, doubt), with kind ``right``, ``wrong`` or ``nearest``, for each published answer.
+
+    ``others`` is the number of other paraphrases that each answer is compared with.
+    """
     variants = [services_of(sgd_x / f"v{k}") for k in range(1, 6)]
     for name, raw in services_of(sgd).items():
         of_service = [parse_service(variant[f"{name}{k}"]) for k, variant in enumerate(variants, 1)]
         service = parse_service(raw)
         for task, kind in product(TASKS, ("intent", "slot")):
-            elements = [one for one in elements_of(service, task) if one.kind == kind]
-            said = [{one.field: one.text(task) for one in elements_of(variant, task)} for variant in of_service]
+            elements = [element for element in elements_of(service, task) if element.kind == kind]
+            said = [
+                {element.field: element.text(task) for element in elements_of(variant, task)} for variant in of_service
+            ]
             for first in range(5):
-                answers = {one.field: [said[(first + i) % 5][one.field] for i in range(others + 1)] for one in elements}
+                answers = {
+                    element.field: [said[(first + i) % 5][element.field] for i in range(others + 1)]
+                    for element in elements
+                }
                 judge = Meaning(task, elements, answers, measure)
                 for element in elements:
                     for what, doubt in _judged(judge, element, answers[element.field][0]):
@@ -96,7 +104,7 @@ def main() -> int:
 
 
 def _fitted(task: str, found: Sequence[tuple[bool, str, Doubt]]) -> tuple[Thresholds, float, float, float]:
-    """Thresholds for one task, and the shares held of right, wrong and nearest answers of the services aside."""
+    """Fits thresholds for a task; also returns the shares of held-out answers that they hold: right, wrong, nearest."""
     right = [doubt for aside, what, doubt in found if what == "right" and not aside]
     limits = Thresholds(
         _at(MARGIN[task], [doubt.margin for doubt in right if doubt.margin is not None]),
@@ -112,7 +120,7 @@ def _fitted(task: str, found: Sequence[tuple[bool, str, Doubt]]) -> tuple[Thresh
 
 
 def _at(share: float, values: list[float]) -> float:
-    """The value that this share of the values is below."""
+    """Returns the quantile of the values at a share."""
     return round(sorted(values)[int(share * len(values))], 3)
 
 

@@ -1,4 +1,4 @@
-"""What a command costs: the CPU seconds and the memory of all of its processes."""
+"""Measures the CPU seconds and the memory of all processes of a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EVERY = 0.02  # seconds between two readings of the processes' peaks
 
 
 class Cost(NamedTuple):
-    """What a command has cost.
+    """The cost of a command.
 
     Attributes:
       cpu: seconds, user and system, of all processes.
@@ -33,11 +33,11 @@ def measure(command: Sequence[str], env: Mapping[str, str] | None = None) -> Cos
     """Runs a command to its end.
 
     Args:
-      command: the program and its arguments. What it prints to stdout is thrown away.
-      env: variables besides those of this process.
+      command: the program and its arguments. Its stdout is discarded.
+      env: variables in addition to those of this process.
 
     Raises:
-      CalledProcessError: it failed.
+      CalledProcessError: the command failed.
     """
     peaks: dict[int, int] = {}
     ended = threading.Event()
@@ -51,13 +51,13 @@ def measure(command: Sequence[str], env: Mapping[str, str] | None = None) -> Cos
     watcher.join()
     if status:
         raise subprocess.CalledProcessError(os.waitstatus_to_exitcode(status), list(command))
-    largest = usage.ru_maxrss  # exact, where a reading may have come too early
+    largest = usage.ru_maxrss  # exact, unlike the last reading
     memory = sum(peaks.values()) - max(peaks.values(), default=0) + largest
     return Cost(usage.ru_utime + usage.ru_stime, wall, memory / 1024, largest / 1024)
 
 
 def _watch(root: int, peaks: dict[int, int], ended: threading.Event) -> None:
-    """Keeps the peak of each process below ``root`` in kilobytes, until the end."""
+    """Records the peak of each process below ``root`` in kilobytes, until the end."""
     while not ended.wait(_EVERY):
         waiting = [root]
         while waiting:
@@ -65,7 +65,7 @@ def _watch(root: int, peaks: dict[int, int], ended: threading.Event) -> None:
             try:
                 status = Path(f"/proc/{pid}/status").read_text()
                 children = [Path(thread, "children").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
-            except OSError:  # it has ended meanwhile
+            except OSError:  # the process has ended
                 continue
             waiting += [int(child) for of_thread in children for child in of_thread.split()]
             peak = status.partition("VmHWM:")[2].split(maxsplit=1)

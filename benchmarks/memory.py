@@ -1,11 +1,11 @@
-"""Shows how the memory of a run grows with the dialogues: the launcher and its workers hold names of files, not texts.
+"""Shows how memory grows with the dialogues: the launcher and its workers should hold names of files, not texts.
 
     python -m benchmarks.memory [--dialogues 4000,8000,16000] [--only few_shot,reminders] [--folder bench-output]
 
 Each command runs as a whole program, with one worker, at each size. Memory is the sum of the peaks of all processes;
-"each" is what a dialogue more takes between the first size and the last. CPU seconds are user and system together;
-"growth" is their growth by that of the dialogues. "bad" is a run in which nine of ten dialogues cannot be used,
-"rerun" the same run over its own output. Ends with status 1 where a dialogue takes more than 2 KB.
+"each" is the memory per additional dialogue between the first size and the last. CPU seconds are user and system time;
+"growth" is their growth relative to that of the dialogues. "bad" is a run in which nine of ten dialogues are unusable,
+"rerun" the same run over its own output. The status is 1 if a dialogue takes more than 2 KB.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from benchmarks.measuring import Cost, measure
 from benchmarks.start import PROGRAM
 from parapet.schemas import layout
 
-MOST = 2_000  # bytes a dialogue
+MOST = 2_000  # bytes per dialogue
 
 _BAD = "turns that are none " * 20
 
 
 def main() -> int:
-    """Prints the table; gives 1 where memory grows with the dialogues."""
+    """Prints the table; returns 1 if memory grows with the dialogues."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--dialogues", default="4000,8000,16000")
     flags.add_argument("--only", default=",".join(COMMANDS))
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def cost(name: str, dialogues: int, folder: Path) -> Cost:
-    """What a command costs on a corpus of that size; the corpus is kept, the output is not."""
+    """Measures a command on a corpus of this size; keeps the corpus, but not the output."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     command = [*PROGRAM, *COMMANDS[name](folder / str(dialogues), dialogues), "--workers", "1", "--quiet"]
@@ -79,7 +79,7 @@ def _bad_corpus(folder: Path, dialogues: int) -> str:
 
 
 def _variants(folder: Path) -> str:
-    """One variant: the originals with another suffix."""
+    """Writes one variant: the originals with another suffix."""
     for split in layout.read_root(layout.sample_root()):
         place = folder / "variants" / "v1" / split.split
         place.mkdir(parents=True, exist_ok=True)

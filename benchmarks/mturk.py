@@ -1,9 +1,9 @@
-"""A large batch against the fake MTurk of the tests on a bad day: published, answered, collected, paid; nothing lost or
-twice. From a checkout: it needs ``tests``.
+"""Runs a large batch against the tests' fake MTurk with errors, and checks that nothing is lost or done twice.
 
     python -m benchmarks.mturk [--hits 2000] [--assignments 9] [--throttle 0.1] [--drop 0.02] [--folder bench-output]
 
-Prints seconds and peak memory of each command, each a process of its own, and what the server counted.
+The batch is published, answered, collected and paid. Prints seconds and peak memory of each command, each a process of
+its own, and the server's counts. Runs from a checkout, as it needs ``tests``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENVIRONMENT = {
 
 
 def main() -> int:
-    """Prints the table; gives 1 where something was lost or done twice."""
+    """Prints the table; returns 1 if something was lost or done twice."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--hits", type=int, default=2_000)
     flags.add_argument("--assignments", type=int, default=9)
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def services(n: int) -> list[Any]:
-    """Services with two intents and three slots each, made of the sample's under names of their own."""
+    """Makes services with two intents and three slots each, copies of the sample's under other names."""
     from parapet.schemas.layout import sample_root
 
     sample = json.loads((sample_root() / "train" / "schema.json").read_bytes())
@@ -80,7 +80,7 @@ def services(n: int) -> list[Any]:
 
 
 def parapet(*flags: object) -> None:
-    """Runs one command and prints what it took."""
+    """Runs a command and prints its duration and memory."""
     words = list(map(str, flags))
     command = [sys.executable, "-m", "parapet", *words]
     began = time.monotonic()
@@ -93,13 +93,13 @@ def parapet(*flags: object) -> None:
         f"{name:24} {time.monotonic() - began:8.1f} s  CPU {used.ru_utime + used.ru_stime:7.1f} s  {peak:6.0f} MB",
         flush=True,
     )
-    # Of made-up words no service is composed: that is status 1, and the audit is there.
+    # Made-up words compose no service: that is status 1, but the audit is written.
     if process.returncode and (words[0], process.returncode) != ("compose", 1):
         raise SystemExit(f"{' '.join(words)}: exit status {process.returncode}")
 
 
 def judge(there: Any, calls: Any, batch: Path, hits: int, assignments: int) -> int:
-    """Compares what the server has with what was asked for and collected."""
+    """Compares the server's state with what was requested and collected."""
     from parapet.transforms.crowd.mturk import collect as collected
 
     states = Counter(item["AssignmentStatus"] for item in there["assignments"].values())

@@ -1,11 +1,11 @@
-"""Times ``parapet ood`` at two rates over corpora of three sizes, against their files parsed and written twice.
+"""Times ``parapet ood`` at two rates on corpora of three sizes, against a floor of parsing and writing files twice.
 
     python -m benchmarks.ood [--dialogues 1000] [--folder bench-output]
 
-The corpora are made from the bundled sample, see ``benchmarks.growth``: of so many dialogues, two and four times as
-many; a tenth of them are of a second split. The floor parses each file with orjson, and writes and hashes it for each
-rate: what no program that writes the sets can do without. CPU seconds are user and system together, of all processes;
-those of a run over a few dialogues, the start, are subtracted. Memory is the sum of the peaks of all processes.
+The corpora are made from the bundled sample, see ``benchmarks.growth``, with this number of dialogues, and two and four
+times as many; a tenth of them are in a second split. The floor parses each file with orjson, and writes and hashes it
+for each rate, which any program that writes the sets must do. CPU seconds are user and system time of all processes,
+minus those of a run over a few dialogues, the start. Memory is the sum of the peaks of all processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.measuring import Cost, measure
 
 RATES = ("0.05", "0.1")
 SIZES = (1, 2, 4)
-SMALLEST = 100  # dialogues: the start
+SMALLEST = 100  # number of dialogues, to measure the start
 
 
 def main() -> int:
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def cost(name: str, dialogues: int, root: Path) -> Cost:
-    """What the command or the floor costs over a corpus of so many dialogues."""
+    """Measures the command or the floor on a corpus with this number of dialogues."""
     corpus, out = root / str(dialogues), root / "out"
     make_corpus(corpus, {"train": dialogues * 9 // 10, "test": dialogues // 10})
     shutil.rmtree(out, ignore_errors=True)

@@ -1,12 +1,12 @@
-"""Times typos, paraphrases by rules and the replacement of entities against nlpaug's KeyboardAug on the same turns.
+"""Times typos, rule-based paraphrases and replaced entities against nlpaug's KeyboardAug on the same turns.
 
     python -m benchmarks.perturb [--utterances 20000] [--sgd ROOT] [--folder bench-output]
 
-Of the bundled sample, or of ROOT, user turns are taken, again and again under new ids, until there are so many. Three
-things are timed, in one run: nlpaug's KeyboardAug as it comes, which gives text; our function, which gives text and
-moved spans and leaves values alone; and the whole pipeline in one process, files read and written, for the kind typos,
-without and with its three Env sets. The start of Python and Beam is in the pipeline's time, and is told besides, by a
-run over one dialogue. CPU seconds are user and system together.
+The user turns of the bundled sample, or of ROOT, are repeated under new ids until there are enough. Three things are
+timed in one run: nlpaug's KeyboardAug with its defaults, which returns text; our function, which returns text and moved
+spans and keeps values; and the whole pipeline in one process, including files, for the kind typos, without and with its
+three Env sets. The pipeline's time includes the start of Python and Beam, which is also shown, from a run over one
+dialogue. CPU seconds are user and system time.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from parapet.transforms.running.seeding import key_of
 
 DIALOGUES_A_FILE = 128
 SEED = "0"
-ROUNDS = 3  # of each function; the best counts
+ROUNDS = 3  # of each function; the best one counts
 
 
 def main() -> int:
-    """Prints the table; gives 1 where nlpaug is not there to compare with."""
+    """Prints the table; returns 1 if nlpaug is not installed."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--utterances", type=int, default=20_000)
     flags.add_argument("--sgd", type=Path, default=layout.sample_root())
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def make(source: Path, corpus: Path, utterances: int) -> list[UserTurn]:
-    """Writes a corpus of so many user turns or a few more. Gives them."""
+    """Writes a corpus with at least this number of user turns, and returns the turns."""
     found = [dialogue for split in layout.SPLITS for dialogue in dialogues(source, split)]
     turns: list[UserTurn] = []
     written: list[dict[str, Any]] = []
@@ -108,12 +108,12 @@ def make(source: Path, corpus: Path, utterances: int) -> list[UserTurn]:
 
 
 def dialogues(source: Path, split: str) -> list[dict[str, Any]]:
-    """The dialogues of a split."""
-    return [one for path in layout.dialogue_files(source, split) for one in json.loads(path.read_bytes())]
+    """Reads the dialogues of a split."""
+    return [dialogue for path in layout.dialogue_files(source, split) for dialogue in json.loads(path.read_bytes())]
 
 
 def ours(turns: list[UserTurn]) -> None:
-    """Typos in all of them, with default rates."""
+    """Applies typos to all turns, with default rates."""
     rates = Rates()
     for said in turns:
         key = key_of(SEED, "typos", said.dialogue_id, str(said.position))
@@ -124,16 +124,16 @@ def ours(turns: list[UserTurn]) -> None:
 
 
 def entities(corpus: Path) -> tuple[float, int]:
-    """CPU seconds for replacing the entities of all utterances of ROOT, and their number.
+    """Measures CPU seconds for replacing the entities of all utterances of ROOT; also returns the number of utterances.
 
-    As of the functions that others have: given what replaces what, its places in an utterance are found, marked and
-    unmarked, edited, and the spans moved. What is chosen, checked and written besides is not in it.
+    To be comparable with other functions, only this is timed: with the replacements already chosen, mentions in an
+    utterance are found, marked and unmarked, and edited, and spans moved.
     """
     work, utterances = [], 0
     for split in layout.read_root(corpus):
         files = read_corpus(corpus, [split.split])
         replacer = fitted(UnseenEntities(seed=SEED, training=corpus), files).of(("", 0))
-        for _, raw, _, dialogue in (one for file in files.files for one in dialogues_of(file)):
+        for _, raw, _, dialogue in (dialogue for file in files.files for dialogue in dialogues_of(file)):
             assert not isinstance(dialogue, InputError)
             found = find_values(dialogue, replacer.kinds)
             _, table = keep_unclear(dialogue, found)
@@ -142,7 +142,7 @@ def entities(corpus: Path) -> tuple[float, int]:
             utterances += len(dialogue.turns)
     times = []
     for _ in range(ROUNDS):
-        made = [msgspec.json.decode(one[1]) for one in work]
+        made = [msgspec.json.decode(task[1]) for task in work]
         started = time.process_time()
         for (turns, _, found, of, table), new in zip(work, made, strict=True):
             for turn, to in zip(turns, new, strict=True):
@@ -152,7 +152,7 @@ def entities(corpus: Path) -> tuple[float, int]:
 
 
 def replace_in(turn: Turn, to: dict[str, Any], found: DialogueValues, of: dict[str, Group], table: Table) -> None:
-    """One utterance."""
+    """Replaces the entities in an utterance."""
     marked = marked_in(turn, found, of)
     mentions = marked + table.unmarked(turn.utterance, [(one.start, one.end) for one in marked])
     mentions.sort(key=attrgetter("start"))
@@ -161,7 +161,7 @@ def replace_in(turn: Turn, to: dict[str, Any], found: DialogueValues, of: dict[s
 
 
 def best(work: Callable[[], Any]) -> float:
-    """CPU seconds of the quickest round."""
+    """Measures CPU seconds of the quickest round."""
     found = []
     for _ in range(ROUNDS):
         started = time.process_time()
@@ -171,7 +171,7 @@ def best(work: Callable[[], Any]) -> float:
 
 
 def pipeline(corpus: Path, output: Path, env: str) -> float:
-    """CPU seconds of the command over a corpus."""
+    """Measures CPU seconds of the command on a corpus."""
     command = [sys.executable, "-m", "parapet", "language_variations", "--quiet", "--sgd", str(corpus)]
     command += ["--kinds", "typos", "--least_changed", "0", "--env", env, "--output", str(output)]
     return measure(command).cpu

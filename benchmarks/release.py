@@ -2,11 +2,11 @@
 
     python -m benchmarks.release [--dialogues 2000,4000,8000] [--folder bench-output]
 
-The loop of ``build`` parses each file with orjson, makes rows of its dialogues, has Arrow convert them, writes Parquet
-and a copy of the file, and hashes files and rows; that of ``verify`` hashes all files of the release, parses the JSON
-with orjson and reads Parquet, and compares nothing. All run as whole programs in one process, start included; CPU
-seconds are user and system together, memory is the peak. "growth" is the growth of CPU seconds against the size before,
-divided by that of the dialogues: 1.00 is linear.
+The loop of ``build`` parses each file with orjson, makes rows of its dialogues, converts them with Arrow, writes
+Parquet and a copy of the file, and hashes files and rows. That of ``verify`` hashes all files of the release, parses
+the JSON with orjson and reads Parquet, without comparing anything. All run as whole programs in one process, start
+included; CPU seconds are user and system time, memory is the peak. "growth" is the ratio of CPU seconds to the previous
+size, divided by that of the dialogues: 1.00 is linear.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def measured(root: Path) -> list[tuple[str, Cost, Cost]]:
-    """Builds a release of the corpus below ``root`` and verifies it; gives (action, its cost, its loop's)."""
+    """Builds a release of the corpus below ``root`` and verifies it; returns (action, its cost, its loop's cost)."""
     for out in ("out", "loop"):
         shutil.rmtree(root / out, ignore_errors=True)
     (root / "release.toml").write_text(_TOML.format(sgd="sgd"))
@@ -76,7 +76,7 @@ def measured(root: Path) -> list[tuple[str, Cost, Cost]]:
 
 
 def build_plainly(sgd: Path, out: Path) -> None:
-    """Parquet, copies and hashes of a corpus, one file after the other."""
+    """Writes Parquet and copies of a corpus and hashes them, one file after the other."""
     import orjson
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -99,7 +99,7 @@ def build_plainly(sgd: Path, out: Path) -> None:
 
 
 def verify_plainly(release: Path, _: Path) -> None:
-    """Hashes all files; parses the JSON, and reads Parquet."""
+    """Hashes all files, parses the JSON and reads Parquet."""
     import orjson
     import pyarrow as pa
     import pyarrow.parquet as pq

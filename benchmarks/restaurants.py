@@ -1,13 +1,13 @@
-"""Times ``parapet restaurants``: dialogues per CPU second, and how time and memory grow.
+"""Times ``parapet restaurants``: dialogues per CPU second, and the growth of time and memory.
 
     python -m benchmarks.restaurants [--dialogues 10000] [--steps 2] [--growth 10] [--folder bench-output]
 
-Each task by itself in one process, so many dialogues of the training set; then all five tasks together, as published
-files alone and in the SGD layout too, with so many dialogues, then ``--growth`` times as many, and so on: time should
-grow as the dialogues, memory not at all. The start of Python and Beam is in the times, and told besides, by a run over
-one dialogue of a task. CPU seconds are user and system together, of the program and its children; memory is the peak of
-the largest process. Before that the rule-based bot by itself, on 1,000 dialogues of each task: the ratio is that of its
-answers to the mere reading of the dialogues.
+Each task runs by itself in one process, with this number of training dialogues; then all five tasks together, in the
+published format only and also in the SGD layout, with this number of dialogues, then ``--growth`` times as many, and so
+on: time should grow linearly, memory not at all. The times include the start of Python and Beam, which is also shown,
+from a run over one dialogue of a task. CPU seconds are user and system time of the program and its children; memory is
+the peak of the largest process. Before that, the rule-based bot answers 1,000 dialogues of each task; its ratio is
+relative to reading the dialogues.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def main() -> int:
 
 
 def bot(task: int) -> tuple[float, float]:
-    """CPU seconds to read the dialogues of a task, and to answer their turns: the quickest of three rounds."""
+    """Measures CPU seconds to read the dialogues of a task, and to answer their turns: the quickest of three rounds."""
     config = check(parser().parse([f"--output={task}"])[0])
     world = config.world()
     dialogues = [simulated(world, task, "train", number) for number in range(BOT_DIALOGUES)]
     text = "".join(dialogue_text(lines_of(world, dialogue)) for dialogue in dialogues).encode()
     rounds = []
     for _ in range(3):
-        rules = Rules(config.ontology)  # which knows nothing of the round before
+        rules = Rules(config.ontology)  # new, without caches of the previous round
         started = time.process_time()
         parsed = list(parse_dialogues(text))
         read = time.process_time() - started
@@ -85,7 +85,7 @@ def bot(task: int) -> tuple[float, float]:
 
 
 def simulate(out: Path, tasks: str, dialogues: int, formats: str, *more: str) -> tuple[float, float, float]:
-    """CPU seconds, seconds and peak megabytes of a run with so many training dialogues of each task."""
+    """Measures CPU seconds, seconds and peak megabytes of a run with this number of training dialogues of each task."""
     shutil.rmtree(out, ignore_errors=True)
     command = [sys.executable, "-m", "parapet", "restaurants", "--quiet", "--output", str(out), "--tasks", tasks]
     command += ["--sizes", f"train={dialogues},dev=0,test=0,oov=0", "--formats", formats, *more]

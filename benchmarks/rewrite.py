@@ -1,11 +1,11 @@
-"""Times ``parapet rewrite`` against a plain loop that does as the published SGD-X generator does.
+"""Times ``parapet rewrite`` against a plain loop that works like the published SGD-X generator.
 
     python -m benchmarks.rewrite [--files 137] [--folder bench-output]
 
-The corpus is made from the bundled sample, files of the size of SGD's under five variants; where PARAPET_DATA is set,
-also from SGD's own files with SGD-X. One process, two processes and the loop run as whole programs, one after the
-other, and must write the same bytes. CPU seconds are user and system together, of the program and its children; memory
-is the sum of the peaks of all processes.
+The corpus is made from the bundled sample, with files of SGD's size and five variants; if PARAPET_DATA is set, also
+from SGD's own files with SGD-X. One process, two processes and the loop run as whole programs, one after the other, and
+must write the same bytes. CPU seconds are user and system time of the program and its children; memory is the sum of
+the peaks of all processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORDS = ("wanted", "chosen", "local", "given", "usual")
 
 
 def main() -> int:
-    """Prints the table; gives 1 where two of the three differ in what they write."""
+    """Prints the table; returns 1 if two of the three outputs differ."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--files", type=int, default=137)
     flags.add_argument("--folder", type=Path, default=Path("bench-output"))
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def compare(name: str, sgd: Path, variants: Path, root: Path) -> str:
-    """Runs all three on one corpus and prints a line for each; gives the first file in which they differ, if any."""
+    """Runs all three on a corpus and prints a line for each; returns the first file in which they differ, if any."""
     corpus = ["--sgd", str(sgd), "--variants", str(variants), "--output"]
     parapet = [sys.executable, "-m", "parapet", "rewrite", "--workers=1", "--quiet", *corpus]
     outs = {what: root / what.replace(" ", "-") for what in ("one process", "two processes", "reference")}
@@ -73,10 +73,9 @@ def compare(name: str, sgd: Path, variants: Path, root: Path) -> str:
 
 
 def make(sgd: Path, variants: Path, files: int) -> None:
-    """Writes a corpus of so many files below ``sgd`` and five variants below ``variants``, unless they are there.
+    """Writes a corpus of this number of files below ``sgd`` and five variants below ``variants``, unless they exist.
 
-    The files hold the sample's dialogues again and again under new ids, each file beginning with another; four of five
-    are train's.
+    The files repeat the sample's dialogues under new ids, each file beginning with another; four of five are train's.
     """
     done = sgd / "done"
     if done.exists():
@@ -120,7 +119,7 @@ def _file(dialogues: list[dict], i: int) -> bytes:
 
 
 def repeat(source: Path, sgd: Path, files: int) -> None:
-    """Links the files of ``source`` as often as it takes, unless that is done."""
+    """Links the files of ``source`` repeatedly, until there are enough, unless that is done."""
     done = sgd / "done"
     if done.exists():
         return

@@ -1,7 +1,7 @@
-"""What ``parapet rewrite`` does, as the published SGD-X generator goes about it: all in memory, a deep copy a variant.
+"""Does what ``parapet rewrite`` does like the published SGD-X generator: in memory, with a deep copy for each variant.
 
-Written for this benchmark and the tests; it shares no code with the pipeline. Names are replaced all at once, so that
-swapped names come out right.
+Written for the benchmark and the tests, it shares no code with the pipeline. Names are replaced all at once, so that
+swapped names are handled correctly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SPLITS = ("train", "dev", "test")
 
 
 def rewrite(sgd: Path, variants: Path, output: Path) -> None:
-    """Writes every dialogue file below ``sgd`` under the names of every variant, and copies the variants' schemas."""
+    """Writes every dialogue file below ``sgd`` with the names of every variant, and copies the variants' schemas."""
     splits = [name for name in SPLITS if (sgd / name / "schema.json").exists()]
     schemas = {name: load(sgd / name / "schema.json") for name in splits}
     dialogues = {(name, path.name): load(path) for name in splits for path in sgd.glob(f"{name}/dialogues_*.json")}
@@ -39,13 +39,13 @@ def rewrite(sgd: Path, variants: Path, output: Path) -> None:
 
 
 def load(path: Path) -> Any:
-    """A JSON file."""
+    """Reads a JSON file."""
     with path.open() as handle:
         return json.load(handle)
 
 
 def names_of(schemas: dict[str, Any], variant: dict[str, Any]) -> dict[str, tuple[str, dict, dict]]:
-    """Service to (its new name, new names of its slots, of its intents): what stands at the same place."""
+    """Maps services to (new name, new names of slots, new names of intents), by position."""
     names = {}
     for split, services in schemas.items():
         for old, new in zip(services, variant[split], strict=True):
@@ -57,7 +57,7 @@ def names_of(schemas: dict[str, Any], variant: dict[str, Any]) -> dict[str, tupl
 
 
 def rename(dialogue: dict[str, Any], names: dict[str, tuple[str, dict, dict]]) -> None:
-    """Replaces the names in one dialogue."""
+    """Replaces the names in a dialogue."""
     dialogue["services"] = [names[service][0] for service in dialogue["services"]]
     for turn in dialogue["turns"]:
         for frame in turn["frames"]:

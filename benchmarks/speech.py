@@ -2,11 +2,11 @@
 
     python -m benchmarks.speech [--utterances 300] [--sgd ROOT] [--snr 6,1] [--folder bench-output]
 
-Of the bundled sample, or of ROOT, dialogues are taken until so many different texts stand in them (the sample has some
-240). Each text is heard through two noises. The loop has its sounds and its model in memory, and only recognition
-counts; the pipeline reads, speaks, adds noise, recognises, aligns and writes. All texts are its sample, which it hears
-through both noises. A second run into the same folder finds everything heard already: what it takes is no recognition.
-Both must hear the same words. CPU seconds are user and system together, of the program and its children.
+Dialogues of the bundled sample, or of ROOT, are used until they have enough distinct texts (the sample has some 240).
+Each text is recognised with two noises. The loop has its sounds and its model in memory, and only recognition is timed;
+the pipeline reads, speaks, adds noise, recognises, aligns and writes. All texts are its sample, which it recognises
+with both noises. A second run into the same folder finds all transcripts cached, so its time is not recognition. Both
+must recognise the same words. CPU seconds are user and system time of the program and its children.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEED, VOICE = "0", "heart"
 
 
 def main() -> int:
-    """Prints the table; gives 1 where the two did not hear the same."""
+    """Prints the table; returns 1 if the two transcripts differ."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--utterances", type=int, default=300)
     flags.add_argument("--sgd", type=Path, default=layout.sample_root())
@@ -48,13 +48,13 @@ def main() -> int:
 
 
 def parse_ratios(given: str) -> tuple[float, float]:
-    """The quieter noise and the louder one."""
+    """Parses two ratios; returns that of the quieter noise first."""
     loud, quiet = sorted(float(part) for part in given.split(","))
     return quiet, loud
 
 
 def take(source: Path, corpus: Path, utterances: int) -> list[str]:
-    """Copies dialogues until so many different user turns stand in them. Gives the splits that have some."""
+    """Copies dialogues until they have enough distinct user turns. Returns the splits with dialogues."""
     texts: set[str] = set()
     splits = []
     for split in layout.SPLITS:
@@ -73,13 +73,13 @@ def take(source: Path, corpus: Path, utterances: int) -> list[str]:
 
 
 def dialogues(source: Path, split: str) -> Iterator[dict[str, Any]]:
-    """The dialogues of a split, file by file."""
+    """Yields the dialogues of a split, file by file."""
     for path in layout.dialogue_files(source, split):
         yield from json.loads(path.read_bytes())
 
 
 def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple[int, float]:
-    """Writes every text's sounds. Gives the number of texts, and the seconds that all sounds last."""
+    """Writes the sounds of all texts. Returns the number of texts, and the total duration in seconds."""
     import numpy as np
 
     from parapet.transforms.perturbation.corpora import read_corpus
@@ -100,7 +100,7 @@ def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple
 
 
 def alone(root: Path) -> None:
-    """The recogniser alone: prints its CPU seconds and seconds, keeps what it hears."""
+    """Runs the recogniser alone: prints its CPU seconds and seconds, and saves its transcripts."""
     import numpy as np
 
     from parapet.transforms.perturbations.speech.embedded import Moonshine
@@ -150,7 +150,7 @@ def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float)
 
 
 def between(heard: dict[str, str], ratios: tuple[float, float]) -> str:
-    """A word error rate in the middle of those of the two noises, so that the pipeline needs both."""
+    """Returns a word error rate between those of the two noises, so that the pipeline needs both."""
     from parapet.transforms.perturbations.speech.spoken import Utterance
     from parapet.transforms.perturbations.speech.transcribing import Transcript, errors_of
 
@@ -163,7 +163,7 @@ def between(heard: dict[str, str], ratios: tuple[float, float]) -> str:
 
 
 def differences(output: Path, heard: dict[str, str]) -> int:
-    """Turns of which the set has other words than the loop heard."""
+    """Counts turns whose transcripts in the set and in the loop differ."""
     import pyarrow.parquet as pq
 
     (turns,) = output.glob("SR-*/turns")

@@ -1,8 +1,8 @@
-"""What each command costs before it does anything: run on the bundled sample, against a plain import of Beam.
+"""Measures the start of each command: run on the bundled sample, against a plain import of Beam.
 
     python -m benchmarks.start [--runs 5] [--folder bench-output]
 
-CPU seconds are user and system together, of all processes, the median of the runs; memory is the sum of the peaks.
+CPU seconds are user and system time of all processes, the median of the runs; memory is the sum of the peaks.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def main() -> int:
 
 
 def cost(name: str, command: list[str], out: Path, runs: int) -> tuple[float, float]:
-    """CPU seconds and megabytes, the medians of several runs."""
+    """Measures CPU seconds and megabytes, the medians of several runs."""
     if command[:3] == PROGRAM and "--help" not in command:
         command = [*command, "--quiet", "--output", str(out)]
     costs = []
-    for _ in range(runs + 1):  # the first fills the file cache
+    for _ in range(runs + 1):  # the first run fills the file cache
         shutil.rmtree(out, ignore_errors=True)
         costs.append(measure(command, {"PARAPET_WORKER_KEY": "a key for benchmarks only"}))
     shutil.rmtree(out, ignore_errors=True)

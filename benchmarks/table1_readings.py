@@ -1,8 +1,8 @@
-"""Which reading of SGD-X's Table 1 gives the published numbers: tries them on a release of SGD, prints Markdown.
+"""Tries readings of SGD-X's Table 1 on a release of SGD, and prints which give the published numbers, as Markdown.
 
     python -m benchmarks.table1_readings dstc8-schema-guided-dialogue
 
-The tables of docs/statistics.md ("Which reading is the paper's") are this script's output on all 45 services.
+docs/papers.md ("Table 1") has what follows from this script's output on all 45 services.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from parapet.transforms.variants.table1 import (
     read_inputs,
 )
 
-Texts = list[tuple[str, ...]]  # of each element: the original, v1, ..., v5
+Texts = list[tuple[str, ...]]  # for each element: the original, v1, ..., v5
 KINDS = ("slots", "intents")
 
 
 def names(service: Service, kind: str) -> list[str]:
-    """The names of its slots or intents."""
+    """Lists the names of its slots or intents."""
     return [element.name for element in getattr(service, kind)]
 
 
 def columns_of(item: Item) -> list[Service]:
-    """The original and its variants."""
+    """Lists the original and its variants."""
     return [item.original, *item.variants.values()]
 
 
 def by_text(rows: Texts) -> Texts:
-    """The paraphrases of each name ordered anew: by Levenshtein distance, then by the text."""
+    """Reorders the paraphrases of each name: by Levenshtein distance, then by text."""
     return [(row[0], *sorted(row[1:], key=lambda name: (Levenshtein.distance(row[0], name), name))) for row in rows]
 
 
 def names_seen(inputs: Inputs, train: Sequence[str]) -> Iterable[tuple[str, dict[str, list[float]]]]:
-    """Each reading of "names seen in train", and its shares in percent by kind."""
+    """Yields each reading of "names seen in train", with its shares in percent by kind."""
     unseen = [item for item in inputs.items if item.unseen]
     known = [item for item in inputs.items if item.original.service_name in train]
-    rows = {kind: [tuple(names(one, kind) for one in columns_of(item)) for item in unseen] for kind in KINDS}
+    rows = {kind: [tuple(names(column, kind) for column in columns_of(item)) for item in unseen] for kind in KINDS}
     elements = {kind: [row for service in rows[kind] for row in zip(*service, strict=True)] for kind in KINDS}
     own = {
         kind: [set().union(*(names(columns_of(item)[i], kind) for item in known)) for i in range(6)] for kind in KINDS
@@ -106,23 +106,23 @@ def names_seen(inputs: Inputs, train: Sequence[str]) -> Iterable[tuple[str, dict
 
 @cache
 def scorer(tokenizer: str) -> BLEU:
-    """Sacrebleu, lower-cased."""
+    """Makes sacrebleu's BLEU, lower-cased."""
     return BLEU(lowercase=True, tokenize=tokenizer)
 
 
 def corpus(tokenizer: str) -> Callable[[Texts, int, int], float]:
-    """Corpus BLEU of column i against column j."""
+    """Returns a function that computes corpus BLEU of column i against column j."""
     return lambda rows, i, j: scorer(tokenizer).corpus_score([r[i] for r in rows], [[r[j] for r in rows]]).score
 
 
 def sentences(method: str, effective: bool) -> Callable[[Texts, int, int], float]:
-    """The mean sentence BLEU of column i against column j."""
+    """Returns a function that computes the mean sentence BLEU of column i against column j."""
     bleu = BLEU(lowercase=True, tokenize=TOKENIZER, smooth_method=method, effective_order=effective)
     return lambda rows, i, j: statistics.mean(bleu.sentence_score(row[i], [row[j]]).score for row in rows)
 
 
 def bleu_readings(inputs: Inputs, splits: Sequence[Sequence[str]]) -> Iterable[tuple[str, list[float]]]:
-    """Each reading of BLEU: of v1 to v5, their average, and self-BLEU."""
+    """Yields each reading of BLEU: v1 to v5, their average, and self-BLEU."""
     of_service = {item.original.service_name: list(map(descriptions_of, columns_of(item))) for item in inputs.items}
 
     def rows_of(services: Iterable[str], first: int = 0) -> Texts:
@@ -155,7 +155,7 @@ def bleu_readings(inputs: Inputs, splits: Sequence[Sequence[str]]) -> Iterable[t
 
 def main(root: str) -> None:
     """Prints both tables."""
-    logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # it recommends one of the readings, for each sentence
+    logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # it recommends one of the readings for each sentence
     inputs = read_inputs(root, f"{root}/sgd_x/data", None)
     splits = [[service.service_name for service in split.services] for split in read_root(root)]
     print("| reading | row | orig | v1 | v2 | v3 | v4 | v5 |\n|---|---|--:|--:|--:|--:|--:|--:|")
@@ -171,7 +171,7 @@ def main(root: str) -> None:
 
 
 def print_seen(reading: str, shares: dict[str, list[float]], digits: int = 1) -> None:
-    """Two rows of the first table."""
+    """Prints two rows of the first table."""
     for kind, values in shares.items():
         cells = " | ".join(f"{value:.{digits}f}" for value in values)
         print(f"| {reading if kind == 'slots' else ''} | {kind} | {cells} |")

@@ -1,11 +1,11 @@
-"""Times the training of the models against a bare PyTorch loop over the same model and data, and what trackers predict.
+"""Times the training of models against a bare PyTorch loop with the same model and data, and trackers' predictions.
 
     python -m benchmarks.train [MODEL ...] [--corpus ROOT] [--checkpoint DIR] [--examples N] [--epochs 1]
 
-Models are named as ``parapet train`` has them, and have its settings; without any name, all are timed. They are trained
-on the first turns or frames of the bundled sample or a corpus, those for the bAbI tasks on simulated dialogues. Without
-a checkpoint of one's own, those that begin with one have a T5, BERT or GPT-2 with random weights, of two layers of 128.
-``benchmarks.training`` says what is timed, and how.
+Models have the names and settings of ``parapet train``; without names, all are timed. They are trained on the first
+turns or frames of the bundled sample or a corpus, those for the bAbI tasks on simulated dialogues. Without a
+checkpoint, models that start from one have a T5, BERT or GPT-2 with random weights and two layers of 128.
+``benchmarks.training`` describes what is timed, and how.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from parapet.schemas.layout import sample_root
 
 AIM = 0.9
 
-# Of those of `parapet train`, the ones that learn by epochs.
+# The models of `parapet train` that are trained by epochs.
 MODELS = {
     **dict.fromkeys(("tiny_dst", "t5dst", "sgp_dst"), train_dst),
     **dict.fromkeys(("ft_t5", "pt_t5"), train_generation),
@@ -35,7 +35,7 @@ MODELS = {
 
 
 def main() -> int:
-    """Prints the table; gives 1 where an epoch is slower than the aim."""
+    """Prints the table; returns 1 if an epoch is slower than the target."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)} (default: all)")
     flags.add_argument("--corpus", default=str(sample_root()), metavar="ROOT")
@@ -53,7 +53,7 @@ def main() -> int:
         flags.error(f"--checkpoint: name one model that begins with one, of {', '.join(BY_MODEL)}")
     args.device = device_of(args.device).type
     torch.set_num_threads(args.threads)
-    logging.disable()  # what is too long is cut off in each of the ways
+    logging.disable()  # no warnings about long inputs, which all ways cut
     print(f"examples a second; {args.epochs} epochs, {args.threads} threads, {args.device}")
     print(f"{'':30}{'examples':>18}{'bare loop':>11}{'epochs':>9}{'ratio':>7}{'all':>9}{'ratio':>7}{'frames':>9}")
     slow = False

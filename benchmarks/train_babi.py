@@ -1,4 +1,4 @@
-"""The nets for the bAbI dialog tasks, on simulated dialogues of task 1; a tenth as many are for dev."""
+"""The nets for the bAbI dialog tasks, on simulated dialogues of task 1; a tenth as many are dev."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from parapet.transforms.simulators.restaurants.ontology import default_ontology
 from parapet.transforms.simulators.restaurants.simulating import World, candidates, knowledge_base, lines_of, simulate
 
 TASK = "1"
-FILES = ("--train=-", "--dev=-", "--candidates=-")  # simulated instead
-# A row of each of these settings; the knowledge base of --match is simulated too.
+FILES = ("--train=-", "--dev=-", "--candidates=-")  # replaced by simulated dialogues
+# A row for each of these settings; the knowledge base of --match is also simulated.
 FLAGS = {"memn2n": ((), ("--match", "-")), "embeddings": ((), ("--negatives", "0"))}
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
-    """Of memn2n without and with match-type features; of embeddings with each loss."""
+    """Yields memn2n without and with match-type features, and embeddings with each loss."""
     for more in FLAGS[model]:
         flags = flags_of(model, args, *FILES, *more)
         config = read_config(BabiConfig, flags, model=model)
@@ -34,7 +34,7 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
 
 
 def corpus_of(dialogues: int, match: bool) -> Corpus:
-    """So many dialogues of the simulator; those for dev with one more, which no model answers right."""
+    """Simulates dialogues; those for dev have an additional one that no model answers correctly."""
     world = World(default_ontology(), "0", 3)
     train, dev = (
         [BabiDialogue(tuple(lines_of(world, simulate(world, int(TASK), split, i)))) for i in range(n)]
@@ -46,5 +46,5 @@ def corpus_of(dialogues: int, match: bool) -> Corpus:
 
 
 def moved(learner: BabiLearner) -> Callable[[Tensor], Tensor]:
-    """The learner's own loss, which takes its batches where the texts are."""
+    """Returns the learner's own loss for batches that are moved to its device."""
     return lambda ids: learner.loss(ids.to(learner.device))

@@ -1,4 +1,4 @@
-"""The classifier from scratch and from a checkpoint, on the user turns of a corpus; a tenth of them for dev."""
+"""The classifier from scratch and from a checkpoint, on the user turns of a corpus; a tenth of them are dev."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from parapet.pipelines.models.classifier import FINE_TUNED, FROM_SCRATCH
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
-    """One without, one with a checkpoint."""
+    """Yields a case without and one with a checkpoint."""
     turns, dev = split(read_labelled([args.corpus], "train", INTENT), args.examples or 1500)
     flags = flags_of(model, args)
     checkpoint = checkpoint_of(model, args, [turn.utterance for turn in turns], positions=flags.max_length)
@@ -30,9 +30,9 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
 
 
 def ready(learner: ClassifierLearner) -> Callable[[Tensor], Tensor]:
-    """The loss of token ids that are padded as PyTorch does it."""
+    """Returns the loss for token ids that PyTorch pads."""
     rows, pad, device = learner.rows, learner.encoder.pad, learner.device
-    tokens = [one.long() for one in rows.flat.split(rows.lengths.tolist())]
+    tokens = [row.long() for row in rows.flat.split(rows.lengths.tolist())]
     classes = learner.classes.cpu()
 
     def loss(ids: Tensor) -> Tensor:

@@ -19,11 +19,11 @@ from parapet.pipelines.models.trackers import SgpDst
 
 Sets = tuple[list[Labelled], list[Labelled]]
 
-ANSWER = 4  # tokens that t5dst predicts: one that has learned little may not find an end
+ANSWER = 4  # tokens that t5dst predicts, as a barely trained model may not find an end
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
-    """The one of a model."""
+    """Yields the case of a model."""
     case, number = {"tiny_dst": (_tiny, 150), "t5dst": (_t5, 12), "sgp_dst": (_sgp, 40)}[model]
     read = read_labels(args.corpus, "train").rows
     sets = split(read, min(args.examples or number, len(read)))
@@ -57,7 +57,7 @@ def _sgp(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Examp
     checkpoint = checkpoint_of(model, args, _texts(asked), positions=config.max_length)
 
     def groups(learner: SgpLearner) -> list[int]:
-        return [len(one.questions) for one in learner.examples.values()]
+        return [len(example.questions) for example in learner.examples.values()]
 
     def tracker(learner: SgpLearner) -> SgpTracker:
         return SgpTracker(learner.tokenizer, learner.modules, config.max_length, config.batch_size)
@@ -67,6 +67,6 @@ def _sgp(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Examp
 
 
 def _texts(asked: Sequence[Example]) -> list[str]:
-    """All that is said, and all of the schemas' slots: for a tokenizer."""
-    said = [utterance for one in asked for _, utterance in one.history[-2:]]
-    return [*said, *(f"{slot.name} {slot.description}" for one in asked for slot in one.service.slots)]
+    """Lists utterances and slots of schemas, for a tokenizer."""
+    said = [utterance for example in asked for _, utterance in example.history[-2:]]
+    return [*said, *(f"{slot.name} {slot.description}" for example in asked for slot in example.service.slots)]

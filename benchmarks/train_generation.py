@@ -1,4 +1,4 @@
-"""ft_t5 and pt_t5, on the system turns of a corpus; a tenth of them for dev."""
+"""ft_t5 and pt_t5, on the system turns of a corpus; a tenth of them are dev."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from parapet.pipelines.config_flags import read_config
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
-    """The one of a model."""
+    """Yields the case of a model."""
     rows, dev = split(read_examples(args.corpus, "train").rows, args.examples or 150)
-    texts = [text for one in rows for text in (one.text, one.said)]
+    texts = [text for row in rows for text in (row.text, row.said)]
     checkpoint = checkpoint_of(model, args, texts, dropout=0.1)
     config = read_config(GenerationConfig, flags_of(model, args), model=model)
     yield Case(model, "turns", partial(GenerationLearner, config, checkpoint, rows, dev), config)

@@ -1,4 +1,4 @@
-"""soloist, on the user turns of a corpus; a tenth of them for dev."""
+"""soloist, on the user turns of a corpus; a tenth of them are dev."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from parapet.evaluation.models.systems.data import read_steps
 from parapet.evaluation.models.systems.soloist import SoloistLearner
 from parapet.pipelines.config_flags import read_config
 
-NOT_LEARNED = -100  # what transformers leaves out of the loss
+NOT_LEARNED = -100  # transformers leaves it out of the loss
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
-    """The one."""
+    """Yields the only case."""
     steps, dev = split(read_steps(args.corpus, "train").rows, args.examples or 64)
     texts = [text for step in steps for _, text in (step.history[-1], *step.belief)]
     texts += [step.response for step in steps if step.response]
@@ -31,7 +31,7 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
 
 
 def ready(learner: SoloistLearner) -> Callable[[Tensor], Tensor]:
-    """The loss that the model of transformers computes of its labels."""
+    """Returns the loss that transformers' model computes from labels."""
     train, device = learner.train, learner.device
     rows = train.rows.flat.long().split(train.rows.lengths.tolist())
     labels = []

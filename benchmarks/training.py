@@ -1,14 +1,14 @@
-"""How the training of a model is timed, and what a family of models says for it: its cases.
+"""Times the training of a model, by the cases that each family of models defines.
 
-A case is run in rounds, one way after the other, so that what else the machine does hits all alike; the best of each
-way counts. Each has a new learner, of the same seed, with its texts read and made token ids before. The ways:
+A case runs in rounds that alternate between the ways, so that other load on the machine affects all alike; the best of
+each way counts. Each has a new learner with the same seed, whose texts are already tokenized. The ways:
 
-- a bare PyTorch loop, that draws an order, takes its batches, padded to their longest, and steps, and nothing else;
-- ours, the epochs alone;
-- all that a training does, with dev after each epoch, the log and the state on disk;
-- of trackers, after the epochs, the prediction of the frames that they were trained on.
+- a bare PyTorch loop that draws an order, takes its batches, padded to their longest, and steps, and nothing else;
+- our epochs alone;
+- a whole training, with dev after each epoch, the log and the state on disk;
+- for trackers, after the epochs, the prediction of the training frames.
 
-Seconds are CPU seconds, of all threads; on a GPU they are those on the clock.
+Seconds are CPU seconds of all threads; on a GPU, they are wall-clock seconds.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from parapet.evaluation.models.training import Learner, Position, Stretch, fit, 
 from parapet.pipelines.models import family_of
 from parapet.transforms.storage.checkpoints import Checkpoint, inspect
 
-ROUNDS, SECONDS = 3, 12.0  # at least so many rounds of a case, and so long: what is quick is timed more often
+ROUNDS, SECONDS = 3, 12.0  # least number of rounds of a case, and least time, so that quick cases are timed more often
 BARE, EPOCHS, ALL, TRACKED = "bare", "epochs", "all", "tracked"
 
 Row = TypeVar("Row")
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))  # they make tiny checkpoints
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # the tests' modules make tiny checkpoints
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model that is timed.
+    """A model to time.
 
     Attributes:
-      name: as the table has it.
-      unit: what an example is.
-      make: a new learner; its config has the batch size.
-      config: of its training; dev may not be perfect before the last epoch.
-      loss: makes what the bare loop has instead of the learner's own loss, with the token ids ready.
+      name: its name in the table.
+      unit: the unit of examples.
+      make: makes a new learner; its config has the batch size.
+      config: the settings of its training; dev must not be perfect before the last epoch.
+      loss: makes the loss of the bare loop, with token ids prepared, in place of the learner's own.
       groups: the sizes of groups of examples that no batch mixes.
-      tracker: what predicts with the learner's module.
-      asked: what it predicts.
+      tracker: makes the tracker with the learner's module.
+      asked: the tracker's inputs.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Case:
 
 
 def flags_of(model: str, args: argparse.Namespace, *more: str) -> argparse.Namespace:
-    """The flags of ``parapet train MODEL``: its defaults, but for what the benchmark's own and ``more`` say."""
+    """Parses the flags of ``parapet train MODEL``: its defaults, overridden by the benchmark's flags and ``more``."""
     given = {"output": "-", "epochs": args.epochs, "patience": args.epochs, "threads": args.threads}
     given |= {"device": args.device, "batch_size": args.batch_size, "checkpoint": "-" if model in BY_MODEL else None}
     argv = [f"--{flag}={value}" for flag, value in given.items() if value is not None]
@@ -76,13 +76,13 @@ def flags_of(model: str, args: argparse.Namespace, *more: str) -> argparse.Names
 
 
 def checkpoint_of(model: str, args: argparse.Namespace, texts: Sequence[str], **shape: Any) -> Checkpoint:
-    """That of ``--checkpoint``, or a new one with random weights, saved as real ones are.
+    """Opens the checkpoint of ``--checkpoint``, or saves a new one with random weights.
 
     Args:
-      model: that begins with it.
+      model: the model that starts from it.
       args: the flags.
-      texts: for the tokenizer of a new one, of 2,000 tokens.
-      shape: of a new one, besides its two layers of 128.
+      texts: for the tokenizer of a new checkpoint, with 2,000 tokens.
+      shape: the shape of a new checkpoint, besides its two layers of 128.
     """
     kinds = BY_MODEL[model]
     path = args.checkpoint
@@ -96,26 +96,26 @@ def checkpoint_of(model: str, args: argparse.Namespace, texts: Sequence[str], **
 
 
 def split(rows: list[Row], number: int) -> tuple[list[Row], list[Row]]:
-    """So many rows, again from the first where there are fewer; and a tenth of them for dev."""
+    """Returns this number of rows, repeated if there are fewer, and a tenth of them for dev."""
     taken = (rows * (number // len(rows) + 1))[:number]
     return taken, taken[: max(1, number // 10)]
 
 
 def rates_of(case: Case, args: argparse.Namespace) -> tuple[int, dict[str, float]]:
-    """How many examples an epoch has; and how many of them, or of frames, each way does in a second."""
+    """Returns the number of examples in an epoch, and the examples or frames per second of each way."""
     learner = case.make()
     groups = case.groups(learner) if case.groups else [sum(map(len, learner.batches(torch.Generator())))]
     rounds: list[dict[str, float]] = []
-    while len(rounds) < ROUNDS or sum(sum(one.values()) for one in rounds) < SECONDS:
+    while len(rounds) < ROUNDS or sum(sum(rates.values()) for rates in rounds) < SECONDS:
         rounds.append(dict(_round(case, groups, args)))
-    best = {way: min(one[way] for one in rounds) for way in rounds[0]}
+    best = {way: min(rates[way] for rates in rounds) for way in rounds[0]}
     trained = args.epochs * sum(groups)
     done = {BARE: trained, EPOCHS: trained, ALL: trained, TRACKED: len(case.asked)}
     return sum(groups), {way: done[way] / spent for way, spent in best.items()}
 
 
 def _round(case: Case, groups: Sequence[int], args: argparse.Namespace) -> Iterator[tuple[str, float]]:
-    """The seconds of each way."""
+    """Yields the seconds of each way."""
 
     def timed(way: Callable[[], object]) -> float:
         started = seconds(args.device)
@@ -138,14 +138,14 @@ def _round(case: Case, groups: Sequence[int], args: argparse.Namespace) -> Itera
 
 
 def begun(case: Case) -> Learner:
-    """A learner; its parameters are drawn alike each time."""
+    """Makes a learner with the same initial parameters each time."""
     seed_all("0", "parameters")
     learner: Learner = case.make()
     return learner
 
 
 def seconds(device: str) -> float:
-    """CPU seconds so far; with a GPU, those on the clock when it is done."""
+    """Returns CPU seconds so far; with a GPU, synchronised wall-clock seconds."""
     if device == "cuda":
         torch.cuda.synchronize()
         return time.perf_counter()
@@ -153,7 +153,7 @@ def seconds(device: str) -> float:
 
 
 def bare(learner: Any, groups: Sequence[int], loss: Callable[[Tensor], Tensor], epochs: int, device: str) -> None:
-    """Trains as little as can be."""
+    """Trains with a minimal loop."""
     learner.module.train()
     for _ in range(epochs):
         order, first = [], 0
@@ -169,7 +169,7 @@ def bare(learner: Any, groups: Sequence[int], loss: Callable[[Tensor], Tensor], 
 
 
 def train_epochs(learner: Learner, config: TrainingConfig, epochs: int) -> None:
-    """Trains as the command does, without dev and state."""
+    """Trains like the command, without dev and state."""
     position = Position()
     for _ in range(epochs):
         batches = Stretch(learner, config, position)
@@ -178,7 +178,7 @@ def train_epochs(learner: Learner, config: TrainingConfig, epochs: int) -> None:
 
 
 def whole(learner: Learner, config: TrainingConfig, out: str) -> None:
-    """Trains as the command does."""
+    """Trains like the command."""
     log = fit(learner, config, out, {"benchmark": True}).log
     if len(log) < (config.epochs or 0):
         raise SystemExit(f"dev was perfect after {len(log)} of {config.epochs} epochs: this cannot be compared")

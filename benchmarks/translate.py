@@ -2,8 +2,8 @@
 
     python -m benchmarks.translate [--texts 20000] [--folder bench-output]
 
-Both ask a local gRPC server in a process of its own, one that answers at once and one that takes 50 ms; one pivot,
-there and back. The pipeline also reads and composes schemas, keeps every answer, and writes memory, audit and report.
+Both call a local gRPC server in its own process, one that answers at once and one that takes 50 ms, with one pivot,
+there and back. The pipeline also reads and composes schemas, stores every answer, and writes memory, audit and report.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def compare(schema: Path, args: argparse.Namespace) -> None:
-    """Runs the client, then the pipeline, on each server."""
+    """Runs the client, then the pipeline, with each server."""
     print(f"{args.texts:,} texts, there and back")
     print(f"{'server':10}{'':14}{'seconds':>9}{'ratio':>7}{'texts/s':>10}{'CPU s':>8}")
     ours = [
@@ -79,7 +79,7 @@ def compare(schema: Path, args: argparse.Namespace) -> None:
 
 
 def measure(command: list[str]) -> tuple[float, float]:
-    """Seconds, and CPU seconds of a command. Raises CalledProcessError where it fails."""
+    """Measures seconds and CPU seconds of a command. Raises CalledProcessError if it fails."""
     started = time.monotonic()
     process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
     _, status, usage = os.wait4(process.pid, 0)
@@ -90,7 +90,7 @@ def measure(command: list[str]) -> tuple[float, float]:
 
 
 def services(texts: int) -> list[dict]:
-    """Services of 20 slots and an intent, every name and description another: 43 texts each."""
+    """Makes services of 20 slots and an intent with distinct names and descriptions: 43 texts each."""
     made = []
     for n in range(-(-texts // 43)):
         slots = [
@@ -143,7 +143,7 @@ def serve(delay: float) -> None:
 
 
 def ask(url: str, schema: Path) -> None:
-    """The client alone: the same texts in the same batches, there and back, one request after the other."""
+    """Runs the client alone: the same texts in the same batches, there and back, one request after the other."""
     import grpc
     from google.cloud import translate_v3
     from google.cloud.translate_v3.services.translation_service.transports import TranslationServiceGrpcTransport
@@ -165,7 +165,7 @@ def ask(url: str, schema: Path) -> None:
                 source_language_code=source,
                 target_language_code=target,
             )
-            answers += [one.translated_text for one in answer.translations]
+            answers += [translation.translated_text for translation in answer.translations]
         texts = sorted(set(answers))
 
 

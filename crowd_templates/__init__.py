@@ -1,1 +1,1 @@
-"""Jinja2 pages: HITs, the review page, reports. Loaded as package data."""
+"""Jinja2 pages: HITs, the review page, reports. They are loaded as package data."""

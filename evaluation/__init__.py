@@ -1,1 +1,1 @@
-"""The evaluation stage: metrics (which import no torch), models and plots."""
+"""Metrics, which import no torch; models; and plots."""

@@ -1,8 +1,8 @@
-"""Bootstrap intervals over dialogues that any number of workers compute alike.
+"""Bootstrap intervals over dialogues, with results that do not depend on the number of workers.
 
-The Poisson bootstrap (Hanley and MacGibbon 2006): in each replicate a dialogue counts as often as a draw from a Poisson
-distribution of mean 1 says. The draws of a dialogue depend on seed and id alone, so sums over dialogues can be added
-up in any order, and two systems on the same dialogues are resampled alike.
+This is the Poisson bootstrap (Hanley and MacGibbon 2006): the weight of a dialogue in each replicate is drawn from a
+Poisson distribution with mean 1. The draws depend on seed and dialogue id only, so sums over dialogues can be added up
+in any order, and two systems on the same dialogues are resampled alike.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from numpy.typing import NDArray
 _Z = NormalDist().inv_cdf(0.975)
 REPLICATES = 1000
 CHUNK = 64  # dialogues at a time
-POINT = 40  # binary digits after the point: sums of whole numbers do not depend on the order; up to 8 million fit
+POINT = 40  # binary digits after the point: whole numbers, so that sums do not depend on the order; up to 8 million fit
 _HALF = 26
 
 Counts = NDArray[np.int64]
-# The dialogue of each value, and the values; NaN does not count.
+# The dialogue of each value, and the values; NaN values are ignored.
 Statistic = tuple[Sequence[str], Sequence[float] | NDArray[np.float64]]
 
 
 def weights(seed: str, dialogue_id: str, replicates: int = REPLICATES) -> Counts:
-    """How often a dialogue counts in each replicate: shape (replicates,)."""
+    """Draws the weight of a dialogue in each replicate: shape (replicates,)."""
     digest = hashlib.sha256(f"{seed}\0{dialogue_id}".encode("utf-8", "surrogatepass")).digest()
     generator = np.random.Generator(np.random.Philox(int.from_bytes(digest[:16], "big")))
     return generator.poisson(1.0, replicates).astype(np.int64)
 
 
 def replicated(seed: str, statistics: Sequence[Statistic], replicates: int = REPLICATES) -> Counts:
-    """The means of some statistics when dialogues are resampled, as sums and counts.
+    """Resamples dialogues, and returns the sums and counts of some statistics in each replicate.
 
     Args:
-      seed: of the weights.
-      statistics: the values of each.
-      replicates: how many.
+      seed: the seed of the weights.
+      statistics: the values of each statistic.
+      replicates: the number of replicates.
 
     Returns:
       Shape (replicates, statistics, 2): sums in units of 2 ** -40, and counts. Those of several files can be added up.
@@ -62,9 +62,9 @@ def replicated(seed: str, statistics: Sequence[Statistic], replicates: int = REP
 
 
 def weighted(drawn: NDArray[np.integer[Any]], values: Counts) -> Counts:
-    """Weighted sums over dialogues, exact.
+    """Computes exact weighted sums over dialogues.
 
-    They are computed as floating point, which is ten times faster; where a sum may exceed 2 ** 53, in two halves.
+    Floating point is ten times faster than integers; sums that may exceed 2 ** 53 are computed in two halves.
 
     Args:
       drawn: the weights, shape (dialogues, replicates), all below 256; at most 256 dialogues.
@@ -88,7 +88,7 @@ def weighted(drawn: NDArray[np.integer[Any]], values: Counts) -> Counts:
 
 
 def means(replicates: Counts) -> NDArray[np.float64]:
-    """The statistics in each replicate: shape (replicates, statistics); NaN where a replicate has no value."""
+    """Computes the statistics in each replicate: shape (replicates, statistics); NaN for a replicate without values."""
     sums, counts = replicates[..., 0].astype(float), replicates[..., 1].astype(float)
     with quiet():
         values: NDArray[np.float64] = np.ldexp(sums, -POINT) / counts
@@ -96,12 +96,12 @@ def means(replicates: Counts) -> NDArray[np.float64]:
 
 
 def quiet() -> Any:
-    """A context in which replicates without values give NaN without a warning."""
+    """Returns a context in which replicates without values become NaN without a warning."""
     return np.errstate(divide="ignore", invalid="ignore")
 
 
 def interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float] | None:
-    """The percentile interval of a statistic's replicates; None where there are none."""
+    """Computes the percentile interval of a statistic from its replicates; None if all are NaN."""
     known = values[np.isfinite(values)]
     if not known.size:
         return None
@@ -110,7 +110,7 @@ def interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, f
 
 
 def wilson_interval(right: int, n: int) -> tuple[float, float] | None:
-    """The interval of 95 % of a share (Wilson 1927), which holds for small samples and shares near 0 and 1, too."""
+    """Computes the 95 % interval of a share (Wilson 1927), also for small samples and shares near 0 and 1."""
     if not n:
         return None
     share, z2 = right / n, _Z * _Z

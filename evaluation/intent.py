@@ -1,4 +1,4 @@
-"""Intents: predictions beside the reference's, scored by accuracy and macro-F1, by set and by intent.
+"""Scores predicted intents by accuracy and macro-F1, by set and by intent.
 
 The reference is JSON lines, or corpora, whose user turns have active intents.
 """
@@ -47,11 +47,11 @@ HEADINGS = {
     "macro_recall": "macro-recall",
 }
 METRICS = tuple(HEADINGS)
-SHORT = {"accuracy": "accuracy", "macro_f1": "macro-F1"}  # at the top of the page, and on the terminal
+SHORT = {"accuracy": "accuracy", "macro_f1": "macro-F1"}  # for the top of the page, and the terminal
 OF_INTENTS = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "items", "predicted": "predicted"}
 EXAMPLES = 40
 MOST_CONFUSED = 20
-NONE = "NONE"  # the active intent where there is none
+NONE = "NONE"  # the active intent of a turn without an intent
 
 TERMS = {
     "Accuracy": "The share of items whose predicted intent is the reference's.",
@@ -68,10 +68,10 @@ class Reference(Keyed, kw_only=True):
 
 
 class Prediction(Keyed, kw_only=True):
-    """A row of the predictions; where it has a label too, no reference is needed.
+    """A row of the predictions; if rows have labels, no reference is needed.
 
     Attributes:
-      service: with a corpus, whose frame of the turn it is of; nothing for a prediction of the turn.
+      service: with a corpus, the service of the frame that is predicted; empty for a prediction of the whole turn.
     """
 
     predicted: str
@@ -81,13 +81,13 @@ class Prediction(Keyed, kw_only=True):
 
 
 class UserTurn(msgspec.Struct, frozen=True):
-    """A turn of the user's.
+    """A user turn.
 
     Attributes:
       turn: its position in the dialogue, from 0.
-      intent: the one that it is about, and its ``service``; both empty where no frame has a state.
+      intent: its intent, and the ``service`` of the intent; both empty if no frame has a state.
       frames: the active intent of each service that has a state.
-      acts: its dialogue acts, each once, in alphabetical order, joined by ``+``; empty where it has none.
+      acts: its distinct dialogue acts in alphabetical order, joined by ``+``; empty if there are none.
     """
 
     turn: int
@@ -98,16 +98,16 @@ class UserTurn(msgspec.Struct, frozen=True):
     acts: str = ""
 
 
-ItemKey = tuple[str, str, int, str]  # set, dialogue id, turn, service; without a service where it is of no frame
-Unit = Literal["item", "turn", "frame"]  # a row of JSON lines; of a corpus a user turn, or each of its frames
-# In a schema's words: service to intent to what it is called in another schema.
+ItemKey = tuple[str, str, int, str]  # set, dialogue id, turn, service; the service is empty for whole turns
+Unit = Literal["item", "turn", "frame"]  # a row of JSON lines; a user turn of a corpus; or one of its frames
+# Service to intent to its name in another schema.
 Renamed = Mapping[str, Mapping[str, str]]
-# What details.json has of a group: all items, or those of a set.
+# The part of details.json for a group: all items, or those of a set.
 Details = dict[str, Any]
 
 
 class Item(msgspec.Struct, frozen=True):
-    """An utterance with its intent, and the predicted one."""
+    """An utterance with its intent and the predicted one."""
 
     label: str
     predicted: str
@@ -115,7 +115,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Items(msgspec.Struct, frozen=True):
-    """What is scored; ``without_state`` is the number of predictions of user turns that have no active intent."""
+    """The scored items; ``without_state`` is the number of predictions for user turns without an active intent."""
 
     items: dict[ItemKey, Item]
     unit: Unit = "item"
@@ -126,9 +126,9 @@ class Labels(msgspec.Struct, frozen=True):
     """The labels of a reference.
 
     Attributes:
-      turns: by set, dialogue and turn; a single set has no name.
-      names: of the sets.
-      renamed: how the intents of each variant are called in the original.
+      turns: by set, dialogue and turn; a single set has an empty name.
+      names: the names of the sets.
+      renamed: each variant's intents to their names in the original.
     """
 
     turns: dict[Key, UserTurn]
@@ -137,13 +137,13 @@ class Labels(msgspec.Struct, frozen=True):
 
 
 class Intent(Task[Items], frozen=True, kw_only=True):
-    """``parapet evaluate --task intent``.
+    """The task of ``parapet evaluate --task intent``.
 
     Attributes:
-      predictions: JSON lines with ``predicted``; and ``label`` if there is no reference.
+      predictions: JSON lines with ``predicted``, and ``label`` if there is no reference.
       reference: JSON lines with ``label``.
       sources: instead, a corpus, or JSON lines for each of several sets; ``predictions`` may then be a folder.
-      intents: a text file with an intent a line; there may be no others.
+      intents: a text file with all allowed intents, one per line.
     """
 
     name = "evaluate_intent"
@@ -154,19 +154,19 @@ class Intent(Task[Items], frozen=True, kw_only=True):
     intents: str | None = None
 
     def inputs(self) -> dict[str, str | None]:
-        """The files and corpora."""
+        """Returns the files and corpora."""
         sources = self.sources.inputs() if self.sources else {"reference": self.reference}
         return {"predictions": self.predictions, **sources, "intents": self.intents}
 
     def read(self) -> Items:
-        """The items by key.
+        """Reads the items by key.
 
-        Where a prediction names a service, predictions are of frames; else each is of a user turn. Predictions of user
-        turns without a state are passed over.
+        If any prediction names a service, all predictions are for frames; otherwise, each is for a user turn.
+        Predictions for user turns without a state are skipped.
 
         Raises:
-          InputError: a set that cannot be read, items missing, twice or unknown, labels that differ, no label, an
-            intent that is none of the intents.
+          InputError: a set cannot be read; items are missing, unknown or occur twice; labels differ or are missing; or
+            an intent is not allowed.
         """
         intents = read_intents(self.intents) if self.intents else None
         if self.sources:
@@ -181,7 +181,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         return _match(self.predictions, split, labels, intents)
 
     def score(self, inputs: Items, stage: Stage) -> Result:
-        """Accuracy and macro-F1."""
+        """Computes accuracy and macro-F1."""
         metrics, details = evaluate(inputs.items)
         keys = sorted(inputs.items)
         items = [inputs.items[key] for key in keys]
@@ -208,7 +208,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
 
 
 def _match(predictions: str, split: str, labels: Labels, intents: frozenset[str] | None) -> Items:
-    """The predictions beside the labels."""
+    """Matches the predictions with the labels."""
     rows = list(keyed_predictions(predictions, split, labels.names, Prediction))
     is_corpus = any(turn.frames for turn in labels.turns.values())
     unit: Unit = "item" if not is_corpus else "frame" if any(placed.row.service for _, placed in rows) else "turn"
@@ -240,7 +240,7 @@ def _match(predictions: str, split: str, labels: Labels, intents: frozenset[str]
 
 
 def _service(placed: Placed[Prediction], turn: UserTurn) -> str:
-    """The service whose frame a prediction is of."""
+    """Returns the service of the frame that is predicted."""
     service = placed.row.service
     if not service and len(turn.frames) == 1:
         (service,) = turn.frames
@@ -253,7 +253,10 @@ def _service(placed: Placed[Prediction], turn: UserTurn) -> str:
 def _item(
     placed: Placed[Prediction], turn: UserTurn | None, renamed: Mapping[str, str], intents: frozenset[str] | None
 ) -> Item:
-    """An item. Raises InputError where it has another label than the reference, none, or an intent that cannot be."""
+    """Makes an item.
+
+    Raises InputError if its label differs from the reference or is missing, or an intent is not allowed.
+    """
     row = placed.row
     own = None if row.label is UNSET else renamed.get(row.label, row.label)
     label = own if turn is None else turn.intent
@@ -311,7 +314,7 @@ def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
 
 
 def read_intents(path: str) -> frozenset[str]:
-    """The intents of a file, one a line. Raises InputError where there are none."""
+    """Reads a file of intents, one per line. Raises InputError if it has none."""
     intents = frozenset(name.strip() for name in read_text(existing_file(path)).splitlines() if name.strip())
     if not intents:
         raise InputError("there are no intents in it", path)
@@ -319,7 +322,7 @@ def read_intents(path: str) -> frozenset[str]:
 
 
 def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[UserTurn]:
-    """The user turns of a dialogue; ``renamed`` says how its intents are to be called."""
+    """Yields the user turns of a dialogue; ``renamed`` has the names to use for its intents."""
     for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
         if turn.speaker == "USER":
             frames = {}
@@ -333,19 +336,19 @@ def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[UserTurn]:
 
 
 def acts_of(turn: Turn) -> str:
-    """The dialogue acts of a turn as one label: ``INFORM+INFORM_INTENT``; empty where it has none."""
+    """Formats the dialogue acts of a turn as one label: ``INFORM+INFORM_INTENT``; empty if there are none."""
     return "+".join(sorted({action.act for frame in turn.frames for action in frame.actions or ()}))
 
 
 def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None:
-    """The frame whose active intent is the turn's, or None where there is no state.
+    """Returns the frame whose active intent is that of the turn, or None without a state.
 
-    Of several services in a turn the one whose intent the user names in it; else one that the turn speaks of, and that
-    has an intent; of several the last, which is the one that the user turns to.
+    If a turn has several services, this is the one whose intent the user names in it; otherwise one that the turn is
+    about and that has an intent. Of several, it is the last, since the user turns to it.
 
     Args:
-      frames: of the turn; idle ones may have intents that persist.
-      services: those that the turn speaks of.
+      frames: the frames of the turn; inactive ones may keep the intent of an earlier turn.
+      services: the services that the turn is about.
     """
 
     def rank(frame: Frame) -> tuple[bool, bool, bool]:
@@ -360,12 +363,12 @@ def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None
 def renamed_intents(
     variant: str, services: Mapping[str, Service], originals: Mapping[str, Service]
 ) -> dict[str, dict[str, str]]:
-    """The intents of a variant to their names in the original, where they have the same position.
+    """Maps the intents of a variant to their names in the original, by position.
 
     Args:
       variant: its name.
-      services: of the variant's schema, by name.
-      originals: of the original's.
+      services: the services of the variant's schema, by name.
+      originals: the services of the original's schema, by name.
     """
     renamed = {}
     for name, original in originals_of(variant, services, originals).items():
@@ -377,7 +380,7 @@ def renamed_intents(
 
 
 def evaluate(items: Mapping[ItemKey, Item]) -> tuple[Metrics, dict[str, Details]]:
-    """(``metrics.json``, ``details.json``) of the items."""
+    """Computes (``metrics.json``, ``details.json``) of the items."""
     metrics: Metrics = {}
     details: dict[str, Details] = {}
     for name, keys in groups_of(items).items():
@@ -392,13 +395,13 @@ def evaluate(items: Mapping[ItemKey, Item]) -> tuple[Metrics, dict[str, Details]
     return with_mean(metrics), details
 
 
-Counts = Mapping[tuple[str, str], int]  # (intent of the reference, predicted intent) to how often
+Counts = Mapping[tuple[str, str], int]  # (reference intent, predicted intent) to its frequency
 
 
 def by_intent(counts: Counts) -> dict[str, dict[str, Any]]:
-    """The scores of the reference's intents, sorted: precision, recall, F1; how many items have it and are given it.
+    """Scores the reference's intents, sorted: precision, recall, F1, and the numbers of reference and predicted items.
 
-    Precision is 0 where an intent is never predicted.
+    Precision is 0 if an intent is never predicted.
     """
     support: Counter[str] = Counter()
     predicted: Counter[str] = Counter()
@@ -419,10 +422,10 @@ def by_intent(counts: Counts) -> dict[str, dict[str, Any]]:
 
 
 def only_predicted(counts: Counts) -> dict[str, int]:
-    """Intents that no item of the reference has, with how often they were predicted.
+    """Counts predictions of intents that no item of the reference has.
 
-    They are not part of the macro-average, which is over the intents of the reference. Each such prediction is wrong,
-    and lowers the recall of the right intent.
+    The macro-average ignores them, as it is over the intents of the reference. Each such prediction is wrong and lowers
+    the recall of the right intent.
     """
     known = {label for label, _ in counts}
     unknown: Counter[str] = Counter()
@@ -433,7 +436,7 @@ def only_predicted(counts: Counts) -> dict[str, int]:
 
 
 def overall(counts: Counts) -> dict[str, float | None]:
-    """``METRICS`` of items, of which there is at least one; macro-averages are unweighted means over intents."""
+    """Computes ``METRICS`` for at least one item; macro-averages are unweighted means over intents."""
     intents = by_intent(counts).values()
     right = sum(n for (label, prediction), n in counts.items() if label == prediction)
     macro = {f"macro_{name}": sum(of[name] for of in intents) / len(intents) for name in ("f1", "precision", "recall")}
@@ -441,13 +444,13 @@ def overall(counts: Counts) -> dict[str, float | None]:
 
 
 def most_confused(counts: Counts, most: int = MOST_CONFUSED) -> list[dict[str, Any]]:
-    """The most frequent mistakes, by number; ties by name."""
+    """Returns the most frequent confusions, sorted by number and then by name."""
     wrong = [(-n, label, prediction) for (label, prediction), n in counts.items() if label != prediction]
     return [{"label": label, "predicted": prediction, "items": -n} for n, label, prediction in sorted(wrong)[:most]]
 
 
 def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
-    """The report: by set, what is most confused, by intent, some wrong items."""
+    """Makes the report: scores by set, confusions, scores by intent, and some wrong items."""
     everything = details[ALL]
     ranked = sorted(everything["classes"].items(), key=lambda pair: (pair[1]["f1"], pair[0]))
     wrong = [key for key in sorted(items) if items[key].label != items[key].predicted]

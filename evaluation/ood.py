@@ -1,8 +1,8 @@
 """Detection of out-of-domain turns: metrics by set, with a threshold tuned on other turns.
 
-The metrics equal scikit-learn's. They are three formulas over whole counts; scikit-learn itself, with SciPy, would be a
-large dependency for them, and serves as the reference in the tests. Items with the same score are one step of a curve:
-they cannot be told apart.
+The metrics equal scikit-learn's, against which they are tested. They are only three formulas over integers, for which
+scikit-learn and SciPy would be large dependencies. Items with equal scores are one step of a curve, as no threshold
+separates them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ScoredItem = tuple[float, bool]
 
 
 class Point(msgspec.Struct, frozen=True):
-    """What is positive from a threshold on: right (``tp``) and wrong (``fp``)."""
+    """The items that are positive from a threshold on: right (``tp``) and wrong (``fp``)."""
 
     threshold: float
     tp: int
@@ -55,7 +55,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 def points_of(items: Iterable[ScoredItem]) -> list[Point]:
-    """A point for each different score, the highest first."""
+    """Returns a point for each distinct score, the highest first."""
     points: list[Point] = []
     tp = fp = 0
     for score, positive in sorted(items, key=lambda item: -item[0]):
@@ -67,9 +67,9 @@ def points_of(items: Iterable[ScoredItem]) -> list[Point]:
 
 
 def auroc(points: Sequence[Point]) -> float | None:
-    """Area under the ROC curve: how often a positive item scores above a negative, ties being half. None without both.
+    """Computes the area under the ROC curve, like scikit-learn's ``roc_auc_score``; None without both classes.
 
-    scikit-learn's ``roc_auc_score``.
+    It is the probability that a positive item scores above a negative one; ties count half.
     """
     if not points or not points[-1].tp or not points[-1].fp:
         return None
@@ -81,9 +81,9 @@ def auroc(points: Sequence[Point]) -> float | None:
 
 
 def aupr(points: Sequence[Point]) -> float | None:
-    """Area under the precision-recall curve as average precision, without interpolation. None without positives.
+    """Computes average precision: the area under the precision-recall curve without interpolation.
 
-    scikit-learn's ``average_precision_score``.
+    None without positives. Equals scikit-learn's ``average_precision_score``.
     """
     if not points or not points[-1].tp:
         return None
@@ -95,9 +95,9 @@ def aupr(points: Sequence[Point]) -> float | None:
 
 
 def fpr95(points: Sequence[Point]) -> float | None:
-    """The false positive rate at the highest threshold with a true positive rate of 95% or more. None without both.
+    """Returns the false positive rate at the highest threshold with a true positive rate of at least 95 %.
 
-    That of scikit-learn's ``roc_curve(..., drop_intermediate=False)``.
+    None without both classes. Equals that of scikit-learn's ``roc_curve(..., drop_intermediate=False)``.
     """
     if not points or not points[-1].tp or not points[-1].fp:
         return None
@@ -106,7 +106,7 @@ def fpr95(points: Sequence[Point]) -> float | None:
 
 
 def best_threshold(points: Sequence[Point]) -> float | None:
-    """The threshold, one of the scores, from which on F1 is highest; of several the highest. None without positives."""
+    """Returns the score that has the highest F1 as a threshold; the highest of equal ones. None without positives."""
     if not points or not points[-1].tp:
         return None
     positives = points[-1].tp
@@ -115,7 +115,7 @@ def best_threshold(points: Sequence[Point]) -> float | None:
 
 
 def precision_recall_f1(pairs: Iterable[tuple[bool, bool]]) -> tuple[float, float, float]:
-    """Of (positive, predicted positive); 0 where there is nothing to divide by, as scikit-learn has it."""
+    """Computes the scores of (positive, predicted positive); a score is 0 if its denominator is, as in scikit-learn."""
     tp = fp = fn = 0
     for positive, predicted in pairs:
         tp += positive and predicted
@@ -139,9 +139,10 @@ class Labelled(Keyed, kw_only=True):
 
 
 class Detected(Keyed, kw_only=True):
-    """A row of the predictions: a score, or a label, or both; the true label too, if there is no reference.
+    """A row of the predictions: a score, a label or both, and the true label if there is no reference.
 
-    Or a system's response, in the turn after the user's: a fallback says that the user's is out-of-domain.
+    Or it is the response of a system in the turn after the user's: a fallback means that the user's turn is out of
+    domain.
     """
 
     score: float | UnsetType = UNSET
@@ -152,12 +153,12 @@ class Detected(Keyed, kw_only=True):
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A turn with its label, and what the detector said.
+    """A turn with its label, and the detector's prediction.
 
     Attributes:
-      ood: whether it is out-of-domain.
-      score: None where there is none.
-      predicted: whether it was said to be out-of-domain; None where that is not said.
+      ood: whether it is out of domain.
+      score: None if there is none.
+      predicted: whether it was predicted to be out of domain; None if that is unknown.
     """
 
     ood: bool
@@ -167,7 +168,7 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """Of a turn of the reference, with its place in the file; ``fallback``: what the system answers, if it is known."""
+    """The label of a reference turn; ``fallback`` is the system's answer, if known."""
 
     ood: bool
     utterance: str
@@ -179,7 +180,7 @@ class Truths(msgspec.Struct, frozen=True):
 
     Attributes:
       turns: by key.
-      in_domain: the sets that are corpora without labels: all of their turns are in-domain.
+      in_domain: the sets that are corpora without labels, all of whose turns are in domain.
     """
 
     turns: dict[Key, Truth]
@@ -187,7 +188,7 @@ class Truths(msgspec.Struct, frozen=True):
 
 
 class OodRow(msgspec.Struct):
-    """A row of ``parapet ood``, as far as it is read."""
+    """The relevant columns of a row of ``parapet ood``."""
 
     dialogue_id: str
     turn: int
@@ -197,16 +198,16 @@ class OodRow(msgspec.Struct):
 
 
 def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, Turn]:
-    """The turns by key.
+    """Reads the turns by key.
 
     Args:
       predictions: JSON lines, or a folder with those of each set.
-      split: whose turns.
-      truth: of the reference; None where the predictions have the labels.
+      split: the split.
+      truth: the labels of the reference; None if the predictions have the labels.
 
     Raises:
-      InputError: turns missing, twice or unknown; no label, another than the reference's; neither score nor label
-        predicted; some with a score (or a predicted label), others without.
+      InputError: turns are missing, unknown or occur twice; a label is missing or differs from the reference's; there
+        is neither a score nor a predicted label; or only some turns have a score, or a predicted label.
     """
     if truth is None and as_path(predictions).is_dir():
         raise InputError("a folder has the predictions for sets: give --reference, too", predictions)
@@ -220,7 +221,7 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
         row = placed.row
         predicted: Label | UnsetType = row.predicted
         if row.response is not UNSET and row.score is UNSET and predicted is UNSET:
-            # A response says of the user's turn before it whether it is out-of-domain.
+            # A response tells whether the preceding user turn is out of domain.
             key, predicted = (*key[:2], key[2] - 1), "ood" if _words(row.response) in fallbacks else "in_domain"
         its = truths.get(key)
         if key in turns:
@@ -250,21 +251,20 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
 
 
 def _words(response: str) -> str:
-    """A response without letters' case and punctuation, which models may write differently."""
+    """Normalises a response: models may differ in case and punctuation."""
     return " ".join(re.findall(r"\w+", response.casefold()))
 
 
 def read_truth(sources: Sources, chosen: Sequence[str] = ()) -> Truths:
-    """The labels of a reference, and of further sets.
+    """Reads the labels of a reference and of further sets.
 
     Args:
-      sources: the reference is a file of JSON lines; what ``parapet ood`` wrote; or a corpus, all of whose turns are
-        in-domain, as are those of variants. Other sets are each a set that ``parapet ood`` wrote, a corpus, or JSON
-        lines.
-      chosen: of the sets that ``parapet ood`` wrote, such as ``ood-10``; all that there are where none is named.
+      sources: the reference is a file of JSON lines, an output of ``parapet ood``, or a corpus, all of whose turns are
+        in domain, as are those of variants. Other sets are single sets of ``parapet ood``, corpora, or JSON lines.
+      chosen: sets of ``parapet ood``, such as ``ood-10``; empty for all.
 
     Raises:
-      InputError: nothing there, no such set or split, a file that cannot be read, a turn that appears twice.
+      InputError: a file, set or split is missing or cannot be read, or a turn occurs twice.
     """
     if not is_there(sources.reference):
         raise InputError("there is no such file or folder", sources.reference)
@@ -290,9 +290,9 @@ def read_truth(sources: Sources, chosen: Sequence[str] = ()) -> Truths:
 
 
 def _turns_of(root: Path, name: str | None, split: str, in_domain: set[str]) -> Iterator[tuple[str, Key, Truth]]:
-    """(file, key, truth) of the turns of a set; adds its name to ``in_domain`` where it has no labels.
+    """Yields (file, key, truth) of the turns of a set; adds its name to ``in_domain`` if it has no labels.
 
-    Only JSON lines may be without a name: they say themselves of which set they are.
+    Only JSON lines may have no name, as their rows can name their sets.
     """
     if name is None or root.is_file():
         for key, placed in keyed_rows(str(root), Labelled, name):
@@ -315,13 +315,13 @@ def _turns_of(root: Path, name: str | None, split: str, in_domain: set[str]) -> 
 
 
 def is_of_ood(path: str) -> bool:
-    """Whether a folder is one that ``parapet ood`` wrote: it has sets with labels of turns."""
+    """Whether ``parapet ood`` wrote a folder: it has sets with labels of turns."""
     place = as_path(path)
     return place.is_dir() and any((folder / "turns").is_dir() for folder in place.iterdir())
 
 
 def _has_labels(root: Path) -> bool:
-    """Whether a set has labels of its turns; other perturbations have rows there, too."""
+    """Whether a set has labels of its turns; other perturbations also have rows there."""
     import pyarrow.parquet as pq
 
     path = next(iter(sorted((root / "turns").rglob("*.parquet"))), None) if (root / "turns").is_dir() else None
@@ -339,7 +339,7 @@ def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:
 
 
 def _files_of(folder: Path, split: str) -> list[Path]:
-    """Of a split; of a corpus without splits, those in the folder itself."""
+    """Lists the files of a split; for a corpus without splits, those in the folder itself."""
     files = sorted((folder / split).glob("*.parquet")) or sorted(folder.glob("*.parquet"))
     if not files:
         there = ", ".join(sorted(path.name for path in folder.iterdir() if path.is_dir())) or "none"
@@ -352,7 +352,7 @@ def _rows_of(path: Path) -> list[OodRow]:
 
     def read(handle: Any) -> list[dict[str, Any]]:
         table = pq.read_table(handle)
-        table.validate(full=True)  # a text may be no UTF-8
+        table.validate(full=True)  # detects text that is not UTF-8
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows
 
@@ -386,7 +386,7 @@ HEADINGS = {
     "fpr95": "FPR95",
 }
 METRICS = tuple(HEADINGS)
-SHORT = {name: HEADINGS[name] for name in METRICS[3:]}  # on the terminal
+SHORT = {name: HEADINGS[name] for name in METRICS[3:]}  # for the terminal
 _CLASSES = {OOD: "out-of-domain", IN_DOMAIN: "in-domain"}
 TERMS = {
     "Positive": "The class to be found; precision, recall, F1, AUPR and FPR95 are those of this class.",
@@ -401,7 +401,7 @@ TERMS = {
 
 
 class Orientation(msgspec.Struct, frozen=True):
-    """Which class is positive, and which one a high score speaks for."""
+    """The positive class, and the class of high scores."""
 
     positive: Class = "ood"
     high: Class = "ood"
@@ -411,24 +411,24 @@ class Orientation(msgspec.Struct, frozen=True):
         return turn.ood == (self.positive == OOD)
 
     def score(self, turn: Turn) -> float:
-        """The turn's score for the positive class. The turn must have one."""
+        """Returns the turn's score for the positive class. The turn must have a score."""
         assert turn.score is not None
         # Not -0.0, which would look different in the outputs.
         return turn.score if self.positive == self.high else 0.0 - turn.score
 
     def predicted_positive(self, turn: Turn, threshold: float | None) -> bool | None:
-        """Whether a turn is taken for positive: by the threshold, else by its predicted label, None without either."""
+        """Whether a turn counts as positive: by the threshold, or else by its predicted label; None without either."""
         if threshold is not None:
             return self.score(turn) >= threshold
         return None if turn.predicted is None else turn.predicted == (self.positive == OOD)
 
 
 class Threshold(msgspec.Struct, frozen=True):
-    """The threshold from which on a turn is positive.
+    """The lowest score of positive turns.
 
     Attributes:
       value: in terms of the positive class's score.
-      f1: that it has on the turns on which it was tuned; ``turns`` how many they are.
+      f1: its F1 on the turns for tuning; ``turns`` is their number.
     """
 
     value: float
@@ -437,10 +437,10 @@ class Threshold(msgspec.Struct, frozen=True):
 
 
 class Detections(msgspec.Struct, frozen=True):
-    """The turns by key, with their labels and scores, and the threshold if one was tuned.
+    """The turns by key, with their labels and scores, and the threshold if it was tuned.
 
     Attributes:
-      in_domain: sets of corpora without labels, all of whose turns are in-domain.
+      in_domain: sets of corpora without labels, all of whose turns are in domain.
     """
 
     turns: dict[Key, Turn]
@@ -449,19 +449,19 @@ class Detections(msgspec.Struct, frozen=True):
 
     @property
     def cut(self) -> float | None:
-        """The threshold's value."""
+        """The value of the threshold."""
         return None if self.threshold is None else self.threshold.value
 
 
 class OodDetection(Task[Detections], frozen=True, kw_only=True):
-    """``parapet evaluate --task ood``.
+    """The task of ``parapet evaluate --task ood``.
 
     Attributes:
       predictions: JSON lines with scores or predicted labels, or a folder of them for each set.
-      sources: the sets; their reference is what ``parapet ood`` wrote, a corpus, or JSON lines. None where the
-        predictions have the labels.
-      chosen: of what ``parapet ood`` wrote the sets that are scored, all where none is named.
-      dev: predictions on other turns, on which a threshold is tuned; ``dev_split`` their split.
+      sources: the sets; the reference is an output of ``parapet ood``, a corpus, or JSON lines. None if the predictions
+        have the labels.
+      chosen: the scored sets of an output of ``parapet ood``; empty for all.
+      dev: predictions on other turns, for tuning a threshold; ``dev_split`` is their split.
       orientation: the positive class, and that of high scores.
     """
 
@@ -475,12 +475,15 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
     orientation: Orientation = Orientation()
 
     def inputs(self) -> dict[str, str | None]:
-        """The files and folders."""
+        """Returns the files and folders."""
         sources = self.sources.inputs() if self.sources else {}
         return {"predictions": self.predictions, **sources, "dev": self.dev}
 
     def read(self) -> Detections:
-        """Reads the turns, and tunes the threshold. Raises InputError where that is not possible or not fair."""
+        """Reads the turns, and tunes the threshold.
+
+        Raises InputError if the inputs cannot be used, or if dev is the scored split.
+        """
         sources = self.sources
         truth = read_truth(sources, self.chosen) if sources else None
         turns = read_turns(self.predictions, sources.split if sources else TEST, truth)
@@ -488,7 +491,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         return Detections(turns, threshold, truth.in_domain if truth else frozenset())
 
     def _tuned(self, turns: Mapping[Key, Turn]) -> Threshold:
-        """The threshold that is best on --dev."""
+        """Tunes the threshold on --dev."""
         assert self.dev is not None
         in_folder = self.sources if self.sources and as_path(self.sources.reference).is_dir() else None
         if in_folder and self.dev_split == in_folder.split:
@@ -508,7 +511,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         return threshold
 
     def score(self, inputs: Detections, stage: Stage) -> Result:
-        """Precision, recall, F1 and areas, by set."""
+        """Computes precision, recall, F1 and areas, by set."""
         metrics, sizes = evaluate(inputs, self.orientation)
         predicted = any(turn.predicted is not None for turn in inputs.turns.values())
         note = about_threshold(inputs.threshold, predicted)
@@ -536,13 +539,13 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
 
 
 def _same(dev: str, predictions: str) -> bool:
-    """Whether two files have one content."""
+    """Whether two files have the same content."""
     paths = as_path(dev), as_path(predictions)
     return all(path.is_file() for path in paths) and sha256_of(paths[0]) == sha256_of(paths[1])
 
 
 def tune(turns: Sequence[Turn], orientation: Orientation) -> Threshold | None:
-    """The threshold of the highest F1 over turns that all have a score; None where no turn is positive."""
+    """Returns the threshold with the highest F1, for turns with scores; None if no turn is positive."""
     items = _scored(turns, orientation)
     value = best_threshold(points_of(items))
     if value is None:
@@ -556,20 +559,20 @@ def _scored(turns: Iterable[Turn], orientation: Orientation) -> list[ScoredItem]
 
 
 def evaluate(detections: Detections, orientation: Orientation) -> tuple[Metrics, dict[str, dict[str, int]]]:
-    """(``metrics.json``, the size of each group)."""
+    """Computes (``metrics.json``, the size of each group)."""
     metrics: Metrics = {}
     sizes = {}
     for name, keys in groups_of(detections.turns).items():
         turns = [detections.turns[key] for key in keys]
         metrics[name] = metrics_of(turns, orientation, detections.cut)
-        if name in detections.in_domain:  # there is nothing to find
+        if name in detections.in_domain:  # no turn is out of domain
             metrics[name] = {"accuracy": metrics[name]["accuracy"]}
         sizes[name] = {"turns": len(turns), "ood": sum(turn.ood for turn in turns)}
     return with_mean(metrics), sizes
 
 
 def metrics_of(turns: Sequence[Turn], orientation: Orientation, threshold: float | None) -> dict[str, float | None]:
-    """``METRICS`` of turns, of which there is at least one; None where one is not defined."""
+    """Computes ``METRICS`` for at least one turn; None for undefined metrics."""
     metrics: dict[str, float | None] = dict.fromkeys(METRICS)
     truth = [orientation.is_positive(turn) for turn in turns]
     predicted = [orientation.predicted_positive(turn, threshold) for turn in turns]
@@ -605,7 +608,7 @@ def _rows(detections: Detections, orientation: Orientation) -> bytes:
 
 
 def about_threshold(threshold: Threshold | None, predicted: bool) -> str:
-    """Where precision, recall and F1 come from, in a sentence."""
+    """Describes how turns are classified, in a sentence."""
     if threshold is not None:
         return (
             f"Positive from a score of {threshold.value:.6g}, the threshold of the highest F1 "
@@ -623,7 +626,7 @@ def report(
     note: str,
     orientation: Orientation,
 ) -> Report:
-    """The report: by set, and the turns that were furthest off."""
+    """Makes the report: scores by set, and the turns with the worst scores."""
     headings = {
         name: label
         for name, label in HEADINGS.items()
@@ -649,7 +652,7 @@ def report(
 
 
 def worst(detections: Detections, orientation: Orientation) -> list[Table]:
-    """The turns of each class whose scores are furthest on the wrong side; without scores, those that are wrong."""
+    """Lists the turns of each class with the worst scores; without scores, the wrong ones."""
     tables = []
     turns, cut = detections.turns, detections.cut
     for ood in (True, False):

@@ -1,4 +1,4 @@
-"""Answers chosen among candidates, as in the bAbI dialog tasks: accuracy per response and dialogue, API calls by field.
+"""Scores answers chosen among candidates, as in the bAbI dialog tasks: accuracy by response and dialogue, API calls.
 
 The metrics are those of Bordes et al. 2017, section 5 and Table 2. Test files are in the bAbI format.
 """
@@ -55,7 +55,8 @@ HEADINGS = {PER_RESPONSE: "per response", PER_DIALOGUE: "per dialogue"}
 CALLS = {API_CALL: "API call", **{f"{API_CALL}_{field}": field for field in FIELDS}}
 
 
-# The metrics of a response. Only the last one of a dialogue has per_dialogue, and only API calls have those of calls.
+# The metrics of a response. Only the last response of a dialogue has per_dialogue, and only API calls have call
+# metrics.
 Values = dict[str, float | None]
 
 
@@ -67,7 +68,7 @@ class Answer(msgspec.Struct):
     """A row of the predictions; dialogues and the bot's turns in them are counted from 0.
 
     Attributes:
-      answers: the best answers, the best one first, which is ``answer``; missing where they are not ranked.
+      answers: the best answers, beginning with ``answer``; missing without a ranking.
     """
 
     dialogue: int
@@ -77,11 +78,11 @@ class Answer(msgspec.Struct):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A response of the bot, and the answers given in its place.
+    """A response of the bot, and the predicted answers.
 
     Attributes:
       answer: the best answer.
-      ranking: the best answers, the best one first; only that one where no ranking was asked for.
+      ranking: the best answers, the best one first; only that one without a ranking.
     """
 
     dialogue: int
@@ -96,10 +97,10 @@ class TestFile(msgspec.Struct, frozen=True):
     """A file of test dialogues with the answers.
 
     Attributes:
-      name: that of the file, without ``dialog-babi-`` and ``.txt``.
-      task: its number, as text, or the name without ``-OOV`` where it has none.
+      name: the name of the file, without ``dialog-babi-`` and ``.txt``.
+      task: its number, as text, or the name without ``-OOV`` if it has none.
       oov: whether it is a test with words that training lacks.
-      set: the name of its set, where there are sets.
+      set: the name of its set, if there are sets.
     """
 
     name: str
@@ -110,31 +111,32 @@ class TestFile(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The name, after that of its set if it has one: different for all files of a run."""
+        """The name, prefixed by the name of its set if it has one; unique in a run."""
         return f"{self.set}/{self.name}" if self.set else self.name
 
     @property
     def group(self) -> str:
-        """Under which it is scored: its set, or where there are no sets the file itself."""
+        """The group in which it is scored: its set, or the file itself if there are no sets."""
         return self.set or self.name
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """The test files with their answers; ``candidates`` are what may be answered, anything where it is None."""
+    """The test files with their answers; ``candidates`` are the possible answers, None for any."""
 
     files: list[TestFile]
     candidates: frozenset[str] | None = None
 
 
 def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, list[str]]:
-    """The test files of each set: ``original`` has those of the reference.
+    """Lists the test files of each set: ``original`` has those of the reference.
 
     Args:
       reference: files.
-      sets: by name a file, or a folder: its files ``*tst*.txt``, or all ``*.txt`` where none is called so.
+      sets: name to a file, or to a folder with files ``*tst*.txt``, or ``*.txt`` if none has such a name.
 
     Raises:
-      InputError: a file is not there, two of a set have one name, a folder has none, or there is nothing at all.
+      InputError: a file is missing, two files of a set have the same name, a folder has no files, or there are none at
+        all.
     """
     if ORIGINAL in sets:
         raise InputError(f"there is a set of the name {ORIGINAL!r} already: the files of --reference", "--sets")
@@ -159,15 +161,15 @@ def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
 
 
 def answer_files(files: Mapping[str, Sequence[str]], predictions: Sequence[str]) -> list[tuple[str, str, str]]:
-    """(set, test file, file of the answers) of all test files.
+    """Lists (set, test file, file of the answers) for all test files.
 
     Args:
-      files: of :func:`list_tests`.
-      predictions: a folder with ``SET/NAME.jsonl`` or ``.txt`` for each file, of the original ``NAME.jsonl``, too; or,
-        for the original alone, a file for each of its files.
+      files: the result of :func:`list_tests`.
+      predictions: a folder with ``SET/NAME.jsonl`` or ``.txt`` for each file, for the original also ``NAME.jsonl``; or,
+        for the original only, a file for each of its files.
 
     Raises:
-      InputError: there are not as many, or none in the folder.
+      InputError: files are missing, or their numbers differ.
     """
     folder = as_path(predictions[0])
     if len(predictions) == 1 and is_there(predictions[0]) and folder.is_dir():
@@ -196,25 +198,25 @@ def _in_folder(folder: Path, reference: str) -> Path:
 
 
 def stem_of(path: str) -> str:
-    """The name of a test file, without ``.txt``: its answers are called so, too."""
+    """Returns the name of a test file without ``.txt``, which is also that of its answers."""
     return as_path(path).name.removesuffix(".txt")
 
 
 def read_test(
     reference: str, predictions: str, candidates: frozenset[str] | None, name: str = "", top: int = 1
 ) -> TestFile:
-    """A test file with a system's answers.
+    """Reads a test file with a system's answers.
 
     Args:
-      reference: in the bAbI format.
+      reference: a file in the bAbI format.
       predictions: JSON lines ``{"dialogue", "turn", "answer"}``, or the same dialogues with the bot's answers.
-      candidates: what may be answered; anything where it is None.
-      name: of the set, where there are sets.
-      top: how many answers of a ranking count; with more than one, all answers must be ranked.
+      candidates: the possible answers; None for any.
+      name: the name of the set, if there are sets.
+      top: the number of answers of a ranking that count; with more than one, all answers must be ranked.
 
     Raises:
-      InputError: a file that cannot be read, answers that are missing, twice, or of no response, one that is no
-        candidate; with ``top``, answers without a ranking, with a longer one, or with one that is not sound.
+      InputError: a file cannot be read; answers are missing, occur twice, belong to no response, or are no candidate;
+        with ``top``, a ranking is missing, too long, or inconsistent.
     """
     dialogues = [dialogue.exchanges for dialogue in parse_dialogues(_bytes(reference), reference)]
     if predictions.endswith((".jsonl", ".json")):
@@ -226,7 +228,7 @@ def read_test(
     if candidates is not None:
         for (dialogue, turn), ranking in sorted(answers.items()):
             for answer in ranking:
-                if answer and answer not in candidates:  # none at all is wrong
+                if answer and answer not in candidates:  # an empty answer is simply wrong
                     where = f"dialogue {dialogue} turn {turn}"
                     raise InputError(f"{answer!r} is none of the candidates", predictions, where)
     stem = stem_of(reference).removeprefix("dialog-babi-")
@@ -243,7 +245,7 @@ def read_test(
 
 
 def read_candidates(path: str) -> frozenset[str]:
-    """The candidates' texts. Raises InputError with the line."""
+    """Reads the texts of the candidates. Raises InputError with the line."""
     return frozenset(text.strip() for text in parse_candidates(_bytes(path), path))
 
 
@@ -277,7 +279,7 @@ def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]], top: i
 
 
 def _ranking(row: Answer, top: int, path: str, where: str) -> tuple[str, ...]:
-    """The ranked answers of a row. Raises InputError where there are none, too many, or one twice."""
+    """Returns the ranked answers of a row. Raises InputError if there are none or too many, or one occurs twice."""
     if not row.answers:
         raise InputError("has no answers: 'parapet predict MODEL --top K' writes them", path, where)
     ranking = tuple(answer.strip() for answer in row.answers)
@@ -316,14 +318,14 @@ class ScoredResponse(msgspec.Struct, frozen=True):
 
 
 class Ranking(Task[Answers], frozen=True, kw_only=True):
-    """``parapet evaluate --task ranking``.
+    """The task of ``parapet evaluate --task ranking``.
 
     Attributes:
       references: test files in the bAbI format.
-      predictions: the answers to each of them, or one folder with those to all.
-      candidates: a file with what may be answered.
-      sets: by name further test files, or folders of them.
-      top: how many answers of a ranking count.
+      predictions: the answers to each of them, or a folder with all answers.
+      candidates: a file with the possible answers.
+      sets: name to a further test file, or to a folder of them.
+      top: the number of answers of a ranking that count.
     """
 
     name = "evaluate_ranking"
@@ -335,7 +337,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
     top: int = 1
 
     def inputs(self) -> dict[str, str | None]:
-        """The files."""
+        """Returns the files."""
         paths: dict[str, str | None] = {"candidates": self.candidates}
         for i, (_, reference, answers) in enumerate(self._files()):
             paths |= {f"reference/{i}": reference, f"predictions/{i}": answers}
@@ -354,14 +356,14 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
         return Answers(tests, candidates)
 
     def score(self, inputs: Answers, stage: Stage) -> Result:
-        """Accuracy, by set, or where there are none by file."""
+        """Computes accuracy by set, or by file if there are no sets."""
         metrics, scored = evaluate(inputs.files, self.top)
         details = details_of(inputs)
         rows = rows_bytes(
-            [one.key for one in scored],
-            {name: [one.values[name] for one in scored] for name in metrics_of(self.top)},
+            [response.key for response in scored],
+            {name: [response.values[name] for response in scored] for name in metrics_of(self.top)},
             {
-                name: [getattr(one.response, name) for one in scored]  # texts
+                name: [getattr(response.response, name) for response in scored]  # texts
                 for name in ("user", "reference", "answer")
             },
         )
@@ -389,7 +391,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
 
 
 def metrics_of(top: int) -> tuple[str, ...]:
-    """The metrics, of rankings with up to ``top`` answers also those within the first 2, 3, ... of them."""
+    """Lists the metrics; for rankings, also those within the first 2, 3, ..., ``top`` answers."""
     if top == 1:
         return METRICS
     within = [f"{metric}_top_{k}" for metric in (PER_RESPONSE, PER_DIALOGUE) for k in range(2, top + 1)]
@@ -397,21 +399,21 @@ def metrics_of(top: int) -> tuple[str, ...]:
 
 
 def is_right(response: Response) -> bool:
-    """Whether the answer is exactly the reference; blanks at the ends do not count."""
+    """Whether the answer equals the reference, ignoring blanks at the ends."""
     return response.answer.strip() == response.reference.strip()
 
 
 def rank_of(response: Response) -> int | None:
-    """The place of the reference in the ranking, from 1; None where it is not there."""
+    """Returns the rank of the reference, from 1; None if it is not in the ranking."""
     right = response.reference.strip()
     return response.ranking.index(right) + 1 if right in response.ranking else None
 
 
 def call_values(reference: str, answer: str) -> Values:
-    """How much of an API call is right; empty where the reference is not a call.
+    """Scores an API call; empty if the reference is not a call.
 
-    Fields are compared by position. An answer that is not a call has all of them wrong. A call with another number of
-    fields than four, as in task 6, is scored only as a whole.
+    Fields are compared by position. An answer that is not a call has all fields wrong. A call that does not have four
+    fields, as in task 6, is only scored as a whole.
     """
     expected = reference.split()
     if expected[:1] != [API_CALL]:
@@ -426,8 +428,8 @@ def call_values(reference: str, answer: str) -> Values:
 
 
 def values_of(responses: Sequence[Response], top: int = 1) -> list[Values]:
-    """The metrics of each response of a file; the last response of a dialogue has the dialogue's."""
-    worst: dict[int, float] = {}  # rank of the right answer in a dialogue
+    """Computes the metrics of each response of a file; the last response of a dialogue has the dialogue's."""
+    worst: dict[int, float] = {}  # dialogue to the worst rank of a right answer
     ranks = [1 if is_right(response) else (rank_of(response) or math.inf) for response in responses]
     for response, rank in zip(responses, ranks, strict=True):
         worst[response.dialogue] = max(rank, worst.get(response.dialogue, 1))
@@ -447,7 +449,7 @@ def values_of(responses: Sequence[Response], top: int = 1) -> list[Values]:
 
 
 def means(rows: Sequence[Values], top: int = 1) -> Values:
-    """The mean of each metric over the rows that have it; None where none has."""
+    """Averages each metric over the rows that have it; None if no row has it."""
     averages: Values = {}
     for name in metrics_of(top):
         values = [value for row in rows if (value := row[name]) is not None]
@@ -456,13 +458,13 @@ def means(rows: Sequence[Values], top: int = 1) -> Values:
 
 
 def evaluate(files: Sequence[TestFile], top: int = 1) -> tuple[Metrics, list[ScoredResponse]]:
-    """(``metrics.json``, the rows) of test files: all responses together, and those of each set, or of each file."""
+    """Computes (``metrics.json``, rows) of test files: for all responses, and for each set or file."""
     rows: list[ScoredResponse] = []
     groups: dict[str, list[Values]] = {}
     for file in sorted(files, key=_order):
         values = values_of(file.responses, top)
         groups.setdefault(file.group, []).extend(values)
-        # Dialogues of two files are never the same, though both are counted from 0.
+        # Both files count dialogues from 0, but their dialogues differ.
         keys = [(file.group, f"{file.name}/{response.dialogue}", response.turn) for response in file.responses]
         rows += map(ScoredResponse, keys, file.responses, values)
     metrics = {name: means(values, top) for name, values in groups.items()}
@@ -470,12 +472,12 @@ def evaluate(files: Sequence[TestFile], top: int = 1) -> tuple[Metrics, list[Sco
 
 
 def _order(file: TestFile) -> tuple[bool, str, str]:
-    """The original first."""
+    """Sorts files, those of the original first."""
     return file.set != ORIGINAL, file.set, file.name
 
 
 def details_of(answers: Answers) -> dict[str, Any]:
-    """``details.json``: how much there was to answer in each file, how much is right, what no candidate answers."""
+    """Makes ``details.json``: numbers of responses and right answers by file, and responses that are no candidate."""
     files = {}
     for file in sorted(answers.files, key=_order):
         responses, allowed, values = file.responses, answers.candidates, means(values_of(file.responses))
@@ -494,7 +496,7 @@ def details_of(answers: Answers) -> dict[str, Any]:
 
 
 def by_task(details: Mapping[str, Any]) -> list[list[str]]:
-    """Rows as of Bordes et al. 2017, Table 2: plain beside OOV, per response and (per dialogue)."""
+    """Makes rows like Bordes et al. 2017, Table 2: plain and OOV, per response and (per dialogue)."""
     cells: dict[str, dict[bool, list[str]]] = {}
     for file in details["files"].values():
         both = f"{text.percent(file[PER_RESPONSE])} ({text.percent(file[PER_DIALOGUE])})"
@@ -507,7 +509,7 @@ def by_task(details: Mapping[str, Any]) -> list[list[str]]:
 
 
 def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Mapping[str, Any], top: int = 1) -> Report:
-    """The report: by set or file, by task, within the top 1, 2, ..., API calls, the most frequent wrong answers."""
+    """Makes the report: scores by set or file, by task, and by rank, of API calls, and frequent wrong answers."""
     files = details["files"]
     counts = {"responses": "responses", "dialogues": "dialogues"}
     counts |= {} if details["candidates"] is None else {NO_CANDIDATE: "not among the candidates"}
@@ -560,7 +562,7 @@ def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Mapping[st
 
 
 def wrong_answers(rows: Sequence[ScoredResponse]) -> list[list[str]]:
-    """(reference, answer, a place, how often), the most frequent first."""
+    """Lists (reference, answer, example, frequency), the most frequent first."""
     places: dict[tuple[str, str], list[Key]] = {}
     for row in rows:
         if not is_right(row.response):

@@ -1,8 +1,8 @@
-"""The sets that a run is about, the same for all tasks; and their predictions, read strictly and matched by key.
+"""The sets of a run, shared by all tasks; and their predictions, which are read strictly and matched by key.
 
-Every set has a name. ``original`` is the reference; its variants are called as their folders, ``v1``; others as
-``--sets NAME=ROOT`` calls them. The predictions for all sets are in one folder, as :func:`prediction_files` finds them.
-JSON lines are read with errors by file and line.
+Every set has a name. ``original`` is the reference; its variants have the names of their folders, such as ``v1``;
+others are named by ``--sets NAME=ROOT``. The predictions for all sets are in one folder, see :func:`prediction_files`.
+Errors in JSON lines name file and line.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from parapet.schemas.limits import MAX_LINE, in_bytes, lines_of, open_path
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.matching import find_variants
 
-# Set, dialogue id, turn. What is no turn of a dialogue has its own id, and turn 0.
+# Set, dialogue id, turn. Items that are not turns of a dialogue have their own id and turn 0.
 Key = tuple[str, str, int]
 
 ALL, MEAN = "#ALL", "#MEAN"
-ORIGINAL = "original"  # the set of the reference
+ORIGINAL = "original"  # the name of the reference's set
 
 
 def group_label(name: str) -> str:
-    """The name of a group as pages have it: ``Seen domains`` for ``#SEEN_DOMAINS``; a set has its own."""
+    """Returns the label of a group: ``Seen domains`` for ``#SEEN_DOMAINS``; a set's label is its name."""
     return name[1:].capitalize().replace("_", " ") if name.startswith("#") else name
 
 
 class Keyed(msgspec.Struct, kw_only=True):
-    """What every row has: an ``id``, or ``dialogue_id`` and ``turn``; and the set it is of, if there are several."""
+    """The common fields of rows: an ``id``, or ``dialogue_id`` and ``turn``; and the set, if there are several."""
 
     set: str = ""
     id: str | int | UnsetType = UNSET
@@ -51,7 +51,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def existing_file(path: str) -> Path:
-    """The place of a file. Raises InputError where there is none."""
+    """Returns the path of a file. Raises InputError if it does not exist."""
     place = as_path(path)
     if not is_there(path) or not place.is_file():
         raise InputError("there is no such file", path)
@@ -59,18 +59,18 @@ def existing_file(path: str) -> Path:
 
 
 def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
-    """The rows of JSON lines with their line, from 1. Blank lines, and fields that ``kind`` lacks, are ignored.
+    """Yields the rows of JSON lines with their line number, from 1. Blank lines and unknown fields are ignored.
 
     Raises:
-      InputError: no such file, not UTF-8, not JSON (NaN and infinities are none), a key twice in an object, or not of
-        ``kind``; with the line.
+      InputError: the file does not exist, is not UTF-8 or JSON (without NaN and infinities), has a key twice in an
+        object, or is not of ``kind``; with the line.
     """
     with open_path(existing_file(path)) as handle:
         yield from parse_lines(handle, msgspec.json.Decoder(kind), path)
 
 
 def parse_lines(handle: BinaryIO, decoder: msgspec.json.Decoder[AnyRow], path: str) -> Iterator[tuple[int, AnyRow]]:
-    """The same of an open file: only one line is in memory at a time."""
+    """Yields the rows of an open file; only one line is in memory at a time. See :func:`read_lines`."""
     for number, line in lines_of(handle):
         if line is None:
             raise InputError(f"has more than {in_bytes(MAX_LINE)}", path, f"line {number}")
@@ -80,7 +80,7 @@ def parse_lines(handle: BinaryIO, decoder: msgspec.json.Decoder[AnyRow], path: s
 
 
 def parse_line(line: bytes, decoder: msgspec.json.Decoder[AnyRow], path: str, where: str) -> AnyRow:
-    """One row. Raises InputError as :func:`read_lines`."""
+    """Parses a row. Raises InputError as :func:`read_lines`."""
     try:
         row = decoder.decode(line)
         check_kept(line, _decode(line))
@@ -96,7 +96,7 @@ def parse_line(line: bytes, decoder: msgspec.json.Decoder[AnyRow], path: str, wh
 
 
 def key_of(row: Keyed) -> Key:
-    """The key of a row. Raises InputError where it has none, or more than one."""
+    """Returns the key of a row. Raises InputError if it has none, or more than one."""
     if row.set.startswith("#"):
         raise InputError(f"a set cannot be called {row.set!r}: names with # are of {ALL} and the like")
     if row.id is not UNSET:
@@ -111,10 +111,10 @@ def key_of(row: Keyed) -> Key:
 
 
 def read_keyed(path: str, kind: type[KeyedRow]) -> dict[Key, tuple[int, KeyedRow]]:
-    """The rows of a file by key, each with its line.
+    """Reads the rows of a file by key, each with its line.
 
     Raises:
-      InputError: as of :func:`read_lines`; a row without a key, two with one, some rows with a set and others without.
+      InputError: see :func:`read_lines`; or a row has no key, two rows have the same, or only some rows have a set.
     """
     rows: dict[Key, tuple[int, KeyedRow]] = {}
     for number, row in read_lines(path, kind):
@@ -134,19 +134,19 @@ def read_keyed(path: str, kind: type[KeyedRow]) -> dict[Key, tuple[int, KeyedRow
 
 
 def named(key: tuple[Any, ...]) -> str:
-    """A key as messages have it; a fourth part is the service."""
+    """Formats a key for messages; a fourth part is the service."""
     name, dialogue_id, turn, *service = key
     of_set = f", of {name!r}" if name else ""
     return f"{dialogue_id!r}, turn {turn}{of_set}" + (f", of service {service[0]!r}" if service and service[0] else "")
 
 
 def check_complete(reference: Iterable[AnyKey], predictions: Container[AnyKey], path: str) -> None:
-    """Raises InputError where predictions are missing.
+    """Raises InputError if predictions are missing.
 
     Args:
       reference: the keys to be predicted.
-      predictions: those that are.
-      path: of the predictions, for messages.
+      predictions: the predicted keys.
+      path: the path of the predictions, for messages.
     """
     if missing := sorted(key for key in reference if key not in predictions):
         more = f"; {len(missing):,} are missing in all" if len(missing) > 1 else ""
@@ -154,9 +154,9 @@ def check_complete(reference: Iterable[AnyKey], predictions: Container[AnyKey], 
 
 
 def groups_of(keys: Iterable[AnyKey]) -> dict[str, list[AnyKey]]:
-    """The groups that are scored: ``#ALL``, and each set that has a name, the original first.
+    """Groups sorted keys for scoring: ``#ALL``, and each named set, the original first.
 
-    Keys begin with the set, and are sorted.
+    Keys begin with the set.
     """
     groups: dict[str, list[AnyKey]] = {ALL: []}
     for key in sorted(keys, key=lambda key: (key[0] != ORIGINAL, key)):
@@ -167,9 +167,9 @@ def groups_of(keys: Iterable[AnyKey]) -> dict[str, list[AnyKey]]:
 
 
 def with_mean(groups: Mapping[str, Mapping[str, float | None]]) -> dict[str, dict[str, float | None]]:
-    """The groups' metrics, and with several sets ``#MEAN``, the unweighted mean of a metric over the sets that have it.
+    """Adds ``#MEAN`` if there are several sets: the unweighted mean over the sets that have a metric.
 
-    It is None where the metric is not defined for one of them.
+    It is None if the metric is undefined for one of them.
     """
     sets = [metrics for name, metrics in groups.items() if name != ALL]
     result = {name: dict(metrics) for name, metrics in groups.items()}
@@ -189,15 +189,15 @@ Kind = Literal["original", "variant", "other"]
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """What the flags name.
+    """The sources that the flags name.
 
     Attributes:
       reference: a corpus, or a release.
-      split: whose dialogues.
-      variants: a folder of variants, or None; of a release its own.
-      wanted: the names of the variants to take; all of them if it is empty.
+      split: the split.
+      variants: a folder of variants, or None; a release has its own.
+      wanted: the names of the variants to use; empty for all.
       others: further sets, by name.
-      predictions: of all sets; None where a model predicts.
+      predictions: the predictions of all sets; None if a model predicts.
     """
 
     reference: str
@@ -208,7 +208,7 @@ class Sources(msgspec.Struct, frozen=True):
     predictions: str | None = None
 
     def inputs(self) -> dict[str, str | None]:
-        """Flag to the place that it names, one for each set."""
+        """Returns flag to path, with one entry for each set."""
         sets = {f"sets/{name}": root for name, root in self.others.items()}
         return {"reference": self.reference, "variants": self.variants, **sets}
 
@@ -222,10 +222,10 @@ class SetRoot(NamedTuple):
 
 
 def find_sets(sources: Sources) -> list[SetRoot]:
-    """The sets that the flags name, the original first. A release has its variants with it.
+    """Lists the sets that the flags name, the original first. A release includes its variants.
 
     Raises:
-      InputError: a folder is not there, a variant is missing, or two sets have one name.
+      InputError: a folder or variant is missing, or two sets have the same name.
     """
     reference, released = open_reference(sources.reference)
     variants = {}
@@ -252,7 +252,7 @@ def find_sets(sources: Sources) -> list[SetRoot]:
 
 
 def open_reference(root: str) -> tuple[Path, dict[str, Path]]:
-    """The corpus of a reference, and the variants that a release has beside it."""
+    """Returns the corpus of a reference, and the variants of a release."""
     path = as_path(root)
     if not is_there(path / RELEASE):
         return path, {}
@@ -264,10 +264,11 @@ def open_reference(root: str) -> tuple[Path, dict[str, Path]]:
 
 
 def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue]]:
-    """The dialogues of a split, each with the path of its file, in the order of paths.
+    """Yields the dialogues of a split, each with the path of its file, in the order of paths.
 
     Raises:
-      InputError: a file or dialogue that cannot be read, or is no Unicode; two dialogues with one id; no such split.
+      InputError: a file or dialogue cannot be read or is not Unicode, two dialogues have the same id, or the split does
+        not exist.
     """
     paths: dict[str, str] = {}
     for file in sorted(read_corpus(root, [split]).files, key=lambda file: file.path):
@@ -285,7 +286,7 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
 
 
 def parse_sets(values: Sequence[str]) -> dict[str, str]:
-    """Name to root, of values such as ``typos=varied/typos``. Raises InputError."""
+    """Parses values such as ``typos=varied/typos`` to names and roots. Raises InputError."""
     roots: dict[str, str] = {}
     for value in values:
         name, equals, root = value.partition("=")
@@ -300,16 +301,16 @@ def parse_sets(values: Sequence[str]) -> dict[str, str]:
 def prediction_files(
     predictions: str, split: str, name: str, suffixes: Sequence[str] = (".json", ".jsonl")
 ) -> dict[str, str]:
-    """By name the paths of a set's prediction files.
+    """Returns the paths of a set's prediction files, by name.
 
     They are in ``PREDICTIONS/NAME/SPLIT`` or ``PREDICTIONS/NAME``, or are one file, ``PREDICTIONS/NAME.jsonl``. Those
-    of the original may lie in ``PREDICTIONS/SPLIT`` or ``PREDICTIONS`` itself.
+    of the original may be in ``PREDICTIONS/SPLIT`` or ``PREDICTIONS`` itself.
 
     Args:
       predictions: the folder of all sets, or one file.
-      split: whose dialogues.
-      name: of the set.
-      suffixes: of the files.
+      split: the split.
+      name: the name of the set.
+      suffixes: the suffixes of the files.
 
     Raises:
       InputError: there are none.
@@ -344,11 +345,11 @@ def _listed(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
     }
 
 
-Row = TypeVar("Row", bound=Any)  # has the name of its set, or nothing, in "set"
+Row = TypeVar("Row", bound=Any)  # has the name of its set, or an empty text, in "set"
 
 
 class Placed(NamedTuple, Generic[Row]):
-    """A row with its set, and where it is: a file, and a place in it such as ``line 7``."""
+    """A row with its set and its place: a file, and a position in it such as ``line 7``."""
 
     set: str
     path: str
@@ -356,12 +357,12 @@ class Placed(NamedTuple, Generic[Row]):
     row: Row
 
     def error(self, reason: str) -> InputError:
-        """An error at this place."""
+        """Makes an error at this place."""
         return InputError(reason, self.path, self.where)
 
 
 def read_rows(predictions: str, split: str, names: Sequence[str], kind: type[Row]) -> Iterator[Placed[Row]]:
-    """The predictions for all sets, of JSON lines: as :func:`read_predictions` has them."""
+    """Yields the predictions for all sets from JSON lines, see :func:`read_predictions`."""
 
     def lines(path: str) -> Iterator[tuple[str, Row]]:
         return ((f"line {number}", row) for number, row in read_lines(path, kind))
@@ -376,18 +377,18 @@ def read_predictions(
     read: Callable[[str], Iterable[tuple[str, Row]]],
     suffixes: Sequence[str],
 ) -> Iterator[Placed[Row]]:
-    """The predictions for all sets.
+    """Yields the predictions for all sets.
 
     Args:
-      predictions: a folder, in which :func:`prediction_files` finds those of each set; or one file, whose rows say in
-        ``set`` which set they are of, where there are several.
-      split: whose dialogues.
-      names: of the sets.
-      read: gives the rows of a file, each with its place.
-      suffixes: of the files in a folder.
+      predictions: a folder, in which :func:`prediction_files` finds those of each set; or a file, whose rows name their
+        ``set`` if there are several.
+      split: the split.
+      names: the names of the sets.
+      read: yields the rows of a file, each with its position.
+      suffixes: the suffixes of the files in a folder.
 
     Raises:
-      InputError: a file that cannot be read, a set without predictions, a row of another set.
+      InputError: a file cannot be read, a set has no predictions, or a row belongs to another set.
     """
     if as_path(predictions).is_dir():
         for name in names:
@@ -414,15 +415,15 @@ def read_predictions(
 
 
 def keyed_rows(path: str, kind: type[KeyedRow], name: str | None = None) -> Iterator[tuple[Key, Placed[KeyedRow]]]:
-    """The rows of one file of JSON lines, each with its key.
+    """Yields the rows of a file of JSON lines, each with its key.
 
     Args:
-      path: of the file.
-      kind: of the rows.
-      name: the set that all rows are of; None where the rows themselves may say it.
+      path: the path of the file.
+      kind: the type of the rows.
+      name: the set of all rows; None if the rows may name it themselves.
 
     Raises:
-      InputError: as of :func:`read_keyed`; or a row names a set, and ``name`` is given.
+      InputError: see :func:`read_keyed`; or a row names a set although there is a ``name``.
     """
     for key, (number, row) in read_keyed(path, kind).items():
         placed = Placed(key[0], path, f"line {number}", row)
@@ -434,9 +435,9 @@ def keyed_rows(path: str, kind: type[KeyedRow], name: str | None = None) -> Iter
 def keyed_predictions(
     predictions: str, split: str, names: Sequence[str], kind: type[KeyedRow]
 ) -> Iterator[tuple[Key, Placed[KeyedRow]]]:
-    """The predictions for all sets, as :func:`read_rows` finds them, each with its key.
+    """Yields the predictions for all sets like :func:`read_rows`, each with its key.
 
-    A single set may have the name ``""``. Its predictions are found as those of the original.
+    A single set may have the name ``""``. Its predictions are searched as those of the original.
     """
     by_name = {name or ORIGINAL: name for name in names}
     for placed in read_rows(predictions, split, list(by_name), kind):
@@ -446,7 +447,7 @@ def keyed_predictions(
             raise placed.error(error.reason) from None
 
 
-# By set and dialogue, the turns of the system with what the reference says in them.
+# Set to dialogue to system turn to the reference's utterance.
 Turns = Mapping[str, Mapping[str, Mapping[int, str]]]
 
 
@@ -456,10 +457,10 @@ RowOfTurn = TypeVar("RowOfTurn", bound=Any)  # has dialogue_id and turn
 def match_turns(
     rows: Iterable[Placed[RowOfTurn]], turns: Turns, predictions: str
 ) -> dict[str, dict[tuple[str, int], RowOfTurn]]:
-    """The predictions of each set by dialogue and turn, in the order of the reference: one for each turn of the system.
+    """Returns each set's predictions by dialogue and turn, in the order of the reference: one for each system turn.
 
     Raises:
-      InputError: a prediction is missing, appears twice, or is for a turn that is not the system's.
+      InputError: a prediction is missing, occurs twice, or is for a turn that is not the system's.
     """
     found: dict[str, dict[tuple[str, int], RowOfTurn]] = {name: {} for name in turns}
     for placed in rows:

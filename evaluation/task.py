@@ -1,9 +1,9 @@
-"""The outline that the tasks of ``parapet evaluate`` and ``parapet compare`` share: options, inputs, scores, outputs.
+"""The common structure of the tasks of ``parapet evaluate`` and ``parapet compare``: options, inputs, scores, outputs.
 
 A :class:`Task` is a struct whose fields are its options. It reads its inputs into typed records and scores them; a
-:class:`Result` has the files and lines that come of it. Writing them, ``run.json`` and the terminal are the same for
-all tasks (``parapet.pipelines.evaluate.run_task``). Dialogue state tracking, whose corpora may be large, is a Beam
-pipeline of its own: ``parapet.evaluation.dst.scoring``. Training writes its JSON and folders with the same functions.
+:class:`Result` has the resulting files and lines. Writing them, ``run.json`` and the terminal are the same for all
+tasks (``parapet.pipelines.evaluate.run_task``). Dialogue state tracking, whose corpora may be large, is a separate Beam
+pipeline: ``parapet.evaluation.dst.scoring``. Training writes its JSON and folders with the same functions.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def rows_bytes(
     metrics: Mapping[str, Sequence[float | None]],
     texts: Mapping[str, Sequence[str | None]] | None = None,
 ) -> bytes:
-    """``rows.parquet``: a row for each item that was scored, which ``parapet compare`` reads back.
+    """Encodes ``rows.parquet``, with a row for each scored item, which ``parapet compare`` reads.
 
-    Columns ``set``, ``dialogue_id`` and ``turn``; the texts; a column of float64 for each metric, null where a row does
-    not have it. The mean of the others is the metric.
+    Its columns are ``set``, ``dialogue_id`` and ``turn``, the texts, and a column of float64 for each metric, null if
+    the row does not have it. The metric is the mean of the other values.
 
     Args:
-      keys: of the rows, in order.
+      keys: the keys of the rows, in order.
       metrics: name to its value in each row.
-      texts: columns that are no metric.
+      texts: name to its text in each row.
     """
     import pyarrow as pa
 
@@ -56,7 +56,7 @@ def rows_bytes(
 
 
 def json_bytes(value: object) -> bytes:
-    """JSON as the outputs have it: sorted keys, numbers in full, null where a number is not defined."""
+    """Encodes JSON for the outputs: sorted keys, numbers in full precision, null for undefined numbers."""
     builtins = _without_nan(msgspec.to_builtins(value))
     return (json.dumps(builtins, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
@@ -70,7 +70,7 @@ def _without_nan(value: Any) -> Any:
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a file that was read, for ``run.json``."""
+    """Hashes a file, for ``run.json``."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
@@ -79,14 +79,14 @@ def publish(output: str, files: Mapping[str, bytes], header: Mapping[str, object
     """Writes the files under temporary names, moves them into place, and writes ``run.json`` last.
 
     Args:
-      output: the folder, local or of a bucket.
+      output: the folder, local or in a bucket.
       files: path below it to content.
-      header: what ``run.json`` has besides the files: at least ``pipeline``.
+      header: the content of ``run.json`` besides the files: at least ``pipeline``.
 
     Raises:
-      InputError: the folder cannot be written, holds another command's output, or files that were changed by hand.
+      InputError: the folder cannot be written, or has another command's output, or files that were changed by hand.
     """
-    from parapet.transforms.storage import files as whole  # Beam knows buckets, and takes a second to be imported
+    from parapet.transforms.storage import files as whole  # imports Beam, which takes a second, for buckets
 
     whole.prepare(output, str(header["pipeline"]))
     written = [whole.write_staged(output, relative, files[relative]) for relative in sorted(files)]
@@ -95,19 +95,19 @@ def publish(output: str, files: Mapping[str, bytes], header: Mapping[str, object
 
 
 Inputs = TypeVar("Inputs")
-Metrics = dict[str, dict[str, float | None]]  # metrics.json: group (#ALL, a set) to metric to value; None: not defined
-Stage = Callable[[str], None]  # is called with the name of what is done next
+Metrics = dict[str, dict[str, float | None]]  # metrics.json: group (#ALL, a set) to metric to value; None: undefined
+Stage = Callable[[str], None]  # is called with the name of each stage
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task makes of its inputs.
+    """The result of a task.
 
     Attributes:
       files: the outputs, path below the output folder to content.
       summary: lines for the terminal.
-      options: those that shape the content, for ``run.json``; ``counts`` how much was scored.
-      plugins: the record of plug-ins that took part, see ``parapet.transforms.running.plugins.recorded``.
-      warnings: what the user should look at.
+      options: options that determine the content, for ``run.json``; ``counts`` are the numbers of scored items.
+      plugins: the record of the plug-ins used, see ``parapet.transforms.running.plugins.recorded``.
+      warnings: messages that the user should act on.
     """
 
     files: dict[str, bytes]
@@ -119,24 +119,24 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, Generic[Inputs], frozen=True, kw_only=True):
-    """A task: its options, as fields."""
+    """A task with its options as fields."""
 
-    name: ClassVar[str]  # of the pipeline in run.json
+    name: ClassVar[str]  # the name of the pipeline in run.json
 
     def inputs(self) -> dict[str, str | None]:
-        """Flag to the place that it names. None may be the output folder; of files ``run.json`` has the hash."""
+        """Returns flag to path. No path may be the output folder; ``run.json`` has the hashes of files."""
         return {}
 
     def read(self) -> Inputs:
-        """Reads everything that is scored. Raises InputError where it cannot be."""
+        """Reads the inputs. Raises InputError if they cannot be read."""
         raise NotImplementedError
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
-        """Scores what was read."""
+        """Scores the inputs."""
         raise NotImplementedError
 
     def header(self, result: Result) -> dict[str, object]:
-        """What ``run.json`` has besides the files."""
+        """Makes the content of ``run.json`` besides the files."""
         header = {**run_header(self.name, result.options), **result.plugins}
         if self.inputs():
             places = {flag: as_path(path) for flag, path in self.inputs().items() if path is not None}
@@ -154,14 +154,14 @@ TERMS = {
     "All": "All items together, whatever their set.",
     "Mean": "The unweighted mean over the sets.",
 }
-# Metrics that are no shares, which are shown in percent; and their decimal places where they are always the same.
+# Metrics that are no shares, unlike those shown in percent; with their decimal places if fixed.
 NOT_SHARES = {"bleu": None, "combined": None, "mean_reciprocal_rank": 3}
 
 Headings = Mapping[str, str]  # metric or count to its heading
 
 
 def files_of(metrics: Metrics, details: object, rows: bytes, report: Report) -> dict[str, bytes]:
-    """The files that every task of ``parapet evaluate`` writes; ``details`` may be a struct."""
+    """Makes the files that every task of ``parapet evaluate`` writes; ``details`` may be a struct."""
     return {
         "metrics.json": json_bytes(metrics),
         "details.json": json_bytes(details),
@@ -171,7 +171,7 @@ def files_of(metrics: Metrics, details: object, rows: bytes, report: Report) -> 
 
 
 def shown(metric: str, value: Any, digits: int = 2) -> str:
-    """A value as tables, tiles and the terminal have it: texts and counts as they are, shares in percent."""
+    """Formats a value for tables, tiles and the terminal: texts and counts as they are, shares in percent."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -182,19 +182,19 @@ def shown(metric: str, value: Any, digits: int = 2) -> str:
 
 
 def line(name: str, values: Mapping[str, Any], headings: Headings, digits: int = 2) -> str:
-    """The line of the terminal about a group: ``typos: accuracy 93.10%, macro-F1 92.87%``."""
+    """Formats the line of the terminal about a group: ``typos: accuracy 93.10%, macro-F1 92.87%``."""
     return f"{name}: " + ", ".join(f"{label} {shown(key, values.get(key), digits)}" for key, label in headings.items())
 
 
 def group_table(
     title: str, first: str, groups: Mapping[str, Mapping[str, Any]], headings: Headings, **options: Any
 ) -> Table:
-    """A row for each group (a set, a service, an act), with a column for each heading.
+    """Makes a table with a row for each group (a set, a service, an act), and a column for each heading.
 
     Args:
-      title: of the table; ``first`` is the heading of the first column, the name of the group.
+      title: the title of the table; ``first`` is the heading of the first column, the names of the groups.
       groups: name to its values.
-      headings: which of them, in order.
+      headings: the columns, in order.
       options: further fields of the table.
     """
     rows = [[name, *(shown(key, of.get(key)) for key in headings)] for name, of in groups.items()]
@@ -202,7 +202,7 @@ def group_table(
 
 
 def group_dots(title: str, groups: Mapping[str, Mapping[str, Any]], metrics: Headings) -> Dots:
-    """A chart of some metrics of the groups that have them."""
+    """Charts some metrics of the groups that have them."""
     dots = [
         Dot(name, of[key], group=label if len(metrics) > 1 else "")
         for name, of in groups.items()
@@ -226,18 +226,18 @@ def set_report(
     links: Mapping[str, str] = {},
     **texts: Any,
 ) -> Report:
-    """The report of a task: the metrics of all sets first, then what the task adds.
+    """Makes the report of a task: the metrics of all sets, then the sections of the task.
 
     Args:
-      metrics: ``metrics.json``; those groups that ``sizes`` or the mean have are shown.
+      metrics: ``metrics.json``; groups in ``sizes`` and the mean are shown.
       headings: the columns: metrics, and counts of ``sizes``.
       sizes: counts of each group, by name.
-      sections: what follows.
-      tiles: the numbers at the top, those of the group ``overall``; the metrics of ``headings`` where it is None.
-      facts: further tiles, as they are.
-      chart: the metrics that are drawn where there are several sets.
+      sections: the sections of the task.
+      tiles: the numbers at the top, of the group ``overall``; None for the metrics of ``headings``.
+      facts: further tiles, already formatted.
+      chart: the metrics to chart if there are several sets.
       overall: the group of the tiles.
-      terms: those of the task.
+      terms: the terms of the task.
       links: further files.
       texts: title, headline, lead and notes of the report.
     """

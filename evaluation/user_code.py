@@ -1,7 +1,7 @@
-"""A class, a function or an object of the user's own, named as ``FILE.py:NAME`` or ``MODULE:NAME``.
+"""A user's own class, function or object, named as ``FILE.py:NAME`` or ``MODULE:NAME``.
 
-While such code runs, the folder of its file and the working directory are on ``sys.path``, as they are for a script.
-What it raises is shown with a traceback of its own files alone.
+While such code runs, the folder of its file and the working directory are on ``sys.path``, as for a script. Its
+exceptions are shown with a traceback of its own files only.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 
 class UserCode(msgspec.Struct, frozen=True):
-    """What a flag names, sent to workers as it is: each imports the module and makes the object itself.
+    """The code that a flag names. It is sent to workers in this form; each imports the module and makes the object.
 
     Attributes:
       target: ``FILE.py:NAME`` or ``MODULE:NAME``.
       arguments: keyword arguments of the class or function; see :func:`parse_arguments`.
-      directory: the working directory of the command, which need not be that of a worker.
-      flag: that names it, for messages. The one of its arguments ends with ``_args``.
+      directory: the working directory of the command, which may differ from that of a worker.
+      flag: the flag, for messages. The flag of the arguments ends with ``_args``.
     """
 
     target: str
@@ -49,29 +49,29 @@ class UserCode(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The file, as an absolute path, or the module."""
+        """The absolute path of the file, or the module."""
         place = self.target.rpartition(":")[0]
         return str(Path(self.directory, place).resolve()) if place.endswith(".py") else place
 
     @property
     def search_path(self) -> list[str]:
-        """What is on ``sys.path`` while the code runs."""
+        """The additions to ``sys.path`` while the code runs."""
         folder = [str(Path(self.place).parent)] if self.place.endswith(".py") else []
         return list(dict.fromkeys([*folder, *filter(None, [self.directory])]))
 
     def refused(self, reason: str) -> InputError:
-        """An error about what was named."""
+        """Makes an error about the code."""
         return InputError(f"{self.target} {reason}", self.flag)
 
 
 def parse_arguments(pairs: Sequence[str], flag: str) -> dict[str, Any]:
-    """The values of ``KEY=VALUE``: numbers, ``true``, ``false``, ``null`` and ``"quoted"`` texts as in JSON, else text.
+    """Parses ``KEY=VALUE``: numbers, ``true``, ``false``, ``null`` and ``"quoted"`` texts as in JSON, otherwise text.
 
     >>> parse_arguments(["beams=4", "device=cpu", "greedy=true", 'version="2"'], "--model_args")
     {'beams': 4, 'device': 'cpu', 'greedy': True, 'version': '2'}
 
     Raises:
-      InputError: one has no ``=``, its key is not a name, or a key is repeated.
+      InputError: a pair has no ``=``, its key is not a name, or a key is repeated.
     """
     arguments: dict[str, Any] = {}
     for pair in pairs:
@@ -93,11 +93,11 @@ def _value(text: str) -> Any:
 
 
 def resolve(code: UserCode) -> Any:
-    """The class, function or object, imported and not yet called.
+    """Imports the class, function or object, without calling it.
 
     Raises:
-      InputError: there is no such file, module or name in it.
-      UserCodeError: the module raises while it is imported.
+      InputError: the file, module or name does not exist.
+      UserCodeError: the module raises an exception while it is imported.
     """
     place, colon, name = code.target.rpartition(":")
     if not colon or not place or not name:
@@ -113,13 +113,13 @@ def resolve(code: UserCode) -> Any:
 
 
 def make(code: UserCode, method: str) -> Callable[..., Any]:
-    """What is called with a batch: the method of an object, the function with its arguments, or the object itself.
+    """Returns a callable for batches: the method of an object, the function with its arguments, or the object itself.
 
-    A class is called with the arguments, once.
+    A class is called once, with the arguments.
 
     Raises:
-      InputError: as :func:`check`, or the object has no such method and cannot be called.
-      UserCodeError: the class raises.
+      InputError: see :func:`check`; or the object has no such method and is not callable.
+      UserCodeError: the class raises an exception.
     """
     target = check(code, method)
     if inspect.isclass(target):
@@ -134,10 +134,10 @@ def make(code: UserCode, method: str) -> Callable[..., Any]:
 
 
 def check(code: UserCode, method: str) -> Any:
-    """As :func:`resolve`, after a look at the parameters: a checkpoint is not loaded for that.
+    """Imports the code like :func:`resolve`, and checks its parameters without loading a checkpoint.
 
     Raises:
-      InputError: it has no such method, or does not take the arguments.
+      InputError: it has no such method, or does not accept the arguments.
     """
     target = resolve(code)
     flag = f"{code.flag}_args"
@@ -163,10 +163,10 @@ def _is_function(target: Any) -> bool:
 def _check_arguments(
     name: str, target: Callable[..., Any], arguments: Mapping[str, Any], flag: str, batch: bool = False
 ) -> None:
-    """Raises InputError where a call would not bind. A function's first parameter is the batch."""
+    """Raises InputError if a call would not bind. A function's first parameter is the batch."""
     try:
         parameters = list(inspect.signature(target).parameters.values())
-    except (TypeError, ValueError):  # written in C: nothing is known of it
+    except (TypeError, ValueError):  # written in C, so nothing is known about it
         return
     by_position = [
         parameter
@@ -184,9 +184,13 @@ def _check_arguments(
     ]
     takes = f"it takes {', '.join(one.name for one in named) or 'no arguments'}"
     any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    if unknown := [key for key in arguments if not any_name and key not in [one.name for one in named]]:
+    if unknown := [key for key in arguments if not any_name and key not in [parameter.name for parameter in named]]:
         raise InputError(f"{name} has no parameter {', '.join(unknown)}: {takes}", flag)
-    if missing := [one.name for one in named if one.default is one.empty and one.name not in arguments]:
+    if missing := [
+        parameter.name
+        for parameter in named
+        if parameter.default is parameter.empty and parameter.name not in arguments
+    ]:
         raise InputError(f"{name} needs {' '.join(f'{key}=VALUE' for key in missing)}: {takes}", flag)
 
 
@@ -196,14 +200,14 @@ def _shown(arguments: Mapping[str, Any]) -> str:
 
 @contextmanager
 def running(code: UserCode, headline: str) -> Iterator[None]:
-    """Lets the user's code import what lies beside it, and blames it for what it raises.
+    """Lets the user's code import files beside it, and attributes its exceptions to it.
 
     Args:
-      code: whose code runs.
-      headline: what it was doing: "failed in predict on the batch ...".
+      code: the code that runs.
+      headline: describes the failure: "failed in predict on the batch ...".
 
     Raises:
-      UserCodeError: it raised. An InputError of its own is passed on as it is.
+      UserCodeError: the code raised an exception. An InputError of its own is passed on.
     """
     folders = code.search_path
     sys.path[:0] = folders
@@ -212,17 +216,17 @@ def running(code: UserCode, headline: str) -> Iterator[None]:
             yield
     except InputError:
         raise
-    except (Exception, SystemExit) as error:  # what a stranger's code raises may be anything
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
         logging.debug("", exc_info=True)
         raise UserCodeError(f"{code.target} {headline}:\n{users_traceback(code, error)}", code.flag) from None
     finally:
-        for folder in folders:  # once each: the threads of a worker add their own
+        for folder in folders:  # removed once each, as the threads of a worker add their own
             if folder in sys.path:
                 sys.path.remove(folder)
 
 
 def users_traceback(code: UserCode, error: BaseException) -> str:
-    """The traceback as Python prints it, with the frames of the user's files alone; that of each cause too."""
+    """Formats the traceback as Python does, with frames of the user's files only; also that of each cause."""
     roots = _roots(code)
     found = traceback.TracebackException.from_exception(error)
     _filter(found, roots)
@@ -230,17 +234,17 @@ def users_traceback(code: UserCode, error: BaseException) -> str:
 
 
 def _filter(found: traceback.TracebackException, roots: Sequence[Path]) -> None:
-    found.stack = traceback.StackSummary.from_list([one for one in found.stack if _is_users(one.filename, roots)])
+    found.stack = traceback.StackSummary.from_list([frame for frame in found.stack if _is_users(frame.filename, roots)])
     for other in (found.__cause__, found.__context__, *(getattr(found, "exceptions", None) or ())):
         if other is not None:
             _filter(other, roots)
 
 
 def _roots(code: UserCode) -> list[Path]:
-    """Where the user's files are: the search path, and the package of an installed module."""
+    """Lists the folders of the user's files: the search path, and the package of an installed module."""
     top = sys.modules.get(code.place.partition(".")[0])
     places = list(getattr(top, "__path__", ())) or [getattr(top, "__file__", None)]
-    return [Path(one).resolve() for one in (*code.search_path, *places) if one]
+    return [Path(place).resolve() for place in (*code.search_path, *places) if place]
 
 
 def _is_users(file: str | None, roots: Sequence[Path]) -> bool:
@@ -251,7 +255,7 @@ def _is_users(file: str | None, roots: Sequence[Path]) -> bool:
 
 
 class _Loaded(msgspec.Struct):
-    """The module that was imported last, and the modules that were there before."""
+    """The last imported module, and the modules that were loaded before."""
 
     key: tuple[str, str, int]
     module: ModuleType
@@ -264,7 +268,7 @@ _last: _Loaded | None = None
 
 
 def _imported(code: UserCode) -> ModuleType:
-    """The module, once for all workers of a process; anew after another or a change, with all that it imports.
+    """Imports the module once for all workers of a process; again, with all its imports, after another one or a change.
 
     Two models in one process may each have a ``helpers`` beside them.
     """
@@ -293,13 +297,14 @@ def _module_of_name(code: UserCode) -> ModuleType:
     try:
         return importlib.import_module(code.place)
     except ModuleNotFoundError as error:
-        if error.name and f"{code.place}.".startswith(f"{error.name}."):  # it itself, and not what it imports
+        # the module itself is missing, rather than one that it imports
+        if error.name and f"{code.place}.".startswith(f"{error.name}."):
             raise code.refused(f"cannot be loaded: {error}") from None
         raise
 
 
 def _module_of_file(path: Path) -> ModuleType:
-    # A file may have the name of a module that is there, such as json.py.
+    # A file may have the name of a loaded module, such as json.py.
     name = path.stem if path.stem not in sys.modules else f"_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # it ends with .py

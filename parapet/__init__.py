@@ -1,6 +1,6 @@
-"""Parapet (PARAphrases and PErTurbations): data with which people test how robust dialogue systems are.
+"""Parapet (PARAphrases and PErTurbations): test data for the robustness of dialogue systems.
 
-Names are imported when they are used: ``import parapet`` itself loads nothing heavy, and no Apache Beam.
+Names are imported when they are used: ``import parapet`` itself imports nothing heavy, not even Apache Beam.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parapet import beam as beam
-    from parapet.api import apply_variants, load_corpus, perturb, perturb_sets, perturbations
+    from parapet.api import apply_variants, load_corpus, perturb, perturb_sets, perturb_text, perturbations
     from parapet.crowd import Composition, compose, rank
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import sample_root
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation.corpus import PerturbedCorpus, check_perturbation
     from parapet.transforms.perturbation.user_turns import edit_user_turns
 
-# Where each public name is.
+# The module of each public name.
 _PLACES = {
     "Composition": "parapet.crowd",
     "Corpus": "parapet.transforms.perturbation.corpora",
@@ -38,6 +38,7 @@ _PLACES = {
     "load_corpus": "parapet.api",
     "perturb": "parapet.api",
     "perturb_sets": "parapet.api",
+    "perturb_text": "parapet.api",
     "perturbations": "parapet.api",
     "rank": "parapet.crowd",
     "sample_root": "parapet.schemas.layout",
@@ -64,6 +65,7 @@ __all__ = [
     "load_corpus",
     "perturb",
     "perturb_sets",
+    "perturb_text",
     "perturbations",
     "rank",
     "sample_root",

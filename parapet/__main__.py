@@ -1,4 +1,4 @@
-"""``python -m parapet`` is the program ``parapet``."""
+"""Runs the program ``parapet`` by ``python -m parapet``."""
 
 import sys
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.hub_tables import PREFIX, download
 from parapet.schemas.layout import as_path, check_published, is_there, sample_root
-from parapet.transforms.perturbation.corpora import Corpus, read_corpus
+from parapet.transforms.perturbation.corpora import Corpus, has_messages, messages_corpus, read_corpus
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation
@@ -21,13 +22,16 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
 
     Args:
       root: a folder in the SGD layout (``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``), the folder of
-        a single split, a schema file, or a release made by ``parapet release``. Local, or in a bucket (``gs://``). By
-        default, the sample that comes with Parapet.
+        a single split, a schema file, or a release made by ``parapet release``; or a ``.jsonl`` file of chat messages
+        (``{"messages": [{"role": "user", "content": ...}]}``), which has no annotation. Or the dialogues of the Hugging
+        Face hub's ``schema_guided_dstc8``: a folder of ``save_to_disk``, Parquet or JSON lines, with ``schema.json`` or
+        the configuration ``schema`` beside them, or ``hf:NAME``, which is downloaded. Local, or in a bucket
+        (``gs://``). By default, the sample that comes with Parapet.
       name: which corpus of a release to open.
 
     Raises:
-      InputError: there is no corpus at that place, its schemas cannot be read, or the run that was to write the folder
-        was broken off.
+      InputError: there is no corpus at ``root``, its schemas cannot be read, or the run that wrote the folder was
+        interrupted.
 
     Example:
       >>> import parapet
@@ -41,6 +45,8 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
     """
     if root is None:
         return read_corpus(sample_root(), None)
+    if str(root).startswith(PREFIX):
+        root = download(str(root))
     check_published(root)
     corpora = as_path(root) / "sgd"
     if is_there(as_path(root) / "MANIFEST.json") and is_there(corpora):
@@ -48,11 +54,14 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
         if name not in names:
             raise InputError(f"the release has no corpus {name!r}: it has {', '.join(names)}", root)
         return read_corpus(corpora / name, None)
+    path = as_path(root)
+    if path.suffix in (".jsonl", ".ndjson") and path.is_file() and has_messages(path):
+        return messages_corpus([path])
     return read_corpus(root, None)
 
 
 def corpus_from(corpus: Corpus | str | Path | None) -> Corpus:
-    """A corpus, or the one at a place. Raises InputError where it is neither."""
+    """Returns a corpus as it is, or opens a path. Raises InputError for anything else."""
     if corpus is None or isinstance(corpus, str | Path):
         return load_corpus(corpus)
     if not isinstance(corpus, Corpus):
@@ -94,7 +103,7 @@ def perturb(
       options: options of the perturbation. All of them take ``seed`` (default 0).
 
     Returns:
-      A corpus, with an Arrow table ``rows`` of what was changed. Saved, dialogues and rows are byte for byte what the
+      A corpus, with an Arrow table ``rows`` of the changes. ``save`` writes the same bytes that the
       command writes.
 
     Raises:
@@ -130,10 +139,79 @@ def perturb_sets(
     return perturbed_sets(corpus_from(corpus), perturbation_of(perturbation, options))
 
 
+@overload
+def perturb_text(
+    text: str,
+    perturbation: str | type[Perturbation] | Perturbation,
+    *,
+    protect: Iterable[str] = (),
+    set_name: str | None = None,
+    **options: Any,
+) -> str: ...
+
+
+@overload
+def perturb_text(
+    text: Iterable[str],
+    perturbation: str | type[Perturbation] | Perturbation,
+    *,
+    protect: Iterable[str] = (),
+    set_name: str | None = None,
+    **options: Any,
+) -> list[str]: ...
+
+
+def perturb_text(
+    text: str | Iterable[str],
+    perturbation: str | type[Perturbation] | Perturbation,
+    *,
+    protect: Iterable[str] = (),
+    set_name: str | None = None,
+    **options: Any,
+) -> str | list[str]:
+    """Perturbs a single utterance, or each of a list.
+
+    A text that the perturbation cannot change is returned as it is. ``typos``, ``verbose``, ``simple`` and
+    ``paraphrase`` depend on the text, the options and the seed alone: a text becomes the same whether it is
+    perturbed by itself or in a list. ``speech_errors`` finds the noise for a word error rate over all texts of a call:
+    give it many.
+
+    Args:
+      text: what a user says, or an iterable of such texts.
+      perturbation: the name of a perturbation that needs no annotation (``typos``, ``verbose``, ``simple``,
+        ``paraphrase``, ``speech_errors``, or that of a plug-in), or a class or instance of your own.
+      protect: values that must not change, such as names and places, wherever they are whole words of a text, in upper
+        or lower case. Numbers, times, money and words that say yes or no never change.
+      set_name: which set to make, if the perturbation makes several.
+      options: options of the perturbation. All of them take ``seed`` (default 0).
+
+    Returns:
+      The perturbed text; for an iterable the list of perturbed texts, in its order.
+
+    Raises:
+      InputError: there is no such perturbation, set or option, the perturbation needs a corpus, or a text cannot be
+        perturbed.
+
+    Example:
+      >>> import parapet
+      >>> parapet.perturb_text("I need a taxi", "typos", seed=1)
+      'I need a tai'
+      >>> parapet.perturb_text(["I need a taxi to Port Alder"], "typos", seed=1, protect=["taxi", "Port Alder"])
+      ['I nsed a taxi to Port Alder']
+    """
+    from parapet.transforms.perturbation.utterances import perturb_texts
+
+    if isinstance(text, str):
+        return perturb_texts([text], perturbation, set_name, protect, options)[0]
+    if not isinstance(text, Iterable):
+        raise InputError(f"expected a text or a list of texts, found {type(text).__name__}", "text")
+    return perturb_texts(list(text), perturbation, set_name, protect, options)
+
+
 def apply_variants(
     corpus: Corpus | str | Path, variants: str | Path | Variants, *, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
-    """Puts dialogues under the names of schema variants, as ``parapet rewrite`` does (SGD-X, section 3).
+    """Renames schema elements in dialogues as in schema variants, as ``parapet rewrite`` does (SGD-X, section 3).
 
     Args:
       corpus: a corpus, or anything that ``load_corpus`` accepts.
@@ -143,8 +221,8 @@ def apply_variants(
       names: which variants to apply; all by default.
 
     Returns:
-      A corpus for each variant, by name. Dialogues are renamed lazily. One that touches a service for which the variant
-      has no counterpart raises InputError when it is read.
+      A corpus for each variant, by name. Dialogues are renamed lazily. A dialogue with a service that the variant does
+      not have raises InputError when it is read.
 
     Raises:
       InputError: there are no such variants, or a variant has no service that matches one of the corpus.

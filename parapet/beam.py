@@ -68,7 +68,7 @@ class Perturb(beam.PTransform):
       options: options of the perturbation, such as ``seed=1``.
 
     Raises:
-      InputError: there is no such perturbation, set or option, or the perturbation needs a corpus and none is given.
+      InputError: there is no such perturbation, set or option, or the perturbation needs a corpus but has none.
 
     Example:
       >>> import apache_beam as beam, parapet
@@ -103,11 +103,11 @@ class Perturb(beam.PTransform):
         return f"Perturb({self.set_name})"
 
     def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[Dialogue]:
-        """PCollection of dialogues to PCollection of perturbed dialogues."""
+        """Perturbs a PCollection of dialogues."""
         return self._perturbed(dialogues, strict=True).dialogues
 
     def with_outputs(self) -> beam.PTransform:
-        """The same transform with three outputs: ``dialogues``, ``rows`` (dicts with the columns of the perturbation's
+        """Returns a transform with three outputs: ``dialogues``, ``rows`` (dicts with the columns of the perturbation's
         ``row_schema``) and ``dead_letters`` (the dialogues that could not be perturbed, with the reason).
 
         Example:
@@ -134,7 +134,7 @@ class Perturb(beam.PTransform):
             {"files": files.files | "By id" >> beam.Map(_keyed), "states": analysis.states}
             | "Join" >> beam.CoGroupByKey()
             | "One of each"
-            # A lambda has no types: those of *shared Beam would take for those of each side input.
+            # A lambda has no type hints. Beam would take a function's hint of *shared for that of each side input.
             >> beam.Map(lambda joined, *shared: _joined(joined[0], joined[1], perturbation, names, *shared), *shared)
         )
         perturbed = joined | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
@@ -142,7 +142,7 @@ class Perturb(beam.PTransform):
         return _Perturbed(perturbed.dialogues, perturbed[ROWS], dead_letters)
 
     def _with_shared(self, dialogues: beam.PCollection[Dialogue], perturb: beam.ParDo) -> Any:
-        """The dialogues perturbed with what a corpus has taught, which has nothing to do with the pipeline's own."""
+        """Perturbs dialogues with what was learned from a corpus, independent of the pipeline's dialogues."""
         nothing = dialogues.pipeline | "No files" >> beam.Create([], reshuffle=False)
         analysis = nothing | "Analyze" >> _Analyze(self.perturbation)
         perturbation, names = self.perturbation, tuple(analysis.shared)
@@ -164,7 +164,7 @@ class _Perturbed(NamedTuple):
 
 
 class _Outputs(beam.PTransform):
-    """A transform with several outputs, made by a function."""
+    """A transform with several outputs, defined by a function."""
 
     def __init__(self, label: str, function: Any) -> None:
         super().__init__(label)
@@ -187,7 +187,7 @@ class _Analyze(beam.PTransform):
 
 
 class _AsFile(beam.DoFn):
-    """A dialogue to a file that has it alone, called what the dialogue is called."""
+    """Turns a dialogue into a file that contains only it and has its name."""
 
     def __init__(self, strict: bool) -> None:
         super().__init__()
@@ -242,7 +242,7 @@ def _dialogue(file: DialogueFile) -> Dialogue:
 
 
 class _Perturb(beam.DoFn):
-    """Dialogues, or (dialogue, state) of those that were analyzed."""
+    """Perturbs dialogues, or pairs (dialogue, state) if dialogues are analyzed."""
 
     def __init__(self, perturbation: Perturbation, set_name: str, services: Services | None, strict: bool) -> None:
         super().__init__()
@@ -252,7 +252,7 @@ class _Perturb(beam.DoFn):
         dialogue, state = element if isinstance(element, tuple) else (element, None)
         try:
             typed(dialogue)
-            # A class that modifies it in place must not spoil it for other steps. Pickle is faster than deepcopy.
+            # A class that modifies the dialogue in place must not affect other steps. Pickle is faster than deepcopy.
             own = pickle.loads(pickle.dumps(dialogue, pickle.HIGHEST_PROTOCOL))  # noqa: S301
         except InputError as error:
             yield _refused(dialogue, error, self.strict)
@@ -278,7 +278,7 @@ class _Perturb(beam.DoFn):
 
 
 def _refused(dialogue: Any, error: InputError, strict: bool, variant: str = "") -> TaggedOutput:
-    """The dead letter of a dialogue. Raises InputError where a pipeline has no place for it."""
+    """Makes the dead letter of a dialogue. Raises InputError if the pipeline has no output for dead letters."""
     name = id_of(dialogue, 0)
     if strict:
         raise InputError(error.reason, f"dialogue {name}", error.where)
@@ -288,7 +288,7 @@ def _refused(dialogue: Any, error: InputError, strict: bool, variant: str = "") 
 @with_input_types(Dialogue)
 @with_output_types(tuple[str, Dialogue])
 class ApplyVariants(beam.PTransform):
-    """Puts each dialogue of a PCollection under the names of every schema variant (SGD-X).
+    """Renames services, slots and intents of each dialogue as in every schema variant (SGD-X).
 
     The result is a PCollection of (variant, dialogue).
 
@@ -341,11 +341,11 @@ class ApplyVariants(beam.PTransform):
                 self.known |= renamed.known[folder]
 
     def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[tuple[str, Dialogue]]:
-        """PCollection of dialogues to PCollection of (variant, dialogue)."""
+        """Maps a PCollection of dialogues to a PCollection of (variant, dialogue)."""
         return self._renamed(dialogues, strict=True).dialogues
 
     def with_outputs(self) -> beam.PTransform:
-        """The same transform with two outputs: ``dialogues``, and ``dead_letters`` with the reason for each."""
+        """Returns the same transform with two outputs: ``dialogues``, and ``dead_letters`` with the reason for each."""
         return _Outputs(self.default_label(), lambda dialogues: self._renamed(dialogues, strict=False))
 
     def _renamed(self, dialogues: beam.PCollection[Dialogue], strict: bool) -> Any:
@@ -368,7 +368,7 @@ class _Rename(beam.DoFn):
 
     def process(self, file: DialogueFile) -> Iterator[tuple[str, Dialogue] | TaggedOutput]:
         for variant in self.variants:
-            dialogue = _dialogue(file)  # renamed in place: each variant has one of its own
+            dialogue = _dialogue(file)  # renamed in place, so each variant needs its own copy
             try:
                 yield variant.name, rename(variant, places_of(dialogue, self.known))
             except InputError as error:
@@ -430,7 +430,7 @@ class ScoreStates(beam.PTransform):
         self.scoring = _Scoring(slots, frozenset(seen), ScoreConfig(fuzzy, official), across_turn)
 
     def expand(self, dialogues: Any) -> beam.PCollection[dict[str, dict[str, float]]]:
-        """A dict or pair of PCollections to a PCollection of one dict of metrics."""
+        """Maps a dict or pair of PCollections to a PCollection of one dict of metrics."""
         if not isinstance(dialogues, Mapping):
             dialogues = dict(zip((REFERENCES, PREDICTIONS), dialogues, strict=True))
         keyed = {
@@ -464,7 +464,7 @@ def _with_id(name: str, dialogue: Dialogue) -> tuple[str, Dialogue]:
 
 
 class _ScoreDialogue(beam.DoFn):
-    """(id, references and predictions of it) to the sums of its metrics."""
+    """Maps (id, its references and predictions) to the sums of its metrics."""
 
     def __init__(self, scoring: _Scoring) -> None:
         super().__init__()
@@ -486,7 +486,7 @@ class _ScoreDialogue(beam.DoFn):
 
 
 class _Mean(beam.CombineFn):
-    """Sums of metrics to their means: exact in any order, for they are sums of whole numbers."""
+    """Averages sums of metrics; exact in any order, as all sums are of whole numbers."""
 
     def create_accumulator(self) -> Totals:
         return {}

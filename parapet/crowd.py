@@ -1,4 +1,4 @@
-"""From crowd answers to schema variants, in memory: ``parapet.rank``, ``parapet.compose`` and what it gives."""
+"""Makes schema variants from crowd answers in memory: ``parapet.rank``, ``parapet.compose`` and ``Composition``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> 
 
     Args:
       original: the name or description that they paraphrase.
-      paraphrases: of it.
+      paraphrases: the texts to rank.
       by: ``levenshtein``, with which names are ranked: the edit distance of the texts as written, in characters.
         ``jaccard``, with which descriptions are ranked: the Jaccard distance, 0 to 1, of their sets of lower-cased
         lemmas without articles. Or the name of an installed plug-in of ``parapet.distances``.
@@ -62,12 +62,12 @@ def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> 
 
 
 class Composition:
-    """What :func:`compose` gives: the variants of a corpus's schemas, and what became of every answer.
+    """The result of :func:`compose`: the variants of a corpus's schemas, and the verdict on every answer.
 
     Attributes:
-      variants: ``v1`` (nearest to the original) to ``v5``, to the name of a split (``schema`` where there are none), to
-        its services, as its ``schema.json`` has them. A service that is short of answers is in none of them.
-      audit: what became of every answer, a row each, as in ``responses.parquet``.
+      variants: ``v1`` (nearest to the original) to ``v5``, each a dict from the name of a split (``schema`` if there
+        are no splits) to its services, as in ``schema.json``. Services that need more answers are left out.
+      audit: the verdict on every answer, one row each, as in ``responses.parquet``.
       dead_letters: the records that could not be used, with the reasons.
     """
 
@@ -84,7 +84,7 @@ class Composition:
 
     @cached_property
     def shortfall(self) -> pa.Table:
-        """What is missing: a row for each element and task with fewer than five good answers (``shortfall.csv``)."""
+        """A row for each element and task with fewer than five good answers, as in ``shortfall.csv``."""
         import pyarrow as pa
 
         from parapet.transforms.crowd.services import SHORTFALL_COLUMNS, shortfall_rows
@@ -95,18 +95,18 @@ class Composition:
 
     @cached_property
     def statistics(self) -> dict[str, Any]:
-        """How many answers were used and why others were not, and the measures of Table 1 (``statistics.json``)."""
+        """The numbers of used and unused answers, and the measures of Table 1, as in ``statistics.json``."""
         return self._task.statistics(self._composed)
 
     def save(self, folder: PathLike) -> None:
-        """Writes the folder that the command ``parapet compose`` writes, byte for byte.
+        """Writes the same files as the command ``parapet compose``, byte for byte.
 
-        ``v1/SPLIT/schema.json`` and so on, ``responses.parquet``, ``review.csv``, ``review.html``, ``shortfall.csv``,
-        ``statistics.json``, ``report.html``, ``dead_letters.jsonl``: whole files only, ``run.json`` last. A folder of
-        an earlier composition is replaced.
+        These are ``v1/SPLIT/schema.json`` and so on, ``responses.parquet``, ``review.csv``, ``review.html``,
+        ``shortfall.csv``, ``statistics.json``, ``report.html``, ``dead_letters.jsonl`` and, last, ``run.json``. The
+        folder of an earlier composition is replaced.
 
         Raises:
-          InputError: the folder holds something else, or files that were changed since; or it cannot be written.
+          InputError: the folder contains anything else, or files that have changed since; or it cannot be written.
         """
         from parapet.transforms.crowd.composing import stage
         from parapet.transforms.storage import files
@@ -141,20 +141,20 @@ def compose(
     The same as the command ``parapet compose``, in memory and in this process.
 
     Args:
-      services: a corpus (its folder, or what :func:`parapet.load_corpus` gives), a schema file, or the content of one:
+      services: a corpus (its folder, or from :func:`parapet.load_corpus`), a schema file, or the content of one:
         a list of services as dicts.
       responses: batch results of MTurk as CSV, or JSON lines of its API: one file or several; or records of
         ``parapet.schemas.rows.Assignment``.
-      decisions: what reviewers decided on answers that were held: CSV files, or records of
+      decisions: reviewers' decisions on held answers: CSV files, or records of
         ``parapet.schemas.decisions.Decision``.
       reviewers: two reviewers' sheets, to be merged; ``statistics`` then has their agreement.
-      seed: of the draw, where an element has more than five good answers.
+      seed: random seed for choosing among more than five good answers.
       selection: ``random``, or ``diverse`` for the five that differ most from each other.
-      allow_partial: compose services whose elements have one good answer at least, repeating it.
-      allow_not_blind: take the answers of workers who also did the sibling task of a service; ``statistics`` says so.
+      allow_partial: also compose services whose elements have at least one good answer, which is repeated.
+      allow_not_blind: use the answers of workers who also did the sibling task of a service; ``statistics`` says so.
       name_distance: ranks names: ``levenshtein``, ``jaccard``, or an installed plug-in of ``parapet.distances``.
       description_distance: ranks descriptions, likewise.
-      stopwords: that are no part of a description's lemmas: ``articles``, ``spacy``, ``none``, or a file of words.
+      stopwords: words that a description's lemmas exclude: ``articles``, ``spacy``, ``none``, or a file of words.
       spacy_model: a trained spaCy pipeline for lemmas; by default simplemma's.
       vetting_rules: further rules, the names of installed plug-ins of ``parapet.vetting_rules``.
       encoding: of response files without a byte order mark.
@@ -164,8 +164,8 @@ def compose(
       in ``shortfall``.
 
     Raises:
-      InputError: with file, place and reason: there is no such file or no such option, a reviewer's sheet is none, no
-        service is good, or no assignment could be read.
+      InputError: a file or option does not exist, a reviewer's sheet cannot be read, no service is good, or
+        no assignment could be read. The message has file, place and reason.
 
     >>> import parapet
     >>> from parapet.schemas.layout import sample_root
@@ -197,7 +197,10 @@ def compose(
 
 
 def _schemas(services: Any) -> list[SplitSchemas]:
-    """The schemas of a corpus, checked, services that break a rule left out; of its folder, a file or its content."""
+    """Reads and checks schemas from a corpus, its folder, a file or its content.
+
+    Services that break a rule are left out.
+    """
     from parapet.schemas.layout import SINGLE, compared, parse_services, read_root
     from parapet.transforms.perturbation.corpora import Corpus
 
@@ -212,7 +215,7 @@ def _schemas(services: Any) -> list[SplitSchemas]:
 
 
 def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> Answers:
-    """All answers and decisions, from files and records."""
+    """Reads all answers and decisions from files and records."""
     from parapet.schemas.decisions import Decision
     from parapet.schemas.rows import Assignment
     from parapet.transforms.crowd.composing import read_answers
@@ -238,7 +241,7 @@ def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> A
 
 
 def _paths_and_records(items: Any, place: str, kind: type[Record]) -> tuple[list[str], list[Record]]:
-    """Paths of files that are there, and records of a kind, checked. Raises InputError for anything else."""
+    """Splits items into paths of existing files and records of a kind. Raises InputError for anything else."""
     paths: list[str] = []
     records: list[Record] = []
     for i, item in enumerate([items] if isinstance(items, str | Path | kind) else items):
@@ -253,7 +256,7 @@ def _paths_and_records(items: Any, place: str, kind: type[Record]) -> tuple[list
 
 
 def _checked(record: Record, place: str) -> Record:
-    """A record whose fields have the declared types: of a struct made by hand, nobody has checked them."""
+    """Checks the types of a record's fields, which msgspec does not check for a struct constructed in Python."""
     values = msgspec.to_builtins(record)
     if (half := surrogate_in(values)) is not None:
         raise InputError("half a surrogate pair, which is no character: write it anew", place, half)

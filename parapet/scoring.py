@@ -29,14 +29,14 @@ ORIGINAL = "original"
 
 
 class Scores:
-    """What :func:`score_states` gives.
+    """The result of :func:`score_states`.
 
     Attributes:
-      name: of the set: ``original``, ``v1``, ``typos``.
+      name: the name of the set: ``original``, ``v1``, ``typos``.
       metrics: the content of the official scoring's ``metrics.json``: ``#ALL_SERVICES``, ``#SEEN_SERVICES``,
-        ``#UNSEEN_SERVICES``, each service and each domain, to the mean of each metric over its frames (0 to 1). A
-        metric that no frame has is not there.
-      passed_over: what ``official=True`` has not scored: ``missing_dialogues``, ``missing_turns``, ``unknown_slots``.
+        ``#UNSEEN_SERVICES``, each service and each domain, to the mean of each metric over its frames (0 to 1). Metrics
+        without any frame are left out.
+      passed_over: what ``official=True`` has skipped: ``missing_dialogues``, ``missing_turns``, ``unknown_slots``.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Scores:
 
     @property
     def joint_goal_accuracy(self) -> float:
-        """Over all services; NaN where no frame has one."""
+        """Joint goal accuracy over all services; NaN if no frame has a joint goal accuracy."""
         return self.metrics.get(ALL, {}).get(JGA, math.nan)
 
     def interval(
@@ -70,17 +70,17 @@ class Scores:
         replicates: int = 1000,
         seed: int | str = 0,
     ) -> tuple[float, float]:
-        """The percentile interval of a metric when dialogues are resampled (bootstrap), as ``robustness.json`` has it.
+        """Computes the percentile interval of a metric by resampling dialogues (bootstrap), as in ``robustness.json``.
 
         Args:
-          metric: one of the official ones.
+          metric: one of the official metrics.
           services: a key of ``metrics``: ``#SEEN_SERVICES``, a service, a domain.
-          level: the share of the replicates that is inside.
+          level: the share of the replicates inside the interval.
           replicates: how many times the dialogues are resampled.
-          seed: of the resampling; two trackers with the same seed are resampled alike.
+          seed: the seed of the resampling; two trackers with the same seed are resampled alike.
 
         Returns:
-          (low, high), 0 to 1; NaN where no frame has the metric.
+          (low, high), 0 to 1; NaN if no frame has the metric.
 
         Raises:
           InputError: there is no such metric, or ``level`` or ``replicates`` is out of range.
@@ -101,10 +101,10 @@ class Scores:
 
     @cached_property
     def frames(self) -> pa.Table:
-        """A row for each frame of a user turn, with its metrics and the slots that cost, as ``evaluate`` writes them.
+        """A row for each frame of a user turn, with its metrics and wrong slots, as ``evaluate`` writes them.
 
         Columns: set, dialogue_id, turn and frame (positions, from 0), service, original_service, seen, a column for
-        each metric (null where a frame has none), wrong (slot, reference, predicted, score).
+        each metric (null if the frame has none), wrong (slot, reference, predicted, score).
         """
         from parapet.evaluation.dst.failures import table
 
@@ -129,30 +129,30 @@ def score_states(
     accuracy, the F1 of requested slots and of slot tagging.
 
     Args:
-      references: a corpus (its folder, or what :func:`parapet.load_corpus` gives), or dialogues as dicts in SGD's form.
+      references: a corpus (its folder, or from :func:`parapet.load_corpus`), or dialogues as dicts in SGD's form.
       predictions: one of
 
-        - a file or a folder as the command takes it: dialogues in SGD's form, or JSON lines
+        - a file or a folder as the command accepts it: dialogues in SGD's form, or JSON lines
           ``{"dialogue_id", "turn", "service", "state"}``;
-        - such dialogues or lines as dicts; or dialogue id to its dialogue or to a list of its lines;
+        - such dialogues or lines as dicts; or a dict from dialogue id to its dialogue or list of lines;
         - a corpus whose dialogues have the predicted states;
-        - a tracker: an object with ``predict(batch)``, or a function, that gives a state for each example of a batch
+        - a tracker: an object with ``predict(batch)``, or a function, that returns a state for each example of a batch
           (``parapet.evaluation.dst.model.Example``).
-      split: whose dialogues; by default ``test``, or the only one that there is.
-      schemas: the services as dicts, where the references are dicts.
-      seen: the names of the services that count as seen in training; by default those of the corpus's ``train``, none
-        where it has none.
-      name: of the set, in ``frames``; by default the variant's, or ``original``.
-      fuzzy: free slots match fuzzily, as SGD's script has it; else exactly or not at all.
+      split: the split to score; by default ``test``, or the only split.
+      schemas: the services as dicts, if the references are dicts.
+      seen: the names of the services that count as seen in training; by default those of the corpus's ``train``; none
+        without it.
+      name: the name of the set in ``frames``; by default the variant's, or ``original``.
+      fuzzy: match the values of non-categorical slots fuzzily, as SGD's script does; otherwise exactly.
       across_turn: joint accuracies are products over the frames of a turn, as in MultiWOZ's evaluation.
-      official: passes over missing dialogues and turns and unknown slots, as SGD's script does, and counts them.
+      official: skips missing dialogues and turns and unknown slots, as SGD's script does, and counts them.
 
     Returns:
       The scores.
 
     Raises:
-      InputError: with file, place and reason: a dialogue, turn or frame was not predicted, or predicted and not there;
-        something cannot be read.
+      InputError: a dialogue, turn or frame has no prediction, a prediction has no reference, or something cannot be
+        read. The message has file, place and reason.
 
     Example:
       >>> import parapet
@@ -181,7 +181,7 @@ def score_states(
 
 
 def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, name: str | None) -> References:
-    """Dialogues with their services. Raises InputError where there are none."""
+    """Reads dialogues with their services. Raises InputError if there are none."""
     from parapet.api import load_corpus
     from parapet.evaluation.dst.model import of_corpus, of_dialogues
     from parapet.transforms.perturbation.corpora import Corpus
@@ -208,25 +208,25 @@ def schema_sensitivity(
     zero: Policy = "zero",
     allow_missing: bool = False,
 ) -> float:
-    """Schema sensitivity: how much a metric varies over the variants of a schema (SGD-X, Lee et al. 2022, equation 1).
+    """Computes schema sensitivity: how much a metric varies over schema variants (SGD-X, Lee et al. 2022, equation 1).
 
-    Of each frame the sample standard deviation of the metric over the variants, divided by its mean; of these the mean.
-    Less is better: 0 is a tracker whose predictions do not depend on how a schema is worded, or are all wrong.
+    This is the mean over frames of the coefficient of variation: the sample standard deviation of the metric over the
+    variants, divided by its mean. Lower is better, but a tracker that is always wrong also scores 0.
 
     Args:
-      scores: name of a variant to its scores (``original`` is left out, as the paper has it), or the variants' scores.
-      metric: one of the official ones.
-      unit: what has a coefficient: ``frame``, of which the official scoring's joint goal accuracy is the mean; or
-        ``turn``, whose joint accuracies are the products of its frames'.
-      zero: where the metric is 0 under all variants, the coefficient is 0 / 0: ``zero`` counts it as 0, for equation 1
+      scores: a dict from variant to scores (``original`` is left out, as in the paper), or the variants' scores.
+      metric: one of the official metrics.
+      unit: the unit of a coefficient: ``frame``, over which the official joint goal accuracy is averaged; or
+        ``turn``, whose joint accuracy is the product over its frames.
+      zero: if the metric is 0 under all variants, the coefficient is 0 / 0: ``zero`` counts it as 0, since equation 1
         is over all turns; ``drop`` leaves the frame out.
-      allow_missing: compares the dialogues that all variants have, where they do not have the same.
+      allow_missing: compare only the dialogues that all variants have, if they differ.
 
     Returns:
-      0 or more, as a share: 0.404 is what the paper prints as 40.4. NaN where no frame has a coefficient.
+      0 or more, as a share: 0.404 is printed as 40.4 in the paper. NaN if no frame has a coefficient.
 
     Raises:
-      InputError: under two variants; or they do not have the same dialogues, turns and frames.
+      InputError: there are fewer than two variants, or their dialogues, turns and frames differ.
 
     Example:
       >>> import parapet
@@ -263,20 +263,20 @@ def schema_sensitivity_interval(
     replicates: int = 1000,
     seed: int | str = 0,
 ) -> tuple[float, float]:
-    """The percentile interval of a schema sensitivity when dialogues are resampled (bootstrap).
+    """Computes the percentile interval of schema sensitivity by resampling dialogues (bootstrap).
 
     Args:
       scores: as for :func:`schema_sensitivity`, and ``metric``, ``unit``, ``zero`` and ``allow_missing`` too.
-      metric: of which.
-      unit: what has a coefficient.
-      zero: how units count that are 0 under all variants.
-      allow_missing: compares the dialogues that all variants have.
-      level: the share of the replicates that is inside.
+      metric: the metric.
+      unit: the unit of a coefficient.
+      zero: how to count units whose metric is 0 under all variants.
+      allow_missing: compare only the dialogues that all variants have.
+      level: the share of the replicates inside the interval.
       replicates: how many times the dialogues are resampled.
-      seed: of the resampling.
+      seed: the seed of the resampling.
 
     Returns:
-      (low, high), as shares; NaN where no frame has a coefficient.
+      (low, high), as shares; NaN if no frame has a coefficient.
 
     Raises:
       InputError: as for :func:`schema_sensitivity`; or ``level`` or ``replicates`` is out of range.
@@ -299,7 +299,7 @@ def schema_sensitivity_interval(
 def _coefficients(
     scores: Mapping[str, Scores] | Iterable[Scores], metric: str, unit: Unit, zero: Policy, allow_missing: bool
 ) -> Coefficients | None:
-    """The coefficients of all frames or turns; None where the variants have no dialogue in common."""
+    """Computes the coefficients of all frames or turns; None if the variants have no dialogue in common."""
     from parapet.evaluation.dst import totals
     from parapet.evaluation.dst.frames import METRICS
 
@@ -316,7 +316,7 @@ def _coefficients(
 
 
 def _interval(statistic: bootstrap.Statistic, level: float, replicates: int, seed: int | str) -> tuple[float, float]:
-    """The percentile interval of the mean of some values; NaN where there are none."""
+    """Computes the percentile interval of the mean of some values; NaN if there are none."""
     from parapet.evaluation import bootstrap
     from parapet.transforms.running.seeding import seed_text
 
@@ -334,7 +334,7 @@ def _check_known(value: str, known: Sequence[str], place: str) -> None:
 
 
 def _variants(scores: Any) -> dict[str, Scores]:
-    """Scores by the name of the variant; those of the original are in none of them."""
+    """Returns scores by the name of the variant, without those of the original."""
     if isinstance(scores, Mapping):
         variants = {str(name): of for name, of in scores.items() if name != ORIGINAL}
     else:
@@ -355,15 +355,15 @@ def _check_same_dialogues(variants: Mapping[str, Scores]) -> None:
 
 
 def to_pandas(x: Any) -> pandas.DataFrame:
-    """A table as a pandas DataFrame.
+    """Converts a table to a pandas DataFrame.
 
     Args:
       x: an Arrow table; or scores (their ``frames``), a composition (its ``audit``), a perturbed corpus (its ``rows``);
-        or name to any of these, which is one table with the names in its first column, ``set``.
+        or a dict from name to any of these, which becomes one table with the names in its first column, ``set``.
 
     Raises:
-      InputError: something else.
-      MissingExtra: pandas is not installed; it says how to.
+      InputError: ``x`` is something else.
+      MissingExtra: pandas is not installed; the message says how to install it.
 
     Example:
       >>> import parapet
@@ -383,7 +383,7 @@ def to_pandas(x: Any) -> pandas.DataFrame:
 
 
 def table_of(x: Any, place: str) -> pa.Table:
-    """The Arrow table of a thing, see :func:`to_pandas`."""
+    """Returns an object's Arrow table, see :func:`to_pandas`."""
     import pyarrow as pa
 
     if isinstance(x, pa.Table):

@@ -1,1 +1,1 @@
-"""The pipelines that a person runs: one module each, with its options, sources, sinks and ``run(argv)``."""
+"""One module per command, with its flags, checks and ``run(argv)``."""

@@ -1,4 +1,4 @@
-"""``parapet anonymise``: chats without what identifies people."""
+"""``parapet anonymise``: replaces names, numbers and addresses in chats by placeholders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXAMPLE = """\
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     what = (
         "Replaces names, places, numbers and addresses in chats by placeholders such as <PERSON_1> and <PHONE_1>, the "
         "same throughout a chat. Writes OUT/chats/00001.jsonl and, in the format of dialog bAbI, OUT/babi/00001.txt. "
@@ -76,12 +76,12 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
-    """The files that workers read: the chats."""
+    """Lists the files that workers read: the chats."""
     return [("--chats", file.path) for file in config.files]
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads the flags and the lists, and the first bytes of the chats. Raises InputError where they cannot work."""
+    """Reads the flags, the lists and the first bytes of the chats. Raises InputError if one of them cannot be used."""
     from parapet.transforms.anonymise import chats, mentions
     from parapet.transforms.anonymise.mentions import KINDS, check_regions
     from parapet.transforms.anonymise.replacing import Rules
@@ -114,7 +114,7 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Files of chats -> the names in them -> anonymised chats, suspects, statistics and a page."""
+    """Wires the pipeline: replaces names in the chats, and writes chats, suspects, statistics and a page."""
     from functools import partial
 
     import apache_beam as beam
@@ -152,7 +152,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 
 def report(config: Config, _: dict[str, int]) -> None:
-    """Prints how much was replaced and is suspected; never a word of a chat."""
+    """Prints the numbers of replacements and suspects, and never quotes a chat."""
     from parapet.transforms.anonymise.writing import tallies
     from parapet.transforms.storage.files import read_written
 

@@ -1,4 +1,4 @@
-"""``parapet augment``: training sets in which the same dialogues appear under the original and under other schemas."""
+"""``parapet augment``: training sets that have the same dialogues under the original schemas and under others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXAMPLE = """  parapet augment --sgd sgd --backtrans back_translated --oracle sg
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A run: what is made of which dialogue files."""
+    """The settings of a run."""
 
     root: str
     plan: Plan
@@ -33,7 +33,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     description = (
         "Makes training sets from dialogues and schema variants: OUT/SET/train/dialogues_001.json. "
         "Every set has the original dialogues, too."
@@ -71,7 +71,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads, matches and corrupts the schemas. Raises InputError where none of a variant's services match."""
+    """Reads, matches and corrupts the schemas. Raises InputError if no service of a variant matches."""
     from parapet.transforms.running.runs import RunInfo
     from parapet.transforms.splits.augment import plan as plans
     from parapet.transforms.splits.augment.plan import Rates
@@ -104,7 +104,7 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Dialogue files -> those of each set, and Parquet; schemas, mappings and dead letters beside them."""
+    """Wires the pipeline: writes the dialogues, schemas and mappings of each set, and dead letters."""
     import apache_beam as beam
 
     from parapet.transforms.running.progress import expect_dialogues
@@ -117,7 +117,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 
 def report(config: Config, _: dict[str, int]) -> None:
-    """Prints what was written, by set, and how much the corruptions changed."""
+    """Prints what was written for each set, and how much the corruptions changed."""
     from functools import partial
 
     from parapet.transforms.splits.augment.augmenting import lines_of, tallies_of

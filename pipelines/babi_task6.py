@@ -1,4 +1,4 @@
-"""``parapet babi_task6``: calls of DSTC2 as dialog bAbI task 6, and as a corpus in the SGD layout."""
+"""``parapet babi_task6``: converts calls of DSTC2 to dialog bAbI task 6, and to a corpus in the SGD layout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRANSCRIPTION, ASR = "transcription", "asr"
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     what = (
         "Converts logs and labels of DSTC2 to dialog bAbI task 6 (Bordes et al. 2017), "
         "OUT/dialog-babi-task6-dstc2-trn.txt and so on; and to the SGD format, with states, spans, acts and API "
@@ -80,12 +80,12 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
-    """The files that workers read: the calls."""
+    """Lists the files that workers read: the calls."""
     return [("--logs", config.logs.folder)]
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads lists, ontology and knowledge base. Raises InputError where they cannot work."""
+    """Reads the lists, the ontology and the knowledge base. Raises InputError if one of them cannot be used."""
     from parapet.transforms.simulators.task6 import calls
     from parapet.transforms.simulators.task6.calls import read_knowledge
     from parapet.transforms.simulators.task6.conversion import Config
@@ -110,7 +110,7 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Batches of calls -> what they say about restaurants -> dialogues -> files, statistics and a page."""
+    """Wires the pipeline: reads calls in batches, converts them, and writes dialogues, statistics and a page."""
     from functools import partial
 
     import apache_beam as beam

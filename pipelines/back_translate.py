@@ -1,6 +1,6 @@
-"""``parapet back_translate``: schemas through other languages and back, one variant per pivot.
+"""``parapet back_translate``: translates schemas to other languages and back, one variant per pivot.
 
-The flags of the engines, and how an engine and its memories are opened, serve ``language_variations`` too.
+``language_variations`` shares the engines' flags and the functions that open an engine and its memories.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from parapet.transforms.translation.translate import Known
     from parapet.transforms.variants.back_translation import Corpus
 
-PAID = ".paid"  # below the output: every answer as it came, until the memory that is published has it
-CHECKPOINT = "checkpoint"  # an engine of language_variations, which has two flags of the engine "local"
+PAID = ".paid"  # hidden folder in the output: answers are kept here as they arrive, until the final memory is published
+CHECKPOINT = "checkpoint"  # an engine of language_variations that takes two flags of the engine "local"
 EMBEDDED = "embedded"
-MEMORY = "memory"  # nobody is asked: what the memories have is replayed
-ENGINE = "translation engine; memory only looks up --memory"  # the help of --engine
+MEMORY = "memory"  # no engine: only looks up translations in the memories
+ENGINE = "translation engine; memory only looks up --memory"  # for the help of --engine
 ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY)
 
-# The flags that only one of the engines has a use for.
+# The flags that belong to a single engine.
 _FLAGS_OF = {
     "google": ("google_project", "google_location", "google_model", "google_glossary", "google_endpoint"),
     "libretranslate": ("libretranslate_url",),
@@ -46,12 +46,12 @@ FLAGS = ("memory", "parallel_calls", *(flag for flags in _FLAGS_OF.values() for 
 
 
 def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
-    """Adds the flags of all engines, but ``--engine`` and ``--pivots``.
+    """Adds the flags of all engines, except ``--engine`` and ``--pivots``.
 
     Args:
       parser: the parser.
-      rare: whether translation is a side line.
-      more: behind the help of ``--model``.
+      rare: whether only ``--help-all`` shows them, because translation is not the command's main purpose.
+      more: text appended to the help of ``--model``.
     """
     add = parser.group("translation")
     add(
@@ -94,7 +94,7 @@ def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
 
 
 def check_flags(args: argparse.Namespace) -> None:
-    """Raises InputError where a flag of another engine is given."""
+    """Raises InputError if a flag belongs to another engine than the selected one."""
     for engine, flags in _FLAGS_OF.items():
         for flag in flags:
             shared = args.engine == CHECKPOINT and flag in ("model", "beams")
@@ -103,7 +103,7 @@ def check_flags(args: argparse.Namespace) -> None:
 
 
 def parse_pivots(given: str) -> list[str]:
-    """``zh,ja`` as codes of languages, each once. Raises InputError."""
+    """Parses a list such as ``zh,ja`` to language codes without duplicates. Raises InputError for an invalid code."""
     pivots = list(dict.fromkeys(pivot.strip() for pivot in given.split(",") if pivot.strip()))
     for pivot in pivots or [""]:
         if not pivot.isascii() or not pivot.replace("-", "").isalnum() or pivot == "en":
@@ -112,13 +112,13 @@ def parse_pivots(given: str) -> list[str]:
 
 
 def read_memories(args: argparse.Namespace) -> list[Translation]:
-    """What is given, what an earlier run published, what one that was cut off has paid for.
+    """Reads the memories of ``--memory``, of an earlier run's output, and of an interrupted run.
 
     Args:
       args: with ``memory`` and ``output``.
 
     Raises:
-      InputError: a memory that cannot be read.
+      InputError: a memory cannot be read.
     """
     from parapet.schemas.layout import is_there
     from parapet.transforms.storage.files import join
@@ -133,18 +133,18 @@ def read_memories(args: argparse.Namespace) -> list[Translation]:
 
 
 def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | None) -> Engine | None:
-    """The engine that the flags name, opened once so that wrong keys and addresses are told before a worker starts.
+    """Opens the engine that the flags name, so that wrong keys and addresses are reported before any worker starts.
 
     Args:
-      args: with the flags of :func:`add_flags`, ``engine`` and ``dry_run``, which opens nothing.
+      args: with the flags of :func:`add_flags`, ``engine``, and ``dry_run``, with which nothing is opened.
       pivots: the languages.
-      seed: of a local model that draws.
+      seed: random seed of a local model that samples.
 
     Returns:
       The engine; None for ``memory``.
 
     Raises:
-      InputError: there can be none, or it does not open.
+      InputError: the flags do not fit the engine, or it cannot be opened.
     """
     chosen = plugin_of(args)
     if chosen is None:
@@ -163,12 +163,12 @@ def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | Non
 
 
 def plugin_of(args: argparse.Namespace) -> plugins.Chosen | None:
-    """What ``--engine`` names; None for ``memory``."""
+    """Looks up the engine of ``--engine``; None for ``memory``."""
     return None if args.engine == MEMORY else plugins.choose(plugins.TRANSLATION_ENGINES, args.engine, "--engine")
 
 
 def bill(engine: str, dollars_per_million: float, counters: Mapping[str, int]) -> str:
-    """What was sent to an engine and what it costs, given the run's counters."""
+    """Formats the numbers of characters and requests sent to an engine, and their cost, from the run's counters."""
     characters, requests = counters.get("codepoints", 0), counters.get("requests", 0)
     dollars = characters * dollars_per_million / 1e6
     return f"sent to {engine}: {counted(characters, 'character')} in {counted(requests, 'request')}, ${dollars:,.2f}"
@@ -182,15 +182,15 @@ EXAMPLE = """\
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A back-translation.
+    """The settings of a back-translation.
 
     Attributes:
       output: the folder to write.
       corpus: the schemas, and the pivots.
-      texts: all that is to be translated, each once.
-      memory: the translations that were given, published or paid for before; ``known`` are those of the engine.
-      engine: its name; ``translator`` is None where a memory is replayed.
-      plugin: what ``run.json`` says of the engine's plug-in.
+      texts: the distinct texts to translate.
+      memory: all earlier translations; ``known`` has those by this engine.
+      engine: its name; ``translator`` is None if only memories are used.
+      plugin: the entry of ``run.json`` on the engine's plug-in.
       max_bad: the share of each pivot's texts that may stay English.
       dry_run: whether only the plan is printed.
     """
@@ -208,7 +208,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     what = (
         "Makes one schema variant per pivot language, by translation there and back: OUT/zh/train/schema.json and so "
         "on. Every translation is kept in OUT/memory.parquet: a text is paid for once."
@@ -231,7 +231,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads schemas and memories, and opens the engine once. Raises InputError where it cannot work."""
+    """Reads schemas and memories, and opens the engine once. Raises InputError if one of them cannot be used."""
     from parapet.transforms.translation.memory import by_languages
     from parapet.transforms.translation.translate import Known
     from parapet.transforms.variants.back_translation import texts_of
@@ -274,7 +274,7 @@ def _corpus(schemas: str | Path, pivots: list[str]) -> Corpus:
 
 
 def _check_replay(config: Config) -> None:
-    """Raises InputError where the memories lack more texts than may be bad."""
+    """Raises InputError if the memories lack more texts than ``--max_bad`` allows."""
     from parapet.transforms.translation.translate import replay
     from parapet.transforms.variants.back_translation import check_untranslated, legs_of
 
@@ -288,7 +288,7 @@ def _check_replay(config: Config) -> None:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Texts -> pivot texts -> texts again -> everything that is written."""
+    """Wires the pipeline: translates the texts to each pivot and back, and writes variants, memory and a page."""
     import apache_beam as beam
 
     from parapet.transforms.storage.files import Publish, WriteFiles, join, prepare
@@ -335,13 +335,13 @@ def _header(config: Config) -> dict[str, Any]:
 
 
 def report(config: Config, counters: dict[str, int]) -> None:
-    """Prints the measures and the bill; of a dry run, what would be sent."""
+    """Prints the measures and the bill; for a dry run, what would be sent."""
     if config.dry_run:
         _print_plan(config)
         return
     from parapet.transforms.storage.files import clear, join, read_written
 
-    clear(join(config.output, PAID))  # the memory that was published has it all
+    clear(join(config.output, PAID))  # the published memory contains everything
     statistics = json.loads(read_written(config.output, "statistics.json"))
     lines = (read_written(config.output, "dead_letters.jsonl")).count(b"\n")
     if lines:
@@ -353,7 +353,7 @@ def report(config: Config, counters: dict[str, int]) -> None:
 
 
 def text_table(statistics: dict[str, Any]) -> str:
-    """The measures as text, a line each pivot."""
+    """Formats the measures as text, one line per pivot."""
     from parapet.transforms.variants.table1 import measure_lines
 
     rows = {
@@ -374,7 +374,7 @@ def text_table(statistics: dict[str, Any]) -> str:
 
 
 def _print_plan(config: Config) -> None:
-    """What would be sent: exact for the way into each pivot, estimated for the way back where that is not known."""
+    """Prints what would be sent: exact for the way into each pivot, estimated for the unknown part of the way back."""
     from parapet.transforms.translation.memory import missing
 
     known, texts = config.known, config.texts
@@ -384,7 +384,7 @@ def _print_plan(config: Config) -> None:
         into = known.of("en", pivot)
         there = missing(texts, into)
         back = missing((into[text] for text in texts if text in into), known.of(pivot, "en"))
-        # What comes back is not known yet; a text of another language is rarely longer than the English one.
+        # The translations do not exist yet, so their length is estimated: it rarely exceeds that of the English text.
         characters = 2 * sum(map(len, there)) + sum(map(len, back))
         total += characters
         print(f"{pivot}: {counted(len(there) * 2 + len(back), 'text')} to send, about {characters:,} characters")

@@ -1,4 +1,4 @@
-"""What running a command has in common: a Beam run with progress, messages, exit statuses.
+"""Runs commands: a Beam pipeline or a function, with progress, messages and exit statuses.
 
 A pipeline module offers ``parser()`` (cheap: no Beam import), ``build(pipeline, args)`` and ``run(argv)``.
 """
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from parapet.pipelines import progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
+from parapet.schemas.hub_tables import PREFIX, download
 from parapet.schemas.layout import SplitSchemas, as_path, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.reports.text import counted as counted
 from parapet.transforms.running.fence import calling, commanding
@@ -32,16 +33,16 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation
     from parapet.transforms.running.counts import Counts, Tally
 
-Config = TypeVar("Config")  # of a command: what its check makes of the flags, typed
+Config = TypeVar("Config")  # the settings of a command, as its ``check`` returns them
 
-# Flags with which a terminal gets no live display.
+# Flags that switch the live display off.
 _NO_DISPLAY = re.compile(r"(?<!\S)(--quiet|-h|--help\S*|--log[_-]format[= ]json)(?!\S)")
 
 EXIT_FAILURE = 1
 
-_locks: ContextVar[ExitStack | None] = ContextVar("_locks", default=None)  # those of the command that runs
+_locks: ContextVar[ExitStack | None] = ContextVar("_locks", default=None)  # those that the running command holds
 
-# What a message quotes from a file must not move the cursor of a terminal, or turn its text around.
+# Text quoted from a file must not move the cursor of a terminal or reverse the direction of its text.
 _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _TRACEBACK = "Traceback (most recent call last):"
@@ -49,7 +50,7 @@ _SHOW = " (PARAPET_DEBUG=1 shows the traceback)"
 
 
 class UsageError(InputError):
-    """Input that cannot be used, found before anything ran: exit status 2."""
+    """Input that cannot be used, detected before anything ran: exit status 2."""
 
 
 def run_command(
@@ -61,17 +62,17 @@ def run_command(
     inputs: Callable[[Config], list[tuple[str, str]]] = lambda _: [],
     large: Callable[[Config], int | None] = lambda _: workers.LARGE,
 ) -> int:
-    """Parses, checks, builds and runs one pipeline; gives the exit status.
+    """Parses flags, checks them, and builds and runs one pipeline; returns the exit status.
 
     Args:
       parser: the pipeline's parser.
       argv: the flags.
-      check: makes the configuration of the flags; raises InputError for flags that cannot work, before anything runs
-        (exit status 2).
+      check: turns the flags into settings; raises InputError for flags that cannot be used, before anything runs (exit
+        status 2).
       build: wires the pipeline.
-      report: prints the results with :func:`say`, given the run's counters; may return an exit status.
-      inputs: (flag, path) of the files that workers read, which on Dataflow must be in a bucket.
-      large: how many bytes these files must have for several workers to repay their start; None: they never do.
+      report: prints the results with :func:`say`, from the run's counters; may return an exit status.
+      inputs: lists (flag, path) of the files that workers read, which on Dataflow must be in a bucket.
+      large: returns the number of bytes from which on several workers are worth their start; None for never.
     """
 
     def act(config: Config, args: argparse.Namespace) -> int | None:
@@ -92,13 +93,14 @@ def run_checked(
     act: Callable[[Config], int | None],
     stopped: str,
 ) -> int:
-    """Parses, checks and acts; gives the exit status, and never a traceback.
+    """Parses flags, checks them and calls ``act``; returns the exit status, and never shows a traceback.
 
     Args:
       parser: the command's parser.
       argv: the flags.
-      check: makes the configuration of the flags; raises InputError for flags that cannot work, before anything is done
-        (exit status 2).
+      check: turns the flags into settings; raises InputError for flags that cannot be used, before anything is done
+        (exit
+        status 2).
       act: does the work; may return an exit status.
       stopped: the message after Ctrl-C.
     """
@@ -138,7 +140,7 @@ def _run(
             logging.error("%s", error)
             return EXIT_USAGE
         except (InputError, DiskError) as error:
-            logging.error("%s", str(error).partition(" [while running")[0])  # Beam adds where it ran
+            logging.error("%s", str(error).partition(" [while running")[0])  # Beam appends the name of the step
         except KeyboardInterrupt as stop:
             logging.error("stopped; %s", stop if stop.args else stopped)
         except Exception as error:
@@ -160,8 +162,8 @@ def _locking() -> Iterator[ExitStack]:
 
 @contextmanager
 def starting(title: str, argv: Sequence[str] | None) -> Iterator[None]:
-    """Shows that a command starts, before its flags are known: what it imports to check them may take seconds."""
-    configure_logging("text", quiet=True)  # Beam warns while it is imported to look up its flags
+    """Shows that a command is starting, as the imports needed to check its flags may take seconds."""
+    configure_logging("text", quiet=True)  # Beam logs warnings while it is imported
     progress.live_wanted = not _NO_DISPLAY.search(" ".join(sys.argv[1:] if argv is None else argv))
     progress.began = time.monotonic()
     with progress.running(title) as run:
@@ -176,12 +178,12 @@ def say(line: str) -> None:
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether it is a Ctrl-C that came while a step ran: Beam makes an error of the step's of it."""
+    """Checks whether the error comes from Ctrl-C during a step: Beam then raises an error of the step instead."""
     return error is not None and (isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__context__))
 
 
 def _failed(error: Exception) -> int:
-    """The one place that turns a failure that is nobody's input into an exit status."""
+    """Logs a failure that is not due to the input, and returns the exit status."""
     from parapet.transforms.running.fence import is_of_network
 
     reason = _reason(error)
@@ -193,7 +195,7 @@ def _failed(error: Exception) -> int:
 
 
 def read_good(root: str | Path) -> list[SplitSchemas]:
-    """The schemas of a corpus without the services that break a rule; each of those is told in a warning."""
+    """Reads the schemas of a corpus, and leaves out invalid services with a warning about each."""
     splits = read_root(root, leave_out_bad=True)
     for bad in (bad for split in splits for bad in split.bad):
         logging.warning("left out: %s", bad.error)
@@ -205,7 +207,7 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
 
 
 def _written(parser: argparse.ArgumentParser, args: argparse.Namespace) -> str | None:
-    """The folder that a command writes, as its flags name it; what is no folder has another metavar."""
+    """Returns the output folder if the flags name one. Outputs that are not folders have another metavar than OUT."""
     outputs = (action for action in parser._actions if action.dest == "output" and action.metavar == "OUT")
     for action in outputs if not getattr(args, "dry_run", False) else ():
         if isinstance(args.output, str) and args.output != action.default:
@@ -214,10 +216,12 @@ def _written(parser: argparse.ArgumentParser, args: argparse.Namespace) -> str |
 
 
 def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Raises InputError where a local input is not there, or one lies in a folder of Parapet's that is not whole.
+    """Raises InputError if a local input does not exist, or lies in an incomplete output of Parapet's.
 
-    In no time, for nothing has been imported to read it with.
+    Runs before anything heavy is imported, so it is immediate.
     """
+    if str(sgd := getattr(args, "sgd", "")).startswith(PREFIX):
+        args.sgd = str(download(sgd))
     for action, path in _inputs(parser, args):
         if "://" not in path and not os.path.exists(path):
             what = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
@@ -228,7 +232,7 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
 
 
 def _inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Iterator[tuple[argparse.Action, str]]:
-    """The files and folders that the flags name, other than the output."""
+    """Yields the files and folders that the flags name, except for the output."""
     for action in parser._actions:
         given = getattr(args, action.dest, None)
         metavar = str(action.metavar)
@@ -240,14 +244,14 @@ def _inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Iterat
 
 
 def check_input(path: str, flag: str, output: str | None = None) -> None:
-    """Raises InputError where an input lies in a folder of Parapet's that is not whole, or that others write to.
+    """Raises InputError if an input lies in an incomplete output of Parapet's, or one that another run is writing.
 
-    Nobody can write to it until the command ends.
+    Locks that output against writing until the command ends.
 
     Args:
-      path: of the input.
-      flag: that names it.
-      output: of the command: a broken-off run there can be finished with what lies there.
+      path: the path of the input.
+      flag: the flag that names it.
+      output: the output of the command: an interrupted run there may use what it has already written.
     """
     found = find_output(path)
     if found is None or (output and same_place(found.folder, output)):
@@ -255,14 +259,14 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
     locks = _locks.get()
     if locks is not None and "://" not in path:
         locks.enter_context(reading(found.folder))
-        found = find_output(path) or found  # as it is now, with the lock
+        found = find_output(path) or found  # read again under the lock, as it may have changed
     check_output(found, flag)
 
 
 def check_apart(output: str, **inputs: str | None) -> None:
-    """Raises InputError where the output is one of the inputs, by flag, or one has a part of the other.
+    """Raises InputError if the output is the same folder as an input, or one lies inside the other.
 
-    Publishing would replace the input, or make it unreadable: files that no run has written would lie beside run.json.
+    Publishing would replace the input, or make it unreadable: it would have files that its run.json does not list.
     """
     for flag, place in inputs.items():
         if not place:
@@ -277,7 +281,7 @@ def check_apart(output: str, **inputs: str | None) -> None:
 
 
 def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
-    """Prints the results of a perturbation's run, and gives its ``statistics.json``."""
+    """Prints the results of a perturbation's run, and returns its ``statistics.json``."""
     from parapet.transforms.storage.files import read_written
 
     statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
@@ -289,7 +293,7 @@ def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
 
 
 def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
-    """Logs what a published run has left out: how many of how many, why, and where that is written."""
+    """Warns about the records that a run left out: how many, why, and where they are listed."""
     from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
     from parapet.transforms.running.counts import Counts, read_dead_letters, reasons_of, warnings_of
     from parapet.transforms.storage.compressed import open_input
@@ -304,7 +308,7 @@ def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], wha
 
 
 def report_faults(output: str) -> int:
-    """Logs, ``--quiet`` or not, what a published run has lost to faults of Parapet or a plug-in; how many faults."""
+    """Logs, even with ``--quiet``, the records lost to bugs in Parapet or a plug-in; returns the number of faults."""
     from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
     from parapet.transforms.running.counts import FaultCounts
     from parapet.transforms.running.fence import INTERNAL, PLUGIN
@@ -333,10 +337,10 @@ def run_pipeline(
     inputs: Sequence[tuple[str, str]] = (),
     large: int | None = None,
 ) -> dict[str, int] | None:
-    """Runs to the end, with progress. Returns every counter, summed over steps; None where a template was written.
+    """Runs the pipeline to its end and shows progress. Returns all counters, summed over steps; None for a template.
 
     Raises:
-      UsageError: what cannot work, before anything ran.
+      UsageError: the flags or inputs cannot be used; nothing has run.
     """
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -373,7 +377,7 @@ def run_pipeline(
 
 
 def configure_logging(log_format: str, quiet: bool) -> None:
-    """Messages to stderr: ours from INFO on; PARAPET_DEBUG=1 shows all, Beam's too."""
+    """Sends messages to stderr: Parapet's from level INFO on; with PARAPET_DEBUG=1 all, including Beam's."""
     handler = progress.MessageHandler()
     handler.addFilter(_no_chatter)
     handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
@@ -389,7 +393,7 @@ def _debug() -> bool:
 
 
 def _no_chatter(record: logging.LogRecord) -> bool:
-    """Beam logs on the root logger too, so its records are told by where they come from."""
+    """Filters messages of libraries by path, since Beam uses the root logger, too."""
     others = "apache_beam" in record.pathname or record.name.startswith(("fsspec", "gcsfs", "google"))
     return _debug() or not others or record.msg == runners.STATE_MESSAGE
 
@@ -403,25 +407,25 @@ class _TextFormatter(logging.Formatter):
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
-        line |= getattr(record, "fields", {})  # of a message about progress
+        line |= getattr(record, "fields", {})  # fields of progress messages
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line)
 
 
 def _reason(error: BaseException) -> str:
-    """The last line that says something; Beam wraps a worker's traceback in the message."""
-    if (mark := "parapet.schemas.errors.UserCodeError: ") in str(error):  # which has a traceback of its own
+    """Returns the last informative line of an error; Beam puts a worker's traceback into the message."""
+    if (mark := "parapet.schemas.errors.UserCodeError: ") in str(error):  # this error comes with a traceback of its own
         return str(error).rpartition(mark)[2].partition(" [while running")[0]
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     if "Channel closed prematurely" in str(error):
         return runners.LOST
-    if details := re.findall(r'details = "(.*)"', str(error)):  # gRPC's, of who could not be reached
+    if details := re.findall(r'details = "(.*)"', str(error)):  # gRPC's text on the server that could not be reached
         return f"{details[-1]}{_SHOW}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.endswith(_TRACEBACK)]
     of_worker = [line for line in lines if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))]
     text = (of_worker or lines or [type(error).__name__])[-1]
-    if "parapet.schemas.errors." in text:  # a worker's; Beam adds where it ran
+    if "parapet.schemas.errors." in text:  # from a worker; Beam appends the name of the step
         return text.partition("parapet.schemas.errors.")[2].partition(": ")[2].partition(" [while running")[0]
     return f"{text}{_SHOW}"

@@ -1,4 +1,4 @@
-"""``parapet compare``: systems next to each other, with paired tests."""
+"""``parapet compare``: compares systems with paired significance tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ of a set must be the same."""
 
 
 def parser() -> StrictParser:
-    """The flags."""
+    """Builds the command line."""
     parser = StrictParser("compare", DESCRIPTION, EXAMPLE, NOTE)
     text = "systems; OUT is an output of 'evaluate', and NAME may be repeated; NAME/PART: of one of --sets or --domains"
     parser.group(INPUT)("--systems", required=True, nargs="+", metavar="NAME=OUT", help=text)
@@ -70,7 +70,7 @@ def parser() -> StrictParser:
 
 
 def task(args: argparse.Namespace) -> Compare:
-    """The comparison that the flags describe."""
+    """Makes the comparison that the flags describe."""
     from parapet.evaluation.compare.leaderboard import SignificanceConfig
     from parapet.evaluation.compare.page import Compare
     from parapet.evaluation.compare.results import Selection
@@ -104,16 +104,16 @@ def _parse(values: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _baselines(values: Sequence[str], systems: Mapping[str, object]) -> dict[str, str]:
-    """System to the one that it is compared with: of NAME all others, of SYSTEM=BASELINE that one."""
+    """Maps systems to their baselines. NAME is the baseline of all others; SYSTEM=BASELINE sets that of one system."""
     baselines: dict[str, str] = {}
     for value in values:
         if value in systems:
             baselines |= {name: value for name in systems if name != value and name not in baselines}
             continue
         name, equals, baseline = value.partition("=")
-        for one in (name, *([baseline] if equals else [])):
-            if one not in systems:
-                raise InputError(f"there is no system {one!r}, only {', '.join(systems)}", "--baseline")
+        for system in (name, *([baseline] if equals else [])):
+            if system not in systems:
+                raise InputError(f"there is no system {system!r}, only {', '.join(systems)}", "--baseline")
         if name == baseline:
             raise InputError(f"{value!r}: a system is not its own baseline", "--baseline")
         baselines[name] = baseline

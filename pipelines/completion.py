@@ -1,7 +1,7 @@
-"""``parapet completion``: a script with which a shell completes the command line, and the answers to it at each Tab.
+"""``parapet completion``: prints a shell script for completion, and answers the shell at each Tab.
 
-The script calls ``parapet``, which answers with argcomplete from the parsers of the commands: so the flags are those of
-the installed version, and plug-ins are among the choices. Only the parser of the command on the line is built.
+The script calls ``parapet``, which answers with argcomplete from the parsers of the commands. The flags are therefore
+those of the installed version and its plug-ins. Only the parser of the command on the line is built.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXAMPLE = """\
 
 
 def parser() -> StrictParser:
-    """The command line."""
+    """Builds the command line."""
     parser = StrictParser("completion", DESCRIPTION, EXAMPLE)
     parser.group(INPUT)("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
     return parser
@@ -40,7 +40,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def act(shell: str) -> None:
-    """Prints the script. Raises InputError where argcomplete is missing."""
+    """Prints the script. Raises InputError if argcomplete is missing."""
     try:
         from argcomplete.shell_integration import shellcode
     except ImportError:
@@ -49,19 +49,19 @@ def act(shell: str) -> None:
 
 
 def answer() -> None:
-    """Answers a shell that asks for completions at the cursor, and ends the process."""
+    """Answers a shell that asks for completions at the cursor, and exits."""
     try:
         import argcomplete
         from argcomplete.lexers import split_line
     except ImportError:
-        sys.exit(1)  # the shell then completes files
+        sys.exit(1)  # the shell then completes file names
     line, cursor = os.environ.get("COMP_LINE", ""), int(os.environ.get("COMP_POINT", "0"))
     _, _, _, words, _ = split_line(line, cursor)
     argcomplete.autocomplete(tree(words[1:]), always_complete_options="long")
 
 
 def tree(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The whole command line as one parser, with the flags of the command on it.
+    """Builds one parser for the whole command line, with the flags of the command on it.
 
     Args:
       words: whole words before the cursor, without ``parapet``.
@@ -73,7 +73,7 @@ def tree(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _add(to: argparse.ArgumentParser, names: Mapping[str, str], known: Mapping[str, argparse.ArgumentParser]) -> None:
-    """Adds sub-commands; those without a parser among ``known`` are mere names."""
+    """Adds sub-commands. Those without a parser in ``known`` are added by name only."""
     commands = to.add_subparsers()
     for name, what in names.items():
         parents = [known[name]] if name in known else []
@@ -92,7 +92,7 @@ def _of_pipeline(name: str, words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _of_evaluate(tasks: Mapping[str, str], words: Sequence[str]) -> argparse.ArgumentParser:
-    """Its flags are those of the task, which is itself the value of a flag."""
+    """Builds the parser of ``evaluate``, whose flags depend on the value of ``--task``."""
     named = [other for one, other in pairwise(words) if one == "--task"]
     named += [word.removeprefix("--task=") for word in words if word.startswith("--task=")]
     known = [parser_of("evaluate", task) for task in named if task in tasks]

@@ -1,4 +1,4 @@
-"""``parapet compose``: schemas and crowd answers to the variants v1 to v5, audit, review page and shortfall."""
+"""``parapet compose``: composes crowd answers into schema variants v1 to v5, with audit, review page and shortfall."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXAMPLE = """\
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     what = (
         "Vets, ranks and composes crowd answers into the schema variants v1...v5 of SGD-X. "
         "Writes OUT/v1/SPLIT/schema.json and so on, an audit of every answer, and a page to review them."
@@ -77,7 +77,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Composition:
-    """The configuration. Raises InputError for what cannot work."""
+    """Reads the settings. Raises InputError if a flag or file cannot be used."""
     from parapet.schemas import layout
     from parapet.schemas.errors import InputError
     from parapet.transforms.crowd.ingest import SCHEMA_TASKS
@@ -98,14 +98,14 @@ def check(args: argparse.Namespace) -> Composition:
 
 
 def report(config: Composition, counters: dict[str, int]) -> int:
-    """Says what was composed and what to do next. Returns the exit status."""
+    """Prints what was composed and what to do next. Returns the exit status."""
     published = PublishedAnswers(config.task.output)
     services = published.statistics["services"].values()
     complete = sum(service["composed"] and not service["partial"] for service in services)
     partial = sum(service["partial"] for service in services)
     short = len(services) - complete
     headline = f"{complete} of {len(services)} services composed" + (f", {partial} partially" if partial else "")
-    missing = short - partial  # those that --allow_partial composed are in the headline
+    missing = short - partial  # the headline already names services that --allow_partial composed
     needs = f"{counted(missing, 'service')} {'needs' if missing == 1 else 'need'} more answers"
     published.say(headline, needs if missing else "")
     bad = "schemas" in published.stages

@@ -1,4 +1,4 @@
-"""``parapet compose_variations``: answers to rewriting tasks -> vetted variations of user turns, audit, review page."""
+"""``parapet compose_variations``: vets answers to rewriting tasks into variations of user turns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXAMPLE = """\
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     what = (
         "Vets what crowd workers answered to the tasks of 'parapet hits --task rewrites'. Writes OUT/rewritten.jsonl, "
         "a line for each user turn and kind (paraphrase, typos, verbose, simple) with a good answer, and an audit of "
@@ -56,7 +56,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Composition:
-    """Reads corpus and tasks. Raises InputError for what cannot work."""
+    """Reads the corpus and the tasks. Raises InputError if a flag or file cannot be used."""
     from parapet.transforms.crowd.rewritten_turns.settle import RewritingTask
     from parapet.transforms.crowd.rewritten_turns.tasks import REWRITING_TASKS, read_tasks
     from parapet.transforms.perturbation.corpora import read_corpus
@@ -71,7 +71,7 @@ def check(args: argparse.Namespace) -> Composition:
 
 
 def report(config: Composition, counters: dict[str, int]) -> int:
-    """Says what was composed and what to do next. Returns the exit status."""
+    """Prints what was composed and what to do next. Returns the exit status."""
     from parapet.transforms.crowd.rewritten_turns.settle import of_other_sentences
 
     published = PublishedAnswers(config.task.output)

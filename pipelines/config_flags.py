@@ -1,6 +1,6 @@
-"""Flags from configuration classes: a typed ``msgspec.Struct`` says what a command takes, and becomes its flags.
+"""Turns configuration classes into flags: each annotated field of a ``msgspec.Struct`` becomes a flag of its name.
 
-A field that is annotated has a flag of its name, whose help is what the class's docstring says of it::
+The class's docstring has the help of each flag::
 
     class Config(msgspec.Struct, frozen=True, kw_only=True):
         # Attributes:
@@ -10,15 +10,15 @@ A field that is annotated has a flag of its name, whose help is what the class's
         train: Annotated[list[str], Meta(extra={"group": INPUT, "reads": True})] = []
         schedule: Annotated[Literal["constant", "linear"], Meta(description="...", extra={"rare": True})] = "linear"
 
-The type is that of the values: ``str``, ``int``, ``float``, a ``Literal`` of choices, a list or tuple of several values
-after one flag, ``bool`` for a flag without a value; each may be ``None``, too. ``ge``, ``gt``, ``le`` and ``lt`` are
-checked when the flags are read. A field without a default is a required flag. ``{unit}`` in a help is replaced by the
-class variable of this name. A subclass may give a field another default (``epochs: int = 3``), and go without flags:
-those that its class variable ``without`` names. Keys of ``extra``:
+The type is that of the values: ``str``, ``int``, ``float``, a ``Literal`` of choices, a list or tuple for several
+values after one flag, ``bool`` for a flag without a value; each may be ``None``, too. ``ge``, ``gt``, ``le`` and ``lt``
+are checked when the flags are read. A field without a default is a required flag. ``{unit}`` in a help text is replaced
+by the class variable of this name. A subclass may change a field's default (``epochs: int = 3``), and lists the flags
+that it does not have in the class variable ``without``. Keys of ``extra``:
 
-``group``: where the help shows the flag. ``rare``: only ``--help-all`` shows it. ``metavar``: what the help calls the
-value. ``either``: a name that flags share which exclude one another. ``reads``: the value is a file or folder that must
-be there; ``path``: one that is checked elsewhere. ``completes``: values that the shell proposes.
+``group``: the help section that shows the flag. ``rare``: only ``--help-all`` shows it. ``metavar``: the name of the
+value in the help. ``either``: a name shared by flags that exclude each other. ``reads``: the value is a file or folder
+that must exist; ``path``: a path that is checked elsewhere. ``completes``: values that the shell proposes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from parapet.schemas.errors import InputError
 Config = TypeVar("Config", bound=msgspec.Struct)
 Option = str | int | float | bool | None
 
-MOST = 2**31  # of a number that has no highest one of its own
+MOST = 2**31  # upper bound of numbers that declare none
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 
 
@@ -48,13 +48,13 @@ class Flag(NamedTuple):
     """A field of a configuration class that has a flag.
 
     Attributes:
-      name: of the field.
-      kind: of one value: ``str``, ``int``, ``float`` or ``bool``.
+      name: the name of the field.
+      kind: the type of one value: ``str``, ``int``, ``float`` or ``bool``.
       many: whether the flag takes several values.
-      choices: the values it may have; empty for any.
-      default: the field's; ``NODEFAULT`` where it has none.
-      text: its help.
-      meta: its range; ``extra`` that of ``meta``.
+      choices: the allowed values; empty for any.
+      default: the field's default; ``NODEFAULT`` if it has none.
+      text: the help text.
+      meta: its range; ``extra`` is ``meta.extra``.
     """
 
     name: str
@@ -68,19 +68,19 @@ class Flag(NamedTuple):
 
     @property
     def is_path(self) -> bool:
-        """Whether its values are files or folders."""
+        """Whether the values are files or folders."""
         return bool(self.extra.get("reads") or self.extra.get("path"))
 
 
 def config_flags(config: type[msgspec.Struct]) -> list[Flag]:
-    """The flags of a configuration class: those of its base classes first."""
+    """Lists the flags of a configuration class, those of base classes first."""
     fields = {field.name: field for field in msgspec.structs.fields(config)}
     flags: dict[str, Flag] = {}
     texts: dict[str, str] = {}
     for base in reversed(config.__mro__[:-1]):
         texts |= _attributes(base.__doc__ or "")
         for name, hint in get_type_hints(base, include_extras=True).items():
-            if (meta := _meta(hint)) is not None:  # else it gives a field of a base class another default
+            if (meta := _meta(hint)) is not None:  # without it, the field only changes the default of a base class
                 text = meta.description or texts.get(name, "")
                 flags[name] = Flag(name, *_value_type(hint), _default(fields[name]), text, meta, meta.extra or {})
     without = getattr(config, "without", ())
@@ -88,13 +88,13 @@ def config_flags(config: type[msgspec.Struct]) -> list[Flag]:
 
 
 def _meta(hint: Any) -> Meta | None:
-    """What a field is annotated with, as it is in ``Annotated[int, Meta(ge=1)] | None``."""
+    """Finds the Meta of an annotation, also inside a union such as ``Annotated[int, Meta(ge=1)] | None``."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else [hint]
     return next((item for part in parts for item in getattr(part, "__metadata__", ()) if isinstance(item, Meta)), None)
 
 
 def _attributes(docstring: str) -> dict[str, str]:
-    """What the section "Attributes" of a docstring says of each."""
+    """Parses the section "Attributes" of a docstring to the text of each attribute."""
     section = inspect.cleandoc(docstring).partition("Attributes:\n")[2].partition("\n\n")[0]
     items = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()).removesuffix(".") for name, text in items}
@@ -105,7 +105,7 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:
-    """The type of a value, whether there are several, and the choices."""
+    """Returns the type of a single value, whether the flag takes several, and the choices."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _value_type(arguments[0])
@@ -124,10 +124,10 @@ def add_flags(parser: StrictParser, config: type[msgspec.Struct], group: str, **
     """Adds the flags of a configuration class to a parser.
 
     Args:
-      parser: the command's.
+      parser: the command's parser.
       config: the class.
-      group: where the help shows flags that name no group of their own.
-      words: what ``{NAME}`` in a description stands for, besides class variables.
+      group: the help section of flags that name none.
+      words: replacements of ``{NAME}`` in help texts, besides class variables.
     """
     exclusive: dict[str, Add] = {}
     for flag in config_flags(config):
@@ -155,12 +155,12 @@ def add_flags(parser: StrictParser, config: type[msgspec.Struct], group: str, **
 
 
 def read_config(config: type[Config], args: argparse.Namespace, **own: object) -> Config:
-    """A configuration from parsed flags.
+    """Reads a configuration from parsed flags.
 
     Args:
       config: its class.
-      args: the flags; those that are missing keep their defaults.
-      own: fields that have other values than the flags of their names, or no flags.
+      args: the flags; missing ones keep their defaults.
+      own: fields without flags, or whose value differs from that of their flag.
 
     Raises:
       InputError: a number is out of range, or ``--output`` is one of the inputs.
@@ -170,7 +170,7 @@ def read_config(config: type[Config], args: argparse.Namespace, **own: object) -
         value = values.get(flag.name)
         for item in value if isinstance(value, list | tuple) else [value]:
             if item and flag.is_path and hasattr(args, "output"):
-                named = "=" in flag.extra.get("metavar", "")  # NAME=PATH
+                named = "=" in flag.extra.get("metavar", "")  # the values are NAME=PATH
                 check_apart(args.output, **{flag.name: item.partition("=")[2] if named else item})
             elif isinstance(item, int | float) and (reason := out_of_range(item, flag.meta)):
                 raise InputError(f"{item}: {reason}", f"--{flag.name}")
@@ -178,7 +178,7 @@ def read_config(config: type[Config], args: argparse.Namespace, **own: object) -
 
 
 def out_of_range(number: float, meta: Meta) -> str:
-    """What to give instead of a number that is out of range; empty for one that is not."""
+    """Describes the allowed range if a number lies outside; empty if it lies inside."""
     least, above, most, below = meta.ge, meta.gt, meta.le, meta.lt
     inside = (least is None or number >= least) and (above is None or number > above)
     if inside and (number <= most if most is not None else number < below if below is not None else number <= MOST):
@@ -191,12 +191,12 @@ def out_of_range(number: float, meta: Meta) -> str:
 
 
 def input_paths(config: msgspec.Struct) -> list[tuple[str, str]]:
-    """(flag, path) of all files and folders that a configuration names."""
+    """Lists (flag, path) of all files and folders that a configuration names."""
     values = [(flag.name, getattr(config, flag.name)) for flag in config_flags(type(config)) if flag.is_path]
     return [(name, path) for name, value in values if value for path in (value if isinstance(value, list) else [value])]
 
 
 def content_options(config: msgspec.Struct) -> dict[str, Option]:
-    """The flags that shape the content of an output, for ``run.json``: all but files and folders, by name."""
+    """Lists the flags that determine the content of an output, for ``run.json``: all except files and folders."""
     names = sorted(flag.name for flag in config_flags(type(config)) if not flag.is_path)
     return {name: getattr(config, name) for name in names}

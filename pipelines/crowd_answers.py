@@ -1,4 +1,4 @@
-"""What commands share that read the answers of workers: flags of answers, their check, the report."""
+"""Flags, checks and reports of commands that read the answers of workers."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def _add_encoding(parser: StrictParser, group: str) -> None:
 
 
 def add_judgements(parser: StrictParser, task: str, group: str = INPUT, required: bool = True) -> None:
-    """Adds ``--hits``, ``--responses`` and ``--encoding`` of what people were asked to judge.
+    """Adds ``--hits``, ``--responses`` and ``--encoding`` for judgements by people.
 
     Args:
-      parser: of the command.
-      task: of ``parapet hits``.
-      group: in which the help has them.
-      required: whether they must be given.
+      parser: the command's parser.
+      task: the ``--task`` of ``parapet hits``.
+      group: the help section.
+      required: whether the flags are required.
     """
     add = parser.group(group)
     add("--hits", required=required, metavar="DIR", reads=True, help=f"output of 'parapet hits --task {task}'")
@@ -63,7 +63,10 @@ def add_judgements(parser: StrictParser, task: str, group: str = INPUT, required
 
 
 def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
-    """The files of ``--responses``; of a folder of ``parapet mturk`` its answers. Raises InputError for a wrong one."""
+    """Lists the files of ``--responses``, and the answers in folders of ``parapet mturk``.
+
+    Raises InputError if a file or the encoding cannot be used.
+    """
     from parapet.transforms.crowd.ingest import check_encoding, check_file
 
     paths = _files_of(args.responses)
@@ -74,7 +77,7 @@ def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _files_of(responses: Sequence[str]) -> list[str]:
-    """The files of ``--responses``: of a folder that ``parapet mturk`` wrote, the answers that it has collected."""
+    """Lists the files of ``--responses``; a folder of ``parapet mturk`` stands for the answers collected in it."""
     from parapet.transforms.crowd.mturk.collect import FILE
 
     folders = [path for path in responses if layout.is_there(path) and layout.as_path(path).is_dir()]
@@ -82,15 +85,15 @@ def _files_of(responses: Sequence[str]) -> list[str]:
 
 
 def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: TaskKind) -> Sources:
-    """The files of answers and decisions.
+    """Checks the files of answers and decisions.
 
     Args:
       args: the flags.
-      responses: the response files: those of the flag, or of the sample.
-      kind: of the tasks whose answers are taken.
+      responses: the response files, from the flag or the sample.
+      kind: the kind of tasks whose answers are accepted.
 
     Raises:
-      InputError: a file is missing, the two reviewers' sheets are one, or the encoding is unknown.
+      InputError: a file is missing, both reviewers' sheets are the same file, or the encoding is unknown.
     """
     from parapet.transforms.crowd.ingest import Sources
 
@@ -105,9 +108,9 @@ class Composition(msgspec.Struct, frozen=True):
     """Answers to compose.
 
     Attributes:
-      task: what they answer.
+      task: the task that they answer.
       sources: the files of answers and decisions.
-      require_complete: whether something that is short of answers is a failure.
+      require_complete: whether the command fails if a unit needs more answers.
       others: (flag, path) of other files that workers read.
     """
 
@@ -118,7 +121,7 @@ class Composition(msgspec.Struct, frozen=True):
 
 
 def inputs(config: Composition) -> list[tuple[str, str]]:
-    """What workers read."""
+    """Lists the files that workers read."""
     return [*config.others, *((f"--{name}", path) for name, path in config.sources.files())]
 
 
@@ -130,14 +133,14 @@ def build(pipeline: beam.Pipeline, config: Composition) -> None:
 
 
 class PublishedAnswers:
-    """A published run, and what its command reports of it.
+    """A published run and the summary that its command prints.
 
     Attributes:
       output: the folder.
       statistics: ``statistics.json``.
       assignments: the number of assignments that could be read.
-      unused: the reasons why records could not be used, with their numbers; ``first_unused`` has the first of each.
-      stages: at which records turned out to be of no use.
+      unused: the number of unusable records by reason; ``first_unused`` has the first record of each.
+      stages: the stages that rejected records.
     """
 
     def __init__(self, output: str) -> None:
@@ -161,11 +164,11 @@ class PublishedAnswers:
                 self.stages.add(letter.stage)
 
     def say(self, headline: str, missing: str) -> None:
-        """Prints the results and what to do next, and warns of what is missing or was not used.
+        """Prints the results and what to do next, and warns about missing and unused answers.
 
         Args:
-          headline: what was composed.
-          missing: what lacks good answers, if anything does: ``1 service needs more answers``.
+          headline: the summary of what was composed.
+          missing: how many units need more answers, as in ``1 service needs more answers``; empty if none.
         """
         out, answers, agreement = self.output, self.statistics["answers"], self.statistics["agreement"]
         say(headline)
@@ -183,12 +186,12 @@ class PublishedAnswers:
             logging.warning("not used: %s, see %s/dead_letters.jsonl: %s", records, out, reasons)
 
     def status(self, nothing: str, missing: int, require_complete: bool) -> int:
-        """The exit status; logs the reason where nothing was composed.
+        """Returns the exit status; logs the reason if nothing was composed.
 
         Args:
-          nothing: the message where nothing was composed; empty where something was.
-          missing: the number of what lacks good answers.
-          require_complete: whether that is a failure.
+          nothing: the message if nothing was composed; else empty.
+          missing: the number of units that need more answers.
+          require_complete: whether missing answers are a failure.
         """
         if not self.assignments:
             nothing = "no assignment could be read from the files of --responses"
@@ -214,7 +217,7 @@ class PublishedAnswers:
         return why
 
     def _most_common(self) -> str:
-        """The three most common reasons of dead letters, each with the first record that has it."""
+        """Formats the three most common reasons of dead letters, each with its first record."""
         ordered = sorted(self.unused, key=lambda reason: (-self.unused[reason], reason))
         examples = [
             f"{self.unused[reason]:,} {reason} ({first.source}: {first.reason.partition(': ')[2]})"

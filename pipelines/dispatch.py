@@ -1,4 +1,4 @@
-"""The commands: their names, the module and the parser of each. Imports nothing heavy."""
+"""The names of the commands, and the module and parser of each. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from parapet.pipelines.flags import StrictParser
 
-# The commands by purpose, each with its summary.
+# The commands by what a person wants, each with its summary.
 GROUPS = {
-    "run a whole evaluation": {
+    "most used": {
         "suite": "sets, systems and scores in one table, from one file",
+        "perturb": "typos, paraphrases, speech errors, unseen values, ...",
+        "collect": "have annotators or a language model paraphrase schemas",
+        "compose": "schema variants v1...v5 from their answers",
+        "evaluate": "score a system, and show the examples it gets wrong",
+    },
+    "run systems and compare them": {
+        "predict": "run a language model or a trained baseline on dialogues",
+        "train": "train a baseline model of the papers",
+        "compare": "put systems into one table, with significance tests",
     },
     "collect paraphrases": {
-        "hits": "pages and tasks on which crowd workers paraphrase",
-        "collect": "answers to them without MTurk: people, Prolific, models",
-        "mturk": "publish, collect and pay these tasks on MTurk",
-        "compose": "schema variants v1...v5 from crowd answers",
-        "compose_variations": "rewritten user turns from crowd answers",
-        "back_translate": "schema variants by translation there and back",
-        "statistics": "how far variants are from the original schemas",
+        "hits": "the forms on which annotators paraphrase, and their cost",
+        "mturk": "publish these forms on Mechanical Turk, collect and pay",
+        "compose_variations": "rewritten user turns from annotators' answers",
     },
-    "perturb dialogues": {
+    "make and use schema variants": {
+        "back_translate": "variants by translation there and back",
         "rewrite": "dialogues under each variant's names, as in SGD-X",
-        "language_variations": "user turns with typos, verbose, simple, paraphrased",
+        "statistics": "how far variants are from the original schemas",
+        "augment": "training sets from dialogues and schema variants",
+    },
+    "perturb dialogues with more options": {
+        "language_variations": "typos, verbose, simple, paraphrase; mixes, engines",
         "speech_errors": "user turns as ASR transcripts, at given error rates",
         "unseen_entities": "slot values that do not occur in training",
         "ood": "out-of-domain turns at given rates",
-        "perturb": "any perturbation that is installed, plug-ins too",
     },
-    "make training sets and splits": {
-        "augment": "training sets from dialogues and schema variants",
+    "get dialogues": {
         "few_shot": "small nested training sets for each domain",
         "unseen_services": "splits with unseen domains or services",
-    },
-    "simulate and convert dialogues": {
         "reminders": "dialogues about reminders, by a simulated user",
         "restaurants": "bAbI dialog tasks 1 to 5, simulated",
         "babi_task6": "bAbI dialog task 6 from DSTC2; also in SGD's format",
         "anonymise": "real chats without names, numbers and addresses",
-    },
-    "train and evaluate": {
-        "train": "train a baseline model of the papers",
-        "predict": "run such a model on dialogues",
-        "evaluate": "score predictions, and write a report",
-        "compare": "put systems into one table, with significance tests",
     },
     "publish": {
         "release": "build, verify, compare and push versioned datasets",
@@ -64,12 +64,12 @@ PIPELINES = {name: summary for commands in GROUPS.values() for name, summary in 
 
 
 def canonical(name: str) -> str:
-    """A name with ``_`` for each ``-``: the two are alike in the names of flags and commands."""
+    """Replaces each ``-`` in a name by ``_``: flags and commands may be spelled either way."""
     return name.replace("-", "_")
 
 
 def spelling(name: str, names: Iterable[str]) -> str | None:
-    """How a name is spelled among others; None where it is not among them."""
+    """Finds the spelling of a name in a list; None if the list does not have it."""
     return next((other for other in names if canonical(other) == canonical(name)), None)
 
 
@@ -82,16 +82,16 @@ def hand_over(
     argv: Sequence[str],
     run: Callable[[str, Sequence[str]], int] | None = None,
 ) -> int:
-    """Runs ``program NAME ...`` as ``package.NAME.run(...)``; gives its exit status.
+    """Runs ``program NAME ...`` as ``package.NAME.run(...)``; returns its exit status.
 
     Args:
-      program: as people type it: ``parapet``, ``parapet mturk``.
-      what: what a name is called: ``pipeline``, ``action``.
-      names: those there are; a ``-`` in one is a ``_`` in its module.
-      package: where the modules are.
+      program: the program as people type it: ``parapet``, ``parapet mturk``.
+      what: the word for a name: ``pipeline``, ``action``.
+      names: the known names; a ``-`` in a name is a ``_`` in its module.
+      package: the package of the modules.
       usage: the help.
-      argv: what follows the program.
-      run: runs a name, where those of a package are in one module.
+      argv: the arguments after the program.
+      run: runs a name, if all names share one module.
     """
     if not argv or canonical(argv[0]) in ("_h", "__help", "__help_all", "help"):
         print(usage, end="")
@@ -112,9 +112,9 @@ def hand_over(
     return int(importlib.import_module(f"{package}.{canonical(spelled)}").run(rest))
 
 
-# Commands that are not a module of their own, and the module that runs them by name.
+# Commands that have no module of their own, and the module that runs them by name.
 _SHARED = {
-    **{name: "perturb" for name in GROUPS["perturb dialogues"] if name != "perturb"},
+    **dict.fromkeys(("rewrite", *GROUPS["perturb dialogues with more options"]), "perturb"),
     **dict.fromkeys(("few_shot", "unseen_services"), "splits"),
 }
 
@@ -130,21 +130,21 @@ class _Named(NamedTuple):
         return int(importlib.import_module(f"parapet.pipelines.{self.module}").run_named(self.name, argv))
 
     def parser(self) -> StrictParser:
-        """The flags."""
+        """Builds the command line."""
         module = importlib.import_module(f"parapet.pipelines.{self.module}")
         parser: StrictParser = module.parser(self.name, self.name)
         return parser
 
 
 def module_of(command: str) -> Any:
-    """What has ``run`` and ``parser`` of a command: its module, or what runs it by name."""
+    """Returns an object with a command's ``run`` and ``parser``: its module, or an adapter of a shared module."""
     if command in _SHARED:
         return _Named(_SHARED[command], command)
     return importlib.import_module(f"parapet.pipelines.{command}")
 
 
 def actions_of(pipeline: str) -> Mapping[str, str]:
-    """What stands after a pipeline's name, each with its summary: actions, models to train, tasks to evaluate."""
+    """Returns the actions, models or tasks that may follow a pipeline's name, with summaries."""
     module = module_of(pipeline)
     for names in ("ACTIONS", "MODELS", "TASKS"):
         if hasattr(module, names):
@@ -154,10 +154,10 @@ def actions_of(pipeline: str) -> Mapping[str, str]:
 
 
 def parser_of(pipeline: str, action: str = "") -> StrictParser:
-    """The parser of a pipeline without actions, or of one action of a pipeline."""
+    """Builds the parser of a pipeline without actions, or of one action of a pipeline."""
     module = module_of(pipeline)
     if action and hasattr(module, "parser"):
-        parser: StrictParser = module.parser(action)  # those of models differ in what they are made for
+        parser: StrictParser = module.parser(action)  # each model has flags of its own
         return parser
     if action:
         module = importlib.import_module(f"parapet.pipelines.{pipeline}.{canonical(action)}")

@@ -1,7 +1,7 @@
-"""``parapet doctor``: which extras, models, credentials and plug-ins are there, and what each would enable.
+"""``parapet doctor``: reports which extras, models, credentials and plug-ins are installed, and what each enables.
 
-Packages are looked up in their metadata: nothing is imported. No network is asked, and no secret is read further than
-needed: whether credentials are valid, only their service knows.
+It reads the metadata of packages and imports none of them. It uses no network, so it cannot tell whether credentials
+are valid, and reads no more of a secret than it needs.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from parapet.transforms.storage.checkpoints import Checkpoint
 
 
-# What may be uninstalled, and why nothing is lost by it.
+# Packages whose absence does no harm, and why.
 SPARE = {"python-levenshtein": "absent: rapidfuzz gives the same values"}
 
-# What each extra is for. An extra that is not listed is shown without it.
+# The purpose of each extra. Extras without an entry are listed without a purpose.
 ENABLES = {
     "azure": "speech_errors --engine azure",
     "collect": "collect serve",
@@ -63,9 +63,9 @@ ENABLES = {
     "translate": "back_translate, language_variations: --engine embedded, without a network",
 }
 
-_SHOWN = 4  # packages of an extra
+_SHOWN = 4  # packages listed for an extra
 
-# ``missing`` is what one may do without; ``wrong`` is what should not be so.
+# ``missing``: optional and not installed. ``wrong``: a problem to fix.
 State = Literal["there", "missing", "wrong"]
 
 
@@ -73,10 +73,10 @@ class Finding(msgspec.Struct, frozen=True):
     """One line of the report.
 
     Attributes:
-      name: of what was looked for.
-      enables: the commands and flags that it is for.
-      detail: what was found, or what is wrong; never a secret.
-      next: what to do, a command where there is one; empty where nothing is to be done.
+      name: the item that was checked.
+      enables: the commands and flags that need it.
+      detail: what was detected, or what is wrong; never a secret.
+      next: what to do, a command where possible; empty if nothing is to be done.
     """
 
     name: str
@@ -87,13 +87,13 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def python_is_enough(running: str) -> tuple[bool, str]:
-    """Whether this Python is of a version that the distribution takes, and which it takes."""
+    """Checks whether the distribution supports this Python version; also returns the supported range."""
     wanted = str(metadata(DISTRIBUTION)["Requires-Python"] or "")
     return SpecifierSet(wanted).contains(running, prereleases=True), wanted
 
 
 def core() -> list[Finding]:
-    """What the core needs: each problem, and a line on all that is installed.
+    """Checks the requirements of the core: one line for each problem, and one for everything that is installed.
 
     Raises:
       PackageNotFoundError: the distribution is not installed.
@@ -112,14 +112,14 @@ def core() -> list[Finding]:
 
 
 def extras() -> list[Finding]:
-    """Each extra: whether all of it is there, and what it is for."""
+    """Checks for each extra whether all of its packages are installed."""
     return [_extra(name) for name in sorted(metadata(DISTRIBUTION).get_all("Provides-Extra") or ())]
 
 
 def _extra(name: str) -> Finding:
     wanted = requirements_of(DISTRIBUTION, name)
     wrong = [problem for requirement in wanted for problem in problems(requirement)]
-    # Of a version out of range something is broken; what is only not there was never asked for.
+    # With all packages installed, a wrong version is an error; otherwise the extra was probably never requested.
     is_broken = all(installed(requirement.name) is not None for requirement in wanted)
     state: State = "there" if not wrong else "wrong" if is_broken else "missing"
     listed = wrong or [f"{requirement.name} {installed(requirement.name)}" for requirement in wanted]
@@ -129,19 +129,19 @@ def _extra(name: str) -> Finding:
 
 
 def requirements_of(distribution: str, extra: str = "") -> list[Requirement]:
-    """What a distribution requires here: by itself, or only with an extra."""
+    """Lists the requirements of a distribution on this platform: of its core, or only those of an extra."""
     every = [Requirement(line) for line in requires(distribution) or ()]
 
     def holds(requirement: Requirement, extra: str) -> bool:
         return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
     if extra:
-        return [one for one in every if holds(one, extra) and not holds(one, "")]
-    return [one for one in every if holds(one, "")]
+        return [requirement for requirement in every if holds(requirement, extra) and not holds(requirement, "")]
+    return [requirement for requirement in every if holds(requirement, "")]
 
 
 def problems(requirement: Requirement, seen: Iterable[str] = ()) -> Iterator[str]:
-    """What is wrong with a requirement: it is not there, of another version, or lacks something of its own extras."""
+    """Yields the problems of a requirement: not installed, wrong version, or incomplete extras."""
     name, there = requirement.name, installed(requirement.name)
     if there is None:
         yield f"{name} is not installed"
@@ -155,7 +155,7 @@ def problems(requirement: Requirement, seen: Iterable[str] = ()) -> Iterator[str
 
 @cache
 def installed(name: str) -> str | None:
-    """The version of a distribution, None where it is not installed."""
+    """Returns the version of a distribution; None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -163,7 +163,7 @@ def installed(name: str) -> str | None:
 
 
 def models() -> Iterator[Finding]:
-    """Models that come as packages: trained pipelines of spaCy, and what the offline speech engines need."""
+    """Checks the models that are installed as packages: spaCy's, and those of the offline speech engines."""
     enables, name = "anonymise, compose: --spacy_model", ""
     for point in sorted(entry_points(group="spacy_models"), key=lambda point: point.name):
         name = point.name
@@ -177,8 +177,8 @@ def models() -> Iterator[Finding]:
 
 
 def data_of(name: str, module: str, folder: str, enables: str) -> Finding:
-    """Whether the folder of a package is there."""
-    spec, install = find_spec(module), install_line("speech")  # a package without a parent: nothing is imported
+    """Checks whether a package's data folder exists."""
+    spec, install = find_spec(module), install_line("speech")  # the package is top-level, so find_spec imports nothing
     if spec is None:
         return Finding(name, "missing", enables, f"{module} is not installed", install)
     for place in spec.submodule_search_locations or ():
@@ -188,14 +188,14 @@ def data_of(name: str, module: str, folder: str, enables: str) -> Finding:
 
 
 _GPUS = Path("/proc/driver/nvidia/gpus")
-_FEW = 4 * 2**30  # below this, Beam and a model at once are tight
+_FEW = 4 * 2**30  # less memory than this is tight for Beam together with a model
 
 
 def machine(folder: Path) -> list[Finding]:
-    """What is said of this machine.
+    """Checks this machine.
 
     Args:
-      folder: where outputs would go, the current one.
+      folder: the current folder, where outputs would go.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     detail = f"{cores}; large inputs use them all" if cores > 1 else f"{cores}"
@@ -222,7 +222,7 @@ def _memory() -> Finding:
 
 
 def _torch() -> Finding:
-    """Whether models would be computed on a GPU: there is one, and the torch that is installed is built for it."""
+    """Checks whether models would run on a GPU: there is one, and the installed torch is built for it."""
     cards, there = gpus(), installed("torch")
     has = ", ".join(cards) or "no NVIDIA GPU"
     if there is None:
@@ -244,15 +244,15 @@ def _read(path: Path) -> str:
 
 
 def gpus(folder: Path = _GPUS) -> list[str]:
-    """The models of NVIDIA GPUs that the driver lists."""
+    """Lists the models of the NVIDIA GPUs that the driver knows."""
     models = [re.search(r"^Model:\s*(.+)$", _read(path / "information"), re.M) for path in sorted(folder.glob("*"))]
     cards = [model[1].strip() if model else "a GPU" for model in models]
-    # In a container the driver's files may not be there, and its devices are.
+    # In a container, the driver's files may be missing although its devices exist.
     return cards or ["a GPU" for path in Path("/dev").glob("nvidia*") if path.name[6:].isdigit()]
 
 
 def torch_cuda() -> str:
-    """The version of CUDA that torch is built for, empty for a build for the CPU; read from its ``version.py``."""
+    """Reads the CUDA version that torch is built for from its ``version.py``; empty for a CPU build."""
     spec = find_spec("torch")
     places: Sequence[str] = spec.submodule_search_locations or () if spec is not None else ()
     versions = [re.search(r"^cuda[^=]*=\s*'([\d.]+)'", _read(Path(place) / "version.py"), re.M) for place in places]
@@ -261,7 +261,7 @@ def torch_cuda() -> str:
 
 def _writable(folder: Path) -> Finding:
     try:
-        with tempfile.TemporaryFile(dir=folder):  # whether a file can be made shows only when one is
+        with tempfile.TemporaryFile(dir=folder):  # only creating a file shows whether that is possible
             pass
         free = shutil.disk_usage(folder).free
     except OSError as error:
@@ -271,10 +271,10 @@ def _writable(folder: Path) -> Finding:
     return Finding("folder", "there", detail=f"{folder} can be written, {free / 2**30:,.1f} GiB are free")
 
 
-# What botocore asks that needs neither a network nor another program.
+# botocore's credential providers that need neither a network nor another program.
 _QUIET = ("env", "shared-credentials-file", "config-file", "boto-config")
 
-# What names other credentials in a profile: told, not tried.
+# Settings of a profile that need other credentials; the report names them and does not try them.
 _LOUD = {
     "role_arn": "a role",
     "sso_session": "single sign-on",
@@ -285,7 +285,7 @@ _LOUD = {
 
 
 def credentials() -> list[Finding]:
-    """What is said of each account."""
+    """Checks the credentials of each account."""
     return [_aws(), *_google(), _azure(), _libretranslate(), _hugging_face(), _worker_key()]
 
 
@@ -295,7 +295,7 @@ def _aws() -> Finding:
         return Finding("AWS", "missing", enables, "boto3 is not installed", install_line("mturk"))
     try:
         source = aws_source()
-    except Exception as error:  # of a profile that is not there, a file that cannot be read
+    except Exception as error:  # such as a missing profile or an unreadable file
         return Finding("AWS", "wrong", enables, f"{type(error).__name__}: {error}", "mend ~/.aws, or set AWS_PROFILE")
     if source:
         return Finding("AWS", "there", enables, f"from {source}")
@@ -304,10 +304,10 @@ def _aws() -> Finding:
 
 
 def aws_source() -> str:
-    """Where boto3 would find credentials; empty where it would not, but perhaps of a network."""
+    """Names the source where boto3 would find credentials; empty if it would find none without the network."""
     from botocore.session import Session
 
-    logging.getLogger("botocore").setLevel(logging.WARNING)  # at lower levels it says what it finds
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # at lower levels it logs the credentials' source
     session = Session()
     named = f"the profile {session.profile or 'default'!r}"
     profile: dict[str, Any] = session.get_scoped_config()
@@ -339,13 +339,13 @@ def _google() -> Iterator[Finding]:
 
 
 def google_default() -> Path:
-    """Where gcloud keeps application default credentials."""
+    """Returns the path at which gcloud stores application default credentials."""
     base = os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud"
     return Path(base) / "application_default_credentials.json"
 
 
 def _kind_of(place: Path) -> str:
-    """``service_account`` and the like; empty where there is no file with credentials."""
+    """Returns the type of credentials, such as ``service_account``; empty if the file has none."""
     try:
         content = json.loads(place.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -416,11 +416,11 @@ EXAMPLE = """\
 
 NOTE = "The status is 0 where the core works, whatever else is missing, and 1 where it does not."
 
-TRANSLATES = ("marian", "m2m_100")  # NLLB's is the architecture of M2M100
+TRANSLATES = ("marian", "m2m_100")  # NLLB has the architecture of M2M100
 
 
 def parser() -> StrictParser:
-    """The command line."""
+    """Builds the command line."""
     parser = StrictParser("doctor", DESCRIPTION, EXAMPLE, NOTE)
     text = "folders with models: shows which commands take them"
     parser.group(INPUT)("--model", nargs="+", default=[], metavar="DIR", help=text)
@@ -429,12 +429,12 @@ def parser() -> StrictParser:
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Runs the command. Returns the exit status: 1 where the core does not work."""
+    """Runs the command. Returns the exit status, 1 if the core does not work."""
     return run_checked(parser(), argv, lambda args: args, act, "nothing was written")
 
 
 def act(args: argparse.Namespace) -> int:
-    """Checks everything and prints the report. Raises InputError where Parapet is not installed."""
+    """Checks everything and prints the report. Raises InputError if Parapet is not installed."""
     from importlib.metadata import PackageNotFoundError
 
     try:
@@ -456,10 +456,10 @@ def act(args: argparse.Namespace) -> int:
 
 
 def look_around(folders: Sequence[str]) -> Report:
-    """Everything, by section.
+    """Checks everything and returns the findings by section.
 
     Args:
-      folders: with models.
+      folders: folders with models.
     """
     from parapet.transforms.running import plugins
 
@@ -480,7 +480,7 @@ def look_around(folders: Sequence[str]) -> Report:
 
 
 def inspect(folder: str) -> Finding:
-    """Which commands take the model in a folder; where none does, why."""
+    """Reports which commands accept the model in a folder, or why none does."""
     from parapet.transforms.storage.checkpoints import opened, read_json
 
     try:
@@ -504,7 +504,7 @@ def inspect(folder: str) -> Finding:
 
 
 def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
-    """The flags that could take such a model, to the check that their command makes."""
+    """Maps each flag that might accept such a model to the check that its command makes."""
     from parapet.evaluation.generation import scoring
     from parapet.evaluation.models.saving import models_of
     from parapet.transforms.storage import checkpoints
@@ -525,12 +525,12 @@ MARKS = {"there": ("✓", "ok", "green"), "missing": ("–", "--", "yellow"), "w
 
 
 def lines(found: Report, works: bool, plain: bool = False) -> Iterator[tuple[str, str]]:
-    """The report as lines, each with its style.
+    """Yields the lines of the report, each with its style.
 
     Args:
-      found: by section.
-      works: whether the core does.
-      plain: marks in ASCII.
+      found: the findings by section.
+      works: whether the core works.
+      plain: whether to use ASCII marks.
     """
     for section, findings in found.items():
         yield section.capitalize(), "bold"

@@ -1,4 +1,4 @@
-"""Flags of commands that ask a language model behind an endpoint: where it answers, its key, what it may cost."""
+"""Flags of commands that call a language model at an endpoint: address, key and cost limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from parapet.schemas.errors import InputError
 if TYPE_CHECKING:
     from parapet.transforms.running.chat import Endpoint
 
-FLAGS = ("endpoint", "key_variable", "max_calls", "price")  # all but the model's name, which some commands have already
+# without the model's name, as some commands have a --model already
+FLAGS = ("endpoint", "key_variable", "max_calls", "price")
 _KEY = "OPENAI_API_KEY"
 _MOST_PARALLEL = 256
 
@@ -21,9 +22,9 @@ def add_endpoint_flags(parser: StrictParser, group: str = "language model", rare
     """Adds ``--endpoint``, ``--key_variable``, ``--max_calls`` and ``--price``.
 
     Args:
-      parser: of the command.
-      group: in which the help has them.
-      rare: whether only ``--help-all`` shows the first, too.
+      parser: the command's parser.
+      group: the help section.
+      rare: whether only ``--help-all`` shows ``--endpoint``, too.
     """
     add = parser.group(group)
     text = "any OpenAI-compatible API, such as http://127.0.0.1:8080/v1"
@@ -41,15 +42,15 @@ def add_endpoint_flags(parser: StrictParser, group: str = "language model", rare
 
 
 def endpoint_of(args: argparse.Namespace, model: str | None, **more: object) -> Endpoint:
-    """Where the flags say that a model answers.
+    """Reads the endpoint from the flags.
 
     Args:
       args: with the flags above.
-      model: its name there.
+      model: the model's name at the endpoint.
       more: further attributes of the endpoint.
 
     Raises:
-      InputError: a flag is missing, or has a value that cannot be used.
+      InputError: a flag is missing, or its value cannot be used.
     """
     from parapet.transforms.running.chat import Endpoint
 
@@ -69,10 +70,10 @@ def endpoint_of(args: argparse.Namespace, model: str | None, **more: object) -> 
 
 
 def endpoint_or_embedded(args: argparse.Namespace, dry: bool = False) -> Endpoint:
-    """Where ``--endpoint``, ``--model``, ``--parallel_calls`` and ``--timeout`` say: ``embedded`` starts a server here.
+    """Reads the endpoint from the flags; ``--endpoint embedded`` starts a local server.
 
     Args:
-      args: with these flags and those of :func:`endpoint_of`.
+      args: with ``--model``, ``--parallel_calls``, ``--timeout`` and the flags of :func:`endpoint_of`.
       dry: whether nothing will be sent, so that no server is needed.
 
     Raises:
@@ -91,7 +92,7 @@ def endpoint_or_embedded(args: argparse.Namespace, dry: bool = False) -> Endpoin
 
 
 def add_model_flags(parser: StrictParser, group: str, rare: bool = False) -> None:
-    """Adds what :func:`endpoint_or_embedded` reads; ``rare``: only ``--help-all`` shows them."""
+    """Adds the flags that :func:`endpoint_or_embedded` reads; if ``rare``, only ``--help-all`` shows them."""
     add_endpoint_flags(parser, group, rare)
     add = parser.group(group)
     add("--model", rare=rare, metavar="NAME", help="its name there; 'embedded' has one of its own")

@@ -1,4 +1,4 @@
-"""``parapet export``: tasks of agents in the formats of bfcl-eval, inspect-ai, promptfoo and OpenAI's evals."""
+"""``parapet export``: writes agents' tasks in the formats of bfcl-eval, inspect-ai, promptfoo and OpenAI's evals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Plan = tuple[str, str, dict[str, list[str]]]
 
 
 def parser() -> StrictParser:
-    """The flags."""
+    """Builds the command line."""
     flags = StrictParser(
         "export",
         "Writes tasks of agents, their variants and perturbed sets as other tools read them: OUT/original, OUT/v1, ...",
@@ -36,7 +36,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Plan:
-    """Finds the tasks. Raises InputError where there are none."""
+    """Lists the tasks' files. Raises InputError if there are none."""
     from parapet.evaluation.tools.tasks import list_files
 
     sets, _ = task_sets(args)
@@ -44,7 +44,7 @@ def check(args: argparse.Namespace) -> Plan:
 
 
 def act(plan: Plan) -> None:
-    """Writes the files."""
+    """Reads the tasks and publishes the exported files."""
     from parapet.evaluation.task import publish
     from parapet.evaluation.tools.exports import export
     from parapet.evaluation.tools.tasks import read_tasks

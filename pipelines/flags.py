@@ -1,7 +1,7 @@
-"""What every command line is made of: parsers with strict flags, their help, and the flags that many commands share.
+"""Parsers with strict flags, their help, and the flags that many commands share.
 
-A flag stands in a group by its purpose. ``--help`` shows the common flags, ``--help-all`` all of them. In the name of a
-flag ``-`` and ``_`` are alike.
+Flags are grouped by purpose. ``--help`` shows the common flags, ``--help-all`` all of them. ``-`` and ``_`` are
+interchangeable in the name of a flag.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ INPUT, OUTPUT, RUNNING = "input", "output", "running"
 
 Add = Callable[..., argparse.Action]
 
-_MOST_COLUMNS = 100  # of help on a wide terminal
-_EXAMPLE_LINES = 5  # of the help with the common flags
+_MOST_COLUMNS = 100  # for the help on a wide terminal
+_EXAMPLE_LINES = 5  # lines of examples in the short help
 _COMMENT = re.compile(r"^(.*\S)\s+(# .*)$")
 _WHERE_RUNNER_FLAGS_GO = "Flags of Apache Beam (--runner, --direct_running_mode, --project, ...) go to the runner."
 
 
 class Formatter(argparse.HelpFormatter):
-    """Flags in two columns, a line for each default, ``FILE...`` for one or more files."""
+    """Formats flags in two columns, with one line per default, and ``FILE...`` for one or more files."""
 
     def __init__(self, prog: str, width: int = 0) -> None:
         columns = min(shutil.get_terminal_size().columns, _MOST_COLUMNS)
@@ -65,7 +65,7 @@ class Formatter(argparse.HelpFormatter):
         return "\n\n".join("\n".join(indent + line for line in lines) for lines in paragraphs)
 
 
-# What other tools call the flags that name inputs and outputs.
+# Names that other tools use for flags of inputs and outputs, and our names.
 _INPUTS = ("__sgd", "__schemas", "__reference", "__tasks", "__responses", "__config", "__systems")
 _MEANT = {
     **dict.fromkeys(("__input", "__in", "__corpus", "__dataset", "__data", "__file"), _INPUTS),
@@ -75,13 +75,13 @@ _MEANT = {
 
 
 class StrictParser(argparse.ArgumentParser):
-    """argparse with strict flags in groups, and errors that name the nearest flag.
+    """An argparse parser with strict, grouped flags; its error for an unknown flag suggests the nearest one.
 
     Args:
-      name: of the command, without ``parapet``.
+      name: the name of the command, without ``parapet``.
       description: paragraphs; they are wrapped.
-      example: command lines, indented by two; long ones are wrapped at their flags.
-      note: further paragraphs, which ``--help-all`` shows.
+      example: command lines, indented by two spaces; long ones are wrapped at their flags.
+      note: further paragraphs, shown by ``--help-all``.
     """
 
     def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
@@ -93,7 +93,7 @@ class StrictParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.example, self.note, self.rare_note = example, note, ""
-        self.terms: dict[str, dict[str, str]] = {}  # further sections of the help: title, then term to what it means
+        self.terms: dict[str, dict[str, str]] = {}  # further sections of the help: title to terms and their meanings
         self._adds: dict[str, argparse._ArgumentGroup] = {}
         for title in (INPUT, OUTPUT):
             self.group(title)
@@ -105,11 +105,11 @@ class StrictParser(argparse.ArgumentParser):
         self._of_all_commands = list(self._actions)
 
     def group(self, title: str, rare: bool = False, exclusive: bool = False) -> Add:
-        """A function that adds flags to the group of this title.
+        """Returns a function that adds flags to the group with this title.
 
-        It takes what ``add_argument`` takes, and ``rare``: whether the flag is shown by ``--help-all`` only; and
-        ``reads``: whether its values are files or folders that must be there. Of ``exclusive`` flags only one may be
-        given.
+        The function takes the arguments of ``add_argument``, and two more: ``rare`` (only ``--help-all`` shows the
+        flag) and ``reads`` (its values are files or folders that must exist). At most one of the ``exclusive`` flags
+        may be used.
         """
         group = self._adds.get(title) or self.add_argument_group(title)
         self._adds[title] = group
@@ -123,7 +123,7 @@ class StrictParser(argparse.ArgumentParser):
         return add
 
     def shown_groups(self, rare: bool = True) -> Iterator[tuple[str, list[argparse.Action]]]:
-        """(title, flags) of each group, in the order of the help; ``rare``: whether with flags that are rarely used."""
+        """Yields (title, flags) of each group in the order of the help; without ``rare``, only the common flags."""
         groups = sorted(self._action_groups, key=lambda group: group.title == RUNNING)
         for group in groups:
             actions = [action for action in group._group_actions if rare or not is_rare(action)]
@@ -131,7 +131,7 @@ class StrictParser(argparse.ArgumentParser):
                 yield str(group.title), sorted(actions, key=self._of_all_commands.__contains__)
 
     def format_usage(self) -> str:
-        """The command, what it cannot do without, and ``[flags]``."""
+        """Formats the command with its required flags, and ``[flags]``."""
         formatter = self._get_formatter()
         words = []
         for action in (action for _, actions in self.shown_groups() for action in actions):
@@ -142,7 +142,7 @@ class StrictParser(argparse.ArgumentParser):
         return "\n".join(_wrapped(line, formatter._width, "    ")).replace("\xa0", " ") + "\n"
 
     def format_help(self, rare: bool = False) -> str:
-        """The help; ``rare``: with the flags that are rarely used."""
+        """Formats the help; with ``rare``, it includes the rarely used flags."""
         formatter = self._get_formatter()
         formatter.add_text(self.description)
         for title, actions in self.shown_groups(rare):
@@ -160,30 +160,30 @@ class StrictParser(argparse.ArgumentParser):
         if rare:
             parts += [formatter._fill_text(note, formatter._width, "") for note in (self.note, self.rare_note) if note]
         else:
-            hidden = sum(is_rare(action) for action in self._actions) - 1  # --help-all itself
+            hidden = sum(is_rare(action) for action in self._actions) - 1  # do not count --help-all itself
             more = f"{hidden} more flag{'s' * (hidden > 1)}{', and notes' * bool(self.note)}"
             parts.append(f"'{self.prog} --help-all' shows {more}.")
         return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """As argparse has it; the message is above a live display."""
+        """Exits like argparse, but prints the message above a live display."""
         if message:
             progress.write(message)
         sys.exit(status)
 
     def error(self, message: str) -> NoReturn:
-        """Exits with status 2 and one line that says what to do."""
+        """Exits with status 2 after one line that says what to do."""
         self.exit(EXIT_USAGE, f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-        """Parses strictly; gives the flags and what is left for others (nothing)."""
+        """Parses strictly; returns the flags and an empty list, as no flags are left for others."""
         return self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple)), []
 
     def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> list[str]:
-        """The arguments, each flag as it is defined.
+        """Returns the arguments with each flag spelled as it is defined.
 
-        Exits where a flag is neither ours nor one of ``others()``, and names the nearest: of a mistyped ``--ouput``
-        argparse would only say that ``--output`` is missing.
+        Exits if a flag is neither ours nor in ``others()``, and suggests the nearest one: for a mistyped ``--ouput``,
+        argparse would only report that ``--output`` is missing.
         """
         ours = {canonical(flag): flag for flag in self._option_string_actions if flag.startswith("--")}
         end = argv.index("--") if "--" in argv else len(argv)
@@ -208,7 +208,7 @@ class StrictParser(argparse.ArgumentParser):
 
 
 class Parser(StrictParser):
-    """The parser of a Beam pipeline: ``--output`` is there, and flags of Beam's own are left for the runner."""
+    """The parser of a Beam pipeline: it has ``--output``, and leaves Beam's own flags to the runner."""
 
     def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
         super().__init__(name, description, example, note)
@@ -218,7 +218,7 @@ class Parser(StrictParser):
         self.group(RUNNING)("--workers", rare=True, type=workers.number, default=workers.AUTO, metavar="N", help=text)
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-        """Parses ours strictly; gives the flags of Beam's own back for the runner."""
+        """Parses our flags strictly; also returns Beam's flags, for the runner."""
         argv = sys.argv[1:] if argv is None else argv
         if reason := runners.refused(argv):
             self.error(reason)
@@ -254,13 +254,13 @@ class Parser(StrictParser):
 
 @cache
 def beam_flags() -> Mapping[str, bool]:
-    """Every flag that Beam knows, with whether it takes a value."""
+    """Maps every flag that Beam knows to whether it takes a value."""
     from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
     flags: dict[str, bool] = {}
     for cls in PipelineOptions.__subclasses__():
         parser = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
-        if "_add_argparse_args" in vars(cls) and cls is not TestOptions:  # which have a --dry_run NAME
+        if "_add_argparse_args" in vars(cls) and cls is not TestOptions:  # TestOptions has a --dry_run NAME of its own
             # Only the names matter here, so Beam's own parser subclass is not needed.
             parser.add_argument = _tolerant(parser.add_argument)  # type: ignore[method-assign]
             cls._add_argparse_args(parser)
@@ -278,7 +278,7 @@ def _tolerant(add: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _HelpAll(argparse.Action):
-    """Shows all flags, and ends the process."""
+    """Prints the help with all flags, and exits."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
@@ -295,12 +295,12 @@ def is_rare(action: argparse.Action) -> bool:
 
 
 def is_input(action: argparse.Action) -> bool:
-    """Whether the values of a flag are files or folders that must be there."""
+    """Whether the values of a flag are files or folders that must exist."""
     return getattr(action, "reads", False)
 
 
 def wrap_commands(text: str, width: int = 78) -> list[str]:
-    """Command lines that fit: broken before flags, with a comment on the line before where it has no room behind."""
+    """Wraps command lines before flags, and moves comments that do not fit to the line above."""
     commands, comments = [], ""
     for line in re.sub(r"\\\n *", "", text).splitlines():
         command, comment = match.groups() if (match := _COMMENT.match(line)) else (line, "")
@@ -327,7 +327,7 @@ def _wrapped(text: str, width: int, further: str = "") -> list[str]:
 SCHEMA_VARIANTS = "schema variants: output of 'compose', or sgd_x/data"
 PARALLEL_CALLS = "requests at a time, up to 32"
 
-# Flags that many commands share. A flag has the same words everywhere.
+# Flags that many commands share, with the same help text everywhere.
 
 
 def add_output(parser: StrictParser) -> None:
@@ -341,12 +341,12 @@ def add_sgd(parser: StrictParser, text: str = "corpus in the SGD format") -> Non
 
 
 def add_reference(parser: StrictParser, text: str = "corpus or release", *names: str) -> None:
-    """Adds ``--reference``: the corpus that predictions are about; ``names`` are further ones of the flag."""
+    """Adds ``--reference``, the corpus that was predicted; ``names`` are aliases of the flag."""
     parser.group(INPUT)("--reference", *names, metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
 
 
 def add_split(parser: StrictParser, default: str = TEST, many: bool = False, text: str = "") -> None:
-    """Adds ``--split``: ``test``, or ``train`` for what trains or is trained on; several of them where ``many``."""
+    """Adds ``--split``; if ``many``, it takes several splits. Training commands use the default ``train``."""
     text = text or ("train, dev, test, comma-separated" if many else "train, dev or test")
     metavar = "LIST" if many else "NAME"
     action = parser.group(INPUT)("--split", metavar=metavar, default=default, help=text)
@@ -365,7 +365,7 @@ def add_schema_variants(parser: StrictParser, required: bool = False) -> None:
 
 
 def add_variant(parser: StrictParser) -> None:
-    """Adds ``--variant``: which of those in the folder ``--variants``."""
+    """Adds ``--variant``, which selects variants from the folder ``--variants``."""
     text = "variants to use, such as v1,v3 (default: all)"
     parser.group(INPUT)("--variant", rare=True, metavar="LIST", default="", help=text)
 
@@ -377,7 +377,7 @@ def add_knowledge_base(parser: StrictParser, rare: bool = False) -> None:
 
 
 def add_file_sets(parser: StrictParser, text: str) -> None:
-    """Adds ``--reference`` and ``--sets`` of files in the bAbI format; ``text`` says what they are."""
+    """Adds ``--reference`` and ``--sets`` for files in the bAbI format; ``text`` is the help of ``--reference``."""
     add = parser.group(INPUT)
     add("--reference", nargs="+", default=[], metavar="FILE", reads=True, help=text)
     text = "further sets, files or folders: OOV=babi/task1-tst-OOV.txt"
@@ -385,19 +385,19 @@ def add_file_sets(parser: StrictParser, text: str) -> None:
 
 
 def add_candidates(parser: StrictParser, required: bool = False) -> None:
-    """Adds ``--candidates``: the possible answers of dialog bAbI."""
+    """Adds ``--candidates``, the possible answers of dialog bAbI."""
     text = "all possible answers, '1 text' a line"
     parser.group(INPUT)("--candidates", required=required, metavar="FILE", reads=True, help=text)
 
 
 def add_nli_model(parser: StrictParser, group: str, flag: str) -> None:
-    """Adds ``--nli_model``, which goes with ``flag``."""
+    """Adds ``--nli_model``, which requires ``flag``."""
     text = f"model of {flag}, such as roberta-large-mnli"
     parser.group(group)("--nli_model", metavar="DIR", help=text)
 
 
 def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str | int | None = "0") -> None:
-    """Adds ``--seed``: any text, or a number where ``kind`` is int; ``of`` says what is drawn, where not everything."""
+    """Adds ``--seed``: any text, or a number if ``kind`` is int. ``of`` names the part of the run that is random."""
     text = f"random seed{f' of {of}' * bool(of)}"
     text += " (default: 0)" if default is None else ""
     parser.group(RUNNING)("--seed", type=kind, default=default, metavar="TEXT" if kind is str else "N", help=text)
@@ -414,13 +414,13 @@ def add_dry_run(parser: StrictParser) -> None:
 
 
 def add_max_bad(parser: StrictParser, records: str = "dialogues") -> None:
-    """Adds ``--max_bad``: the share of the input records that may be bad, a Fraction."""
+    """Adds ``--max_bad``, the share of the input records that may be unusable, as a Fraction."""
     text = f"share of {records} that may be unusable (default: 1%%)"
     parser.group(RUNNING)("--max_bad", type=_share, default=Fraction(1, 100), metavar="SHARE", help=text)
 
 
 def _share(text: str) -> Fraction:
-    """``5%`` or ``0.05``. Of a bare 1 nobody knows which of the two is meant."""
+    """Parses ``5%`` or ``0.05``. Refuses a bare 1, which could mean 1% or 100%."""
     try:
         number = Fraction(text.strip().removesuffix("%"))
     except (ValueError, ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""``parapet hits``: from schemas, or dialogues, to HIT pages, requester-site files and a plan with its cost."""
+"""``parapet hits``: makes HIT pages, requester-site files and a cost plan from schemas or dialogues."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ EXAMPLE = """\
 
 _MAX_WARNINGS = 20
 
-# Of rewrites one good answer is enough; by the yield of our sample, one of two workers' survives vetting. SGSAcc has
-# three workers judge an utterance, and so has the validity of perturbed sets.
+# SGSAcc has three workers judge an utterance, and so has the validity of perturbed sets. For rewrites one good answer
+# is enough; in our sample, vetting accepts about one of two answers.
 _ASSIGNMENTS = 3
 
-# What SGSAcc's sample has of each kind, and utterances and checks on a page.
+# The numbers of each kind in SGSAcc's sample, and of utterances and checks per page.
 _SIZES = {"faithful": 200, "unfaithful": 200, "invalid": 25}
-_PAIRS = 50  # of each set
+_PAIRS = 50  # from each set
 _ITEMS, _CHECKS = 10, 1
 
-# The flags that not all of the tasks use.
+# The flags that only some tasks use.
 _FLAGS_OF = {
     SCHEMAS: ("schemas", "ambiguous", "cues", "shortfall", *ESTIMATES[SCHEMAS]),
     REWRITES: ("dialogues", "split", "turns", "seed", *ESTIMATES[REWRITES]),
@@ -83,15 +83,15 @@ _TERMS = {
 
 
 class Config(msgspec.Struct, frozen=True):
-    """Pages to make.
+    """The pages to make.
 
     Attributes:
       output: the folder to write.
-      settings: what shapes the pages.
+      settings: the settings of the pages.
       dry_run: whether only the plan is printed.
-      units: services, dialogue files, or the utterances of each page on which they are judged.
-      split: of the dialogues, as the flag has it.
-      drawn: by what the metric says of utterances, or by set, how many are judged and how many there are.
+      units: services, dialogue files, or the utterances of each judgement page.
+      split: the value of ``--split``, for dialogues.
+      drawn: by metric verdict or by set, how many utterances are judged and how many there are.
     """
 
     output: str
@@ -108,7 +108,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def parser() -> Parser:
-    """The command line of ``parapet hits``."""
+    """Builds the command line of ``parapet hits``."""
     parser = Parser("hits", DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
     add("--task", choices=tuple(_FLAGS_OF), default=SCHEMAS, help="what the pages ask for")
@@ -149,7 +149,7 @@ def parser() -> Parser:
     add("--items", type=int, metavar="N", help=f"utterances on a page, at most (default: {_ITEMS})")
     text = f"utterances of other turns on each page, of which nobody attentive says Yes (default: {_CHECKS})"
     add("--checks", type=int, metavar="N", help=text)
-    # None marks a flag that is not given.
+    # None marks a flag that was not set.
     text = "do not ask how natural an utterance sounds, as SGSAcc's authors did not"
     add("--no_naturalness", action="store_true", default=None, help=text)
     add = parser.group("pay and cost")
@@ -159,7 +159,7 @@ def parser() -> Parser:
         shown = f" (default: {default})" if default is not None else ""
         if name == "assignments":
             shown = f" (default: {default}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)"
-        # None marks a flag that is not given: the default of some depends on the task.
+        # None marks a flag that was not set: some defaults depend on the task.
         add(f"--{name}", rare=name not in _COMMON, type=kind, metavar=metavar, help=text + shown)
     parser.group(RUNNING)("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
     add_dry_run(parser)
@@ -183,7 +183,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads schemas or lists dialogue files. Raises InputError where they cannot be used."""
+    """Reads schemas or lists dialogue files. Raises InputError if they cannot be used."""
     for flag in dict.fromkeys(flag for flags in _FLAGS_OF.values() for flag in flags):
         tasks = [task for task, flags in _FLAGS_OF.items() if flag in flags]
         if args.task not in tasks and getattr(args, flag) is not None:
@@ -283,7 +283,7 @@ def _judged(
     drawn: dict[str, dict[str, int]],
     split: str | None = None,
 ) -> Config:
-    """The pages on which utterances are judged, with their checks."""
+    """Groups utterances to judge, and check items, into pages."""
     from parapet.transforms.crowd.hits.judged import group_items
     from parapet.transforms.crowd.hits.page import Settings
 
@@ -294,7 +294,7 @@ def _judged(
 
 
 def _numbers(args: argparse.Namespace, defaults: Mapping[str, int]) -> dict[str, int]:
-    """The flags that are numbers. Raises InputError for one that is too small."""
+    """Reads the flags that are numbers. Raises InputError if one is too small."""
     numbers = {name: n if getattr(args, name) is None else getattr(args, name) for name, n in defaults.items()}
     for name, n in numbers.items():
         least = 1 if name in ("items", "pairs") else 0
@@ -309,14 +309,14 @@ def _terms(args: argparse.Namespace, assignments: int) -> Terms:
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
-    """What workers read: the dialogues."""
+    """Lists the dialogue files that workers read."""
     from parapet.transforms.crowd.hits.rewrite_pages import DialoguePath
 
     return [("--dialogues", unit.path) for unit in config.units if isinstance(unit, DialoguePath)]
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Renders pages, writes and publishes them."""
+    """Wires the pipeline: renders the pages, writes and publishes them."""
     from parapet.transforms.crowd.hits.make_hits import MakeHits
     from parapet.transforms.storage.files import prepare
 
@@ -347,7 +347,7 @@ def _info(config: Config) -> RunInfo:
 
 
 def report(config: Config, counters: dict[str, int]) -> None:
-    """Prints the plan, and where to begin."""
+    """Prints the plan and where to begin."""
     from parapet.transforms.running.fence import INTERNAL, REPORT
 
     say_plan = print if config.dry_run else say
@@ -363,7 +363,7 @@ def report(config: Config, counters: dict[str, int]) -> None:
     for name, numbers in config.drawn.items():
         say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")
     if config.task == REWRITES:
-        # By the reason: of a split whose ids another one has, all turns have the same.
+        # By reason, since all turns of a split have the same reason if its ids also occur in another split.
         by_reason = plan.not_asked_by_reason().items()
         warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
     for warning in warnings[:_MAX_WARNINGS]:
@@ -387,7 +387,7 @@ def _plan_of_dry_run(config: Config) -> Plan:
 
 
 def _published_plan(config: Config) -> Plan:
-    """The plan of the published pages, from their manifest: no page is rendered again for it."""
+    """Reads the plan of the published pages from their manifest, so that no page is rendered again."""
     import json
 
     import msgspec

@@ -1,4 +1,4 @@
-"""``parapet leaderboard``: submissions to a release, checked and scored, as static pages."""
+"""``parapet leaderboard``: checks and scores submissions to a release, and writes static pages."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ EXAMPLE = """\
 
 NOTE = """\
 exit status: 0 if a submission was accepted, 1 if none was, 2 for wrong usage.
-A submission is a folder with submission.toml and predictions, as docs/leaderboard.md shows."""
+A submission is a folder with submission.toml and predictions, as docs/release.md shows."""
 
 NAME = "leaderboard"
-SCORES = "scores"  # below the output, by the hash of what was scored
+SCORES = "scores"  # folder in the output; scores are stored under the hash of their inputs
 _MOST_REASON = 500  # characters
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A board to be made: the flags, and what they name; ``folders`` are those of the submissions, sorted."""
+    """A leaderboard to build: the flags, and what was read from them; ``folders`` are the submissions, sorted."""
 
     args: argparse.Namespace
     released: Released
@@ -58,12 +58,12 @@ class Config(msgspec.Struct, frozen=True):
 
     @property
     def output(self) -> Path:
-        """The board's folder."""
+        """The folder of the leaderboard."""
         return Path(self.args.output)
 
 
 def parser() -> StrictParser:
-    """The flags."""
+    """Builds the command line."""
     parser = StrictParser("leaderboard", DESCRIPTION, EXAMPLE, NOTE)
     add = parser.group(INPUT)
     text = "release whose test sets are predicted: NAME/VERSION, or NAME for its latest"
@@ -96,7 +96,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Raises InputError where no board can come of the flags."""
+    """Checks the flags. Raises InputError if they do not describe a leaderboard."""
     from parapet.evaluation.board.pages import Setting
     from parapet.evaluation.board.submission import columns_of_average, open_released, tasks_of
     from parapet.evaluation.compare.results import Selection
@@ -122,7 +122,7 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def _folders(submissions: Path, output: Path) -> list[Path]:
-    """The folders of submissions, sorted by name, without hidden ones. Raises InputError where the output is inside."""
+    """Lists the folders of submissions by name, without hidden ones. Raises InputError if the output lies inside."""
     if not submissions.is_dir():
         raise InputError("there is no such folder", submissions, "--submissions")
     if submissions.resolve() in output.resolve().parents:
@@ -133,7 +133,7 @@ def _folders(submissions: Path, output: Path) -> list[Path]:
 
 
 def act(config: Config) -> int:
-    """Checks, scores, and publishes the pages. Returns the exit status."""
+    """Checks and scores the submissions, and publishes the pages. Returns the exit status."""
     from parapet.evaluation.board import pages
     from parapet.evaluation.task import publish
     from parapet.pipelines.progress import running
@@ -161,16 +161,16 @@ def act(config: Config) -> int:
     }
     counts = {"submissions": len(config.folders), "accepted": len(scored), "refused": len(refused)}
     publish(str(config.output), files, {**run_header(NAME, options), "counts": counts})
-    _clear(config.output, {place for one in scored for place in one.scores.values()})
-    for one in refused:
-        logging.warning("%s is refused: %s", one.folder, one.reason)
+    _clear(config.output, {place for submission in scored for place in submission.scores.values()})
+    for refusal in refused:
+        logging.warning("%s is refused: %s", refusal.folder, refusal.reason)
     for name, rank in pages.ranks_of(board).items() if board else ():
         average = board.average[name].value if board else None
         say(f"{pages.NO_RANK if rank is None else rank} {name}" + ("" if average is None else f": {average:.1f}"))
     say(f"{counted(len(config.folders), 'submission')}, {len(refused):,} refused: {config.output}/index.html")
     if scored:
         return 0
-    first = "".join(f"; the first: {one.folder}: {one.reason}" for one in refused[:1])
+    first = "".join(f"; the first: {refusal.folder}: {refusal.reason}" for refusal in refused[:1])
     logging.error("--submissions: no submission is accepted%s", first or ": there is none")
     return EXIT_FAILURE
 
@@ -188,7 +188,7 @@ def _write_template(config: Config) -> int:
 
 
 def _accepted(folder: Path, config: Config) -> tuple[Found, dict[str, str]]:
-    """A submission with the folder of its scores for each task. Raises InputError where it is refused."""
+    """Reads and scores a submission; also returns the folder of scores per task. Raises InputError if it is refused."""
     from parapet.evaluation.board.submission import check_complete, read_submission
 
     tasks = config.setting.tasks
@@ -203,16 +203,16 @@ def _accepted(folder: Path, config: Config) -> tuple[Found, dict[str, str]]:
 
 
 def _score(found: Found, task: str, config: Config) -> str:
-    """Scores a task, unless the same was scored before; gives the place of the scores below the output.
+    """Scores a task, unless the same inputs were scored before; returns the path of the scores below the output.
 
-    In a process of its own: whatever a stranger's file does to it, the board goes on.
+    It runs in a separate process, so that no file of a submission can break the leaderboard.
     """
     from parapet.evaluation.board.submission import evaluation_flags
     from parapet.evaluation.task import sha256_of
     from parapet.schemas.errors import code_sha256
 
     flags = evaluation_flags(task, config.setting.tasks[task], config.released, config.setting.split, config.args.ood)
-    labels = Path(config.args.ood or "") / "run.json"  # has the hashes of all files
+    labels = Path(config.args.ood or "") / "run.json"  # contains the hashes of all files
     of_ood = sha256_of(labels) if task == "ood" and labels.is_file() else ""
     made_from = [task, found.sha256[task], config.released.sha256, config.setting.tasks[task], config.setting.split,
                  of_ood, code_sha256()]  # fmt: skip
@@ -225,7 +225,7 @@ def _score(found: Found, task: str, config: Config) -> str:
     argv = ["evaluate", "--task", task, *flags, "--predictions", str(predictions), "--output", str(output), "--quiet"]
     command = [sys.executable, "-m", "parapet", *argv]
     try:
-        environment = {**os.environ, "PYTHONSAFEPATH": "1"}  # no module of the working directory
+        environment = {**os.environ, "PYTHONSAFEPATH": "1"}  # ignore modules in the working directory
         done = subprocess.run(  # noqa: S603  # our own program
             command, capture_output=True, timeout=config.args.timeout, env=environment, check=False
         )
@@ -239,19 +239,19 @@ def _score(found: Found, task: str, config: Config) -> str:
 
 
 def _reason(error: InputError, folder: Path) -> str:
-    """Why a submission is refused, without the paths of this machine."""
+    """Formats why a submission is refused, without paths of this machine."""
     text = str(error).replace(f"{folder.absolute()}/", "").replace(f"{folder}/", "").replace(str(folder), folder.name)
     return _shown(text)
 
 
 def _shown(text: str) -> str:
-    """A stranger's text in one line."""
+    """Formats untrusted text as one printable line."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return line if len(line) <= _MOST_REASON else f"{line[: _MOST_REASON - 3]}..."
 
 
 def _clear(output: Path, kept: set[str]) -> None:
-    """Deletes the scores of submissions that are no longer there."""
+    """Deletes scores that no current submission uses."""
     folder = output / SCORES
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if f"{SCORES}/{path.name}" not in kept:

@@ -1,8 +1,8 @@
-"""Beam and spaCy, imported in half the time: without optional libraries that no local run needs.
+"""Imports Beam and spaCy in half the time, by hiding optional libraries that local runs do not need.
 
-Both import whatever of their optional libraries is installed: pandas and the clients of Google's and Amazon's clouds
-take longer than Beam itself, torch longer than spaCy. These seem not to be installed to the libraries that ask for them
-here, and are as always to everybody else.
+Both import whatever optional libraries are installed: pandas and the clients of Google's and Amazon's clouds take
+longer than Beam itself, torch longer than spaCy. They are hidden only from the libraries that import them here; all
+other code imports them as usual.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 _BUCKETS = ("gs://", "s3://", "azfs://")
-# Package that imports to what it does without. With pandas installed, pyarrow imports it to make Parapet's first array.
+# Package to the imports hidden from it. With pandas installed, pyarrow would import it for Parapet's first array.
 _HIDDEN = {
     "apache_beam": (
         *("apitools", "azure", "boto3", "google.api_core", "google.auth", "google.cloud.dataflow"),
@@ -39,7 +39,7 @@ _hiding = _Hiding()
 
 
 def lean(argv: Sequence[str]) -> None:
-    """Makes the imports quick in this process, unless the arguments name another runner or a bucket."""
+    """Hides the libraries in this process, unless the arguments name another runner or a bucket."""
     remote = any(argument.startswith("--runner") or _names_bucket(argument) for argument in argv)
     if not remote and _hiding not in sys.meta_path and "apache_beam" not in sys.modules:
         sys.meta_path.insert(0, _hiding)

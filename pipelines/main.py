@@ -1,4 +1,4 @@
-"""The ``parapet`` program: finds the pipeline and hands over. Imports nothing heavy, so that help is quick."""
+"""The ``parapet`` program: runs the pipeline that the first argument names. Imports nothing heavy, so help is quick."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from parapet.pipelines.dispatch import GROUPS, PIPELINES, hand_over
 USAGE = """\
 usage: parapet COMMAND [flags]
 
-Builds datasets that test how robust a dialogue system is, and scores systems on
-them. Without a corpus, a command uses the bundled sample.
+Builds datasets that show how robust a dialogue system or an agent is, and
+scores systems on them. Without a corpus, a command uses the bundled sample.
 """
 EXAMPLE = """
 example:
-  parapet suite sample --output sample
+  parapet suite sample --output sample          # every stage, on the sample
   parapet perturb typos --sgd my_corpus --output my_typos
-  parapet evaluate --task dst --help
+  parapet evaluate --task dst --model keywords --output my_scores
 
-'parapet help COMMAND' shows the flags of a command; in flags and names, - and _
-are alike.
+'parapet COMMAND --help' shows the common flags and an example, '--help-all' all
+flags. In flags and names, - and _ are alike.
 """
 
 
 def usage() -> str:
-    """The commands by purpose."""
+    """Formats the commands by purpose."""
     groups = (
         f"\n{title}:\n" + "".join(f"  {name:22}{summary}\n" for name, summary in commands.items())
         for title, commands in GROUPS.items()
@@ -37,7 +37,8 @@ def usage() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one pipeline. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    if argv is None and "_ARGCOMPLETE" in os.environ:  # a shell asks, by the script of 'parapet completion'
+    # a shell asks for completions, through the script of 'parapet completion'
+    if argv is None and "_ARGCOMPLETE" in os.environ:
         from parapet.pipelines.completion import answer
 
         answer()

@@ -1,4 +1,4 @@
-"""``parapet perturb NAME`` and the commands that are names for it: a perturbation, ours or a plug-in's, on a corpus."""
+"""``parapet perturb NAME``, and the commands named after a perturbation: runs a perturbation on a corpus."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from parapet.pipelines.command import check_apart, run_command, say, say_summary
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_FLAGS
 from parapet.pipelines.endpoint_flags import add_endpoint_flags, endpoint_of
-from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
+from parapet.pipelines.flags import INPUT, Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import sample_root
+from parapet.schemas.layout import TEST, sample_root
 from parapet.transforms.perturbation import Command, Option
 from parapet.transforms.running import plugins
 
@@ -46,11 +46,11 @@ EXAMPLE_OF_ONE = "  parapet perturb {name} --sgd sgd --split test --output pertu
 
 USAGE = """usage: parapet perturb PERTURBATION [flags]
 
-Perturbs a corpus: OUT/SET/test/dialogues_001.json, a row for every change in
-OUT/SET/turns, statistics, a page.
+Perturbs a corpus, and writes OUT/SET/test/dialogues_001.json, a row for every
+change in OUT/SET/turns, statistics, and a page with examples.
 """
 
-# Where the commands of Parapet's own perturbations are declared: help imports nothing of what they do.
+# Modules that declare the commands of Parapet's own perturbations. Help imports nothing but these.
 REWRITE = "rewrite"
 DECLARED = {
     REWRITE: "parapet.transforms.variants",
@@ -59,20 +59,29 @@ DECLARED = {
     "unseen_entities": "parapet.transforms.perturbations.entities",
     "ood": "parapet.transforms.perturbations.ood",
 }
+SUMMARIES = {  # of Parapet's own perturbations
+    "typos": "users mistype words, but no values",
+    "verbose": "users say the same in more words",
+    "simple": "users say the same in fewer words",
+    "paraphrase": "users say the same in other words",
+    "speech_errors": "users are misheard by a speech recogniser",
+    "unseen_entities": "users name values that training does not have",
+    "ood": "users also say things that are out of domain",
+}
 TOOLKITS = {  # that only tasks of agents have
     "distractors": "Adds similar tools of the other tasks: OUT/distractors-10/FILE.",
     "corrupted": "Replaces and reorders words of names and descriptions: OUT/corrupted-replace/, -order/, -both/.",
     "missing_tool": "Takes the right tools away: nothing is to be called. OUT/missing_tool/FILE.",
 }
-DISTRACTORS = (5, 10, 20)  # added to the tools of a task
+DISTRACTORS = (5, 10, 20)  # numbers of tools added to a task's tools
 CORRUPTIONS = ("replace", "order", "both")
-TRANSLATING = "language_variations"  # the command that shares flags and memories with others that translate
+TRANSLATING = "language_variations"  # a command that shares flags and memories with other translating commands
 
-_SHARED = ("seed", "max_bad")  # options of a perturbation that have flags of their own
+_SHARED = ("seed", "max_bad")  # options of perturbations that have common flags
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A run.
+    """The settings of a run.
 
     Attributes:
       command: how the perturbation is run.
@@ -80,7 +89,7 @@ class Config(msgspec.Struct, frozen=True):
       perturbation: made of its options, and fitted.
       corpus: the dialogues that are perturbed.
       analyzed: the files that are analyzed.
-      root: of the corpus.
+      inputs: (flag, place) of the files or the folder that are perturbed.
       dry_run: whether only the costs are printed.
     """
 
@@ -89,16 +98,16 @@ class Config(msgspec.Struct, frozen=True):
     perturbation: Perturbation
     corpus: Corpus
     analyzed: Sequence[DialogueFile]
-    root: str
+    inputs: Sequence[tuple[str, str]]
     dry_run: bool
 
 
 def command_of(name: str) -> Command:
-    """The command of a perturbation. Raises InputError where none of this name is installed, or it cannot be imported.
+    """Returns the command of a perturbation. Raises InputError if it is not installed or cannot be imported.
 
-    The options of a class that declares no command are the keyword arguments of the class. A default says how the flag
-    is read: a switch where it is False, a number where it is one (or is annotated as one), a comma-separated list where
-    it is a tuple, else text. The ``Args`` of the docstring are its help.
+    For a class that declares no command, each keyword argument becomes a flag. Its default determines how the flag is
+    parsed: False as a switch, a number (or None with a number's annotation) as a number, a tuple as a comma-separated
+    list, anything else as text. The ``Args`` of the docstring are the help.
     """
     if name in DECLARED:
         command: Command = importlib.import_module(DECLARED[name]).COMMAND
@@ -117,6 +126,7 @@ def command_of(name: str) -> Command:
         f"{summary} Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page.",
         EXAMPLE_OF_ONE.format(name=name),
         {f"options of {name}": [_option(perturbation, parameter) for parameter in options_of(perturbation)]},
+        has_messages=perturbation.keeps_turns and not perturbation.needs_annotation,
     )
 
 
@@ -135,7 +145,7 @@ def _option(perturbation: type[Perturbation], parameter: inspect.Parameter) -> O
 
 
 def _about(perturbation: type[Perturbation], option: str) -> str:
-    """What the docstring of a class says of an option, or that of a base class."""
+    """Returns the docstring's text on an option, from the class or a base class."""
     for cls in perturbation.__mro__:
         for text in re.findall(rf"^ +{option}: (.*(?:\n {{4,}}.*)*)", inspect.cleandoc(cls.__doc__ or ""), re.M)[:1]:
             if not text.startswith("see "):
@@ -144,7 +154,7 @@ def _about(perturbation: type[Perturbation], option: str) -> str:
 
 
 def type_of(option: inspect.Parameter) -> type:
-    """The type of an option's flag: that of its default, or of its annotation where the default is None."""
+    """Returns the type of an option's flag: that of its default, or of its annotation if the default is None."""
     if isinstance(option.default, int | float):
         return type(option.default)
     annotated = set(re.findall(r"\w+", str(option.annotation))) - {"None", "class"}
@@ -152,7 +162,7 @@ def type_of(option: inspect.Parameter) -> type:
 
 
 def options_of(perturbation: type[Perturbation]) -> list[inspect.Parameter]:
-    """The options that a perturbation has besides those of every one."""
+    """Lists the options of a perturbation, without those that all perturbations have."""
     parameters = inspect.signature(perturbation).parameters.values()
     return [
         option
@@ -162,15 +172,18 @@ def options_of(perturbation: type[Perturbation]) -> list[inspect.Parameter]:
 
 
 def parser(name: str = "", program: str = "") -> Parser:
-    """The flags: those of every perturbation, and the options of one.
+    """Builds the command line: the flags of all perturbations, and the options of one.
 
     Args:
-      name: of the perturbation; empty: none.
-      program: how it is called, where that is not ``perturb NAME``.
+      name: the name of the perturbation; empty for the common flags only.
+      program: the name of the command, if it is not ``perturb NAME``.
     """
     command = command_of(name) if name else Command("", "Perturbs a corpus.", EXAMPLE)
     result = Parser(program or f"perturb {name or 'PERTURBATION'}", command.description, command.examples)
     add_sgd(result)
+    if command.has_messages:
+        text = "chats (JSON lines) instead of a corpus"
+        result.group(INPUT)("--messages", nargs="+", default=[], metavar="FILE", reads=True, help=text)
     if command.has_split:
         add_split(result, many=True)
     for title, options in command.groups.items():
@@ -198,18 +211,23 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
-    """Runs the command of a perturbation, which is called ``parapet PROGRAM``. Returns the exit status."""
+    """Runs the command of a perturbation under the name ``parapet PROGRAM``. Returns the exit status."""
     program = program or name
-    has_tasks = any(argument.partition("=")[0] == "--tasks" for argument in argv)  # of agents, not a corpus
+    has_tasks = any(argument.partition("=")[0] == "--tasks" for argument in argv)  # agents' tasks instead of a corpus
     if name in TOOLKITS or (has_tasks and name != REWRITE):
         from parapet.pipelines import perturb_tasks
 
         return perturb_tasks.run(name, argv)
     try:
-        with starting(f"parapet {program}", argv):  # a perturbation may import much
+        with starting(f"parapet {program}", argv):  # importing a perturbation may take long
             command, flags = command_of(name), parser(name, program)
     except InputError as error:
         print(f"parapet {program.partition(' ')[0]}: {error}", file=sys.stderr)
+        return 2
+    if not command.has_messages and any(argument.partition("=")[0] == "--messages" for argument in argv):
+        reason = "needs a corpus with schemas and states, which chat messages have not"
+        others = "use typos, verbose, simple, paraphrase or speech_errors"
+        print(f"parapet {program.partition(' ')[0]}: --messages: {name} {reason}: {others}", file=sys.stderr)
         return 2
     large = command.large or workers.LARGE
     if has_tasks:
@@ -221,18 +239,17 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
 
 def usage() -> str:
     """The help: the perturbations that are installed. None of them is imported, so that help is quick."""
-    listed = "\n".join(
-        f"  {plugin.name:20}"
-        + ("built in" if plugin.built_in else f"plug-in of {plugin.distribution} {plugin.version}")
-        for plugin in plugins.installed(plugins.PERTURBATIONS)
-    )
-    listed += "\n\nof agents' tasks (--tasks), besides those of single turns:\n"
+    found = plugins.installed(plugins.PERTURBATIONS)
+    what = {plugin.name: f"plug-in of {plugin.distribution} {plugin.version}" for plugin in found}
+    what |= {plugin.name: SUMMARIES.get(plugin.name, "built in") for plugin in found if plugin.built_in}
+    listed = "\n".join(f"  {name:20}{what[name]}" for name in what)
+    listed += "\n\nonly for agents' tasks (--tasks):\n"
     listed += "\n".join(f"  {name:20}{what.partition(':')[0].rstrip('.')}" for name, what in TOOLKITS.items())
     return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"
 
 
 def class_of(name: str, command: Command) -> type[Perturbation]:
-    """The class of a perturbation."""
+    """Imports the class of a perturbation."""
     from parapet.transforms.perturbation.corpus import Registry
 
     module, _, attribute = command.target.partition(":")
@@ -244,8 +261,8 @@ def class_of(name: str, command: Command) -> type[Perturbation]:
 
 def check(name: str, program: str, command: Command, args: argparse.Namespace) -> Config:
     """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
-    from parapet.transforms.perturbation.corpora import listed, read_corpus
-    from parapet.transforms.perturbation.corpus import complete
+    from parapet.transforms.perturbation.corpora import listed, messages_corpus, read_corpus
+    from parapet.transforms.perturbation.corpus import check_needs_none, complete
     from parapet.transforms.running.fence import calling
     from parapet.transforms.running.runs import RunInfo
 
@@ -253,24 +270,31 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
     check_apart(args.output, sgd=args.sgd, **places)
     which = class_of(name, command)
     root = str(args.sgd or sample_root())
+    messages: list[str] = getattr(args, "messages", [])
+    if messages:
+        _check_messages(args)
     with calling():
         perturbation: Perturbation = (
             language_variations(args)
             if name == TRANSLATING
             else complete(which.from_flags({**vars(args), "sgd": root}))
         )
-    splits = list(dict.fromkeys(listed(args.split))) if command.has_split else None
-    corpus = read_corpus(root, splits)
+    if messages:
+        check_needs_none(perturbation, "chat messages", "--messages")
+        corpus = messages_corpus(messages, "--messages")
+    else:
+        splits = list(dict.fromkeys(listed(args.split))) if command.has_split else None
+        corpus = read_corpus(root, splits)
     perturbation.splits = tuple(corpus.folders)
     needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
-    whole = read_corpus(root, None) if needs_whole else corpus
+    whole = read_corpus(root, None) if needs_whole and not messages else corpus
     with calling():
         perturbation.fit(whole)
     analyzed = whole if perturbation.analyzes_all_splits else corpus
     for level, line in [*((logging.WARNING, line) for line in analyzed.problems), *perturbation.remarks()]:
         logging.log(level, "%s", line)
     options = {
-        **({"split": args.split} if command.has_split else {}),
+        **({"split": args.split} if command.has_split and not messages else {}),
         **({"seed": args.seed} if command.has_seed else {}),
         "max_bad": float(args.max_bad),
         **_recorded(command.options, vars(args)),
@@ -279,12 +303,23 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
     options = {option: value for option, value in options.items() if value not in ("", None, (), [])}
     own = [] if name in DECLARED else [plugins.choose(plugins.PERTURBATIONS, which.name, "")]
     header = plugins.recorded(*own, *perturbation.plugins_used())
+    read = [("--messages", path) for path in messages] or [("--sgd", root)]
     info = RunInfo(program, args.output, options, args.max_bad, command.done + perturbation.kept, header)
-    return Config(command, info, perturbation, corpus, analyzed.files, root, getattr(args, "dry_run", False))
+    return Config(command, info, perturbation, corpus, analyzed.files, read, getattr(args, "dry_run", False))
+
+
+def _check_messages(args: argparse.Namespace) -> None:
+    """Raises InputError if another flag contradicts ``--messages``."""
+    for path in args.messages:
+        check_apart(args.output, messages=path)
+    if args.sgd:
+        raise InputError("give either --sgd or --messages", "--messages")
+    if getattr(args, "split", TEST) != TEST:
+        raise InputError("has no effect with --messages, which have no splits", "--split")
 
 
 def _recorded(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, object]:
-    """The flags for ``run.json``; of a file or folder the name alone: its place says nothing on another machine."""
+    """Returns the flags for ``run.json``. Files and folders have their names only, as paths differ between machines."""
     return {
         option.name: str(flags[option.name]).rpartition("/")[2]
         if option.apart or (option.reads and not option.many)
@@ -296,11 +331,11 @@ def _recorded(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
     """What workers read: the dialogues, and what the perturbation reads besides."""
-    return [("--sgd", config.root), *config.perturbation.worker_inputs()]
+    return [*config.inputs, *config.perturbation.worker_inputs()]
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Dialogue files -> the sets of the perturbation, their rows, numbers, a card and a page."""
+    """Wires the pipeline: perturbs the dialogue files, and writes each set with rows, statistics, a card and a page."""
     from parapet.transforms.perturbation.files import PerturbCorpus
     from parapet.transforms.storage import files
 
@@ -309,7 +344,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 
 def report(config: Config, counters: dict[str, int]) -> None:
-    """Prints the metrics of each set; of a dry run what it would cost."""
+    """Prints the metrics of each set; for a dry run, what it would cost."""
     perturbation, output = config.perturbation, config.info.output
     if config.dry_run:
         for line in perturbation.plan_lines(config.corpus.files):
@@ -324,10 +359,10 @@ def report(config: Config, counters: dict[str, int]) -> None:
     warn_dead_letters(output, perturbation.tallies, config.command.unusable)
 
 
-RULES = "rules"  # the engine that needs no translation
+RULES = "rules"  # the engine without translation
 LLM = "llm"  # a language model behind an endpoint
 ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, RULES, LLM, translating.CHECKPOINT, translating.MEMORY)
-LEAST_OF_FILES = 0.5  # of rewritten turns, the share of the turns that the files have
+LEAST_OF_FILES = 0.5  # least share of turns for which files of rewritten turns must have an entry
 
 _TRANSLATING = ("pivots", "dry_run", "prefix", *translating.FLAGS, *ENDPOINT_FLAGS)
 _OF_LLM = ("model", "parallel_calls", "memory", "dry_run", *ENDPOINT_FLAGS)
@@ -347,10 +382,10 @@ def add_translation_flags(parser: Parser) -> None:
 
 
 def language_variations(args: argparse.Namespace) -> LanguageVariations:
-    """The kinds and their mixes. Reads memories and rewritten turns, opens the engine.
+    """Makes the perturbation from the flags: reads memories and rewritten turns, and opens the engine.
 
     Raises:
-      InputError: flags that cannot work.
+      InputError: the flags cannot be used.
     """
     from parapet.transforms.perturbations.generated import KINDS as WRITTEN
     from parapet.transforms.perturbations.rewritten import Rewritten
@@ -394,7 +429,7 @@ def language_variations(args: argparse.Namespace) -> LanguageVariations:
 
 
 def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
-    """Raises InputError where a flag has no effect."""
+    """Raises InputError if a flag has no effect."""
     engine = _engine(args)
     of_kinds = {
         ("typos",): ("perturb_values", "rates"),
@@ -415,7 +450,7 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
 
 
 def _engine(args: argparse.Namespace) -> str:
-    """What ``--engine`` names, else the one that the other flags are for."""
+    """Returns the engine of ``--engine``, or the one that the other flags imply."""
     from parapet.transforms.translation.embedded import is_installed
 
     if args.engine or args.endpoint or args.memory:
@@ -424,14 +459,18 @@ def _engine(args: argparse.Namespace) -> str:
 
 
 def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
-    """Reads memories and opens the engine. Gives how texts are translated; without pivots where none is."""
+    """Reads memories and opens the engine.
+
+    Returns the settings of translation, which have no pivots if it is not wanted.
+    """
     from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.storage.files import join
     from parapet.transforms.translation.local import PARAPHRASED
     from parapet.transforms.translation.memory import by_languages
     from parapet.transforms.translation.translate import Known
 
-    rows = translating.read_memories(args)  # in any case: what an earlier run into the folder has paid for stays in it
+    # read even if unused, so that the output keeps translations that an earlier run paid for
+    rows = translating.read_memories(args)
     paid = join(args.output, translating.PAID)
     if not wanted:
         return Translating(Known({}), None, paid, rows) if rows else None
@@ -452,7 +491,10 @@ def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
 
 
 def _writing(args: argparse.Namespace, kinds: Sequence[str]) -> Translating:
-    """How a language model writes turns of some kinds. Reads memories, opens the client. Raises InputError."""
+    """Reads memories and opens the client of a language model that writes turns.
+
+    Raises InputError if these cannot be used.
+    """
     from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.perturbations.generated import Writer, language_of
     from parapet.transforms.storage.files import join
@@ -471,7 +513,7 @@ def _writing(args: argparse.Namespace, kinds: Sequence[str]) -> Translating:
 
 
 def _paraphraser(args: argparse.Namespace) -> Engine:
-    """A checkpoint that paraphrases. Raises InputError where there is none."""
+    """Opens a checkpoint that paraphrases. Raises InputError if the flags do not name one."""
     from parapet.transforms.translation.local import Paraphraser
 
     if args.pivots:
@@ -485,7 +527,7 @@ def _paraphraser(args: argparse.Namespace) -> Engine:
 
 
 def end_translation(perturbation: Any, output: str, counters: Mapping[str, int]) -> Iterator[str]:
-    """Clears what a published memory has, and says what a translation has cost."""
+    """Deletes the temporary answers, which the memory now contains, and yields lines on the cost of translation."""
     from parapet.transforms.storage.files import clear, join
 
     clear(join(output, translating.PAID))

@@ -1,4 +1,4 @@
-"""``parapet perturb NAME --tasks``: the requests of agents' tasks perturbed, or their toolkits."""
+"""``parapet perturb NAME --tasks``: perturbs the requests of agents' tasks, or their toolkits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Plan(NamedTuple):
-    """What is perturbed, how, and where to."""
+    """The files to perturb, the perturbation and the output folder."""
 
     files: list[str]
     perturbation: Perturbation
@@ -30,7 +30,7 @@ class Plan(NamedTuple):
 
 
 def parser(name: str) -> StrictParser:
-    """The command line: the options of a perturbation, and tasks in place of a corpus."""
+    """Builds the command line: the options of a perturbation, with tasks instead of a corpus."""
     command = command_of(name)
     description = f"""\
 Perturbs what users say in tasks in BFCL's format, by {name}: OUT/SET/FILE, with the right calls beside it. Values that
@@ -50,7 +50,7 @@ these need stay as they are. For 'parapet evaluate --task tool_calls --sets {nam
 
 
 def toolkit_parser(name: str) -> StrictParser:
-    """The command line of ``distractors`` and ``missing_tool``."""
+    """Builds the command line of ``distractors``, ``missing_tool`` and ``corrupted``."""
     example = f"  parapet perturb {name} --tasks tasks.json --output perturbed"
     made = StrictParser(f"perturb {name} --tasks", TOOLKITS[name], example)
     made.group(INPUT)("--tasks", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
@@ -95,11 +95,11 @@ def _act_toolkit(prepared: tuple[str, list[str], argparse.Namespace]) -> None:
 
 
 _Rows = list[dict[str, Any]]
-_Read = dict[Any, tuple[_Rows, _Rows]]  # of each file the tasks, and their right calls
+_Read = dict[Any, tuple[_Rows, _Rows]]  # file to its tasks and their right calls
 
 
 def _toolkits(name: str, read: _Read, args: argparse.Namespace) -> Iterator[tuple[str, Path, _Rows, _Rows]]:
-    """Of each set and file the tasks with other tools beside the right one, or without it."""
+    """Yields (set, file, tasks, right calls) for tasks with distractors, or without the right tool."""
     from parapet.transforms.perturbation.toolkits import Catalogue, with_distractors, without_the_right_tool
 
     catalogue = Catalogue(tool for tasks, _ in read.values() for task in tasks for tool in task["function"])
@@ -116,7 +116,7 @@ def _toolkits(name: str, read: _Read, args: argparse.Namespace) -> Iterator[tupl
 
 
 def _corrupted(read: _Read, seed: str) -> Iterator[tuple[str, Path, _Rows, _Rows]]:
-    """Of each corruption and file the tasks, and their right calls, with the corrupted names."""
+    """Yields (set, file, tasks, right calls) for each corruption, with the corrupted names."""
     from parapet.transforms.perturbation.toolkits import corrupted_tools
     from parapet.transforms.variants.tasks import renamed_task
 
@@ -133,7 +133,7 @@ def _corrupted(read: _Read, seed: str) -> Iterator[tuple[str, Path, _Rows, _Rows
 
 
 def _files_of(args: argparse.Namespace) -> list[str]:
-    """The files of ``--tasks``. Raises InputError where one cannot be read."""
+    """Lists the files of ``--tasks``. Raises InputError if one cannot be read."""
     from parapet.evaluation.tools.tasks import list_files, read_tasks
 
     for path in args.tasks:
@@ -150,7 +150,7 @@ def run(name: str, argv: Sequence[str]) -> int:
         check = partial(_check_toolkit, name)
         return run_checked(toolkit_parser(name), argv, check, _act_toolkit, "nothing was written, run it again")
     try:
-        with starting(f"parapet perturb {name}", argv):  # a perturbation may import much
+        with starting(f"parapet perturb {name}", argv):  # importing a perturbation may take long
             flags = parser(name)
     except InputError as error:
         print(f"parapet perturb: {error}", file=sys.stderr)
@@ -184,7 +184,7 @@ def _act(plan: Plan) -> None:
         place = as_path(path)
         tasks, truths = lines_of(place), lines_of(answers_beside(place))
         counts["messages"] += sum(1 for task in tasks for _ in messages_of(task))
-        corpus = corpus_of_tasks(tasks, {one["id"]: one for one in truths})
+        corpus = corpus_of_tasks(tasks, {truth["id"]: truth for truth in truths})
         for name, perturbed in perturbed_sets(corpus, plan.perturbation).items():
             reworded, changed = reworded_tasks(tasks, perturbed)
             files[f"{name}/{place.name}"] = json_lines(reworded)
@@ -199,12 +199,12 @@ def _act(plan: Plan) -> None:
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file of tasks, or of right calls, as they are; none of a file that is not there."""
+    """Reads the lines of a file of tasks or right calls as dicts; empty if the file does not exist."""
     from parapet.schemas.tasks import by_id
 
     return list(by_id(path.read_bytes(), path).values()) if path.is_file() else []
 
 
 def json_lines(rows: Sequence[object]) -> bytes:
-    """Rows as a file has them."""
+    """Encodes rows as JSON lines."""
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""``parapet predict``: models that ``parapet train`` made, on files of dialogues; one model at a time."""
+"""``parapet predict``: runs a model that ``parapet train`` made, or a language model, on files of dialogues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from parapet.pipelines.models.family import Prediction
 
-TOKENS = ("tokens_sent", "tokens_answered")  # counts of a language model
+TOKENS = ("tokens_sent", "tokens_answered")  # counts of language models
 
 USAGE = f"""usage: parapet predict MODEL [flags]
 
@@ -41,7 +41,7 @@ example:
 
 
 def parser(model: str) -> Parser:
-    """The command line of a model."""
+    """Builds the command line of a model."""
     return family_of(model).predict_parser()
 
 
@@ -58,7 +58,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def build(pipeline: beam.Pipeline, prediction: Prediction) -> None:
-    """Files -> chunks -> the model's answers -> files of predictions."""
+    """Wires the pipeline: splits files into chunks, predicts, and writes files of predictions."""
     from parapet.evaluation.models.inference import Predict, check_invariants
     from parapet.transforms.storage import files
 
@@ -70,7 +70,7 @@ def build(pipeline: beam.Pipeline, prediction: Prediction) -> None:
 
 
 def report(prediction: Prediction, _: dict[str, int]) -> None:
-    """Prints what was written, and warns of what did not fit the model."""
+    """Prints what was written, and warns about inputs that did not fit the model."""
     from parapet.schemas.layout import MANIFEST
     from parapet.transforms.storage.files import read_written
 

@@ -1,7 +1,7 @@
-"""How far a command is: a live display on a terminal, elsewhere a line each half minute, or events for a suite.
+"""Shows a command's progress: a live display on a terminal, else a line every 30 seconds, or events for a suite.
 
-What is done is read from the file that workers append to, see ``parapet.transforms.running.progress``; the names of
-stages without counts are read from the log of Beam's local runner.
+Counts come from a file to which workers append, see ``parapet.transforms.running.progress``; the names of stages
+without counts come from the log of Beam's local runner.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-HEARTBEAT = 30.0  # seconds between two lines where there is no terminal
+HEARTBEAT = 30.0  # seconds between two lines without a terminal
 POLL = 0.25  # seconds between two readings of the counts
 
 _BAR = 16  # columns
-_WARM_UP = 2.0  # seconds after its first count from which on a stage's rate leaves out the time before that
+_WARM_UP = 2.0  # seconds after a stage's first count; its rate then ignores the time before that count
 
-# Where the local runner logs each bundle that it starts.
+# The logger to which the local runner writes each bundle that it starts.
 _LOGGER = "apache_beam.runners.portability.fn_api_runner.fn_runner.run_bundle"
 _STEP = re.compile(r"ref_AppliedPTransform_([^)]+?)_\d+\)")
 
 
 class Event(NamedTuple):
-    """How far a command is.
+    """The progress of a command.
 
     Attributes:
-      stage: what it is doing; nothing for the main work of a command.
-      done: how many of ``unit`` the stage has done.
-      total: how many there are; None where that is not known.
-      unit: in the plural: ``dialogues``; nothing where the stage does not count.
-      spent: what was spent so far, in words: ``1,204 tokens, $0.02``.
+      stage: the current stage; empty for the main work of a command.
+      done: how many units the stage has finished.
+      total: how many there are; None if unknown.
+      unit: in the plural, such as ``dialogues``; empty if the stage counts nothing.
+      spent: the formatted expenses so far: ``1,204 tokens, $0.02``.
     """
 
     stage: str
@@ -53,38 +53,38 @@ class Event(NamedTuple):
     spent: str = ""
 
 
-# Where it is set, a command has no display of its own: its events go there, a few a second. For a suite.
+# Replaces the command's display if set: it receives a few events a second. Suites use it.
 sink: Callable[[Event], None] | None = None
 
 # Whether a terminal gets a live display; ``command.configure_logging`` sets it.
 live_wanted = True
 
-# When the command began, by the monotonic clock: it may have several displays, one after the other.
+# When the command began, by the monotonic clock; the command may show several displays one after the other.
 began: float | None = None
 
-_console: Console | None = None  # of the live display, while there is one
+_console: Console | None = None  # of the live display, while it is shown
 
 
 class Pace(NamedTuple):
-    """How fast a step is: units a second, and an estimate of the seconds left; None where nobody knows."""
+    """The speed of a step in units per second, and the estimated seconds left; None if unknown."""
 
     rate: float | None
     seconds_left: float | None
 
 
 class _Step:
-    """A step of a display: its last event, and when its stages began."""
+    """A step of a display, with its last event and the start times of its stages."""
 
     def __init__(self, now: float, since: float | None = None) -> None:
         self.event = Event("", 0, None, "")
         self.started = now if since is None else since
         self.updated = now
         self.done: dict[str, int] = {}  # by stage
-        self.began = self.counted = (now, 0)  # when the stage began and when it first counted, and what was done then
+        self.began = self.counted = (now, 0)  # (time, count) at the start of the stage, and at its first count
 
     def update(self, event: Event, now: float) -> None:
         if (event.stage, event.unit) != (self.event.stage, self.event.unit):
-            # It began with the last event of the one before: its own first event comes when something is done.
+            # A stage starts at the last event of the previous one, since its own first event comes after some work.
             before = self.done.get(event.stage, 0)
             self.began = (self.updated, before if before <= event.done else 0)
             self.counted = (now, event.done)
@@ -101,18 +101,18 @@ class _Step:
 
 
 class Display:
-    """Steps that run side by side: on a terminal a live line for each, elsewhere a message for each at times.
+    """Shows steps that run side by side: live lines on a terminal, regular log messages elsewhere.
 
-    A context manager. Its methods may be called from any thread. Messages that are logged meanwhile, and what is
-    written to ``sys.stderr``, appear above the live lines.
+    A context manager. Its methods may be called from any thread. Log messages and output to ``sys.stderr`` appear above
+    the live lines.
 
     Args:
-      title: of the line for all steps.
+      title: the title of the line for all steps.
       total: the number of steps; None: there is no line for all of them.
-      stream: of the terminal, ``sys.stderr`` by default.
+      stream: the terminal, ``sys.stderr`` by default.
       live: whether to show live lines; by default on a terminal, unless ``--quiet`` or ``--log_format=json`` is given.
-      heartbeat: seconds between two messages where there are no live lines; ``HEARTBEAT`` by default.
-      clock: in seconds.
+      heartbeat: seconds between two messages without live lines; ``HEARTBEAT`` by default.
+      clock: returns the time in seconds.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Display:
                 get_renderable=self._lines,
                 refresh_per_second=8,
                 transient=True,
-                redirect_stdout=sys.stdout.isatty(),  # the same terminal; what goes elsewhere stays there
+                redirect_stdout=sys.stdout.isatty(),  # only if stdout is the same terminal
             )
             self._live.start(refresh=True)
         else:
@@ -168,20 +168,20 @@ class Display:
             self._thread.join()
 
     def start(self, step: str, since: float | None = None) -> None:
-        """Adds a step that began at a time of the clock, ``since``, or begins now."""
+        """Adds a step that began at the time ``since`` of the clock, by default now."""
         with self._lock:
             self.steps[step] = _Step(self.clock(), since)
         if self.live:
             self._live.refresh()
 
     def update(self, step: str, event: Event) -> None:
-        """Shows how far a step is; one that has finished stays finished."""
+        """Shows the progress of a step; events of finished steps are ignored."""
         with self._lock:
             if step in self.steps:
                 self.steps[step].update(event, self.clock())
 
     def finish(self, step: str, text: str = "") -> None:
-        """Takes a step away, and logs ``text`` if there is any."""
+        """Removes a step, and logs ``text`` unless it is empty."""
         with self._lock:
             self.steps.pop(step, None)
             self.finished += 1
@@ -189,11 +189,11 @@ class Display:
             logging.info("%s", text, extra={"fields": {"step": step}})
 
     def _overall(self) -> str:
-        """``7 of 20 steps``."""
+        """Formats ``7 of 20 steps``."""
         return f"{self.finished} of {self.total} steps"
 
     def beat(self) -> None:
-        """Logs a message for each step that runs, and one for all steps."""
+        """Logs a message for each running step, and one for all steps."""
         if self.total is not None:
             done: dict[str, object] = {"steps_done": self.finished, "steps": self.total}
             logging.info("%s: %s", self.title, self._overall(), extra={"fields": done})
@@ -208,13 +208,13 @@ class Display:
             self.beat()
 
     def _states(self) -> list[tuple[str, Event, Pace, float]]:
-        """(step, its last event, its pace, the seconds it has run)."""
+        """Lists (step, its last event, its pace, the seconds it has run)."""
         with self._lock:
             now = self.clock()
             return [(name, step.event, step.pace(now), now - step.started) for name, step in self.steps.items()]
 
     def _lines(self) -> Table:
-        """The live lines: a step and its stage, a bar, what is done, the time it has taken."""
+        """Makes the live lines: step and stage, a bar, counts, and elapsed time."""
         from rich.progress_bar import ProgressBar
         from rich.table import Column, Table
         from rich.text import Text
@@ -232,7 +232,7 @@ class Display:
 
 
 def text_of(event: Event, pace: Pace) -> str:
-    """``1,204 of 2,482 dialogues, 310/s, 0:04 left``; nothing where nothing is counted."""
+    """Formats progress as ``1,204 of 2,482 dialogues, 310/s, 0:04 left``; without a count, only the expenses."""
     if not event.unit:
         return event.spent
     if event.total is None:
@@ -249,7 +249,7 @@ def text_of(event: Event, pace: Pace) -> str:
 
 
 def _spent(amounts: dict[str, int]) -> str:
-    """``1,204 tokens, $0.02, 3 errors``."""
+    """Formats amounts as ``1,204 tokens, $0.02, 3 errors``."""
     return ", ".join(
         f"${n / 1e6:,.2f}" if unit == "microdollars" else f"{n:,} {unit.removesuffix('s') if n == 1 else unit}"
         for unit, n in amounts.items()
@@ -258,24 +258,24 @@ def _spent(amounts: dict[str, int]) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """``0:04``, ``1:02:03``."""
+    """Formats seconds as ``0:04`` or ``1:02:03``."""
     minutes, whole = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"
 
 
 def write(text: str) -> None:
-    """Writes to ``sys.stderr``; above the live display, while there is one."""
+    """Writes to ``sys.stderr``, above the live display if there is one."""
     console = _console
     if console is None:
         sys.stderr.write(text)
         sys.stderr.flush()
     else:
-        console.out(text, end="", highlight=False)  # as it is: neither wrapped nor coloured
+        console.out(text, end="", highlight=False)  # neither wrapped nor coloured
 
 
 class MessageHandler(logging.Handler):
-    """Writes messages to ``sys.stderr``; above the live display, while there is one."""
+    """Writes messages to ``sys.stderr``, above the live display if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a message."""
@@ -286,7 +286,7 @@ class MessageHandler(logging.Handler):
 
 
 class Run:
-    """How far one command is: reads the counts, hears of Beam's stages, and passes events on."""
+    """The progress of one command: reads the counts, receives Beam's stages, and passes events on."""
 
     def __init__(self, show: Callable[[Event], None], path: str) -> None:
         self.show, self.path = show, path
@@ -294,12 +294,12 @@ class Run:
         self._counts: dict[tuple[str, str], list[int]] = {}  # (stage, unit) -> done, total
         self._spent: dict[str, int] = {}
         self._read = 0
-        self._counting = False  # whether the stage counts what it does, besides what it reads
+        self._counting = False  # whether the stage counts its own work, besides the records it reads
         self._shown: Event | None = None
         self._lock = threading.RLock()
 
     def stage(self, name: str) -> None:
-        """Shows the next stage, of which nothing is counted."""
+        """Shows the next stage, which counts nothing."""
         with self._lock:
             self.poll()
             self.event, self._counting = Event(name, 0, None, "", _spent(self._spent)), False
@@ -307,7 +307,7 @@ class Run:
             self.poll()
 
     def count(self, done: int, unit: str, total: int = 0) -> None:
-        """Shows how many of the main stage are done, for a command that knows, or asks machines elsewhere."""
+        """Shows the progress of the main stage, for commands that count by themselves or poll remote jobs."""
         with self._lock:
             counts = self._counts.setdefault(("", unit), [0, 0])
             counts[:] = done, total or counts[1]
@@ -317,14 +317,14 @@ class Run:
     def _count(self, stage: str, unit: str) -> None:
         self._counting = stage != READING
         done, total = self._counts[stage, unit]
-        # What a worker did again for one that died is counted twice.
+        # Work that was repeated after a worker died is counted twice.
         self.event = Event(stage, min(done, total) if total else done, total or None, unit, _spent(self._spent))
 
     def poll(self) -> None:
-        """Reads what was done since, and shows it."""
+        """Reads new counts, and shows them."""
         with self._lock:
             data = b""
-            # Gone where somebody cleared the folder, or a thread asks after the end.
+            # The file is gone if someone cleared the folder, or if a thread polls after the end.
             with suppress(OSError), open(self.path, "rb") as file:
                 file.seek(self._read)
                 data = file.read()
@@ -348,7 +348,7 @@ class Run:
 
 @contextmanager
 def running(title: str) -> Iterator[Run]:
-    """Shows how far a command is while the block runs: on the terminal, in messages, or to :data:`sink`."""
+    """Shows the command's progress while the block runs: on the terminal, in log messages, or to :data:`sink`."""
     if sink is None and not live_wanted and not logging.getLogger().isEnabledFor(logging.INFO):
         yield Run(lambda _: None, os.devnull)
         return
@@ -373,7 +373,7 @@ def running(title: str) -> Iterator[Run]:
 
 @contextmanager
 def _polling(run: Run) -> Iterator[Run]:
-    """Polls the counts, and hears of Beam's stages, while the block runs."""
+    """Polls the counts and receives Beam's stages while the block runs."""
     stopped = threading.Event()
 
     def poll() -> None:
@@ -412,12 +412,12 @@ class _Stages(logging.Handler):
 
 
 def step_name(step: str) -> str:
-    """``Read-responses-ParDo-ReadResponses-`` is of the step "Read responses": ours are a capital and small letters."""
+    """Returns the name of our step in a Beam label: "Read responses" in ``Read-responses-ParDo-ReadResponses-``."""
     return re.match(r"[^-]*(?:-[a-z][^-A-Z]*(?![^-]))*", step)[0].replace("-", " ")  # type: ignore[index]
 
 
 def _forget_display() -> None:
-    """In a forked child: the display, its threads and its locks are the parent's."""
+    """Drops the display in a forked child, as its threads and locks exist only in the parent."""
     global _console
     if _console is not None:
         _console = None

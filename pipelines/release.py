@@ -41,7 +41,7 @@ example:
 
 _RELEASE = "NAME/VERSION, or NAME for its latest; local or gs://"
 
-# Description, example and note of each action's help.
+# The description, example and note of each action's help.
 _HELP = {
     "build": (
         "Builds a release from the outputs of other commands: OUT/NAME/VERSION with Parquet, SGD JSON, a card, a "
@@ -97,7 +97,7 @@ def _build_parser() -> Parser:
 
 
 def parser(action: str) -> StrictParser:
-    """The flags of an action."""
+    """Builds the command line of an action."""
     if action == "build":
         return _build_parser()
     flags = StrictParser(f"release {action}", *_HELP[action])
@@ -143,7 +143,7 @@ _STOPPED = {  # the message after Ctrl-C
 
 
 def _step(action: str, step: int) -> Callable[..., Any]:
-    """A step of an action, whose module is imported when it is called: help does not wait for Beam."""
+    """Returns a step of an action; its module, and Beam, are imported only when it is called, so help is quick."""
 
     def call(*arguments: Any) -> Any:
         from parapet.pipelines.release_actions import STEPS

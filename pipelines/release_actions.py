@@ -1,4 +1,4 @@
-"""What the actions of ``parapet release`` do: each has a check of its flags, and its work."""
+"""The actions of ``parapet release``: each has a check of its flags, and a function that does the work."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from parapet.transforms.storage.files import clear, join, whole
 
 
 class _Build(msgspec.Struct, frozen=True):
-    """A release to be built.
+    """A release to build.
 
     Attributes:
       output: the folder of releases.
       release: its ``release.toml``.
-      plan: what goes in.
-      licence_text: of its own licence; empty for one that has an SPDX identifier.
+      plan: the contents.
+      licence_text: the text of a licence without an SPDX identifier; otherwise empty.
       statistics: name to the content of a ``statistics.json``.
-      parent: the release that it follows, if any.
+      parent: the preceding release, if any.
     """
 
     output: str
@@ -59,7 +59,7 @@ class _Build(msgspec.Struct, frozen=True):
 
 
 def check_build(args: argparse.Namespace) -> _Build:
-    """Reads the configuration, the schemas and what there is. Raises InputError where no release can come of it."""
+    """Reads the configuration, the schemas and the inputs. Raises InputError if they cannot be released."""
     config = read_config(args.config)
     base = as_path(args.config).parent
     check_kinds(config.allow_problems)
@@ -75,7 +75,7 @@ def check_build(args: argparse.Namespace) -> _Build:
 
 
 def inputs(config: _Build) -> list[tuple[str, str]]:
-    """The files that workers read."""
+    """Lists the files that workers read."""
     return [("--config", source.path) for source in config.plan.sources]
 
 
@@ -111,7 +111,7 @@ def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
 
 
 def build(pipeline: beam.Pipeline, config: _Build) -> None:
-    """Files -> rows -> shards; what stands goes into a summary, from which ``finish`` makes the release."""
+    """Wires the pipeline: converts files to shards and a summary, from which ``finish`` makes the release."""
     if pipeline.options.get_all_options().get("template_location"):
         raise InputError("a release is finished by the command that ran its job: leave it out", "--template_location")
     building.prepare(config.output, config.release)
@@ -119,7 +119,7 @@ def build(pipeline: beam.Pipeline, config: _Build) -> None:
 
 
 def finish(config: _Build, counters: dict[str, int]) -> None:
-    """Checks what the pipeline made, writes the documents, publishes. Raises InputError where nothing may be."""
+    """Checks the pipeline's output, writes the documents and publishes. Raises InputError if a check fails."""
     staging = building.staging_of(config.output, config.release)
     folder = building.folder_of(config.output, config.release)
     try:
@@ -148,7 +148,7 @@ def _say_built(manifest: Manifest, folder: str) -> None:
 
 
 def check_verify(args: argparse.Namespace) -> argparse.Namespace:
-    """Finds the release and the key. Raises InputError if there is no release, or flags do not go together."""
+    """Opens the release and the key. Raises InputError if there is no release, or if flags contradict each other."""
     args.root = find_release(args.release)
     if bool(args.identity) != bool(args.issuer):
         raise InputError("goes with --issuer, and --issuer with it", "--identity")
@@ -166,7 +166,7 @@ def check_verify(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """Checks, and prints the findings; returns the exit status."""
+    """Verifies the release and prints the findings; returns the exit status."""
     with running("parapet release verify"):
         done = examine(args.root, None if args.workers == workers.AUTO else args.workers, args.trust)
     if args.json:
@@ -182,7 +182,7 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def check_sign(args: argparse.Namespace) -> argparse.Namespace:
-    """Raises InputError if there is no release or key, or the manifest names another key; MissingExtra."""
+    """Opens the release and the key. Raises InputError if either is missing or the manifest names another key."""
     args.root = find_release(args.release)
     signer = read_manifest(args.root).signing
     args.private_key = signing.read_private_key(args.key)
@@ -200,7 +200,7 @@ def check_sign(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def _is_whole(root: Path, action: str, failure: str, ignored: str = "") -> bool:
-    """Verifies a release before something is done with it, and prints the findings, but those on one file."""
+    """Verifies a release before an action and prints the findings, except for those on the file ``ignored``."""
     with running(f"parapet release {action}"):
         findings = [finding for finding in examine(root).findings if finding.path != ignored]
     for finding in findings:
@@ -211,7 +211,7 @@ def _is_whole(root: Path, action: str, failure: str, ignored: str = "") -> bool:
 
 
 def sign(args: argparse.Namespace) -> int:
-    """Verifies, signs; returns the exit status."""
+    """Verifies and signs the release; returns the exit status."""
     root = args.root
     if not _is_whole(root, "sign", "it was not signed", SIGNATURE):
         return EXIT_FAILURE
@@ -225,13 +225,13 @@ def sign(args: argparse.Namespace) -> int:
 
 
 def check_diff(args: argparse.Namespace) -> argparse.Namespace:
-    """Opens the releases. Raises InputError if one of the two is no release."""
+    """Opens the releases. Raises InputError if one of them is not a release."""
     args.old, args.new = open_release(args.old), open_release(args.new)
     return args
 
 
 def diff(args: argparse.Namespace) -> int:
-    """Compares and prints; returns the exit status."""
+    """Compares the releases and prints the differences; returns the exit status."""
     sides = {"old": args.old, "new": args.new}
     damaged = [
         f"{side}: {reason}" for side, release in sides.items() for reason in differences.damage(release, args.quick)
@@ -252,7 +252,7 @@ def diff(args: argparse.Namespace) -> int:
 
 
 def check_show(args: argparse.Namespace) -> argparse.Namespace:
-    """Reads the release or dataset. Raises InputError if there is none."""
+    """Reads the release or dataset. Raises InputError if it does not exist."""
     root = as_path(args.release)
     if (root / MANIFEST).is_file():
         manifest = read_manifest(root)
@@ -264,12 +264,12 @@ def check_show(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def show(args: argparse.Namespace) -> None:
-    """Prints it."""
+    """Prints the overview."""
     print(json.dumps(args.overview, indent=2) if args.json else args.text)
 
 
 def check_push(args: argparse.Namespace) -> argparse.Namespace:
-    """Raises InputError if there is no release, no repository, no token; MissingExtra without huggingface_hub."""
+    """Opens the release and the hub. Raises InputError if release, repository or token is missing."""
     if "://" in args.release:
         raise InputError("is not on this machine: copy the release here first", args.release)
     root = find_release(args.release)
@@ -291,7 +291,7 @@ def check_push(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def push(args: argparse.Namespace) -> int:
-    """Verifies, shows the plan, uploads; returns the exit status."""
+    """Verifies the release, shows the plan and uploads; returns the exit status."""
     release, hub = args.release, args.hub
     if not _is_whole(release.root, "push", "nothing was uploaded"):
         return EXIT_FAILURE
@@ -313,7 +313,7 @@ def push(args: argparse.Namespace) -> int:
 
 
 def _push_lines(release: Release, hub: hubs.Hub, user: str, plan: hubs.Plan) -> Iterator[str]:
-    """What will be done."""
+    """Yields lines that describe the upload."""
     manifest = release.manifest
     sizes = {path: (release.root / path).stat().st_size for path in (*plan.new, *plan.changed, *plan.unchanged)}
     uploaded = sum(sizes[path] for path in (*plan.new, *plan.changed))
@@ -330,7 +330,7 @@ def _push_lines(release: Release, hub: hubs.Hub, user: str, plan: hubs.Plan) -> 
     yield f"version: {manifest.version}, {'tagged' if plan.tagged else 'to be tagged'}"
 
 
-# The steps of each action; of build: check, pipeline, end, and the files that workers read.
+# The functions of each action: check and act; for build: check, pipeline, finish, and the files that workers read.
 STEPS: dict[str, tuple[Callable[..., Any], ...]] = {
     "build": (check_build, build, finish, inputs),
     "verify": (check_verify, verify),

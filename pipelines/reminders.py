@@ -1,4 +1,4 @@
-"""``parapet reminders``: a simulated corpus of dialogues about reminders."""
+"""``parapet reminders``: simulates a corpus of dialogues about reminders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXAMPLE = """\
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     what = (
         "Simulates dialogues about reminders, in the SGD format: an agenda-based user talks to a system that sets, "
         "finds, moves and cancels reminders. Writes OUT/train/dialogues_001.json, OUT/train/schema.json and so on."
@@ -44,7 +44,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads the flags. Raises InputError where they cannot work."""
+    """Reads the flags. Raises InputError if they cannot be used."""
     from parapet.transforms.perturbation.corpora import listed
     from parapet.transforms.simulators.reminders.corpus import Config
 
@@ -63,7 +63,7 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Numbers -> digests of the dialogues -> those to simulate again -> files, statistics and a page."""
+    """Wires the pipeline: finds duplicates by digests, simulates the other dialogues, and writes files and a page."""
     from functools import partial
 
     import apache_beam as beam
@@ -90,7 +90,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
         progress=("dialogues",),
     )
     outputs = shards | "Spread files" >> beam.Reshuffle() | "Dialogues" >> write
-    _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # it reads no records
+    _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # the pipeline reads no records
         info,
         partial(corpus.metadata_files, config=config),
         beam.pvalue.AsList(outputs.others[corpus.DIGESTS]),

@@ -1,4 +1,4 @@
-"""``parapet restaurants``: the simulator of the bAbI dialog tasks 1 to 5, with out-of-vocabulary tests."""
+"""``parapet restaurants``: simulates the bAbI dialog tasks 1 to 5, with out-of-vocabulary tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXAMPLE = """\
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     what = (
         "Simulates the bAbI dialog tasks 1 to 5 from an ontology: a knowledge base, dialogues in the published format "
         "and in the SGD format, and out-of-vocabulary tests. Writes OUT/dialog-babi-task1-API-calls-trn.txt, "
@@ -65,7 +65,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads flags and ontology. Raises InputError where they cannot work."""
+    """Reads flags and ontology. Raises InputError if they cannot be used."""
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import as_path
     from parapet.schemas.limits import read_whole
@@ -100,7 +100,7 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Shards -> dialogues, counts and the values in them -> the other files."""
+    """Wires the pipeline: simulates dialogues in shards, and writes them with statistics and the other files."""
     from functools import partial
 
     import apache_beam as beam
@@ -118,7 +118,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     )
     outputs = pipeline | "Shards" >> beam.Create(config.shards()) | "Spread" >> beam.Reshuffle() | "Dialogues" >> write
     seen = outputs.others[corpus.SEEN] | "Values of splits" >> beam.CombinePerKey(lambda sets: set().union(*sets))
-    _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # it reads no records
+    _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # the pipeline reads no records
         info,
         partial(corpus.metadata_files, config=config),
         beam.pvalue.AsList(seen),

@@ -1,4 +1,4 @@
-"""``parapet rewrite --tasks``: tasks of BFCL, and the calls that they expect, under the names of tool variants."""
+"""``parapet rewrite --tasks``: renames tools in BFCL tasks, and in the expected calls, as in tool variants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Config(msgspec.Struct, frozen=True):
-    """The files of tasks, the variants, and the run as its manifest has it."""
+    """The files of tasks, the variants, and the run as in its manifest."""
 
     files: list[DialogueFile]
     variants: list[TaskVariant]
@@ -29,7 +29,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads the variants. Raises InputError for what cannot work."""
+    """Reads the variants. Raises InputError if they cannot be used."""
     from parapet.transforms.running.runs import RunInfo
     from parapet.transforms.variants.matching import find_variants
     from parapet.transforms.variants.tasks import list_tasks, read_variant
@@ -48,12 +48,12 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
-    """What workers read: the tasks."""
+    """Lists the files that workers read: the tasks."""
     return [("--tasks", file.path) for file in config.files]
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Files of tasks -> tasks and answers of each variant."""
+    """Wires the pipeline: writes tasks and answers for each variant."""
     from parapet.transforms.storage.files import prepare
     from parapet.transforms.variants import tasks
 

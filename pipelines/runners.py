@@ -1,4 +1,4 @@
-"""Beam's runners: which of them can be used, what each needs besides its name, and the wait for a job elsewhere."""
+"""Beam's runners: checks which can be used and what each needs, and waits for remote jobs."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 
 from parapet.schemas.errors import InputError
 
-METRICS_EVERY = 20.0  # seconds between two questions for the metrics of a job
+METRICS_EVERY = 20.0  # seconds between two queries of a job's metrics
 
-# What Beam logs of each state that a job comes to.
+# Beam's log message for each new state of a job.
 STATE_MESSAGE = "Job %s is in state %s"
 
 LOST = "a worker is gone: it was killed, or its machine or its network is down; run the same command again"
 
 _CONNECTING = 10.0  # seconds
-_NO_LIMIT = 10**8  # seconds: Beam ends its wait for a job after --job_server_timeout, too
+_NO_LIMIT = 10**8  # seconds; the default --job_server_timeout would also end Beam's wait for the job
 
 _LOSE_DATA = {"dask": "DaskRunner", "bundlebaseddirect": "BundleBasedDirectRunner"}
 
-# Runners that hand a job to a job service. What they start themselves runs it on this machine.
+# Runners that submit to a job service. A service that they start themselves runs the job on this machine.
 _PORTABLE = ("portable", "flink", "spark", "prism", "kafkastreams")
 _STARTED_HERE = {"flink": "flink_master", "spark": "spark_master_url"}
 
 
 def refused(argv: Sequence[str]) -> str:
-    """Why the runner of a command line cannot be used; empty where it can."""
+    """Returns why the command line's runner cannot be used; empty if it can."""
     values = dict(pairwise(argv)) | dict(flag.split("=", 1) for flag in argv if "=" in flag)
     name = _short(values.get("--runner", ""))
     if any(flag.startswith("--dask_") for flag in argv):
@@ -45,7 +45,7 @@ def refused(argv: Sequence[str]) -> str:
 
 
 def _short(runner: str) -> str:
-    """``flink`` of ``FlinkRunner`` and of its full name."""
+    """Returns ``flink`` for ``FlinkRunner`` and for its full name."""
     return runner.rpartition(".")[2].lower().removesuffix("runner")
 
 
@@ -54,25 +54,25 @@ def _name(options: Any) -> str:
 
 
 def on_dataflow(options: Any) -> bool:
-    """Whether Beam's ``PipelineOptions`` ask for Dataflow."""
+    """Whether Beam's ``PipelineOptions`` select Dataflow."""
     return "dataflow" in _name(options)
 
 
 def on_job_service(options: Any) -> bool:
-    """Whether they ask for a runner that hands the job to a job service."""
+    """Whether the options select a runner that submits to a job service."""
     return _name(options) in _PORTABLE
 
 
 def check(options: Any, output: str, inputs: Iterable[tuple[str, str]]) -> None:
-    """Checks what can be known before a job is built.
+    """Checks the options before a job is built.
 
     Args:
       options: Beam's ``PipelineOptions``.
       output: the folder to write.
-      inputs: (flag, path) of what the workers read.
+      inputs: (flag, path) of the files that workers read.
 
     Raises:
-      InputError: a flag that the runner needs is missing, nobody answers, or a path is one that workers cannot see.
+      InputError: a required flag is missing, the job service does not answer, or workers cannot reach a path.
     """
     places = [("--output", output), *inputs]
     if on_dataflow(options):
@@ -96,7 +96,7 @@ def _check_dataflow(options: Any, places: list[tuple[str, str]]) -> None:
 
 
 def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
-    """``local``: (flag, path) of the files that only machines with the same file system see."""
+    """Checks the job service, and that its workers can reach the ``local`` paths, a list of (flag, path)."""
     given = options.get_all_options()
     endpoint = given.get("job_endpoint")
     if not endpoint and _name(options) == "portable":
@@ -118,7 +118,10 @@ def _check_job_service(options: Any, local: list[tuple[str, str]]) -> None:
 
 
 def environment_type(options: Any) -> str:
-    """Where the workers of a job service run: ``LOOPBACK``, in this process; ``DOCKER``, ``EXTERNAL``, ``PROCESS``."""
+    """Returns where a job service's workers run:
+
+    ``LOOPBACK`` (this process), ``DOCKER``, ``EXTERNAL`` or ``PROCESS``.
+    """
     given, name = options.get_all_options(), _name(options)
     if given.get("environment_type"):
         return str(given["environment_type"]).upper()
@@ -143,7 +146,7 @@ def _is_here(address: str | None) -> bool:
 
 @contextmanager
 def written_here(options: Any, output: str) -> Iterator[None]:
-    """Raises RuntimeError after a run whose workers have written a folder of their own in place of a local output."""
+    """Raises RuntimeError after a run whose workers wrote to their own file system instead of the local output."""
     if not on_job_service(options) or environment_type(options) == "LOOPBACK" or "://" in output:
         yield
         return
@@ -157,7 +160,7 @@ def written_here(options: Any, output: str) -> Iterator[None]:
 
 
 def _manifest(output: str) -> tuple[int, int] | None:
-    """What tells one ``run.json`` from the next."""
+    """Identifies the current ``run.json`` by inode and modification time; None if there is none."""
     with suppress(OSError):
         found = os.stat(os.path.join(output, "run.json"))
         return found.st_ino, found.st_mtime_ns
@@ -165,7 +168,7 @@ def _manifest(output: str) -> tuple[int, int] | None:
 
 
 def start(pipeline: Any, options: Any) -> Any:
-    """Starts a Beam pipeline, or runs it to its end; gives Beam's result."""
+    """Starts a Beam pipeline, or runs it to its end; returns Beam's result."""
     if on_job_service(options):
         from apache_beam.options.pipeline_options import PortableOptions
 
@@ -174,16 +177,16 @@ def start(pipeline: Any, options: Any) -> Any:
 
 
 def wait(job: Any, options: Any, show: Callable[[int, str], object]) -> str | None:
-    """Waits for a job, and says where to watch it; gives the state in which it ended.
+    """Waits for a job and prints where to watch it; returns its final state.
 
     Args:
-      job: the result of Beam.
+      job: Beam's result.
       options: Beam's ``PipelineOptions``.
-      show: is called from time to time with how many of what are done, where others know.
+      show: is called from time to time with (count, unit), for remote jobs.
 
     Raises:
-      RuntimeError: the job failed, or was cancelled; with its last error.
-      KeyboardInterrupt: stopped waiting; says what has become of a job that others run.
+      RuntimeError: the job failed or was cancelled; the message has its last error.
+      KeyboardInterrupt: the wait was interrupted; the message says what happens to a remote job.
     """
     if on_dataflow(options):
         return _wait_for_dataflow(job, options, show)
@@ -228,9 +231,9 @@ def _wait_for_service(job: Any) -> str:
 
 
 def silence_connections() -> None:
-    """Has threads of Beam's that read from a connection end silently with it: the command reports the reason.
+    """Silences exceptions of Beam's threads that read from a closed connection; the command reports the reason.
 
-    It lasts as long as the process: Beam's threads end later than the job.
+    This lasts as long as the process, because Beam's threads outlive the job.
     """
     import grpc
 
@@ -243,14 +246,14 @@ def silence_connections() -> None:
 
 @contextmanager
 def _counting(job: Any, show: Callable[[int, str], object]) -> Iterator[None]:
-    """Shows the job's counter of dialogues, or of files, while the block runs."""
+    """Shows the job's counter of dialogues or files while the block runs."""
     stopped = threading.Event()
 
     def count() -> None:
         while not stopped.wait(METRICS_EVERY):
             try:
                 done = counters_of(job)
-            except Exception as error:  # of the network, for one: the job runs all the same
+            except Exception as error:  # such as network errors; the job is not affected
                 logging.debug("no metrics: %s", error)
                 continue
             if stopped.is_set():
@@ -258,7 +261,7 @@ def _counting(job: Any, show: Callable[[int, str], object]) -> Iterator[None]:
             if units := [unit for unit in ("dialogues", "files") if done.get(unit)]:
                 show(done[units[0]], units[0])
 
-    thread = threading.Thread(target=count, name="metrics", daemon=True)  # a question may take long
+    thread = threading.Thread(target=count, name="metrics", daemon=True)  # a query may take long
     thread.start()
     try:
         yield
@@ -267,10 +270,10 @@ def _counting(job: Any, show: Callable[[int, str], object]) -> Iterator[None]:
 
 
 def counters_of(result: Any) -> dict[str, int]:
-    """The counters of a run, each summed over steps."""
+    """Returns Parapet's counters of a run, summed over steps."""
     counters: dict[str, int] = {}
     for metric in result.metrics().query()["counters"]:
         if metric.key.metric.namespace == "parapet":
             name = metric.key.metric.name
-            counters[name] = counters.get(name, 0) + int(metric.result or 0)  # Beam gives none for 0 of a job service
+            counters[name] = counters.get(name, 0) + int(metric.result or 0)  # job services report None for 0
     return dict(sorted(counters.items()))

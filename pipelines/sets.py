@@ -1,4 +1,4 @@
-"""The flags that name a corpus and its sets, the same for every task of ``evaluate`` and every model of ``predict``."""
+"""The flags that name a corpus and its sets, shared by all tasks of ``evaluate`` and models of ``predict``."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def add_sets(
     from_predictions: bool = False,
     names: tuple[str, ...] = (),
 ) -> None:
-    """Adds the flags; the texts are those of their help.
+    """Adds the flags; texts are parts of their help.
 
     Args:
-      parser: the command's.
-      reference: what it may be.
-      variants: what they are.
-      sets: what they are.
-      names: further ones of ``--reference``.
-      from_predictions: whether without a reference the labels in the predictions are used, not the sample.
+      parser: the command's parser.
+      reference: describes ``--reference``.
+      variants: describes ``--variants``.
+      sets: describes ``--sets``.
+      names: further names of ``--reference``.
+      from_predictions: whether the default reference is the labels in the predictions, not the sample.
     """
     add = parser.group(INPUT)
     if from_predictions:
@@ -50,14 +50,14 @@ def add_sets(
 
 
 def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sources:
-    """What the flags name; the split is that of a reference that is a split's folder.
+    """Reads the sources that the flags name; a reference that is a split's folder determines the split.
 
     Args:
       args: the flags.
-      predictions: of all sets, if any.
+      predictions: the predictions of all sets, if any.
 
     Raises:
-      InputError: a value that is not ``NAME=ROOT``, or an output that is one of the inputs.
+      InputError: a value is not ``NAME=ROOT``, or the output is one of the inputs.
     """
     from parapet.evaluation.sets import Sources, parse_sets
     from parapet.transforms.perturbation.corpora import listed
@@ -67,12 +67,12 @@ def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sour
     check_apart(args.output, reference=reference, variants=args.variants, predictions=predictions)
     for root in others.values():
         check_apart(args.output, sets=root)
-    split = split_of_folder(reference) or args.split  # the other sets' dialogues are those of the same split
+    split = split_of_folder(reference) or args.split  # the other sets use the same split
     return Sources(reference, split, args.variants, tuple(listed(args.variant)), others, predictions)
 
 
 def add_tasks(parser: StrictParser) -> None:
-    """Adds the flags that name tasks of agents, and further sets of them."""
+    """Adds the flags that name agents' tasks, and further sets of them."""
     add = parser.group(INPUT)
     add("--reference", required=True, nargs="+", metavar="PATH", reads=True, help=TASKS)
     text = "output of 'rewrite --tasks': v1/FILE, v2/FILE, ..., the same tasks with tools in other words"
@@ -81,7 +81,10 @@ def add_tasks(parser: StrictParser) -> None:
 
 
 def task_sets(args: argparse.Namespace) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The sets of tasks by name, and those of them that are variants. Raises InputError where there are none."""
+    """Returns the sets of tasks by name, and the names of those that are variants.
+
+    Raises InputError if there are none.
+    """
     from parapet.evaluation.sets import parse_sets
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import as_path

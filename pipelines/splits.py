@@ -1,4 +1,4 @@
-"""``parapet few_shot`` and ``parapet unseen_services``: they differ in their flags and in the split that they make."""
+"""``parapet few_shot`` and ``parapet unseen_services``, which differ in their flags and in the split that they make."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNSEEN_SERVICES = """\
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A run: the split, its dialogue files, and whether it is an error that a set has too few dialogues."""
+    """The settings of a run: the split, its dialogue files, and whether sets with too few dialogues are an error."""
 
     run: RunInfo
     split: Split
@@ -65,7 +65,7 @@ def _few_shot_parser() -> Parser:
 
 
 def _few_shot(args: argparse.Namespace, corpus: SplitCorpus) -> FewShot:
-    """The split of the flags. Raises InputError where the corpus does not allow it."""
+    """Makes the split from the flags. Raises InputError if the corpus does not allow it."""
     from parapet.transforms.splits.few_shot import FewShot, Rule, domain_slots
     from parapet.transforms.splits.split import chosen
 
@@ -110,7 +110,7 @@ def _unseen_services_parser() -> Parser:
 
 
 def _unseen_services(args: argparse.Namespace, corpus: SplitCorpus) -> UnseenServices:
-    """The split of the flags. Raises InputError where the corpus does not allow it."""
+    """Makes the split from the flags. Raises InputError if the corpus does not allow it."""
     from parapet.transforms.splits import split
 
     services = {split: schema.services for split, schema in corpus.schemas.items()}
@@ -135,7 +135,7 @@ _SPLITS: dict[str, Callable[[argparse.Namespace, SplitCorpus], Split]] = {
 
 
 def parser(name: str, program: str = "") -> Parser:
-    """The flags of ``few_shot`` or ``unseen_services``; the program has the same name."""
+    """Builds the command line of ``few_shot`` or ``unseen_services``; ``program`` is always the same name."""
     return _PARSERS[name]()
 
 

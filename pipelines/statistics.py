@@ -1,4 +1,4 @@
-"""``parapet statistics``: schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page."""
+"""``parapet statistics``: computes the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ EXAMPLE = """  parapet statistics --sgd sgd --output names_seen
 
 
 class Config(msgspec.Struct, frozen=True):
-    """The folder to write, and what to measure."""
+    """The folder to write, and the schemas to measure."""
 
     output: str
     inputs: Inputs
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     what = (
         "Measures how far schema variants are from the original: the numbers of SGD-X Table 1, and self-BLEU. Without "
         "variants, how many names of unseen services occur in train. Writes OUT/statistics.json and OUT/report.html."
@@ -63,7 +63,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads and aligns the schemas. Raises InputError where they cannot be measured."""
+    """Reads and aligns the schemas. Raises InputError if they cannot be measured."""
     from parapet.transforms.reports.text import counted
     from parapet.transforms.variants.table1 import read_inputs
 
@@ -84,7 +84,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Services -> one set of numbers -> files."""
+    """Wires the pipeline: computes the statistics from the services, and writes them."""
     import apache_beam as beam
 
     from parapet.transforms.storage.files import Publish, WriteFiles, prepare

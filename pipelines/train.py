@@ -1,4 +1,4 @@
-"""``parapet train``: the baseline models of the papers, trained here; one model at a time."""
+"""``parapet train``: trains the baseline models of the papers; one model at a time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ example:
 
 
 def parser(model: str) -> StrictParser:
-    """The command line of a model."""
+    """Builds the command line of a model."""
     return family_of(model).train_parser()
 
 
@@ -49,7 +49,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def act(training: Training) -> None:
-    """Trains, publishes the model with its log, and says how good it is."""
+    """Trains, publishes the model with its log, and prints its results."""
     from parapet.evaluation.task import publish
 
     header = header_of(training)
@@ -79,12 +79,12 @@ def act(training: Training) -> None:
 
 
 def header_of(training: Training) -> dict[str, object]:
-    """Prepares the output folder; returns what ``run.json`` says besides the files and the result.
+    """Prepares the output folder; returns the part of ``run.json`` other than files and the result.
 
-    A training resumes only where all of it is the same.
+    A training resumes only if all of this is unchanged.
 
     Raises:
-      UsageError: the folder cannot be written, or is another command's.
+      UsageError: the folder cannot be written, or belongs to another command.
     """
     from importlib.metadata import version
 

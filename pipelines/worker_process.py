@@ -1,8 +1,9 @@
 """A local worker process of Beam: ``python -m parapet.pipelines.worker_process``, started by :mod:`workers`.
 
 It is Beam's own worker, except that it imports Beam without its optional libraries and prints no tracebacks: the
-command gets each error and reports it once. PARAPET_DEBUG=1 shows what the worker prints. Beam would wait for ever for
-a worker that was killed, for example where memory is short, so the command gets :data:`WORKER_LOST` then.
+command receives each error and reports it once. PARAPET_DEBUG=1 shows what the worker prints. Beam would wait for ever
+for a worker that was killed, for example for lack of memory, so this module then sends :data:`WORKER_LOST` to the
+command.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def main(command: int) -> None:
     Args:
       command: process id of the command, which is the parent.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command receives a Ctrl-C, too, and ends the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command receives Ctrl-C, too, and ends the workers
     if worker := os.fork():
         _supervise(worker, command)
     else:
@@ -33,7 +34,7 @@ def main(command: int) -> None:
 
 
 def _supervise(worker: int, command: int) -> None:
-    """Ends the worker when the command has ended; tells the command when the worker was killed."""
+    """Kills the worker if the command has ended; signals the command if the worker was killed."""
     while not (ended := os.waitpid(worker, os.WNOHANG))[0]:
         if os.getppid() != command:
             os.kill(worker, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""How many processes of this machine a pipeline runs on: ``--workers``."""
+"""``--workers``: the number of local processes that run a pipeline."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 AUTO = "auto"
-LARGE = 24 << 20  # bytes of dialogues from which on further workers repay their start, for a quick pipeline
+LARGE = 24 << 20  # bytes of dialogues from which on more workers are worth their start, for a quick pipeline
 
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-_MEMORY = 1 << 30  # bytes that there should be for each worker
+_MEMORY = 1 << 30  # bytes that each worker should have
 
 
 def number(text: str) -> str | int:
-    """The value of ``--workers``, for argparse."""
+    """Parses the value of ``--workers``, for argparse."""
     if text == AUTO:
         return text
     with suppress(ValueError):
@@ -37,15 +37,15 @@ def number(text: str) -> str | int:
 
 
 def count(args: argparse.Namespace, paths: Iterable[str], large: int | None) -> int:
-    """How many workers a pipeline gets; 0 where Beam's own flags decide.
+    """Returns the number of workers of a pipeline; 0 if Beam's own flags determine it.
 
     Args:
-      args: the flags; ``runner_flags`` are those for Beam.
-      paths: what the workers read.
-      large: the size of it, in bytes, from which on there is more than one by default; None: there never is.
+      args: the flags; ``runner_flags`` are Beam's.
+      paths: the files and folders that workers read.
+      large: the total size in bytes from which on the default is more than one worker; None for always one.
 
     Raises:
-      InputError: ``--workers`` beside flags of Beam's that say the same.
+      InputError: ``--workers`` is combined with Beam's own flags for the same purpose.
     """
     of_beam = [flag for flag in args.runner_flags if flag.startswith(("--runner", "--direct_"))]
     if args.workers != AUTO:
@@ -62,7 +62,7 @@ def count(args: argparse.Namespace, paths: Iterable[str], large: int | None) -> 
 
 
 def memory_bytes() -> int | None:
-    """What this process may use: of the machine, or of its container if that is less; None where nobody says."""
+    """Returns the memory that this process may use, limited by its container; None if unknown."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
@@ -75,7 +75,7 @@ def memory_bytes() -> int | None:
 
 
 def _is_larger(paths: Iterable[str], limit: int) -> bool:
-    """Whether local files and folders have so many bytes together; listed no further than that takes."""
+    """Whether local files and folders have at least ``limit`` bytes together; stops listing once they do."""
     total = 0
     for size in (size for path in paths for size in _sizes(path)):
         total += size
@@ -96,14 +96,14 @@ def _sizes(path: str) -> Iterator[int]:
 
 
 def _lose_worker(*_: object) -> None:
-    """Ends the command: Beam can neither go on nor close its connections without the worker."""
+    """Ends the command, since Beam can neither continue nor close its connections without the worker."""
     logging.error("a worker process was killed: out of memory? --workers 1 needs less of it")
     os._exit(1)
 
 
 @contextmanager
 def started(options: PipelineOptions, workers: int) -> Iterator[Any]:
-    """The local runner with this number of workers; None where Beam's own flags decide."""
+    """Yields the local runner with this number of workers; None if Beam's own flags determine it."""
     from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     from apache_beam.transforms.environments import SubprocessSDKEnvironment
@@ -118,7 +118,7 @@ def started(options: PipelineOptions, workers: int) -> Iterator[Any]:
         yield FnApiRunner()
         return
     options.view_as(DirectOptions).direct_num_workers = workers
-    paths = os.pathsep.join(map(os.path.abspath, sys.path))  # those of a user's perturbation, too
+    paths = os.pathsep.join(map(os.path.abspath, sys.path))  # includes the folder of a user's perturbation
     words = ["env", f"PYTHONPATH={paths}", sys.executable, "-m", worker_process.__name__, str(os.getpid())]
     environment = SubprocessSDKEnvironment.from_command_string(f"exec {shlex.join(words)}")
     runners.silence_connections()

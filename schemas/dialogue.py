@@ -16,10 +16,10 @@ import msgspec
 import orjson
 from msgspec import UNSET, UnsetType
 
-from parapet.schemas import limits
+from parapet.schemas import hub_tables, limits
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place, storable, surrogate_in
 from parapet.schemas.json_text import check_kept, items_in, parse_as_python, parse_json, without_mark
-from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, dialogue_files
+from parapet.schemas.layout import DIALOGUE_FILE, SINGLE, SPLITS, SplitSchemas, as_path, dialogue_files
 from parapet.schemas.limits import in_bytes, read_whole
 from parapet.schemas.service import Service
 
@@ -296,6 +296,10 @@ _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
 
 
+ROWS = "rows"  # of a table, see parapet.schemas.hub_tables
+MESSAGES = "messages"  # chat messages, see parapet.schemas.messages
+
+
 class DialogueFile(msgspec.Struct, frozen=True):
     """A file of dialogues.
 
@@ -304,7 +308,9 @@ class DialogueFile(msgspec.Struct, frozen=True):
       name: the file name.
       path: its full path.
       size: in bytes.
-      content: its bytes, if it is in memory only.
+      content: its bytes, where they are at hand and there is no file at all.
+      form: empty for SGD's, ``MESSAGES`` or ``ROWS``.
+      rows: of ``ROWS`` the first row of the file at ``path``, and the one after the last (-1: all).
     """
 
     split: str
@@ -312,6 +318,8 @@ class DialogueFile(msgspec.Struct, frozen=True):
     path: str
     size: int
     content: bytes | None = None
+    form: str = ""
+    rows: tuple[int, int] = (0, -1)
 
     @property
     def relative(self) -> str:
@@ -320,8 +328,11 @@ class DialogueFile(msgspec.Struct, frozen=True):
 
 
 def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
-    """List the dialogue files in folders below ``root``, largest first. Raises InputError if there are none."""
-    paths = [(folder, path) for folder in folders for path in dialogue_files(root, folder)]
+    """The dialogue files of the folders below ``root``, the largest first. Raises InputError where there are none."""
+    of_folders = corpus_files(root)
+    paths = [(folder, path) for folder in folders for path in of_folders.get(folder, ())]
+    if paths and not is_dialogue_file(paths[0][1]):
+        return _files_of_rows(paths)
     if not paths:
         raise InputError("no dialogues here: expected files such as train/dialogues_001.json", root)
     with ThreadPoolExecutor(16) as pool:  # a bucket answers each request slowly
@@ -332,6 +343,29 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
     return sorted(files, key=lambda file: (-file.size, file.relative))
 
 
+def corpus_files(root: Path) -> dict[str, list[Path]]:
+    """The files with dialogues of each folder below ``root``, in SGD's layout, or as rows of tables."""
+    found = {folder: files for folder in ("", *SPLITS) if (files := dialogue_files(root, folder))}
+    return found or hub_tables.dialogue_tables(root)
+
+
+def is_dialogue_file(path: Path) -> bool:
+    """Whether a file is called as those of SGD's layout are."""
+    return DIALOGUE_FILE.fullmatch(path.name) is not None
+
+
+def _files_of_rows(paths: Iterable[tuple[str, Path]]) -> list[DialogueFile]:
+    files = []
+    counts: dict[str, int] = {}
+    for folder, path in paths:
+        parts = hub_tables.parts_of(path)
+        for part in parts:
+            counts[folder] = counts.get(folder, 0) + 1
+            name, size = f"dialogues_{counts[folder]:03}.json", path.stat().st_size // len(parts)
+            files.append(DialogueFile(folder, name, str(path), size, form=ROWS, rows=part))
+    return sorted(files, key=lambda file: (-file.size, file.relative))
+
+
 def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
     """Return the folders below ``root`` with dialogues, each with its schema.
 
@@ -339,13 +373,13 @@ def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str,
       InputError: there are dialogues without a schema.
     """
     if originals[0].split == SINGLE:
-        # MultiWOZ 2.2 has one schema for all splits; a single split has its dialogues beside the schema.
-        return {folder: originals[0] for folder in ("", *SPLITS) if dialogue_files(root, folder)}
-    of = {split.split: split for split in originals}
+        # MultiWOZ 2.2 has one schema for all splits; a split alone has its dialogues beside the schema.
+        return dict.fromkeys(corpus_files(root), originals[0])
+    of, files = {split.split: split for split in originals}, corpus_files(root)
     for split in SPLITS:
-        if split not in of and dialogue_files(root, split):
+        if split not in of and split in files:
             raise InputError("there are dialogues and no schema.json", root / split)
-    return {name: split for name, split in of.items() if dialogue_files(root, name)}
+    return {name: split for name, split in of.items() if name in files}
 
 
 def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
@@ -377,6 +411,19 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
         if isinstance(dialogue_id, str) and (reason := repeated_id(dialogue_id, position, first)):
             item, plain = InputError(reason), False
         yield item, plain
+
+
+def checked_each(items: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
+    """Parsed items of any other source, as :func:`read_each` has those of a file."""
+    first: dict[str, int] = {}
+    for position, item in enumerate(items):
+        dialogue_id, reason = (item.get("dialogue_id"), "") if isinstance(item, dict) else (None, "")
+        if isinstance(item, dict):
+            reason = over_limit(dialogue_id, item.get("turns"))
+        if isinstance(dialogue_id, str) and not reason:
+            reason = repeated_id(dialogue_id, position, first)
+        plain = isinstance(item, dict) and not reason and surrogate_in(item) is None and not_finite_in(item) is None
+        yield InputError(reason) if reason else item, plain
 
 
 def read_item(raw: bytes) -> tuple[Any, bool]:

@@ -538,8 +538,10 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     """Read the schemas of a corpus, or a single schema file.
 
     Args:
-      root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json`` or ``tools.json``, or such a file.
-      leave_out_bad: whether to list invalid services in ``bad`` instead of raising, as long as one is valid.
+      root: ``ROOT/{train,dev,test}/schema.json``, a folder or file of dialogues as rows
+        (:mod:`parapet.schemas.hub_tables`), a folder with a ``schema.json`` or ``tools.json``, or such a file; or
+        the folder of a split, with a ``schema.json`` for all splits beside it.
+      leave_out_bad: gives services that break a rule in ``bad`` instead of raising, as long as one is good.
 
     Raises:
       InputError: the path does not exist, is not JSON or not a schema, two splits define a service differently, or the
@@ -554,15 +556,31 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     found = [(path, split) for path, split in found if path.exists()]
     for path, _ in found if output is None else ():
         check_published(path.parent)
+    if not found and (rows := _schemas_of_rows(root)):
+        return compared(rows, leave_out_bad)
     if not found:
         path = root
         if root.is_dir():
             path = next((root / name for name in ("schema.json", TOOLS) if (root / name).exists()), root / TOOLS)
+            if root.name in SPLITS and not path.exists() and dialogue_files(root, ""):
+                path = root.parent / "schema.json"  # of all splits, as MultiWOZ 2.2 has it
         found = [(path, SINGLE)] if path.exists() else []
     if not found:
         expected = "expected train/schema.json, dev/schema.json or test/schema.json"
         raise InputError(f"no schema here: {expected}{held_by(root)}", root)
     return compared([_read_lenient(path, split) for path, split in found], leave_out_bad)
+
+
+def _schemas_of_rows(root: Path) -> list[SplitSchemas]:
+    """The schemas of dialogues that are rows of tables; none where there is a ``schema.json``, or no such dialogues."""
+    from parapet.schemas import hub_tables
+
+    if root.is_file() and not hub_tables.is_dialogue_table(root):
+        return []
+    beside = (root.parent if root.is_file() else root) / "schema.json"
+    if beside.exists():
+        return [_read_lenient(beside, SINGLE)] if root.is_file() else []
+    return hub_tables.read_schemas(root)
 
 
 def compared(splits: list[SplitSchemas], leave_out_bad: bool = False) -> list[SplitSchemas]:
@@ -592,7 +610,10 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
         if not schemas.services and (reason := _foreign(data, path)):
             raise InputError(reason, path)
         return schemas
-    tools = ToolFile(data, path)
+    try:
+        tools = ToolFile(data, path)
+    except InputError as error:
+        raise (InputError(reason, path) if (reason := _foreign(data, path)) else error) from None
     schemas = parse_services(tools.services(), path, split)
     schemas.tools = tools
     return schemas
@@ -604,7 +625,8 @@ def _foreign(data: bytes, path: Path) -> str:
     if b'"service_name"' in data:
         return ""
     if b'"messages"' in start or b'"role"' in start:
-        return "chat messages, and not schemas: a corpus has dialogues with frames, and the services that they are of"
+        what = "chat messages, and not schemas: a corpus has dialogues with frames, and the services that they are of"
+        return f"{what}; to perturb chats, use 'parapet perturb typos --messages FILE'"
     if b'"dialogue_id"' in start:
         return "dialogues, and not schemas: give their folder, with schema.json beside dialogues_001.json"
     if path.suffix.lower() in (".csv", ".tsv") and start[:1] not in (b"[", b"{"):

@@ -4,7 +4,7 @@ Input beyond a limit, or anything that is not a file, is refused with a one-line
 
 The limits are far above real data (a dialogue of SGD has 20 kB and 20 turns, a service 20 slots) and low enough for one
 machine. A record beyond a limit is left out like other bad records; a file beyond one is an ``InputError``.
-``docs/limits.md`` lists them with measurements.
+``docs/formats.md`` lists them with measurements.
 """
 
 from __future__ import annotations

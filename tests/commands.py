@@ -1,4 +1,4 @@
-"""Every command on small inputs, in lines that name each of its inputs: what the tests of all commands run."""
+"""Command lines that run every command on small inputs, for the tests of all commands."""
 
 import re
 from collections.abc import Iterator
@@ -15,9 +15,10 @@ from parapet.schemas import layout
 from parapet.transforms.perturbations.speech import spoken
 from parapet.transforms.simulators.restaurants import ontology
 
-ONE_PROCESS = ("evaluate", "train", "compare", "export", "leaderboard", "suite")  # have no workers of their own
+# commands without workers of their own
+ONE_PROCESS = ("evaluate", "train", "compare", "export", "leaderboard", "suite")
 KEYWORDS = ["--model", "parapet.evaluation.dst.baseline:Keywords"]
-# All but a few short turns count as too long: this is about files.
+# Only a few short turns are used, since this is about files.
 SPEECH = ["--longest", "14", "--wer", "0.4", "--snr", "25,-15"]
 
 RELEASE = """
@@ -48,7 +49,7 @@ RESPONSES = [{"dialogue_id": "MUL1", "turn": 1, "response": "it is in the centre
 
 
 def write_inputs(place: Path) -> None:
-    """What :func:`lines` reads and no line makes: the sample, calls of DSTC2, settings, lists of values."""
+    """Writes the inputs of :func:`lines` that no line makes: the sample, calls of DSTC2, settings, lists of values."""
     copytree(layout.sample_root(), place / "sgd")
     cheap_chinese(place / "dstc2", "Mar13_S0A0/voip-1")
     asian_oriental(place / "dstc2", "Mar13_S0A0/voip-2")
@@ -62,6 +63,9 @@ def write_inputs(place: Path) -> None:
     talk = [f"please explain {thing} of century {n}" for thing in ("volcanoes", "penguins", "haiku") for n in range(40)]
     write(place / "talk.jsonl", [{"text": text} for text in talk])
     kinds = ("city", "person", "business")
+    said = ("I would like to book a taxi to the harbour", "Thank you very much")
+    lines_of_chats = [[{"role": "user", "content": text}, {"role": "assistant", "content": "Sure."}] for text in said]
+    write(place / "messages.jsonl", [{"id": f"chat {i}", "messages": of} for i, of in enumerate(lines_of_chats * 6)])
     write(place / "values.csv", [{"slot_or_kind": kind, "value": f"Value {i}"} for i in range(40) for kind in kinds])
     write(place / "goals.json", GOALS)
     write(place / "responses.jsonl", RESPONSES)
@@ -82,11 +86,11 @@ def write_inputs(place: Path) -> None:
 
 
 def lines(place: str, out: str) -> dict[str, list[str]]:
-    """Command lines without ``--output``, by name; each after those whose outputs it reads.
+    """Makes command lines without ``--output``, by name, each after those whose outputs it reads.
 
     Args:
-      place: where :func:`write_inputs` wrote; a folder or ``gs://`` prefix.
-      out: where each line writes below its name.
+      place: the folder or ``gs://`` prefix that :func:`write_inputs` has filled.
+      out: the folder below which each line writes, under its name.
     """
     sgd, crowd = f"{place}/sgd", f"{place}/sgd/crowd"
     answers = [f"{crowd}/{name}.csv" for name in ("names", "descriptions")]
@@ -121,6 +125,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
             *("--sgd", sgd, "--kinds", "verbose", "--rewritten", f"{out}/compose_variations/rewritten.jsonl")
         ],
         "perturb": ["simple", "--sgd", sgd],
+        "language_variations messages": ["--messages", f"{place}/messages.jsonl", "--kinds", "typos,verbose"],
         "speech_errors": ["--sgd", sgd, *SPEECH],
         "speech_errors again": [
             *("--sgd", sgd, *SPEECH[:4], "--calibration", f"{out}/speech_errors/calibration.json"),
@@ -189,13 +194,13 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
 
 
 def _action(name: str) -> list[str]:
-    """The model of ``train NAME`` and ``predict NAME``."""
+    """Returns the model in ``train NAME`` and ``predict NAME``."""
     command, *rest = name.split()
     return rest if command in ("train", "predict") else []
 
 
 def nets(place: str, out: str) -> dict[str, list[str]]:
-    """Lines that train each other model for a step, and predict by it, from checkpoints that are not there."""
+    """Makes lines that train each other model for a step and predict with it, from checkpoints that do not exist."""
     sgd, babi = f"{place}/sgd", f"{out}/restaurants/dialog-babi"
     task, facts = f"{babi}-task1-API-calls", ["--match", f"{babi}-kb-all.txt"]
     texts = ["--train", f"{task}-trn.txt", "--dev", f"{task}-dev.txt", "--candidates", f"{babi}-candidates.txt"]
@@ -217,7 +222,7 @@ def nets(place: str, out: str) -> dict[str, list[str]]:
         every[f"train {model}"] = ["train", model, *given, *(facts if model != "nearest" else []), *flags]
     for model in (*corpora, *chats):
         reference = sgd if model in corpora else f"{task}-tst.txt"
-        more = t5 if model == "pt_t5" else []  # of which prompts alone are trained
+        more = t5 if model == "pt_t5" else []  # only its prompts are trained
         every[f"predict {model}"] = [
             *("predict", model, "--model", f"{out}/train {model}", "--reference", reference, *more)
         ]
@@ -225,12 +230,12 @@ def nets(place: str, out: str) -> dict[str, list[str]]:
 
 
 def ended(argv: list[str], output: str) -> list[str]:
-    """A whole command line."""
+    """Completes a command line."""
     return [*argv, "--output", output, "--quiet"]
 
 
 def registered() -> set[tuple[str, str, str]]:
-    """(command, action, flag) of all flags that name an input, as the commands' parsers say."""
+    """Returns (command, action, flag) of all flags for inputs, from the commands' parsers."""
     return {
         (command, action, next((flag for flag in option.option_strings if flag.startswith("--")), option.dest))
         for command in PIPELINES
@@ -241,7 +246,7 @@ def registered() -> set[tuple[str, str, str]]:
 
 
 def takes(flag: str) -> set[str]:
-    """The commands that have a flag."""
+    """Returns the commands that have a flag."""
     return {
         command
         for command in PIPELINES
@@ -251,12 +256,12 @@ def takes(flag: str) -> set[str]:
 
 
 def path_of(part: str) -> str:
-    """The path in an argument: of ``NAME=PATH`` what stands behind the name."""
+    """Returns the path in an argument: for ``NAME=PATH``, the part after the name."""
     return re.sub(r"^\w+=(?=/|gs:)", "", part)
 
 
 def inputs_of(argv: list[str], root: str) -> Iterator[tuple[int, str, str]]:
-    """(position, flag before it, path) of each argument that names what is below a folder; no flag of the first."""
+    """Yields (position, preceding flag, path) of each argument with a path below a folder; the flag may be empty."""
     flag = ""
     for i, part in enumerate(argv):
         if part.startswith("--"):
@@ -266,7 +271,7 @@ def inputs_of(argv: list[str], root: str) -> Iterator[tuple[int, str, str]]:
 
 
 def ready(place: Path, name: str) -> list[str]:
-    """A line whose inputs are there: what no line makes is written, and the lines that it reads are run."""
+    """Returns a line after it has written its inputs and run the lines whose outputs it reads."""
     if not (place / "sgd").exists():
         write_inputs(place)
     out = place / "out"
@@ -277,7 +282,7 @@ def ready(place: Path, name: str) -> list[str]:
 
 
 def made(place: Path, name: str) -> Path:
-    """The output of a line, which is run where it has not been."""
+    """Returns the output of a line, which it runs if necessary."""
     output = place / "out" / name
     if not output.exists():
         run(*ended(ready(place, name), str(output)))

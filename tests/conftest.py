@@ -1,4 +1,4 @@
-"""Shared by all tests: a fixed worker key, the place of the real data, and where the sample lies."""
+"""Fixtures of all tests: a fixed worker key, the folders of the real data and of the sample, and plug-ins."""
 
 import csv
 import functools
@@ -18,16 +18,16 @@ from plugin_packages import install_example
 
 from parapet.schemas import layout
 
-# What tests count by hand is of the first eight of the sample's test dialogues: commands in this process read these.
-if "PARAPET_TESTS_SAMPLE" not in os.environ:  # else it is that of the process that started this one
+# Expected counts refer to the first eight of the sample's test dialogues, which commands in this process read.
+if "PARAPET_TESTS_SAMPLE" not in os.environ:  # otherwise set by the parent process
     _folder = tempfile.TemporaryDirectory(prefix="parapet-sample-")
     os.environ["PARAPET_TESTS_SAMPLE"] = str(shutil.copytree(BUNDLED, Path(_folder.name) / "sample"))
     Path(_folder.name, "sample/test/dialogues_002.json").unlink()
 SAMPLE["root"] = Path(os.environ["PARAPET_TESTS_SAMPLE"])
 layout.sample_root = functools.wraps(layout.sample_root)(lambda: SAMPLE["root"])  # before modules import it by name
 
-# How quickly examples are made depends on the machine. Whether `make test` passes should depend on the code alone: it
-# draws the same examples each time, `make test-all` draws others.
+# The time to make examples depends on the machine. `make test` should only depend on the code, so it draws the same
+# examples each time; `make test-all` draws others.
 settings.register_profile(
     "parapet",
     deadline=None,
@@ -38,12 +38,12 @@ settings.register_profile(
 settings.load_profile("parapet")
 
 
-# The collector would look through what thousands of tests and Beam keep, over and over: a tenth of all time.
+# The collector would scan the objects of thousands of tests and Beam again and again: a tenth of all time.
 gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_collection_finish():
-    """What is there by now stays: the collector need not look at it."""
+    """Exempts existing objects from garbage collection."""
     if "apache_beam" in sys.modules and not THOROUGH:
         import beam_memo
 
@@ -53,14 +53,14 @@ def pytest_collection_finish():
 
 
 def pytest_collection_modifyitems(items):
-    """In the order of the files; PARAPET_TEST_ORDER=reversed runs the last test first."""
+    """Keeps the order of the files; PARAPET_TEST_ORDER=reversed runs the last test first."""
     if os.environ.get("PARAPET_TEST_ORDER") == "reversed":
         items.reverse()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def worker_key():
-    """Tests must not make, or depend on, the key of whoever runs them."""
+    """Keeps tests from creating, or depending on, the worker key of whoever runs them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
         yield
@@ -68,7 +68,7 @@ def worker_key():
 
 @pytest.fixture(autouse=True)
 def log_level():
-    """Commands set up logging for a process of their own (``--quiet``): a test must not depend on those before it."""
+    """Restores logging, which commands configure for their own process (``--quiet``)."""
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
     handlers = root.handlers[:]
@@ -78,7 +78,7 @@ def log_level():
 
 @pytest.fixture(scope="session")
 def real_data():
-    """The real corpora; tests that need them skip where PARAPET_DATA does not say where they are."""
+    """Returns the folder of the real corpora; skips tests if PARAPET_DATA is not set."""
     place = os.environ.get("PARAPET_DATA")
     if not place:
         pytest.skip("PARAPET_DATA is not set: the real SGD data are not at hand")
@@ -87,7 +87,7 @@ def real_data():
 
 @pytest.fixture(scope="session")
 def real_dialogues(real_data, tmp_path_factory):
-    """The real dialogues with their schemas: every fourth of each file, and all of them in ``make test-all``."""
+    """Returns the real dialogues with their schemas: every fourth of each file, or all in ``make test-all``."""
     if THOROUGH:
         return real_data / "sgd"
     root = tmp_path_factory.mktemp("real") / "sgd"
@@ -106,14 +106,14 @@ def sample():
 
 @pytest.fixture(scope="session")
 def table(sample):
-    """The cells of the sample's answers to the names."""
+    """The cells of the sample's answers on names."""
     with (sample / "crowd/names.csv").open(newline="", encoding="utf-8") as handle:
         return list(csv.reader(handle))
 
 
 @pytest.fixture
 def bundled_sample(monkeypatch):
-    """Commands without a corpus read the whole sample, as users' commands do."""
+    """Makes commands without a corpus read the whole sample, as for users."""
     monkeypatch.setitem(SAMPLE, "root", BUNDLED)
     return BUNDLED
 
@@ -126,7 +126,7 @@ def installed_example(tmp_path_factory):
 
 @pytest.fixture
 def example(installed_example, monkeypatch):
-    """The plug-ins of docs/plugin_example, for this process and those that it starts."""
+    """Makes the plug-ins of docs/plugin_example available to this process and its children."""
     monkeypatch.syspath_prepend(str(installed_example))
     monkeypatch.setenv("PYTHONPATH", str(installed_example))
     yield installed_example
@@ -135,7 +135,7 @@ def example(installed_example, monkeypatch):
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """A folder of made-up packages, whose modules begin with ``broken``."""
+    """A folder for made-up packages whose modules begin with ``broken``."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))

@@ -1,4 +1,4 @@
-"""What tests share: commands as a person runs them, small corpora, files as they are, and how thorough a run is."""
+"""Helpers of the tests: run commands in this process, make small corpora, read files, and set how thorough a run is."""
 
 import contextlib
 import csv
@@ -16,21 +16,21 @@ import pytest
 
 from parapet.schemas import layout
 
-# How thorough a run is.
+# Thoroughness of a run.
 
 THOROUGH = bool(os.environ.get("PARAPET_THOROUGH"))  # `make test-all`
-# Two threads, each a worker of its own, divide the work as two processes do, and cost no dozen seconds to start. In
-# processes nothing is shared that was not sent, and sets have another order: some tests always run there.
+# Two threads, each with its own worker, split the work like two processes and save a dozen seconds of startup. Only
+# processes share nothing that was not sent, and order sets differently, so some tests always use processes.
 TWO_PROCESSES = ["--workers=2"]
 TWO_THREADS = ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]
 TWO_WORKERS = TWO_PROCESSES if THOROUGH else TWO_THREADS
 
-# The seed of whatever tests train or draw moves all of them at once, and no test may mind: `make test-machines`.
+# The seed of everything that tests train or draw; results must not depend on it: `make test-machines`.
 SEED = int(os.environ.get("PARAPET_TEST_SEED", "0"))
 DRAW_NOTHING = ("rules", "tfidf", "nearest")
 
 BUNDLED = layout.sample_root()
-SAMPLE = {"root": BUNDLED}  # in the process of the tests a part of it: conftest.py
+SAMPLE = {"root": BUNDLED}  # conftest.py replaces it by a part of the sample in the tests' process
 
 
 # Commands.
@@ -38,7 +38,7 @@ SAMPLE = {"root": BUNDLED}  # in the process of the tests a part of it: conftest
 
 @dataclass(frozen=True)
 class Result:
-    """What a command said, and what it left in its output folder."""
+    """The output of a command, and the files in its output folder."""
 
     status: int
     output: str
@@ -56,11 +56,11 @@ class Result:
         return json.loads((self.folder / name).read_bytes())
 
     def rows(self, pattern: str = "**/*.parquet") -> list[dict[str, Any]]:
-        """The rows of all files that match, in the order of their names."""
+        """Reads the rows of all matching files, in the order of their names."""
         return [row for path in sorted(self.folder.glob(pattern)) for row in rows_of(path)]
 
     def dialogues(self, split: str = ".") -> dict[str, Any]:
-        """Dialogues by their ids: ``typos/test``, or all below the folder."""
+        """Reads dialogues by their ids, below a folder such as ``typos/test``, or all."""
         return dialogues_of(self.folder / split)
 
     @property
@@ -73,7 +73,10 @@ class Result:
 
 
 def argv_of(*argv: object, **flags: object) -> list[str]:
-    """A command line: ``max_bad="5%"`` becomes ``--max_bad 5%``, a list several values, True a flag alone."""
+    """Makes a command line:
+
+    ``max_bad="5%"`` becomes ``--max_bad 5%``, a list several values, True a flag without value.
+    """
     line = [str(part) for part in argv]
     for name, value in flags.items():
         if value is True:
@@ -88,15 +91,15 @@ def run(*argv: object, status: int | tuple[int, ...] | None = 0, **flags: object
     """Runs ``parapet`` in this process.
 
     Args:
-      argv: the command and what follows it.
-      status: how it must end, or one of several ways; None for any way.
+      argv: the command and its arguments.
+      status: the expected exit status, or several; None for any.
       flags: see :func:`argv_of`; the result has the files of ``output``.
     """
     from parapet.pipelines.main import main
 
     line = _seeded(argv_of(*argv, **flags))
     output, errors = io.StringIO(), io.StringIO()
-    root = logging.getLogger()  # which a command sets up for its own process: the tests' comes back
+    root = logging.getLogger()  # commands configure it for their own process, so it is restored below
     handlers, level = root.handlers[:], root.level
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
@@ -113,45 +116,45 @@ def run(*argv: object, status: int | tuple[int, ...] | None = 0, **flags: object
 
 
 def refused(*argv: object, status: int | tuple[int, ...] = 2, **flags: object) -> str:
-    """What a command says that must not run: an error, and no traceback."""
+    """Runs a command that must fail with an error and without a traceback; returns its stderr."""
     said = run(*argv, status=status, **flags).errors
-    assert "error: " in said or said.startswith("parapet "), said  # of flags it says how the command is called
+    assert "error: " in said or said.startswith("parapet "), said  # errors about flags begin with the program's name
     assert "Traceback" not in said, said
     return said
 
 
 def raised(kind: type[Exception], call: Callable[..., Any], *args: Any, match: str | None = None, **named: Any) -> Any:
-    """The error that a call must end with; ``match`` is searched in what it says, as a regular expression."""
+    """Returns the error that a call must raise; ``match`` is a regular expression for its message."""
     with pytest.raises(kind, match=match) as caught:
         call(*args, **named)
     return caught.value
 
 
 def train(argv: Sequence[str]) -> int:
-    """``parapet train`` with this run's seed; its exit status."""
+    """Runs ``parapet train`` with this run's seed; returns its exit status."""
     from parapet.pipelines.train import run as train_command
 
     return train_command(_seeded(["train", *argv])[1:])
 
 
 def _seeded(line: list[str]) -> list[str]:
-    """A training gets this run's seed, if it draws anything."""
+    """Adds this run's seed to a training that uses one."""
     draws = line[:1] == ["train"] and line[1:] and line[1] not in DRAW_NOTHING and "--help" not in line
     return [*line, "--seed", str(SEED)] if SEED and draws else line
 
 
 def lacking(whole: Any, *parts: Any) -> list[Any]:
-    """Those of the parts that something does not hold: what a page says, or a command, is asserted of all at once."""
+    """Lists the parts that ``whole`` does not contain, to assert several parts of a page or output at once."""
     return [part for part in parts if part not in whole]
 
 
 def holding(whole: Any, *parts: Any) -> list[Any]:
-    """Those of the parts that something holds."""
+    """Lists the parts that ``whole`` contains."""
     return [part for part in parts if part in whole]
 
 
 def as_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Credentials for AWS of nobody, and none of those of whoever runs the tests."""
+    """Replaces the AWS credentials of whoever runs the tests by invalid ones."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         patch.delenv(name)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -162,7 +165,7 @@ def as_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def cases(names: str, *rows: Any, **more: Any) -> Any:
-    """``pytest.mark.parametrize``, of names apart by spaces and the values of each case."""
+    """Wraps ``pytest.mark.parametrize``, with names separated by spaces, and the values of each case."""
     return pytest.mark.parametrize(",".join(names.split()), rows, **more)
 
 
@@ -170,12 +173,12 @@ def cases(names: str, *rows: Any, **more: Any) -> Any:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """The files below a folder, by their paths in it, with their contents."""
+    """Reads the files below a folder, by relative path."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """The rows of a Parquet, CSV or JSON lines file."""
+    """Reads the rows of a Parquet, CSV or JSON lines file."""
     if path.suffix == ".parquet":
         rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
         return rows
@@ -186,12 +189,12 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def json_of(path: Path) -> Any:
-    """The value of a JSON file."""
+    """Reads a JSON file."""
     return json.loads(path.read_bytes())
 
 
 def write(path: Path, content: Any) -> Path:
-    """Writes text or bytes as they are, rows as CSV or JSON lines by the name of the file, other values as JSON."""
+    """Writes text or bytes as they are, rows as CSV or JSON lines by the file's suffix, and other values as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -210,21 +213,21 @@ def write(path: Path, content: Any) -> Path:
 
 
 def quoted(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as the requester site exports them: every cell in quotes."""
+    """Formats rows like the requester site's exports: every cell is quoted."""
     out = io.StringIO(newline="")
     csv.writer(out, quoting=csv.QUOTE_ALL).writerows(rows)
     return out.getvalue()
 
 
 def edit(path: Path, change: Callable[[Any], object]) -> None:
-    """Changes the value of a JSON file: in place, or by what the change returns."""
+    """Changes the value of a JSON file: in place, or by the result of ``change``."""
     value = json.loads(path.read_bytes())
     changed = change(value)
     path.write_text(json.dumps(value if changed is None else changed))
 
 
 def dialogues_of(folder: Path) -> dict[str, Any]:
-    """The dialogues below a folder by their ids, in the order of files."""
+    """Reads the dialogues below a folder by their ids, in the order of files."""
     files = sorted(folder.rglob("dialogues_*.json"))
     return {dialogue["dialogue_id"]: dialogue for file in files for dialogue in json.loads(file.read_bytes())}
 
@@ -235,13 +238,13 @@ Json = dict[str, Any]
 
 
 def act(name: str, slot: str = "", *values: str, **more: Any) -> Json:
-    """An action; its values are canonical unless it is said otherwise."""
+    """Makes an action; its canonical values are its values, unless ``more`` has others."""
     canonical = {"canonical_values": list(values)} if values else {}
     return {"act": name, "slot": slot, "values": list(values), **canonical, **more}
 
 
 def span(slot: str, utterance: str, value: str, **more: Any) -> Json:
-    """Where a value first stands in an utterance."""
+    """Makes the span of a value's first occurrence in an utterance."""
     start = utterance.index(value)
     return {"slot": slot, "start": start, "exclusive_end": start + len(value), **more}
 
@@ -259,13 +262,13 @@ def turn(speaker: str, utterance: str, *frames: Json) -> Json:
 
 
 def dialogue(name: str, *turns: Json) -> Json:
-    """A dialogue of the services of its frames."""
+    """Makes a dialogue about the services of its frames."""
     services = dict.fromkeys(of["service"] for turn in turns for of in turn["frames"])
     return {"dialogue_id": name, "services": list(services), "turns": list(turns)}
 
 
 def slot(name: str, description: str = "", *values: str) -> Json:
-    """A slot of a schema, categorical where it has values."""
+    """Makes a slot of a schema, categorical if it has values."""
     return {"name": name, "description": description, "is_categorical": bool(values), "possible_values": list(values)}
 
 
@@ -292,11 +295,12 @@ def service(name: str, slots: Sequence[Json], intents: Sequence[Json] = (), desc
 
 
 def corpus(root: Path, schema: Sequence[Json] | None = None, **splits: Sequence[Any]) -> Path:
-    """Writes a corpus: of each split its dialogues, or a list of dialogues for each of its files.
+    """Writes a corpus. Each split is a list of dialogues, or a list of such lists for several files.
 
     Args:
       root: its folder.
       schema: the services of every split; by default those of the sample's split.
+      splits: the dialogues of each split.
     """
     for split, dialogues in splits.items():
         data = (
@@ -312,6 +316,6 @@ def corpus(root: Path, schema: Sequence[Json] | None = None, **splits: Sequence[
 
 
 def sample_dialogues(split: str = "test") -> list[Json]:
-    """The sample's dialogues of a split, of its first file."""
+    """Reads the sample's dialogues in the first file of a split."""
     dialogues: list[Json] = json.loads((layout.sample_root() / split / "dialogues_001.json").read_bytes())
     return dialogues

@@ -20,7 +20,7 @@ SETTINGS = (
     *({"PARAPET_TEST_SEED": number} for number in "123"),
     {"PARAPET_TEST_ORDER": "reversed"},
 )
-PAGES = ("predict", "train_babi", "train_classifier")  # whose examples train
+PAGES = ("models", "ratings")  # whose examples train
 _NETS = re.compile(
     r"""^(?:import|from) (?:torch|tiny_\w+)\b|^from kit import .*\b(?:SEED|train)\b|importorskip\("torch"|"""
     r"""run\("train", (?!"rules")""",

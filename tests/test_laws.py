@@ -1,6 +1,6 @@
-"""What holds for every command: the same bytes, whole or refused, nothing lost, nothing of the input raw in a page.
+"""Laws for every command: it writes the same bytes, publishes all or nothing, loses nothing, and escapes its input.
 
-Each law is tested here once, on a small line of each command (``commands.lines``), and not again command by command.
+Each law is tested once here, on a small line of each command (``commands.lines``), rather than command by command.
 """
 
 import fcntl
@@ -34,30 +34,31 @@ SHOWN = [
 ]
 LEAVE_OUT = [name for name in QUICK if "--sgd" in LINES[name] and LINES[name][0] in takes("--max_bad")]
 INPUTS = [(name, i, flag) for name in QUICK for i, flag, _ in inputs_of(LINES[name], "/place")]
-# Commands that have tests with a server of their own, or make nothing from inputs.
+# Commands whose tests use servers, or that make nothing from inputs.
 ELSEWHERE = {"collect", "mturk", "doctor", "completion"}
 RARE = {
     *(("predict", flag) for flag in ("--knowledge_base", "--templates", "--variants", "--sets")),
-    # Of language models, which no line has: their tests are test_endpoint_systems and test_endpoint_tasks.
+    # Flags of language models, which no line has: see test_endpoint_systems and test_endpoint_tasks.
     *(("predict", flag) for flag in ("--candidates", "--domains", "--examples", "--prompt")),
     ("evaluate", "--prompt"),
     *(("train", flag) for flag in ("--foreign", "--templates", "--knowledge_base", "--ontology")),
     *(("evaluate", "--dev"), ("evaluate", "--hits"), ("language_variations", "--memory"), ("predict", "--also")),
     *(("leaderboard", flag) for flag in ("--ood", "--private", "--submissions")),
+    ("speech_errors", "--messages"),
     *(("suite", "--tasks"), ("export", "--variants"), ("export", "--sets")),
 }
 
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
-    """Where all processes of this run of the tests share the outputs of lines; each is made when it is needed."""
+    """The folder in which all processes of a test run share the outputs of lines, each made when it is needed."""
     base = tmp_path_factory.getbasetemp()
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "laws"
 
 
 @contextmanager
 def alone(place):
-    """No other process of this run of the tests makes outputs meanwhile."""
+    """Locks out the other processes of a test run while outputs are made."""
     place.mkdir(exist_ok=True)
     with (place / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -70,7 +71,7 @@ def output_of(place, name):
 
 
 def argv_of(place, name):
-    """A line on the shared inputs, which are there."""
+    """Returns a line on the shared inputs, which exist then."""
     with alone(place):
         return ready(place, name)
 
@@ -88,7 +89,7 @@ def test_every_command_and_every_input_has_a_line():
 @pytest.mark.parametrize("name", [name for name in QUICK if name != "leaderboard"])
 def test_run_again_on_two_workers_over_its_own_output_it_writes_the_same_bytes(name, place, tmp_path):
     first, out = output_of(place, name), tmp_path / "out"
-    if name != "release":  # which never changes
+    if name != "release":  # a published release never changes
         shutil.copytree(first, out)
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     run(*ended(argv_of(place, name), str(out)), *(TWO_WORKERS if name in BEAM else []))
@@ -110,7 +111,7 @@ def test_the_manifest_lists_the_files_and_their_bytes(name, place):
     }
 
 
-# What is learned, or translated by a net, has other last digits on another processor.
+# The last digits of trained models and of translations by nets depend on the processor.
 RECORDED = [
     name
     for name in QUICK
@@ -121,7 +122,7 @@ RECORD = Path(__file__).parent / "recorded.json"
 
 
 def rounded(value):
-    """A value of JSON whose numbers have six digits: the last bits are nobody's promise."""
+    """Rounds the numbers of a JSON value to six digits, as the last bits may vary."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
@@ -130,7 +131,7 @@ def rounded(value):
 
 
 def content_of(path):
-    """What a file says; of a page the numbers, for its words may be better ones tomorrow."""
+    """Returns the content of a file; for a page only its numbers, since its wording may change."""
     if path.suffix in (".html", ".svg"):
         return re.findall(r"-?\d+(?:\.\d+)?", path.read_text("utf-8").replace(__version__, ""))
     if path.suffix == ".json":
@@ -140,14 +141,14 @@ def content_of(path):
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_data_is_that_on_record(name, place):
-    """A change of what a command makes is seen, and meant: PARAPET_RECORD=1 writes the record anew."""
+    """Compares outputs with the record, so that changes are deliberate: PARAPET_RECORD=1 writes the record anew."""
     out, found = output_of(place, name), {}
     for path in sorted(out.rglob("*")):
         inside = path.relative_to(out)
         if path.suffix in (".html", ".svg", ".json", ".jsonl", ".parquet", ".csv", ".txt", ".tsv") and not (
             path.name in ("run.json", "croissant.json", "MANIFEST.json")
             or "backtrans" in inside.parts
-            or (name == "augment" and inside.parent == Path())  # counts what was translated
+            or (name == "augment" and inside.parent == Path())  # counts translated texts
         ):
             kind = f"{inside.parent}/*{path.suffix}"
             found.setdefault(kind, hashlib.sha256()).update(json.dumps([path.name, content_of(path)]).encode())
@@ -164,7 +165,7 @@ KILLED = NAMES if THOROUGH else ["rewrite", "evaluate", "hits validity", "restau
 
 @pytest.mark.parametrize("name", KILLED)
 def test_killed_at_a_file_and_run_again_it_writes_the_same_bytes(name, place, tmp_path):
-    """``make test-faults`` kills at every operation of some commands; what a reader sees then is refused."""
+    """``make test-faults`` kills some commands at every operation; a reader then refuses the output."""
     argv, out = ended(argv_of(place, name), str(tmp_path / "out")), tmp_path / "out"
     count = len(files_of(output_of(place, name)))
     assert killed.at_rename(stable_hash("kill", name) % count, argv) == -9
@@ -175,7 +176,7 @@ def test_killed_at_a_file_and_run_again_it_writes_the_same_bytes(name, place, tm
 
 
 def spoiled(path, way, target):
-    """A bad input in the place of a good one."""
+    """Makes a bad input to replace a good one."""
     if way == "missing":
         return target
     if way == "empty" and path.is_dir():
@@ -186,7 +187,7 @@ def spoiled(path, way, target):
 
 
 def error_of(said):
-    """The one line of a refusal; nothing of a command that ran."""
+    """Returns the one line of a refusal; empty for a command that ran."""
     assert said.status in (0, 1, 2), said.errors
     assert not holding(said.errors, "Traceback", "PARAPET_DEBUG")
     errors = [line for line in said.errors.splitlines() if line.startswith("error: ")]
@@ -206,13 +207,13 @@ def test_a_bad_input_is_refused_by_name_before_anything_is_written(name, positio
     error = error_of(said)
     assert said.status
     assert bad.name in error or (flag and flag in error)
-    # Of answers what nobody can read is a dead letter: a run that composes nothing still says what is missing.
+    # Unreadable answers are dead letters: a run that composes nothing still reports what is missing.
     assert flag == "--responses" or not any(out.rglob("run.json"))
 
 
 @pytest.mark.parametrize(("name", "position", "flag"), INPUTS)
 def test_the_output_of_another_line_fits_or_is_refused_by_name(name, position, flag, place, tmp_path):
-    """docs/inputs_outputs.md. ``make test-all`` tries every output and what lies in it, ``make test`` two outputs."""
+    """``make test-all`` tries every output and its parts, ``make test`` two outputs (docs/formats.md)."""
     argv = argv_of(place, name)
     path = path_of(argv[position])
     others = [other for other in QUICK if other != name]
@@ -233,7 +234,7 @@ def test_the_output_of_another_line_fits_or_is_refused_by_name(name, position, f
 
 @pytest.fixture(scope="session")
 def bad_corpus(tmp_path_factory, sample):
-    """The sample; the second dialogue of each file has no turns."""
+    """The sample with a second dialogue in each file whose turns are invalid."""
     root = tmp_path_factory.mktemp("bad") / "sgd"
     shutil.copytree(sample, root)
     for path in root.glob("*/dialogues_*.json"):
@@ -249,7 +250,7 @@ def test_a_bad_record_is_a_dead_letter_up_to_max_bad(name, place, bad_corpus, tm
     assert not lacking(run(*ended([*argv, "--max_bad", "0%"], out), status=1).errors, "not_sgd", "--max_bad")
     assert not Path(out, "run.json").exists()
     made = run(*ended([*argv, "--max_bad", "100%"], out))
-    letters = [letter for letter in made.dead_letters if letter["split"]]  # others are of rows for such a dialogue
+    letters = [letter for letter in made.dead_letters if letter["split"]]  # others concern rows for such a dialogue
     files = {f"{letter['split']}/{letter['file']}" for letter in letters}
     bad = {(path.parent.name, path.name): json_of(path)[1]["dialogue_id"] for path in bad_corpus.glob("*/dialogues_*")}
     assert files
@@ -261,12 +262,12 @@ def test_a_bad_record_is_a_dead_letter_up_to_max_bad(name, place, bad_corpus, tm
 
 @pytest.mark.parametrize("name", QUICK)
 def test_what_stands_where_the_output_goes_is_not_lost(name, place, tmp_path):
-    """The input itself, a file, and what another command has made."""
+    """The output path may be the input itself, a file, or another command's output."""
     argv = argv_of(place, name)
     shutil.copytree(output_of(place, "hits names" if name.split()[0] != "hits" else "reminders"), tmp_path / "others")
     (tmp_path / "file").write_text("mine")
     corpora = {path for _, _, path in inputs_of(argv, f"{place}/sgd") if Path(path).is_dir()}
-    takes_any = name in ("release", "leaderboard")  # which write beside what is there
+    takes_any = name in ("release", "leaderboard")  # they write next to existing files
     for folder in (tmp_path / "others", tmp_path / "file", *map(Path, corpora)):
         before = files_of(folder)
         said = run(*ended(argv, str(folder)), status=None)
@@ -278,7 +279,7 @@ def test_what_stands_where_the_output_goes_is_not_lost(name, place, tmp_path):
 
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory):
-    """The inputs with markup and control characters in what people write: turns, answers, chats."""
+    """The inputs with markup and control characters in texts by people: turns, answers, chats."""
     place = tmp_path_factory.mktemp("hostile")
     write_inputs(place)
     text = f" {CANARY}\x1b[31m\u202e"
@@ -292,7 +293,7 @@ def hostile(tmp_path_factory):
         edit(path, dialogues)
     for name in ("names", "descriptions", "rewrites"):
         answers = rows_of(place / f"sgd/crowd/{name}.csv")
-        first = answers[0]  # the others leave something to compose
+        first = answers[0]  # the other answers remain valid
         first.update({key: value + text for key, value in first.items() if key.startswith("Answer.") and value})
         write(place / f"sgd/crowd/{name}.csv", answers)
     chats = place / "sgd/chats.jsonl"
@@ -300,7 +301,7 @@ def hostile(tmp_path_factory):
     return place
 
 
-# What speech_errors hears must be short, and hostile turns are long.
+# speech_errors needs short turns, and hostile ones are long.
 @pytest.mark.parametrize("name", [name for name in QUICK if "speech" not in name] if THOROUGH else SHOWN)
 def test_no_page_has_the_input_raw(name, hostile):
     assert not list(output_findings(made(hostile, name)))

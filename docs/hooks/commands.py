@@ -11,7 +11,6 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 from parapet.pipelines.flags import Formatter, StrictParser, wrap_commands
@@ -19,10 +18,14 @@ from parapet.pipelines.flags import Formatter, StrictParser, wrap_commands
 DOCS = Path(__file__).parents[1]
 INDEX = """# Commands
 
-The flags of this version, as `parapet COMMAND --help-all` shows them. The [guides](../index.md#guides) say what the
-commands are for. Flags that are not Parapet's go to Apache Beam: see [runners](../running.md#runners).
+The flags of this version, as `parapet COMMAND --help-all` shows them. [What do you want to
+do?](../index.md#what-do-you-want-to-do) leads to the page for a task. Flags that Parapet does not know go to Apache
+Beam.
 """
 TABLE = "| | what it does |\n|---|---|"
+
+# The page that explains each command, as docs/index.md has it.
+GUIDES = dict(re.findall(r"^\| `(\w+)` \|.*\]\((\w+\.md)", (DOCS / "index.md").read_text(encoding="utf-8"), re.M))
 
 _CODE = re.compile(r"'((?:parapet |--)[^']+)'|(?<![\w-])(--[a-z]\w*)")
 _USAGE_WIDTH = 100
@@ -42,17 +45,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Below the heading of a guide, a link to the reference of its command."""
-    uri = page.file.src_uri
-    name = uri.removesuffix(".md")
-    name = name if name in PIPELINES else name.partition("_")[0]
-    if "/" in uri or name not in PIPELINES:
-        return markdown
-    heading, _, rest = markdown.partition("\n")
-    return f"{heading}\n\n[All flags of `parapet {name}`](commands/{name}.md){{ .reference }}\n{rest}"
-
-
 def index() -> str:
     """The page that lists the commands."""
     rows = (f"| [`{name}`]({name}.md) | {_text(what)} |" for name, what in PIPELINES.items())
@@ -62,8 +54,8 @@ def index() -> str:
 def page_of(pipeline: str) -> str:
     """The page of a command, with a section for each of its actions."""
     parts = [f"---\ntitle: {pipeline}\n---\n\n# parapet {pipeline}\n"]
-    if (DOCS / f"{pipeline}.md").exists():
-        parts.append(f"[Guide to `parapet {pipeline}`](../{pipeline}.md){{ .reference }}\n")
+    if guide := GUIDES.get(pipeline):
+        parts.append(f"[How to use `parapet {pipeline}`](../{guide}){{ .reference }}\n")
     actions = actions_of(pipeline)
     if not actions:
         return "\n".join([*parts, command(parser_of(pipeline), "##")])

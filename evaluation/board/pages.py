@@ -1,4 +1,4 @@
-"""The pages of a leaderboard, and the same as JSON and CSV."""
+"""The pages of a leaderboard, also as JSON and CSV."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Scored(msgspec.Struct, frozen=True):
     """An accepted submission.
 
     Attributes:
-      name: on the board, where no other has it.
-      scores: task to the folder of its scores, below the board's.
+      name: its unique name on the leaderboard.
+      scores: task to the folder of its scores, below the leaderboard's.
     """
 
     found: Found
@@ -53,7 +53,7 @@ class Scored(msgspec.Struct, frozen=True):
 
     @property
     def page(self) -> str:
-        """Its page; the name of a stranger's folder is no name of a file of ours."""
+        """The path of its page, which does not depend on the untrusted name of its folder."""
         return f"submissions/{hashlib.sha256(self.found.folder.encode('utf-8', 'replace')).hexdigest()[:16]}.html"
 
 
@@ -65,13 +65,13 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What a board is about.
+    """The contents of a leaderboard.
 
     Attributes:
-      title: of the page.
-      split: whose dialogues are scored.
-      tasks: task to the sets that are scored.
-      dialogues: set to how many dialogues it has.
+      title: the title of the page.
+      split: the split that is scored.
+      tasks: task to the scored sets.
+      dialogues: set to its number of dialogues.
     """
 
     title: str
@@ -82,7 +82,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 def named(accepted: Sequence[tuple[Found, dict[str, str]]]) -> list[Scored]:
-    """Submissions in order of their names; where two have one name, their folders are added."""
+    """Orders submissions by name; those with equal names get the names of their folders appended."""
     names = [found.submission.system for found, _ in accepted]
     scored = [
         Scored(found, f"{name} ({found.folder})" if names.count(name) > 1 else name, scores)
@@ -92,21 +92,21 @@ def named(accepted: Sequence[tuple[Found, dict[str, str]]]) -> list[Scored]:
 
 
 def board_of(output: Path, scored: Sequence[Scored], selection: Selection) -> Board:
-    """The board of all submissions: by average, equal ones by name.
+    """Makes the table of all submissions, sorted by average and then by name.
 
     Args:
-      output: of the board.
+      output: the folder of the leaderboard.
       scored: the submissions, in order of their names.
-      selection: of sets, domains and the average.
+      selection: the sets, domains and columns of the average.
     """
-    # By number: a stranger's name might read like a part of another system.
+    # Keys are numbers, as an untrusted name might read like a part of another system.
     names = {f"{i:06}": one.name for i, one in enumerate(scored)}
     paths = {
         key: [str(output / place) for place in one.scores.values()] for key, one in zip(names, scored, strict=True)
     }
     systems = read_systems(paths, sets="all", selection=selection)
     board = leaderboard(systems, SignificanceConfig(replicates=0))
-    # Where no submission has a number that the average counts, there is no average: not one of fewer numbers.
+    # If no submission has one of the averaged numbers, there is no average, rather than one of fewer numbers.
     whole = set(systems.selection.average) == set(selection.average)
     order = board.systems if whole else sorted(board.systems)
     return msgspec.structs.replace(
@@ -119,7 +119,7 @@ def board_of(output: Path, scored: Sequence[Scored], selection: Selection) -> Bo
 
 
 def ranks_of(board: Board) -> dict[str, int | None]:
-    """The rank of each system: equal averages have one rank, and no average has none."""
+    """Returns the rank of each system. Systems with equal averages share a rank; without an average there is none."""
     values = {name: of.value for name, of in board.average.items()}
     known = [value for value in values.values() if value is not None]
     return {
@@ -130,16 +130,16 @@ def ranks_of(board: Board) -> dict[str, int | None]:
 def files_of(
     output: Path, setting: Setting, board: Board | None, scored: Sequence[Scored], refused: Sequence[Refused]
 ) -> dict[str, bytes]:
-    """Everything that is published: path to content.
+    """Makes all published files, as path to content.
 
     Args:
-      output: where the scores are.
-      setting: what the board is about.
-      board: of the accepted submissions; None where there are none.
-      scored: those.
-      refused: the others.
+      output: the folder of the scores.
+      setting: the contents of the leaderboard.
+      board: the table of accepted submissions; None if there are none.
+      scored: the accepted submissions.
+      refused: the refused submissions.
     """
-    by_name = {one.name: one for one in scored}
+    by_name = {submission.name: submission for submission in scored}
     ranked = [by_name[name] for name in board.systems] if board else []
     row = one_row(board) if board else None
     files = {
@@ -148,7 +148,7 @@ def files_of(
         "leaderboard.csv": _csv(board, row, ranked),
     }
     if board is not None:
-        files |= {one.page: _page(output, setting, board, one) for one in ranked}
+        files |= {submission.page: _page(output, setting, board, submission) for submission in ranked}
     return files
 
 
@@ -163,7 +163,7 @@ def _index(
         best = board.average[board.systems[0]]
         tiles = [Tile("best average", number(best.value, 1))] if best.value is not None else []
     if refused:
-        rows = [[one.folder, one.reason] for one in refused]
+        rows = [[refusal.folder, refusal.reason] for refusal in refused]
         found.append(Table(title="Refused", columns=["folder", "reason"], rows=rows, text_columns=2))
     found += [_sets(setting), _how(setting)]
     report = Report(
@@ -233,7 +233,7 @@ def _how(setting: Setting) -> Text:
 
 
 def _page(output: Path, setting: Setting, board: Board, one: Scored) -> bytes:
-    """The page of a submission."""
+    """Makes the page of a submission."""
     alone = msgspec.structs.replace(
         board,
         systems=[one.name],
@@ -274,17 +274,17 @@ def _page(output: Path, setting: Setting, board: Board, one: Scored) -> bytes:
 
 
 def _details(output: Path, scores: Mapping[str, str]) -> Iterator[Table]:
-    """By domain, by slot."""
+    """Yields tables by domain and by slot."""
     if "dst" in scores:
         folder = output / scores["dst"]
         by_domain = {one: value for one, value in read_outcome(str(folder)).by_domain.items() if one.metric == JGA}
-        domains = sorted({one.group for one in by_domain})
+        domains = sorted({column.group for column in by_domain})
         yield Table(
             title="Joint goal accuracy by domain and set, of 100",
             columns=["set", *domains],
             rows=[
                 [name, *(shown(JGA, by_domain.get(Column("dst", name, JGA, domain))) for domain in domains)]
-                for name in dict.fromkeys(one.set for one in by_domain)
+                for name in dict.fromkeys(column.set for column in by_domain)
             ],
         )
     if "response" in scores:
@@ -301,17 +301,17 @@ def _json(setting: Setting, board: Board | None, ranked: Sequence[Scored], refus
         values.setdefault(value.system, []).append(value)
     submissions: list[Mapping[str, Any]] = [
         {
-            "rank": ranks[one.name],
-            "name": one.name,
-            **msgspec.to_builtins(one.found.submission),
-            "folder": one.found.folder,
-            "predictions_sha256": one.found.sha256,
-            "average": board.average[one.name] if board else None,
-            "values": values.get(one.name, []),
-            "page": one.page,
-            "scores": one.scores,
+            "rank": ranks[submission.name],
+            "name": submission.name,
+            **msgspec.to_builtins(submission.found.submission),
+            "folder": submission.found.folder,
+            "predictions_sha256": submission.found.sha256,
+            "average": board.average[submission.name] if board else None,
+            "values": values.get(submission.name, []),
+            "page": submission.page,
+            "scores": submission.scores,
         }
-        for one in ranked
+        for submission in ranked
     ]
     return json_bytes(
         {
@@ -325,7 +325,7 @@ def _json(setting: Setting, board: Board | None, ranked: Sequence[Scored], refus
 
 
 def _csv(board: Board | None, row: Grid | None, ranked: Sequence[Scored]) -> bytes:
-    """A row a submission; numbers of 100, as on the page, in full."""
+    """Makes a CSV with one row per submission, and unrounded numbers on a scale of 100."""
     columns = ("rank", "system", "authors", "date", "link", "average", *(row.headings if row else ()))
     if board is None or row is None:
         return csv_bytes(columns, [])

@@ -1,7 +1,6 @@
-"""Submissions to a board, and the release that it is about.
+"""Reads and checks submissions to a leaderboard, and its release.
 
-A submission is a folder with ``submission.toml`` and predictions. It comes from a stranger, and is checked; so is the
-release.
+A submission is a folder with ``submission.toml`` and predictions. It is untrusted and checked, and so is the release.
 """
 
 from __future__ import annotations
@@ -34,15 +33,16 @@ from parapet.transforms.reports.markdown import is_url
 
 FILE = "submission.toml"
 TASKS = ("dst", "response", "intent", "ood")
-_MOST_BYTES = 64 * 1024  # of submission.toml
+_MOST_BYTES = 64 * 1024  # limit of submission.toml
 _MOST_FILES = 10_000
-_MOST_NAMED = 5  # dialogues that are named in a message
-_DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # make a text look like another one
-# Characters that show nothing, besides those that Python calls not printable.
+_MOST_NAMED = 5  # dialogues listed in a message
+# invisible marks that change the direction of text
+_DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Invisible characters that Python counts as printable.
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 # Hyphens, dashes, minus signs and slashes that look like those of ASCII.
 _LIKE_ASCII = {**dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-"), **dict.fromkeys([0x2044, 0x2215], "/")}
-# Scripts that names mix with Latin letters, and none of whose letters looks like one.
+# Scripts that names may mix with Latin letters, since none of their letters looks like a Latin one.
 _BESIDE_LATIN = ("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "BOPOMOFO", "HANGUL")
 # Cyrillic and Greek letters that look like Latin ones.
 _LIKE_LATIN = frozenset(
@@ -53,7 +53,7 @@ _LIKE_LATIN = frozenset(
 
 
 class OfRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The release that the predictions are of; ``manifest_sha256`` is the hash of its ``MANIFEST.json``."""
+    """The release that was predicted; ``manifest_sha256`` is the hash of its ``MANIFEST.json``."""
 
     name: str
     version: str
@@ -61,10 +61,10 @@ class OfRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``submission.toml``.
+    """The content of ``submission.toml``.
 
     Attributes:
-      system: its name on the board.
+      system: its name on the leaderboard.
       tasks: task to the folder of its predictions, below that of the submission.
       link: a paper or a repository.
     """
@@ -83,7 +83,7 @@ class Found(msgspec.Struct, frozen=True):
 
     Attributes:
       folder: its name below the folder of submissions.
-      predictions: task to the place of its predictions.
+      predictions: task to the path of its predictions.
       sha256: task to the hash over names and bytes of its predictions.
     """
 
@@ -94,7 +94,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def template(release: OfRelease, tasks: Iterable[str], today: datetime.date) -> str:
-    """A ``submission.toml`` to be filled in."""
+    """Makes a ``submission.toml`` to fill in."""
     folders = "\n".join(f'{task} = "{_FOLDERS[task]}"' for task in tasks)
     return f"""\
 system = "My system"
@@ -121,17 +121,17 @@ _FOLDERS = {"dst": "predictions", "response": "responses", "intent": "intents", 
 def read_submission(
     folder: Path, release: OfRelease, tasks: Sequence[str], megabytes: int = 1000, most_files: int = _MOST_FILES
 ) -> Found:
-    """Reads and checks a submission, all but its predictions.
+    """Reads and checks a submission, except for its predictions.
 
     Args:
-      folder: of the submission.
-      release: the one that the board is about.
-      tasks: those of the board.
-      megabytes: that it may have.
-      most_files: that it may have.
+      folder: the submission's folder.
+      release: the leaderboard's release.
+      tasks: the leaderboard's tasks.
+      megabytes: the limit of its size.
+      most_files: the limit of its number of files.
 
     Raises:
-      InputError: why it is refused.
+      InputError: the submission is refused; the message says why.
     """
     if not folder.name.isprintable():
         raise InputError("the folder's name has characters that cannot be shown")
@@ -150,7 +150,10 @@ def read_submission(
 
 
 def _files_of(folder: Path, megabytes: int, most_files: int) -> list[Path]:
-    """The files of a submission, sorted. Raises InputError where one is no plain file, or there is too much of them."""
+    """Lists the files of a submission, sorted.
+
+    Raises InputError for special files, or if files are too large or too many.
+    """
     if folder.is_symlink():
         raise InputError("is a link")
     files, size = [], 0
@@ -211,7 +214,7 @@ def _check_text(key: str, value: str, most: int) -> None:
 
 
 def _check_name(name: str) -> None:
-    """Raises InputError if a system's name could be read as another one that is made of other characters."""
+    """Raises InputError if a system's name could be mistaken for one made of other characters."""
     if not name.isprintable() or _UNSEEN.search(name):
         raise InputError(f"{FILE}: system: has characters that cannot be seen: type the name again")
     plain = " ".join(unicodedata.normalize("NFKC", name).translate(_LIKE_ASCII).split())
@@ -234,7 +237,7 @@ def _check_release(given: OfRelease, release: OfRelease) -> None:
 
 
 def _below(folder: Path, place: str, where: str) -> Path:
-    """A place below the folder. Raises InputError where it is another, or not there."""
+    """Returns a path below the folder. Raises InputError if it lies outside or does not exist."""
     parts = PurePosixPath(place).parts
     if not parts or place.startswith("/") or ".." in parts or "\\" in place or "\0" in place:
         raise InputError(f"{_short(place)!r} is no folder of the submission", "", where)
@@ -245,7 +248,7 @@ def _below(folder: Path, place: str, where: str) -> Path:
 
 
 def _sha256(place: Path, files: Iterable[Path]) -> str:
-    """The hash over the names and bytes of the files of a place."""
+    """Hashes the names and bytes of the files below a path."""
     digest = hashlib.sha256()
     for path in files:
         if path == place or place in path.parents:
@@ -255,21 +258,21 @@ def _sha256(place: Path, files: Iterable[Path]) -> str:
 
 
 class _Identified(msgspec.Struct):
-    """A dialogue, or a row of predictions, as far as it says of which dialogue it is."""
+    """The id of a dialogue or of a row of predictions; other fields are ignored."""
 
     dialogue_id: str | int | UnsetType = UNSET
 
 
 def check_complete(predictions: Path, split: str, expected: Mapping[str, Sequence[str]]) -> None:
-    """Raises InputError, which lists all sets and dialogues without a prediction.
+    """Raises InputError that lists all sets and dialogues without a prediction.
 
     Args:
-      predictions: of a task: a folder with those of each set, or a file.
-      split: whose dialogues.
-      expected: set to its dialogues.
+      predictions: a task's predictions: a folder with those of each set, or a file.
+      split: the scored split.
+      expected: set to its dialogue ids.
     """
     if predictions.is_file():
-        return  # of all sets in one: the evaluation says what is missing
+        return  # a single file for all sets; the evaluation reports what is missing
     missing = []
     for name, ids in expected.items():
         try:
@@ -277,8 +280,8 @@ def check_complete(predictions: Path, split: str, expected: Mapping[str, Sequenc
         except InputError:
             missing.append(f"there are no predictions of {name!r}")
             continue
-        predicted = {one for path in files.values() for one in _ids_in(path)}
-        if lacking := [one for one in ids if one not in predicted]:
+        predicted = {dialogue_id for path in files.values() for dialogue_id in _ids_in(path)}
+        if lacking := [dialogue_id for dialogue_id in ids if dialogue_id not in predicted]:
             named = ", ".join(lacking[:_MOST_NAMED]) + (", ..." if len(lacking) > _MOST_NAMED else "")
             missing.append(f"{len(lacking):,} of {len(ids):,} dialogues of {name!r} are missing: {named}")
     if missing:
@@ -297,7 +300,7 @@ def _ids_in(path: str) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    """A stranger's text in a message: in one line, and not endless."""
+    """Shortens untrusted text to one line for a message."""
     line = " ".join(text.split())
     return line if len(line) <= 80 else f"{line[:77]}..."
 
@@ -312,14 +315,14 @@ _AGAIN = "'parapet release verify' shows what else is wrong"
 
 
 class Released(msgspec.Struct, frozen=True):
-    """A release as a board sees it.
+    """The release of a leaderboard.
 
     Attributes:
-      of: its name, version and hash, which submissions have to give.
-      root: the folder of the labels: its own, or that of the release with the labels.
-      sha256: over the manifest of that release.
+      of: its name, version and hash, which submissions must state.
+      root: the folder of the labels: in the release itself, or in the release with the labels.
+      sha256: the hash of the manifest of that release.
       roots: the sets that have the split, the original first.
-      dialogues: of each set.
+      dialogues: the dialogue ids of each set.
     """
 
     of: OfRelease
@@ -330,22 +333,22 @@ class Released(msgspec.Struct, frozen=True):
 
 
 def open_released(place: str, private: str | None, split: str) -> Released:
-    """Opens a release, and checks that the split's files are those of its manifest.
+    """Opens a release, and checks the split's files against its manifest.
 
     Args:
       place: the release that participants have.
-      private: the one with the labels, where the other has none.
-      split: whose dialogues.
+      private: the release with the labels, if ``place`` has none.
+      split: the scored split.
 
     Raises:
-      InputError: no release, a file that was changed, no original or no such split, or two releases that do not have
-        the same turns.
+      InputError: a release is missing, a file has changed, the original or the split is missing, or the two releases
+        have different turns.
     """
     release = open_release(place)
     labelled = open_release(private) if private else release
     roots = _roots(labelled, split)
-    for one in {release.root: release, labelled.root: labelled}.values():
-        _check_files(one, split)
+    for opened in {release.root: release, labelled.root: labelled}.values():
+        _check_files(opened, split)
     turns = {root.name: _turns(root.path, split) for root in roots}
     if private:
         others = {root.name: root for root in _roots(release, split)}
@@ -375,7 +378,7 @@ def _is_variant(name: str) -> bool:
 
 
 def _check_files(release: Release, split: str) -> None:
-    """Raises InputError where a file of the split is not what the manifest says."""
+    """Raises InputError if a file of the split differs from the manifest."""
     known = {file.path: file.sha256 for file in release.manifest.files}
     for root in _roots(release, split):
         for path in sorted((root.path / split).iterdir()):
@@ -385,7 +388,7 @@ def _check_files(release: Release, split: str) -> None:
 
 
 def _turns(root: Path, split: str) -> dict[str, list[tuple[str, str]]]:
-    """By dialogue who says what."""
+    """Returns (speaker, utterance) of the turns of each dialogue."""
     return {
         dialogue.dialogue_id: [(turn.speaker, turn.utterance) for turn in dialogue.turns]
         for _, dialogue in read_dialogues(root, split)
@@ -393,10 +396,10 @@ def _turns(root: Path, split: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def tasks_of(values: Sequence[str], released: Released, ood: str | None) -> dict[str, list[str]]:
-    """Task to the sets that are scored, of values such as ``dst`` or ``response=original,typos``.
+    """Maps tasks to the scored sets, from values such as ``dst`` or ``response=original,typos``.
 
     Raises:
-      InputError: a task or set that there is not; no folder with the labels of task ``ood``.
+      InputError: a task or set does not exist, or the folder with the labels of task ``ood`` is missing.
     """
     names = [root.name for root in released.roots]
     tasks: dict[str, list[str]] = {}
@@ -422,10 +425,12 @@ def tasks_of(values: Sequence[str], released: Released, ood: str | None) -> dict
 
 
 def columns_of_average(requested: Sequence[str], tasks: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """What the average counts, whoever has submitted what: as requested, or the main metric of each task on each set.
+    """Returns the columns of the average: those requested, or the main metric of each task on each set.
+
+    They do not depend on the submissions.
 
     Raises:
-      InputError: a column that no submission can have.
+      InputError: no submission can have such a column.
     """
     if not requested:
         return tuple(
@@ -433,22 +438,24 @@ def columns_of_average(requested: Sequence[str], tasks: Mapping[str, Sequence[st
             for task, sets in tasks.items()
             for column in _columns(task, sets, AVERAGED[task])
         )
-    known = {name for task, sets in tasks.items() for one in _columns(task, sets, _METRICS[task]) for name in one.names}
+    known = {
+        name for task, sets in tasks.items() for column in _columns(task, sets, _METRICS[task]) for name in column.names
+    }
     for name in requested:
-        of_ood = "ood" in tasks and name.rpartition("/")[2] in _METRICS["ood"]  # whose sets are read later
+        of_ood = "ood" in tasks and name.rpartition("/")[2] in _METRICS["ood"]  # its sets are read later
         if name not in known and not of_ood:
             raise InputError(f"no task of the board has {name!r}", "--average")
     return tuple(requested)
 
 
 def _columns(task: str, sets: Sequence[str], metrics: Sequence[str]) -> list[Column]:
-    """The columns of a task; other tasks than ``dst`` have no names of sets where there is only one."""
+    """Lists the columns of a task. With a single set, only those of ``dst`` have the set's name."""
     names = sets if len(sets) > 1 or task == "dst" else [ALL]
     return [Column(task, name, metric) for name in names for metric in metrics]
 
 
 def evaluation_flags(task: str, sets: Sequence[str], released: Released, split: str, ood: str | None) -> list[str]:
-    """The flags of ``parapet evaluate`` that name what is scored."""
+    """Makes the flags of ``parapet evaluate`` that name the scored files."""
     if task == "ood":
         return ["--reference", str(ood), "--split", split]
     folder = released.root / "sgd"

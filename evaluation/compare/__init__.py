@@ -1,1 +1,1 @@
-"""Several systems next to each other: a leaderboard, and which differences are more than chance."""
+"""Compares systems: a leaderboard, and tests of their differences."""

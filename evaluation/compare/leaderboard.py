@@ -1,6 +1,7 @@
-"""The leaderboard: systems by columns, their unweighted mean as RADDLE has it, intervals and paired tests.
+"""The leaderboard: systems by columns, their unweighted mean as in RADDLE, intervals and paired tests.
 
-The one table: a row a system, a column a set, rows grouped by metric; how sets and metrics are called.
+Also makes the main table, with a row for each system, a column for each set and rows grouped by metric, and the labels
+of sets and metrics.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ Sets = Literal["common", "all", "strict"]
 
 
 class Number(msgspec.Struct, frozen=True):
-    """A number and its 95 % interval, where it has one."""
+    """A number and its 95 % interval, if it has one."""
 
     value: float | None
     low: float | None = None
@@ -65,7 +66,7 @@ class Number(msgspec.Struct, frozen=True):
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A row of ``table.csv``: a number of a system, as ``parapet evaluate`` has it; see :class:`Column`."""
+    """A row of ``table.csv``: one of a system's numbers from ``parapet evaluate``; see :class:`Column`."""
 
     system: str
     task: str
@@ -78,15 +79,15 @@ class Value(msgspec.Struct, frozen=True):
 
     @property
     def column(self) -> Column:
-        """Where it stands."""
+        """The column of the number."""
         return Column(self.task, self.set, self.metric, self.group)
 
 
 class BoardColumn(Column, frozen=True, kw_only=True):
-    """A column of the board.
+    """A column of the leaderboard.
 
     Attributes:
-      in_average: whether the average counts it: not where low is good.
+      in_average: whether the average includes it; metrics of which less is better are not included.
       tested: whether its differences could be tested.
     """
 
@@ -95,12 +96,15 @@ class BoardColumn(Column, frozen=True, kw_only=True):
 
     @property
     def column(self) -> Column:
-        """What stands in it."""
+        """The column without the attributes of the leaderboard."""
         return Column(self.task, self.set, self.metric, self.group)
 
 
 class PairedTest(Difference, frozen=True, kw_only=True):
-    """A paired test of two systems on a column, or on the average; ``difference`` and ``interval`` are of 100."""
+    """A paired test of two systems on a column or the average.
+
+    ``difference`` and ``interval`` are on a scale of 100.
+    """
 
     first: str
     second: str
@@ -109,10 +113,10 @@ class PairedTest(Difference, frozen=True, kw_only=True):
 
 
 class SignificanceConfig(msgspec.Struct, frozen=True):
-    """How differences are tested.
+    """The settings of the tests.
 
     Attributes:
-      baselines: system to the one with which it is compared; empty compares all pairs.
+      baselines: system to its baseline; empty compares all pairs.
       replicates: 0 for no tests.
     """
 
@@ -122,18 +126,18 @@ class SignificanceConfig(msgspec.Struct, frozen=True):
 
 
 class Board(msgspec.Struct, frozen=True):
-    """``leaderboard.json``: everything that pages and tables are made of.
+    """The content of ``leaderboard.json``, from which pages and tables are made.
 
     Attributes:
       systems: the best average first.
-      values: of each system, as ``parapet evaluate`` has them: shares are not multiplied.
-      average: of each system, of 100.
-      variants: of each task that has some, the sets whose mean is ``#VARIANTS``.
-      left_out: what some systems were not scored on, in words.
-      examples: of each system the frames that variants hurt most.
-      selection: the sets, domains and columns of the average that were chosen.
-      relative_changes: of each system with a baseline, group (``all``, ``seen``, ``unseen``) to metric to the change of
-        the number over the variants, as a share of the baseline's (SGD-X, Table 3).
+      values: the numbers of each system, as ``parapet evaluate`` writes them: shares are between 0 and 1.
+      average: the average of each system, on a scale of 100.
+      variants: task to the sets that ``#VARIANTS`` averages, for tasks with variants.
+      left_out: messages on what some systems were not scored on.
+      examples: system to the frames that variants hurt most.
+      selection: the sets, domains and columns of the average.
+      relative_changes: for each system with a baseline, group (``all``, ``seen``, ``unseen``) to metric to the relative
+        change of the number over the variants from the baseline's (SGD-X, Table 3).
     """
 
     systems: list[str]
@@ -155,15 +159,15 @@ class Board(msgspec.Struct, frozen=True):
 
 
 class Systems(msgspec.Struct, frozen=True):
-    """What is compared.
+    """The systems to compare.
 
     Attributes:
-      outcomes: of each system, all of the same tasks and sets.
-      columns: of the leaderboard.
-      averaged: those of them that the average counts.
-      parts: of each system the sums by dialogue of the numbers that are means of rows.
-      left_out: what some systems were not scored on.
-      selection: of sets, domains and the average.
+      outcomes: system to its outcomes, all on the same tasks and sets.
+      columns: the columns of the leaderboard.
+      averaged: the columns that the average includes.
+      parts: system to column to the sums by dialogue, for numbers that are means of rows.
+      left_out: messages on what some systems were not scored on.
+      selection: the sets, domains and columns of the average.
     """
 
     outcomes: dict[str, list[Outcome]]
@@ -174,7 +178,7 @@ class Systems(msgspec.Struct, frozen=True):
     selection: Selection = EVERYTHING
 
     def value(self, system: str, column: Column) -> float | None:
-        """A number of a system."""
+        """Returns a number of a system; None if it has none."""
         return next((outcome.values[column] for outcome in self.outcomes[system] if column in outcome.values), None)
 
 
@@ -184,16 +188,16 @@ def read_systems(
     sets: Sets = "common",
     selection: Selection = EVERYTHING,
 ) -> Systems:
-    """Reads what ``parapet evaluate`` wrote of some systems.
+    """Reads the outputs of ``parapet evaluate`` for some systems.
 
     Args:
-      systems: name to folders, of one task each; a name may be ``NAME/PART``, see :class:`Selection`.
-      metrics: the columns, as :func:`columns_of` has them.
-      sets: which tasks and sets are compared.
-      selection: of sets, domains and the average.
+      systems: name to folders, one for each task; a name may be ``NAME/PART``, see :class:`Selection`.
+      metrics: the columns, see :func:`columns_of`.
+      sets: which tasks and sets to compare.
+      selection: the sets, domains and columns of the average.
 
     Raises:
-      InputError: they cannot be compared, or there is no such metric.
+      InputError: the systems cannot be compared, or a metric does not exist.
     """
     read: dict[str, list[tuple[str, Outcome]]] = {}
     for key, paths in systems.items():
@@ -217,7 +221,7 @@ def read_systems(
         left_out += [f"of the average, what no system has: {lacking}"] if lacking else []
         selection = msgspec.structs.replace(selection, average=there)
     columns = columns_of(merged, metrics, selection.sets)
-    mixed = mixes({column.set for column in columns})  # they say again what the set says, diluted
+    mixed = mixes({column.set for column in columns})  # mixes only repeat the result of their set, diluted
     averaged = [column for column in columns if column.set not in mixed and _is_averaged(column, frozenset(metrics))]
     if selection.average:
         averaged = columns_of(merged, selection.average, selection.sets, "--average")
@@ -240,7 +244,7 @@ def read_systems(
 def _sets_that_are_there(
     systems: Mapping[str, Sequence[tuple[str, Outcome]]], selection: Selection
 ) -> tuple[Selection, list[str]]:
-    """The selection without the sets that no system has, and what is left out, in words."""
+    """Drops the sets from a selection that no system has; also returns a message for each."""
     known = {name for parts in systems.values() for part, outcome in parts for name in (part, *outcome.sets)}
     there = tuple(name for name in selection.sets if name in known)
     lacking = [f"set {name}: no system has it" for name in selection.sets if name not in known]
@@ -248,7 +252,7 @@ def _sets_that_are_there(
 
 
 def _merged(outcomes: Sequence[Outcome]) -> Outcome:
-    """One task's outcomes of all systems as one, with the columns of all."""
+    """Merges one task's outcomes of all systems into one that has the columns of all."""
     values = {column: value for outcome in reversed(outcomes) for column, value in outcome.values.items()}
     return msgspec.structs.replace(outcomes[0], values=values)
 
@@ -262,7 +266,7 @@ def _is_averaged(column: Column, requested: frozenset[str]) -> bool:
 
 
 def _with_groups(columns: Sequence[Column], outcomes: Sequence[Outcome]) -> Iterator[Column]:
-    """The columns, and the same of seen and unseen services, and by service, where there are any."""
+    """Yields the columns, and those of seen and unseen services and of single services, if any."""
     wanted = {(column.task, column.set, column.metric) for column in columns if column.group == WHOLE}
     yield from columns
     for outcome in outcomes:
@@ -272,7 +276,7 @@ def _with_groups(columns: Sequence[Column], outcomes: Sequence[Outcome]) -> Iter
 
 
 def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
-    """The leaderboard of systems."""
+    """Makes the leaderboard."""
     averages = {name: _average(systems, name, settings.seed) for name in systems.outcomes}
     ranked = sorted(averages, key=lambda name: (averages[name].value is None, -(averages[name].value or 0.0), name))
     counts = {column: {len(parts.get(column, ())) for parts in systems.parts.values()} for column in systems.columns}
@@ -297,7 +301,7 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
 
 
 def _relative_changes(systems: Systems, name: str, baseline: str | None) -> dict[str, dict[str, float]]:
-    """The changes of joint goal accuracy and schema sensitivity over the variants, by group of services."""
+    """Computes the relative changes of joint goal accuracy and sensitivity over variants, by group of services."""
     relative_changes: dict[str, dict[str, float]] = {}
     for group in (WHOLE, SEEN, UNSEEN) if baseline is not None else ():
         for metric in (JGA, SENSITIVITY):
@@ -309,7 +313,7 @@ def _relative_changes(systems: Systems, name: str, baseline: str | None) -> dict
 
 
 def _average(systems: Systems, name: str, seed: str) -> Number:
-    """The average of a system, with an interval if all of its numbers are means of rows."""
+    """Computes the average of a system, with an interval if all of its numbers are means of rows."""
     numbers = [(column.metric, systems.value(name, column)) for column in systems.averaged]
     parts = [systems.parts[name].get(column, ()) for column in systems.averaged]
     interval = None
@@ -320,12 +324,12 @@ def _average(systems: Systems, name: str, seed: str) -> Number:
 
 
 def _alike(numbers: Sequence[Parts]) -> bool:
-    """Whether the mean of some numbers is that of all their parts: all have some, and as many."""
+    """Whether the mean of some numbers is also the mean of their parts, as all have equally many and at least one."""
     return all(numbers) and len({len(parts) for parts in numbers}) == 1
 
 
 def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
-    """All numbers of a system; intervals of the evaluation where it has some, else from the rows."""
+    """Yields all numbers of a system, with the intervals of the evaluation, or else those computed from the rows."""
     outcomes, parts = systems.outcomes[name], systems.parts[name]
     columns = list(dict.fromkeys(_with_groups(systems.columns, outcomes)))
     known = {column: of for outcome in outcomes for column, of in outcome.intervals.items()}
@@ -336,22 +340,26 @@ def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
         low, high = known.get(column, (None, None))
         value = systems.value(name, column)
         if column.metric == SENSITIVITY and systems.value(name, msgspec.structs.replace(column, metric=JGA)) == 0:
-            value = low = high = None  # of a system that is always wrong: 0 divided by 0
+            value = low = high = None  # the sensitivity of a system that is always wrong is 0 / 0
         yield Value(name, column.task, column.set, column.group, column.metric, value, low, high)
 
 
 def _tests(
     ranked: Sequence[str], systems: Systems, tested: Sequence[Column], settings: SignificanceConfig
 ) -> list[PairedTest]:
-    """Tests of all pairs, or of each system and its baseline, on the columns and on the average."""
+    """Tests all pairs of systems, or each system against its baseline, on the columns and on the average."""
     baselines = [(name, settings.baselines[name]) for name in ranked if name in settings.baselines]
     pairs = baselines or list(combinations(ranked, 2))
-    # What is computed over several sets is tested by the bootstrap; the average, if all of its columns can be tested.
+    # Numbers computed over several sets are tested by the bootstrap; the average only if all of its columns can be
+    # tested.
     single = [column for column in tested if column.set != VARIANTS]
     alike = all(_alike([systems.parts[name].get(column, ()) for column in systems.averaged]) for name in ranked)
     whole = [AVERAGE] if len(systems.averaged) > 1 and set(systems.averaged) <= set(single) and alike else []
     results: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in pairs}
-    for method, columns in (("randomisation", single), ("bootstrap", [one for one in tested if one not in single])):
+    for method, columns in (
+        ("randomisation", single),
+        ("bootstrap", [column for column in tested if column not in single]),
+    ):
         parts = {name: [part for column in columns for part in systems.parts[name][column]] for name in ranked}
         names, numbers, factors = [column.name for column in columns], list[list[int]](), list[float]()
         for column in columns:
@@ -376,7 +384,7 @@ def _tests(
 
 
 def read_board(path: str) -> Board:
-    """Reads ``leaderboard.json``. Raises InputError where it is none."""
+    """Reads ``leaderboard.json``. Raises InputError for any other file."""
     try:
         return msgspec.json.decode(read_whole(existing_file(path)), type=Board)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -393,7 +401,7 @@ _TASKS = {"intent": "intent", "ood": "out-of-domain"}
 
 
 class Block(msgspec.Struct, frozen=True):
-    """The rows of one metric: for each system its mean over sets, and a number for each column of the grid."""
+    """The rows of one metric: each system's mean over sets, and a number for each column of the grid."""
 
     title: str
     metric: str
@@ -402,7 +410,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Grid(msgspec.Struct, frozen=True):
-    """The one table: blocks of a metric each, a row a system, a column a set.
+    """The main table: a block for each metric, a row for each system, a column for each set.
 
     Attributes:
       mixes: the columns whose sets mix another set with the original.
@@ -415,18 +423,18 @@ class Grid(msgspec.Struct, frozen=True):
     mixes: frozenset[int] = frozenset()
 
 
-# A row of a table: the heading above it and those like it, its name, and its cells, each a text and whether it is bold.
-# What follows a line break in a text is small print.
+# A row of a table: the heading of its group, its name, and its cells as (text, is bold). Text after a line break is
+# small print.
 Line = tuple[str, str, list[tuple[str, bool]]]
 
 
 def metric_label(metric: str) -> str:
-    """A metric as pages name it."""
+    """Returns the label of a metric."""
     return _LABELS.get(metric, metric.replace("_", " "))
 
 
 def full_label(board: Board, task: str, metric: str) -> str:
-    """A metric with its task where there are several tasks: ``intent accuracy``, ``out-of-domain F1``."""
+    """Returns the label of a metric, with its task if there are several: ``intent accuracy``, ``out-of-domain F1``."""
     tasks = {column.task for column in board.columns}
     label = metric_label(metric)
     if len(tasks) < 2 or metric in (JGA, SENSITIVITY):
@@ -438,7 +446,7 @@ def full_label(board: Board, task: str, metric: str) -> str:
 
 
 def set_label(board: Board, task: str, name: str) -> str:
-    """A set as pages name it: the mean over v1 to v5 is ``v1–v5``."""
+    """Returns the label of a set; that of the mean over v1 to v5 is ``v1–v5``."""
     if name != VARIANTS:
         return group_label(name).lower() if name.startswith("#") else name
     names = board.variants.get(task, [])
@@ -446,12 +454,12 @@ def set_label(board: Board, task: str, name: str) -> str:
 
 
 def headings(board: Board) -> dict[str, str]:
-    """What pages call the columns, as short as it can be without being ambiguous, by name."""
+    """Returns the labels of the columns, by name: as short as possible without ambiguity."""
     metrics = {(column.task, column.metric) for column in board.columns if column.metric != SENSITIVITY}
     found = {AVERAGE: "average" if board.selection.average or len(metrics) > 1 else "mean"}
     for each in board.columns:
         parts = [each.group] if each.group != WHOLE else []
-        if each.metric != SENSITIVITY and not (parts and each.set == ALL):  # a group without a set is of all
+        if each.metric != SENSITIVITY and not (parts and each.set == ALL):  # a group without a set refers to all sets
             parts.append(set_label(board, each.task, each.set))
         parts += [full_label(board, each.task, each.metric)] if len(metrics) > 1 or each.metric == SENSITIVITY else []
         found[each.column.name] = " ".join(parts)
@@ -459,7 +467,7 @@ def headings(board: Board) -> dict[str, str]:
 
 
 def grid(board: Board, group: str = WHOLE) -> Grid:
-    """The table of all services, or of a group of them."""
+    """Makes the table of all services, or of a group of services."""
     values = {key: value for key, value in board.by_column.items() if value.group == group}
     there = list(dict.fromkeys(column for _, column in values))
     wanted = {(column.task, column.set, column.metric) for column in board.columns}
@@ -484,7 +492,7 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
         label = full_label(board, task, metric)
         blocks.append(Block(label[:1].upper() + label[1:], metric, [_mean(row) for row in rows], rows))
     averaged = {(column.task, column.metric) for column in board.columns if column.in_average}
-    several = sum(not extra for _, extra in keys) > 1  # of one set the column of means is not shown
+    several = sum(not extra for _, extra in keys) > 1  # the mean over a single set is not shown
     averages = [board.average[name] for name in board.systems]
     if group == WHOLE and len(averaged) > 1 and several:
         blocks.insert(0, Block("Average", AVERAGE, averages, [[None] * len(keys) for _ in board.systems]))
@@ -499,7 +507,7 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
 
 
 def one_row(board: Board) -> Grid:
-    """The table with all numbers of the average in one row a system, set by set (RADDLE, Table 2)."""
+    """Makes the table that has all numbers of the average in one row per system, set by set (RADDLE, Table 2)."""
     metrics = list(dict.fromkeys(column.metric for column in board.columns))
     averaged = sorted(
         (column.column for column in board.columns if column.in_average),
@@ -513,7 +521,7 @@ def one_row(board: Board) -> Grid:
 
 
 def by_domain(board: Board) -> list[Table]:
-    """A table a task: below each system a row a set, for each domain its metrics (RADDLE, Tables 3 to 5)."""
+    """Makes a table for each task: below each system a row per set, with metrics by domain (RADDLE, Tables 3 to 5)."""
     tables = []
     values = board.by_column
     for task in dict.fromkeys(column.task for column in board.columns):
@@ -542,27 +550,29 @@ def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
 
 
 def _mean(row: Sequence[Value | None]) -> Number:
-    of_sets = [one for one in row if one is not None and not one.set.startswith("#") and one.metric != SENSITIVITY]
-    mixed = mixes({one.set for one in of_sets})
-    values = [one.value for one in of_sets if one.set not in mixed]
-    whole = [one.value for one in row if one is not None and one.set != VARIANTS]
+    of_sets = [
+        score for score in row if score is not None and not score.set.startswith("#") and score.metric != SENSITIVITY
+    ]
+    mixed = mixes({score.set for score in of_sets})
+    values = [score.value for score in of_sets if score.set not in mixed]
+    whole = [score.value for score in row if score is not None and score.set != VARIANTS]
     mean = macro_average(values or whole)
-    metric = next((one.metric for one in row if one is not None), "")
+    metric = next((score.metric for score in row if score is not None), "")
     return Number(None if mean is None else of_100(metric, mean))
 
 
 def unit(metric: str) -> str:
-    """The unit of a number as tables have it."""
+    """Returns the unit of a metric in tables."""
     return "of 100" if metric in OF_100 | {AVERAGE} else "%"
 
 
 def shown(metric: str, value: float | None) -> str:
-    """A number as tables print it."""
+    """Formats a number for tables."""
     return number(None if value is None else of_100(metric, value), 1)
 
 
 def best(block: Block) -> tuple[set[int], set[tuple[int, int]]]:
-    """The rows whose mean is the best, and the (row, column) of the best numbers, as they are printed."""
+    """Finds the rows with the best mean, and the (row, column) of the best numbers, as printed."""
     if len(block.means) < 2:
         return set(), set()
     means = _best([number(mean.value, 1) for mean in block.means], block.metric in LOW_IS_GOOD)
@@ -583,12 +593,12 @@ def _best(texts: Sequence[str], low_is_good: bool) -> set[int]:
 
 
 def grid_tables(of: Sequence[tuple[str, Grid]], title: str, note: str = "") -> list[Table]:
-    """Grids as a table without mixes, and these as a folded one; a heading above each of several blocks.
+    """Formats grids as a table without mixes and a folded one of mixes, with a heading above each block.
 
     Args:
-      of: the grids, all with the same columns, each with what its headings add.
-      title: of the table.
-      note: above it.
+      of: (suffix of the headings, grid); all grids have the same columns.
+      title: the title of the table.
+      note: the text above the table.
     """
     lines: list[Line] = []
     several = sum(len(whole.blocks) for _, whole in of) > 1
@@ -613,7 +623,7 @@ def grid_tables(of: Sequence[tuple[str, Grid]], title: str, note: str = "") -> l
 
 
 def _table(lines: Iterable[Line], columns: Sequence[str], kept: Sequence[int], **others: Any) -> Table:
-    """A table of the lines that have a number in the kept cells; the first column is the name."""
+    """Makes a table of the lines that have a number in a kept column; the first column is the name."""
     rows: list[list[str]] = []
     bold: list[tuple[int, int]] = []
     groups: dict[int, str] = {}
@@ -628,17 +638,17 @@ def _table(lines: Iterable[Line], columns: Sequence[str], kept: Sequence[int], *
 
 
 def with_interval(mean: Number) -> str:
-    """A mean, and in small print its interval."""
+    """Formats a mean, with its interval in small print."""
     text = number(mean.value, 1)
     return text if mean.low is None or mean.high is None else f"{text}\n{mean.low:.1f}–{mean.high:.1f}"
 
 
 def cell(value: Value | None, row: Sequence[Value | None]) -> str:
-    """The number, and in small print its interval and its change against the original."""
+    """Formats a number, with its interval and its change from the original in small print."""
     if value is None:
         return ""
     if value.value is None:
-        scores = [one.value for one in row if one is not None and (one.set, one.metric) == (value.set, JGA)]
+        scores = [score.value for score in row if score is not None and (score.set, score.metric) == (value.set, JGA)]
         return "not defined" if value.metric == SENSITIVITY and scores == [0] else "–"
     lines = [shown(value.metric, value.value)]
     if value.low is not None and value.high is not None:
@@ -648,8 +658,10 @@ def cell(value: Value | None, row: Sequence[Value | None]) -> str:
 
 
 def drop(value: Value, row: Iterable[Value | None]) -> float | None:
-    """The relative change of a number against the original's; None of the original itself, or where there is none."""
+    """Computes the relative change from the original; None for the original itself, or without a number."""
     if value.set == ORIGINAL or value.metric == SENSITIVITY or value.value is None:
         return None
-    original = next((one.value for one in row if one and one.set == ORIGINAL and one.metric == value.metric), None)
+    original = next(
+        (score.value for score in row if score and score.set == ORIGINAL and score.metric == value.metric), None
+    )
     return (value.value - original) / original if original else None

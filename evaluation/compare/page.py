@@ -1,4 +1,4 @@
-"""The leaderboard as a page, as files for LaTeX and Markdown, and as lines for the terminal."""
+"""Formats the leaderboard as a page, as LaTeX and Markdown files, and as lines for the terminal."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ from parapet.transforms.reports import markdown
 from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page, table_markdown
 from parapet.transforms.reports.text import counted, number, percent
 
-MOST_SYSTEMS = 8  # of a chart: shapes and colours of more are hard to distinguish
-EXAMPLES = 4  # of a system
+MOST_SYSTEMS = 8  # of a chart: more shapes and colours are hard to distinguish
+EXAMPLES = 4  # examples shown for each system
 
 TERMS = {
     "Mean": "The unweighted mean over the sets of a row. Mixes of sets with the original do not count.",
@@ -73,8 +73,16 @@ TERMS = {
 }
 
 
+# What is said of a metric where it is first shown.
+_MEANINGS = {
+    "joint_goal_accuracy": "Joint goal accuracy: the share of frames (a service in a user turn) whose whole predicted "
+    "state is right.",
+    SENSITIVITY: "Schema sensitivity: how much it varies over the wordings v1 to v5; 0 means not at all.",
+}
+
+
 def sections(board: Board) -> list[Section]:
-    """The sections of a page: everything that the leaderboard has."""
+    """Makes the sections of the page."""
     found: list[Section] = [*main_tables(board), *_chart(board), *by_domain(board)]
     found += _relative_changes(board)
     found += seen_and_unseen(board)
@@ -89,7 +97,7 @@ def sections(board: Board) -> list[Section]:
 
 
 def main_tables(board: Board) -> list[Table]:
-    """The numbers by set; before them, where columns of the average were chosen, these in one row a system."""
+    """Makes the tables of numbers by set; a chosen average comes first, with its columns in one row per system."""
     whole = grid(board)
     tables = grid_tables([("", whole)], _title(whole, "by set", "Systems by set"), _note(whole))
     if not board.selection.average:
@@ -99,13 +107,13 @@ def main_tables(board: Board) -> list[Table]:
 
 
 def _title(whole: Grid, by: str, several: str) -> str:
-    """The title of a table: its metric and unit, or ``several`` where the headings of groups name metrics and units."""
+    """Makes a table's title from metric and unit. With several metrics it is ``several``, as headings name them."""
     first = whole.blocks[0]
     return f"{first.title} {by}, {unit(first.metric)}" if len(whole.blocks) == 1 else several
 
 
 def seen_and_unseen(board: Board) -> list[Table]:
-    """The same table for seen and for unseen services."""
+    """Makes the main table for seen and for unseen services."""
     grids = [(f"{group} services", grid(board, group)) for group in (SEEN, UNSEEN)]
     grids = [(what, of) for what, of in grids if of.blocks]
     if not grids or any(of.headings != grids[0][1].headings for _, of in grids):
@@ -116,17 +124,19 @@ def seen_and_unseen(board: Board) -> list[Table]:
 
 
 def _note(whole: Grid) -> str:
-    values = [one for block in whole.blocks for row in block.numbers for one in row if one is not None]
+    values = [score for block in whole.blocks for row in block.numbers for score in row if score is not None]
     parts = ["its 95% interval"] if any(value.low is not None for value in values) else []
     if any(value.set == ORIGINAL for value in values) and len(whole.headings) > 1:
         parts.append("its relative change from the original")
     several = len(whole.systems) > 1
     lines = [f"Below each number: {' and '.join(parts)}."] if parts else []
+    shown = {block.metric for block in whole.blocks} | {value.metric for value in values}
+    lines += [meaning for metric, meaning in _MEANINGS.items() if metric in shown]
     return " ".join([*lines, *(["The best number of a column is bold."] if several else [])])
 
 
 def _relative_changes(board: Board) -> list[Table]:
-    """SGD-X's Table 3: over the variants each system with its relative change, below its baseline."""
+    """Makes SGD-X's Table 3: each system over the variants, with its relative change from the baseline above it."""
     values = {(value.system, value.group, value.metric): value.value for value in board.values if value.set == VARIANTS}
     tests = {(test.first, test.second, test.column): test for test in board.tests}
     label = set_label(board, "dst", VARIANTS)
@@ -158,7 +168,7 @@ def _relative_changes(board: Board) -> list[Table]:
 
 
 def _by_baseline(board: Board) -> list[str]:
-    """The systems that have a baseline, each baseline before those that are compared with it."""
+    """Lists the systems with a baseline, each baseline before the systems that are compared with it."""
     compared = [name for name in board.systems if name in board.relative_changes]
     baselines = dict.fromkeys(board.settings.baselines[name] for name in compared)
     after = {
@@ -168,10 +178,12 @@ def _by_baseline(board: Board) -> list[str]:
 
 
 def _chart(board: Board) -> list[Dots]:
-    """All columns that are shares in one chart, without mixes: a row a column and a mark a system."""
+    """Charts all columns that are shares, without mixes: a row for each column and a mark for each system."""
     names = headings(board)
     mixed = mixes({column.set for column in board.columns})
-    charted = [one for one in board.columns if one.metric not in OF_100 | {SENSITIVITY} and one.set not in mixed]
+    charted = [
+        column for column in board.columns if column.metric not in OF_100 | {SENSITIVITY} and column.set not in mixed
+    ]
     values = board.by_column
     dots = [
         Dot(names[column.column.name], value.value, value.low, value.high, group=name)
@@ -186,7 +198,7 @@ def _chart(board: Board) -> list[Dots]:
 
 
 def _seen_and_unseen_chart(board: Board) -> list[Dots]:
-    """SGD-X's Figure 5: the mean over the variants of both."""
+    """Makes SGD-X's Figure 5: the mean over the variants, for seen and unseen services."""
     dots = [
         Dot(value.system, value.value, value.low, value.high, group=f"{value.group} services")
         for name in dict.fromkeys([*_by_baseline(board), *board.systems])
@@ -200,8 +212,10 @@ def _seen_and_unseen_chart(board: Board) -> list[Dots]:
 
 
 def _services(board: Board) -> list[Table]:
-    """A row a service: the joint goal accuracy on the original, over the variants, and the schema sensitivity."""
-    values = {(one.group, one.system, one.set, one.metric): one for one in board.values if one.task == "dst"}
+    """Makes a table with a row per service: joint goal accuracy on original and variants, and schema sensitivity."""
+    values = {
+        (score.group, score.system, score.set, score.metric): score for score in board.values if score.task == "dst"
+    }
     services = sorted({group for group, *_ in values} - {WHOLE, SEEN, UNSEEN})
     if not services:
         return []
@@ -223,12 +237,15 @@ def _services(board: Board) -> list[Table]:
 
 
 def _differences(board: Board) -> list[Table]:
-    """The differences that are tested, and all from baselines; those on mixes are folded. Significant ones are bold."""
-    names, sets = headings(board), {one.column.name: one.set for one in board.columns}
+    """Makes tables of the tested differences, and of all differences from baselines. Significant ones are bold.
+
+    Differences on mixes are folded.
+    """
+    names, sets = headings(board), {column.column.name: column.set for column in board.columns}
     tests = {(test.first, test.second, test.column): test for test in board.tests}
     numbers = {(name, AVERAGE): average.value for name, average in board.average.items()}
-    for one in board.values:
-        numbers[one.system, one.column.name] = None if one.value is None else of_100(one.metric, one.value)
+    for score in board.values:
+        numbers[score.system, score.column.name] = None if score.value is None else of_100(score.metric, score.value)
     baselines = [(name, board.settings.baselines[name]) for name in board.systems if name in board.settings.baselines]
     mixed = mixes({*sets.values()})
     rows: dict[bool, list[list[str]]] = {False: [], True: []}
@@ -247,7 +264,7 @@ def _differences(board: Board) -> list[Table]:
                 interval = "–" if test.interval is None else f"{test.interval[0]:+.2f} to {test.interval[1]:+.2f}"
                 cells += [interval, f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
             rows[folded].append([f"{first} – {second}", heading, *cells])
-    points = "points of 100" if OF_100 & {one.metric for one in board.columns} else "percentage points"
+    points = "points of 100" if OF_100 & {column.metric for column in board.columns} else "percentage points"
     note = f"The first system's score minus the second's, in {points}, and as a share of the second's."
     note += " Bold: p < 0.05 after Holm's correction." if tests else ""
     columns = ["systems", "column", "difference", "change", "interval", "p", "p, Holm", "dialogues"]
@@ -268,13 +285,13 @@ def _differences(board: Board) -> list[Table]:
 
 
 def tiles(board: Board) -> list[Tile]:
-    """The few numbers that matter most: the averages."""
+    """Makes the tiles with the averages."""
     what, sign = _averaged(board)
     return [Tile(f"{name}: {what}", number(board.average[name].value, 1) + sign) for name in board.systems[:6]]
 
 
 def _averaged(board: Board) -> tuple[str, str]:
-    """What the average is of, in words, and the sign that follows it."""
+    """Describes the average, and returns the sign that follows it."""
     columns = [column for column in board.columns if column.in_average]
     metrics = {column.metric for column in columns}
     if len(metrics) != 1:
@@ -284,12 +301,14 @@ def _averaged(board: Board) -> tuple[str, str]:
 
 
 def notes(board: Board) -> list[str]:
-    """What must be known before the numbers are read: what was left out, what could not be tested."""
+    """Lists what readers must know before the numbers: what was left out, and what could not be tested."""
     found = [f"Left out: {line}." for line in board.left_out]
     if board.selection.domains:
         found.append(f"By domain: a number is the unweighted mean over {', '.join(board.selection.domains)}.")
     defined = Counter(value.column for value in board.values if value.value is not None)
-    lacking = [one.column for one in board.columns if not one.tested and defined[one.column] == len(board.systems)]
+    lacking = [
+        column.column for column in board.columns if not column.tested and defined[column.column] == len(board.systems)
+    ]
     if lacking and board.tests:
         names = ", ".join(headings(board)[column.name] for column in lacking)
         found.append(f"Not tested, because they are not means over rows of dialogues: {names}.")
@@ -297,7 +316,7 @@ def notes(board: Board) -> list[str]:
 
 
 def closing_lines(board: Board) -> list[str]:
-    """Lines for the terminal, below the table."""
+    """Lists the lines for the terminal below the table."""
     lines = []
     if board.tests:
         clear = sum(test.p_holm < 0.05 for test in board.tests)
@@ -306,7 +325,7 @@ def closing_lines(board: Board) -> list[str]:
 
 
 def terms(board: Board) -> dict[str, str]:
-    """The terms that the sections of a board use, and what they mean."""
+    """Returns the terms that the sections use, with their meanings."""
     metrics, groups = {value.metric for value in board.values}, {value.group for value in board.values}
     absent = {
         *(["Average"] if headings(board)[AVERAGE] != "average" else []),
@@ -319,7 +338,7 @@ def terms(board: Board) -> dict[str, str]:
 
 
 def headline(board: Board) -> str:
-    """The result in a few words: who leads, unless the average of the second may be as good."""
+    """Summarises the result: who leads, unless the difference from the second is not significant."""
     if len(board.systems) == 1:
         return f"{board.systems[0]} by set"
     first, second = board.systems[:2]
@@ -329,11 +348,11 @@ def headline(board: Board) -> str:
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
     if best_value is None or best_value == next_value:
         return "Systems next to each other"
-    return f"{first} is ahead, not significantly" if any(one.p_holm >= 0.05 for one in tests) else f"{first} leads"
+    return f"{first} is ahead, not significantly" if any(test.p_holm >= 0.05 for test in tests) else f"{first} leads"
 
 
 def page_of(board: Board) -> bytes:
-    """``report.html``."""
+    """Makes ``report.html``."""
     report = Report(
         command="compare",
         title="Leaderboard",
@@ -362,15 +381,15 @@ _LATEX = {
 
 
 class Compare(Task[Systems], frozen=True, kw_only=True):
-    """``parapet compare``.
+    """The task of ``parapet compare``.
 
     Attributes:
       systems: name, or name and part, to folders that ``parapet evaluate`` wrote.
-      metrics: the columns, as :func:`columns_of` has them.
-      sets: which tasks and sets are compared: those that all systems have, all, or those that all have and an error
-        if there are others.
-      quiet: no warning about what is left out.
-      selection: of sets, domains and the average.
+      metrics: the columns, see :func:`columns_of`.
+      sets: which tasks and sets are compared: those that all systems have, all, or those that all have with an error
+        for any other.
+      quiet: whether to omit warnings about what is left out.
+      selection: the sets, domains and columns of the average.
     """
 
     name = "compare"
@@ -383,11 +402,11 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
     selection: Selection = EVERYTHING
 
     def read(self) -> Systems:
-        """Reads the results. Raises InputError where they cannot be compared."""
+        """Reads the results. Raises InputError if they cannot be compared."""
         return read_systems(self.systems, self.metrics, self.sets, self.selection)
 
     def score(self, inputs: Systems, stage: Stage) -> Result:
-        """The leaderboard."""
+        """Makes the leaderboard and its files."""
         stage("intervals and tests")
         board = leaderboard(inputs, self.settings)
         files = {"leaderboard.json": board_json(board), **table_files(board), "report.html": page_of(board)}
@@ -406,12 +425,12 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
 
 
 def board_json(board: Board) -> bytes:
-    """``leaderboard.json``."""
+    """Encodes ``leaderboard.json``."""
     return json_bytes(board)
 
 
 def table_files(board: Board) -> dict[str, bytes]:
-    """``table.csv`` and ``table.parquet`` in long form, ``table.tex`` and ``table.md`` with those of the page."""
+    """Makes ``table.csv`` and ``table.parquet`` in long form, and ``table.tex`` and ``table.md`` like the page."""
     import pyarrow as pa
 
     from parapet.schemas.rows import parquet_bytes
@@ -429,7 +448,7 @@ def table_files(board: Board) -> dict[str, bytes]:
 
 
 def _averages(board: Board) -> list[Value]:
-    """The averages as rows, of 100."""
+    """Returns the averages as rows, on a scale of 100."""
     if len(board.columns) < 2:
         return []
     found = ((name, board.average[name]) for name in board.systems)
@@ -441,9 +460,9 @@ def _text(value: str | float | None) -> str:
 
 
 def terminal_lines(board: Board, width: int = 100) -> list[str]:
-    """The main numbers as lines for a terminal: for each metric a row a set, a column a system; without mixes.
+    """Formats the main numbers for a terminal: for each metric a row per set and a column per system; without mixes.
 
-    Systems that do not fit into the width are left out, and counted.
+    Systems that do not fit into the width are left out and counted.
     """
     whole = grid(board)
     mixed = mixes({column.set for column in board.columns})
@@ -456,7 +475,7 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
                 pairs = zip(column, block.numbers, strict=True)
                 rows.append([heading, *(cell(value, row).partition("\n")[0] for value, row in pairs)])
         if whole.with_mean:
-            sets = {one.set for one in block.numbers[0] if one and not one.set.startswith("#")} - mixed
+            sets = {score.set for score in block.numbers[0] if score and not score.set.startswith("#")} - mixed
             what = f"mean over {counted(len(sets), 'set')}" if sets else "mean of all numbers"
             rows.append([what, *(number(mean.value, 1) for mean in block.means)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -471,7 +490,7 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
 
 
 def latex(board: Board) -> str:
-    r"""The tables for LaTeX, a ``tabular`` each, for the package booktabs; the best numbers are bold."""
+    r"""Formats each table as a LaTeX ``tabular`` for the package booktabs, with the best numbers in bold."""
     return "\n".join(map(_tabular, _tables(board)))
 
 
@@ -480,7 +499,7 @@ def _tables(board: Board) -> list[Table]:
 
 
 def _tabular(table: Table) -> str:
-    r"""A table to ``\input``, without small print."""
+    r"""Formats a table to ``\input``, without small print."""
     texts, numbers = table.text_columns, len(table.columns) - table.text_columns
     lines = [
         f"% {escaped(table.title)}",
@@ -500,12 +519,12 @@ def _tabular(table: Table) -> str:
 
 
 def escaped(text: str) -> str:
-    """Plain text for LaTeX: nothing in it is a command. A letter that its fonts may lack is a question mark."""
+    """Escapes text for LaTeX. Letters that its fonts may lack become question marks."""
     return "".join(_LATEX.get(letter, letter if _has_glyph(letter) else "?") for letter in markdown.one_line(text))
 
 
 def _has_glyph(letter: str) -> bool:
-    """Whether LaTeX prints it without further packages: ASCII, and an accent on one of its letters."""
+    """Whether LaTeX prints a letter without further packages: ASCII, or a Latin-1 letter with one accent."""
     base, *accents = list(unicodedata.normalize("NFD", letter))
     return letter.isascii() or (base.isascii() and base.isalpha() and len(accents) == 1 and ord(letter) < 256)
 

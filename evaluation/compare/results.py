@@ -1,10 +1,9 @@
-"""What ``parapet evaluate`` wrote of systems: their numbers by set and group, and what they have in common.
+"""Reads the outputs of ``parapet evaluate``: numbers by set and group, and what several systems have in common.
 
-Systems of several parts: a model for each domain, or for a set of another corpus, as RADDLE trains them.
-
-``NAME/PART=OUT`` is the result of one part. PART is a domain, or the set that the result stands for. A number of a
-system with parts is one of a result's, or the unweighted mean over domains (Peng et al. 2021: the 53.17 of Soloist in
-Table 2 is the mean of the first row of Table 4).
+A system may have several parts: a model for each domain, or for a set of another corpus, as RADDLE trains them.
+``NAME/PART=OUT`` is the result of one part. PART is a domain, or the set that the result stands for. A number of such a
+system comes from one result, or is the unweighted mean over domains (Peng et al. 2021: the 53.17 of Soloist in Table 2
+is the mean of the first row of Table 4).
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from parapet.schemas.layout import as_path, check_published, is_there, parse_jso
 from parapet.schemas.limits import read_whole
 
 JGA, SENSITIVITY = "joint_goal_accuracy", "schema_sensitivity"
-VARIANTS = "#VARIANTS"  # the mean over the variants, and the schema sensitivity
+VARIANTS = "#VARIANTS"  # for means over the variants, and schema sensitivity
 WHOLE, SEEN, UNSEEN = "all", "seen", "unseen"
-_BY_DOMAIN = {"#SEEN_DOMAINS": SEEN, "#UNSEEN_DOMAINS": UNSEEN}  # of generated utterances, over all sets
+_BY_DOMAIN = {"#SEEN_DOMAINS": SEEN, "#UNSEEN_DOMAINS": UNSEEN}  # domains of generated utterances, over all sets
 _AGGREGATES = {"#ALL_SERVICES": WHOLE, "#SEEN_SERVICES": SEEN, "#UNSEEN_SERVICES": UNSEEN}
 _VARIANT = re.compile(r"v[0-9]+")
 _MIX = re.compile(r"(.+)-env[0-9]+")
 
-# The metrics of each task that enter the average, and those that stand beside them: RADDLE's Table 2 averages joint
-# goal accuracy, Combined, intent accuracy and F1.
+# The metrics of each task that enter the average, and further ones that are shown: RADDLE's Table 2 averages joint goal
+# accuracy, Combined, intent accuracy and F1.
 AVERAGED = {
     "dst": (JGA,),
     "response": ("combined",),
@@ -52,10 +51,10 @@ _BESIDE = {
     "tool_calls": (SENSITIVITY,),
     "validity": ("changed", "values_kept", "same_label", "human_valid"),
 }
-OF_100 = frozenset({"bleu", "combined", "naturalness"})  # shown as they are; all others are shares
+OF_100 = frozenset({"bleu", "combined", "naturalness"})  # on a scale of 100 already; all others are shares
 LOW_IS_GOOD = frozenset({"fpr95", "slot_error_rate", "word_error_rate", SENSITIVITY})
 
-# Sets in the order of the page, after which come the others: RADDLE's and those of SGD-X.
+# The order of sets on the page: RADDLE's and SGD-X's first, then the others.
 _ORDER = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -69,13 +68,13 @@ _OWN = frozenset({"system", "seed", "replicates", "batch_size", "own_turns", "se
 
 
 class Column(msgspec.Struct, frozen=True, order=True):
-    """A number that systems have.
+    """Identifies a number that systems have.
 
     Attributes:
-      task: of ``parapet evaluate``.
-      set: its name; ``#ALL`` for all sets together, ``#VARIANTS`` for the mean over the variants.
-      metric: as ``metrics.json`` calls it.
-      group: ``all``, or the services that are counted: ``seen``, ``unseen``, or the name of one.
+      task: the ``--task`` of ``parapet evaluate``.
+      set: the name of a set; ``#ALL`` for all sets together, ``#VARIANTS`` for the mean over the variants.
+      metric: the name in ``metrics.json``.
+      group: ``all``, or the services that are counted: ``seen``, ``unseen``, or the name of a service.
     """
 
     task: str
@@ -85,38 +84,38 @@ class Column(msgspec.Struct, frozen=True, order=True):
 
     @property
     def name(self) -> str:
-        """``ood/ood-50/f1``; with a group ``dst/v1/seen/joint_goal_accuracy``."""
+        """The column's name: ``ood/ood-50/f1``, or with a group ``dst/v1/seen/joint_goal_accuracy``."""
         return "/".join([self.task, self.set, *([self.group] if self.group != WHOLE else []), self.metric])
 
     @property
     def names(self) -> frozenset[str]:
-        """What ``--metrics`` may call it."""
+        """The names that ``--metrics`` accepts for it."""
         if self.group != WHOLE:
             return frozenset({f"{self.group}/{self.metric}", f"{self.set}/{self.group}/{self.metric}", self.name})
         return frozenset({self.metric, f"{self.set}/{self.metric}", self.name})
 
     @property
     def low_is_good(self) -> bool:
-        """Whether less is better; such a number is in no average."""
+        """Whether less is better; such numbers enter no average."""
         return self.metric in LOW_IS_GOOD
 
 
-# Where a number is found: in which of several outcomes, and what it is there. Of several numbers it is the mean.
+# The source of a number: (index of an outcome, column in it). Several sources are averaged.
 Origin = tuple[tuple[int, Column], ...]
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """One folder that ``parapet evaluate`` wrote; or, with ``pieces``, several that are one system (``parts.py``).
+    """One output folder of ``parapet evaluate``, or several ``pieces`` that form one system.
 
     Attributes:
-      values: the numbers, None where one is not defined.
-      intervals: of 95 %, of those that have one.
-      variants: the sets of which ``#VARIANTS`` is the mean.
-      options: how it was scored.
+      values: the numbers, None if undefined.
+      intervals: 95 % intervals, for numbers that have one.
+      variants: the sets that ``#VARIANTS`` averages.
+      options: the options of the evaluation.
       examples: the frames that variants hurt most.
-      by_domain: the numbers of each domain: the group is its name.
-      pieces: the outcomes that it is made of; ``origins`` says where each number is in them, and ``set_names`` what the
-        sets of each piece are called here.
+      by_domain: the numbers of each domain, whose name is the group.
+      pieces: the outcomes that it consists of; ``origins`` has the source of each number in them, and ``set_names`` the
+        names here of each piece's sets.
     """
 
     task: str
@@ -133,22 +132,22 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def numbers(self) -> dict[Column, float | None]:
-        """All values, those of domains too."""
+        """All values, including those by domain."""
         return {**self.by_domain, **self.values}
 
     @property
     def sets(self) -> list[str]:
-        """The names of its sets, and of what is computed over several."""
+        """The names of its sets, and of aggregates over several."""
         return list(dict.fromkeys(column.set for column in self.values))
 
 
 def of_100(metric: str, value: float) -> float:
-    """A number as tables have it."""
+    """Scales a number to 100, as in tables."""
     return value if metric in OF_100 else 100 * value
 
 
 def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:
-    """Sorts sets: those that come ``first``, then as the page has them; numbers in names by size."""
+    """Returns a sort key for sets: those in ``first``, then the order of the page; numbers in names sort by size."""
     chosen = first.index(name) if name in first else len(first)
     rank = next(i for i, pattern in enumerate(_ORDER) if pattern.match(name))
     parts = re.split(r"([0-9]+)", name.casefold())
@@ -156,12 +155,12 @@ def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:
 
 
 def mixes(sets: Collection[str]) -> set[str]:
-    """The sets that mix another one with the original: ``typos-env1`` where ``typos`` is a set, too."""
+    """Returns the sets that mix another set with the original: ``typos-env1`` if ``typos`` is a set, too."""
     return {name for name in sets if (match := _MIX.fullmatch(name)) and match[1] in sets}
 
 
 def read_outcome(path: str) -> Outcome:
-    """Reads the numbers of a folder. Raises InputError where it is no finished evaluation."""
+    """Reads the numbers of a folder. Raises InputError if it is not a finished evaluation."""
     folder = as_path(path)
     if not is_there(path):
         raise InputError("there is no such folder", path)
@@ -189,9 +188,9 @@ def _json(path: Path) -> Any:
 
 
 def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
-    """The numbers of ``metrics.json``, and the mean over the variants where there are several.
+    """Reads the numbers of ``metrics.json``, and the mean over variants if there are several.
 
-    Groups of task ``response`` that are no sets are services, over all sets; seen and unseen domains are groups, too.
+    In task ``response``, groups that are not sets are services, over all sets; seen and unseen domains are also groups.
     """
     sets = sets if isinstance(sets, list) else []
     groups = numbers.items() if isinstance(numbers, dict) else ()
@@ -213,12 +212,12 @@ def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Col
     if len(variants) > 1:
         for metric in dict.fromkeys(column.metric for column in values):
             mean = macro_average([values.get(Column(task, name, metric)) for name in variants])
-            values.setdefault(Column(task, VARIANTS, metric), mean)  # the schema sensitivity is no mean over variants
+            values.setdefault(Column(task, VARIANTS, metric), mean)  # schema sensitivity is not a mean over variants
     return values, variants
 
 
 def _with_domains(outcome: Outcome, path: Path) -> Outcome:
-    """With the intervals and the numbers by domain of ``domains.json``, where it is there."""
+    """Adds the intervals and the numbers by domain of ``domains.json``, if it exists."""
     if not path.is_file():
         return outcome
     try:
@@ -238,7 +237,7 @@ def _with_domains(outcome: Outcome, path: Path) -> Outcome:
 
 
 def _of_dst(folder: Path, path: str) -> Outcome:
-    """Of ``robustness.json`` each set's metrics, and what the variants have together; the examples."""
+    """Reads each set's metrics, the numbers over variants, and the examples from ``robustness.json``."""
     place = folder / "robustness.json"
     numbers = _json(place)
     values: dict[Column, Any] = {}
@@ -275,7 +274,7 @@ def _of_dst(folder: Path, path: str) -> Outcome:
 
 
 def _services(metrics: Iterable[str]) -> frozenset[str]:
-    """The services among the aggregates of the official scoring, whose others are #ALL_SERVICES and domains."""
+    """Returns the services among the keys of the official scoring, which also has #ALL_SERVICES, ... and domains."""
     names = [name for name in metrics if not name.startswith("#")]
     domains = {name.split("_")[0] for name in names if "_" in name}
     return frozenset(names) - domains
@@ -299,7 +298,7 @@ def _is_number(value: object, name: str, path: Path) -> bool:
 
 
 def macro_average(values: Sequence[float | None]) -> float | None:
-    """The unweighted mean of all reported numbers (RADDLE); None where there is none, or one is not defined."""
+    """Computes the unweighted mean of all numbers (RADDLE); None if there are none, or one is undefined."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
@@ -307,14 +306,14 @@ def macro_average(values: Sequence[float | None]) -> float | None:
 def shared(
     systems: Mapping[str, Sequence[Outcome]], everything: bool = False
 ) -> tuple[dict[str, list[Outcome]], list[str]]:
-    """What all systems were scored on, and what is left out because some were not: a line for each.
+    """Returns what all systems were scored on, and a message for each thing that only some were scored on.
 
     Args:
-      systems: the outcomes of each, one a task.
-      everything: keep what only some systems were scored on.
+      systems: system to its outcomes, one for each task.
+      everything: whether to keep what only some systems were scored on.
 
     Raises:
-      InputError: they share nothing, were scored in different ways, or a system has two results of a task.
+      InputError: the systems share nothing, were scored with different options, or one has two results of a task.
     """
     by_task: dict[str, dict[str, Outcome]] = {}
     for name, outcomes in systems.items():
@@ -341,21 +340,21 @@ def shared(
 
 
 def _common_sets(task: str, outcomes: Mapping[str, Outcome], everything: bool, left_out: list[str]) -> set[str]:
-    """The sets of a task that are kept; the others are noted in ``left_out``."""
+    """Returns the sets of a task to keep; adds a message for each other set to ``left_out``."""
     sets = {name: set(outcome.sets) for name, outcome in outcomes.items()}
-    # Other rows whose name begins with # are of groups, or of what is chosen among candidates: all are over the sets.
-    alike = len({frozenset(one for one in of if not one.startswith("#")) for of in sets.values()}) == 1
+    # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
+    alike = len({frozenset(set_name for set_name in of if not set_name.startswith("#")) for of in sets.values()}) == 1
     kept = set()
-    for one in sorted(set().union(*sets.values()), key=set_order):
-        having = [name for name in sets if one in sets[name]]
-        if one.startswith("#") and one != VARIANTS and not alike:
-            continue  # is over sets that are not the same
-        if one == VARIANTS and len({outcomes[name].variants for name in having}) > 1:
+    for set_name in sorted(set().union(*sets.values()), key=set_order):
+        having = [name for name in sets if set_name in sets[name]]
+        if set_name.startswith("#") and set_name != VARIANTS and not alike:
+            continue  # is computed over different sets
+        if set_name == VARIANTS and len({outcomes[name].variants for name in having}) > 1:
             left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
         elif everything or len(having) == len(sets):
-            kept.add(one)
-        elif not one.startswith("#"):
-            left_out.append(f"set {one} of {task}: {_who(having, outcomes)}")
+            kept.add(set_name)
+        elif not set_name.startswith("#"):
+            left_out.append(f"set {set_name} of {task}: {_who(having, outcomes)}")
     return kept
 
 
@@ -366,9 +365,9 @@ def _who(having: Iterable[str], systems: Iterable[str]) -> str:
 
 
 def _check_options(outcomes: Mapping[str, Outcome]) -> None:
-    """Raises InputError where a system was scored in another way than the first."""
+    """Raises InputError if a system was scored with other options than the first."""
     (first, mine), *others = outcomes.items()
-    own = _OWN | {"model", "model_args"} if mine.task == "dst" else _OWN  # elsewhere a model is what scores
+    own = _OWN | {"model", "model_args"} if mine.task == "dst" else _OWN  # in other tasks, the model is the scorer
     for name, theirs in others:
         for option in sorted((mine.options.keys() | theirs.options.keys()) - own):
             one, other = mine.options.get(option), theirs.options.get(option)
@@ -378,9 +377,9 @@ def _check_options(outcomes: Mapping[str, Outcome]) -> None:
 
 
 def absent_groups(there: Iterable[Column], requested: Iterable[str]) -> list[str]:
-    """The requested columns of seen services where the systems have the metric of unseen ones only, or the reverse.
+    """Lists requested columns of seen services for metrics that the systems only have for unseen ones, or the reverse.
 
-    All domains of SGD's dev set are seen: one list of columns is right for dev and test.
+    All domains of SGD's dev set are seen, so a list of columns should work for both dev and test.
     """
     groups = {(column.group, column.metric) for column in there}
     opposite = {SEEN: UNSEEN, UNSEEN: SEEN}
@@ -392,17 +391,17 @@ def absent_groups(there: Iterable[Column], requested: Iterable[str]) -> list[str
 def columns_of(
     outcomes: Sequence[Outcome], requested: Sequence[str] = (), sets: Sequence[str] = (), flag: str = "--metrics"
 ) -> list[Column]:
-    """The columns of a leaderboard, in the order of the page.
+    """Returns the columns of a leaderboard, in the order of the page.
 
     Args:
-      outcomes: of one system.
-      requested: ``metric``, ``set/metric``, ``group/metric`` or ``task/set/metric``; the defaults where there are none.
-        Those of :func:`absent_groups` are left out.
-      sets: those that come first, in their order.
-      flag: which requests them, for messages.
+      outcomes: the outcomes of one system.
+      requested: ``metric``, ``set/metric``, ``group/metric`` or ``task/set/metric``; empty for the defaults. Those of
+        :func:`absent_groups` are left out.
+      sets: the sets that come first, in this order.
+      flag: the flag that requests columns, for messages.
 
     Raises:
-      InputError: another that the systems do not have.
+      InputError: the systems do not have a requested column.
     """
     there = [column for outcome in outcomes for column in outcome.values]
     absent = absent_groups(there, requested)
@@ -412,14 +411,14 @@ def columns_of(
             raise InputError(f"no such metric: {name!r}; there are: {known}", flag)
     if requested:
         found = [column for column in there if column.names & set(requested)]
-        # A set may be called as a group is: ``unseen/METRIC`` then is of the set.
+        # If a set has the name of a group, ``unseen/METRIC`` refers to the set.
         of_sets = {f"{column.set}/{column.metric}" for column in found if column.group == WHOLE}
         found = [column for column in found if column.names & set(requested) - of_sets or column.group == WHOLE]
     else:
         found = [column for column in there if column.group == WHOLE and column.metric in shown_metrics(column.task)]
     if not found:
         raise InputError("which metrics? Name some", flag)
-    tasks = [*AVERAGED, *(outcome.task for outcome in outcomes)]  # dialogue states first, as RADDLE has them
+    tasks = [*AVERAGED, *(outcome.task for outcome in outcomes)]  # dialogue states first, as in RADDLE
     metrics = [name.rpartition("/")[2] for name in requested]
 
     def order(column: Column) -> tuple[object, ...]:
@@ -431,12 +430,12 @@ def columns_of(
 
 
 def shown_metrics(task: str) -> tuple[str, ...]:
-    """The metrics of a task that are shown unless others are requested, those of the average first."""
+    """Returns the default metrics of a task, those of the average first."""
     return AVERAGED.get(task, ()) + _BESIDE.get(task, ())
 
 
 def _sets_only(columns: Sequence[Column], requested: frozenset[str]) -> list[Column]:
-    """Without ``#ALL`` where there are sets, for it would count them twice; what was requested as SET/METRIC stays."""
+    """Drops ``#ALL`` if there are sets, as it would count them twice, unless it was requested as SET/METRIC."""
     in_sets = {(column.task, column.metric) for column in columns if not column.set.startswith("#")}
     return [
         column
@@ -449,13 +448,12 @@ def _sets_only(columns: Sequence[Column], requested: frozenset[str]) -> list[Col
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What of the results a board has.
+    """The part of the results that a leaderboard shows.
 
     Attributes:
-      sets: which, in the order of the columns; all where it is empty.
-      domains: whose unweighted mean each number is; where it is empty, a number is over all dialogues.
-      average: the columns that the average counts, as ``columns_of`` has them; where it is empty, the main metric of
-        each task on each set.
+      sets: the sets, in the order of the columns; empty for all.
+      domains: the domains over which each number is averaged, unweighted; empty for numbers over all dialogues.
+      average: the columns of the average, see :func:`columns_of`; empty for the main metric of each task on each set.
     """
 
     sets: tuple[str, ...] = ()
@@ -471,7 +469,7 @@ class Selection(msgspec.Struct, frozen=True):
             raise InputError(f"{both[0]!r} is a set and a domain", "--sets, --domains")
 
     def system_and_part(self, name: str) -> tuple[str, str]:
-        """A name of ``--systems`` as the system's and the part's, which is empty for all of the system."""
+        """Splits a name of ``--systems`` into system and part; the part is empty for the whole system."""
         system, slash, part = name.rpartition("/")
         return (system, part) if slash and system and part in (*self.sets, *self.domains) else (name, "")
 
@@ -480,14 +478,14 @@ EVERYTHING = Selection()
 
 
 def assembled(systems: Mapping[str, Sequence[tuple[str, Outcome]]], selection: Selection) -> dict[str, list[Outcome]]:
-    """The outcomes of each system, one a task, made of those of its parts.
+    """Assembles the outcomes of each system, one for each task, from those of its parts.
 
     Args:
-      systems: name to outcomes, each with its part.
-      selection: of sets and domains.
+      systems: name to (part, outcome).
+      selection: the sets and domains.
 
     Raises:
-      InputError: two results of one part and task; a domain or set that is not there.
+      InputError: a part has two results of a task, or a domain or set is missing.
     """
     found: dict[str, list[Outcome]] = {}
     for name, parts in systems.items():
@@ -508,14 +506,14 @@ def assembled(systems: Mapping[str, Sequence[tuple[str, Outcome]]], selection: S
 
 
 def _of_task(name: str, parts: Mapping[str, Outcome], selection: Selection) -> Outcome:
-    """One outcome of the parts of a system that have results of a task."""
+    """Merges the parts of a system that have results of a task into one outcome."""
     whole = parts.get("")
     if whole is not None and len(parts) == 1 and not (selection.domains and whole.by_domain):
         return whole
     pieces = list(parts.values())
     at = {part: i for i, part in enumerate(parts)}
     origins: dict[Column, Origin] = {}
-    names: list[dict[str, str]] = [{} for _ in pieces]  # of each piece its sets to those of the outcome
+    names: list[dict[str, str]] = [{} for _ in pieces]  # for each piece, its sets' names to those of the outcome
     if whole is not None:
         origins |= {column: ((at[""], column),) for column in whole.values}
     of_domains = [parts[domain] for domain in selection.domains if domain in parts]
@@ -555,21 +553,21 @@ def _of_task(name: str, parts: Mapping[str, Outcome], selection: Selection) -> O
 def _of_domain(
     name: str, domain: str, parts: Mapping[str, Outcome], at: Mapping[str, int]
 ) -> dict[tuple[str, str], tuple[int, Column]]:
-    """By set and metric where the number of a domain is: in its own result, or in that of all domains."""
+    """Maps (set, metric) to the source of a domain's number: its own result, or that of all domains."""
     if domain in parts:
         return {
             (value.set, value.metric): (at[domain], value) for value in parts[domain].values if value.group == WHOLE
         }
     of_whole = parts[""].by_domain if "" in parts else {}
-    found = {(one.set, one.metric): (at[""], one) for one in of_whole if one.group == domain}
+    found = {(column.set, column.metric): (at[""], column) for column in of_whole if column.group == domain}
     if not found:
-        there = sorted({one.group for one in of_whole} | (parts.keys() - {""}))
+        there = sorted({column.group for column in of_whole} | (parts.keys() - {""}))
         raise InputError(f"{name!r} has no domain {domain!r}; it has: {', '.join(there)}", "--domains")
     return found
 
 
 def _means(task: str, by_domain: Mapping[str, Mapping[tuple[str, str], tuple[int, Column]]]) -> dict[Column, Origin]:
-    """The numbers that all domains have: of each domain, and as the mean over them."""
+    """Returns the sources of the numbers that all domains have: for each domain, and for the mean over domains."""
     first, *others = by_domain.values()
     means: dict[Column, Origin] = {}
     for at in [key for key in first if all(key in other for other in others)]:
@@ -579,8 +577,8 @@ def _means(task: str, by_domain: Mapping[str, Mapping[tuple[str, str], tuple[int
 
 
 def _own_set(name: str, part: str, outcome: Outcome) -> str:
-    """The set of a result that stands for a set of the system: of the same name, or the only one."""
-    named = [one for one in outcome.sets if not one.startswith("#")]
+    """Returns the set of a result that stands for a set of the system: the one of the same name, or the only one."""
+    named = [set_name for set_name in outcome.sets if not set_name.startswith("#")]
     if part in named:
         return part
     if len(named) > 1 or not (named or ALL in outcome.sets):
@@ -590,7 +588,7 @@ def _own_set(name: str, part: str, outcome: Outcome) -> str:
 
 
 def _options(parts: Mapping[str, Outcome]) -> dict[str, Any]:
-    """How the parts were scored; what differs by part."""
+    """Merges the options of the parts. The value of an option that differs is a dictionary by part."""
     options: dict[str, Any] = {}
     for key in {key: None for outcome in parts.values() for key in outcome.options}:
         values = {part: outcome.options.get(key) for part, outcome in parts.items()}
@@ -600,7 +598,7 @@ def _options(parts: Mapping[str, Outcome]) -> dict[str, Any]:
 
 
 def _selected(outcome: Outcome, sets: Sequence[str]) -> Outcome:
-    """An outcome with some of its sets. What is over all sets stays where there are no others."""
+    """Restricts an outcome to some sets. Numbers over all sets remain if it has no single sets."""
     if not sets:
         return outcome
     named = any(not name.startswith("#") for name in outcome.sets)

@@ -1,10 +1,10 @@
-"""Which differences between two systems are significant: paired tests over the dialogues of their rows.
+"""Paired significance tests of differences between two systems, over the dialogues of their rows.
 
-Approximate randomisation (Noreen 1989; Yeh 2000): in each replicate the two systems' results on a dialogue change
-places or not, by the toss of a coin, and p is how often the difference is then as large as the observed one. What is
-computed over several sets at once (the mean over variants, the schema sensitivity) is tested by a paired Poisson
-bootstrap, from which all intervals are, too. Coins and weights depend on seed and dialogue id alone: the order of
-dialogues is irrelevant, and a dialogue that occurs in several sets is resampled alike in all of them.
+In approximate randomisation (Noreen 1989; Yeh 2000), each replicate swaps the two systems' results on each dialogue or
+not, by a random coin; p is the share of replicates with a difference as large as the observed one. Numbers computed
+over several sets (the mean over variants, schema sensitivity) are tested by a paired Poisson bootstrap, which also
+yields all intervals. Coins and weights depend on seed and dialogue id only: the order of dialogues is irrelevant, and a
+dialogue that occurs in several sets is resampled alike in all of them.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import open_path
 
-# Of each dialogue the sum of a metric over its rows, and how many rows have it.
+# Dialogue to the sum of a metric over its rows, and the number of rows that have it.
 Sums = dict[str, tuple[float, int]]
-# A number that is the mean over sets of the means over rows; of most, one set.
+# A number is the mean over these parts, one for each set, of the means over rows. Most numbers have one part.
 Parts = tuple[Sums, ...]
 
 _KEYS = ("set", "dialogue_id", "turn")
-_FRAMES = ("frame", "original_service", "seen")  # of task dst
+_FRAMES = ("frame", "original_service", "seen")  # columns of task dst
 
 
 class Rows(msgspec.Struct, frozen=True):
     """The rows of one outcome.
 
     Attributes:
-      turns: of each set the turns that were scored: ``dialogue_id``, ``turn``, and how many ``rows`` each has.
-      parts: the sums by dialogue of those numbers that are means of rows. The others (a macro-F1, BLEU, a joint
-        accuracy by turn) are not here.
+      turns: set to its scored turns: ``dialogue_id``, ``turn``, and the number of ``rows`` of each.
+      parts: the sums by dialogue, for numbers that are means of rows. Other numbers, such as macro-F1, BLEU, or joint
+        accuracy by turn, have none.
     """
 
     turns: dict[str, pa.Table]
@@ -54,14 +54,14 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 def read_rows(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
-    """Reads the rows of an outcome. None where it has none.
+    """Reads the rows of an outcome; None if it has none.
 
     Args:
-      outcome: the folder.
-      columns: whose sums are wanted.
+      outcome: the folder's outcome.
+      columns: the columns whose sums are needed.
 
     Raises:
-      InputError: rows that cannot be read.
+      InputError: rows cannot be read.
     """
     if outcome.pieces:
         return _rows_of_pieces(outcome, columns)
@@ -87,7 +87,7 @@ def read_rows(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
 
 
 def _rows_of_pieces(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
-    """The rows of all pieces: a number that is the mean over domains has the parts of each."""
+    """Reads the rows of all pieces. A number that is a mean over domains has the parts of each domain."""
     origins = {column: outcome.origins[column] for column in columns if column in outcome.origins}
     read = [
         read_rows(piece, [one for of in origins.values() for at, one in of if at == i])
@@ -96,7 +96,7 @@ def _rows_of_pieces(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
     turns: dict[str, list[pa.Table]] = {}
     for rows, names in zip(read, outcome.set_names, strict=True):
         for name, table in rows.turns.items() if rows else ():
-            merged = names.get(name) or (names.get(ALL) if not name else None)  # what has no sets has one
+            merged = names.get(name) or (names.get(ALL) if not name else None)  # a result without sets has a single one
             if merged is not None:
                 turns.setdefault(merged, []).append(table)
     parts: dict[Column, Parts] = {}
@@ -118,7 +118,7 @@ def _is_mean(parts: Parts, value: float | None) -> bool:
 
 
 def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
-    """``rows.parquet``, or all Parquet files below ``rows``, of the sets of the outcome."""
+    """Reads ``rows.parquet``, or all Parquet files below ``rows``, for the sets of the outcome."""
     folder = as_path(outcome.path)
     single = folder / "rows.parquet"
     paths = [single] if single.is_file() else sorted(folder.glob("rows/**/*.parquet"))
@@ -129,7 +129,7 @@ def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
             with open_path(path) as handle:
                 file = pq.ParquetFile(handle)
                 table = file.read([name for name in file.schema_arrow.names if name in wanted])
-            table.validate(full=True)  # a text may be no UTF-8
+            table.validate(full=True)  # detects text that is not UTF-8
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"cannot be read as Parquet: {error}", path) from None
         lacking = [name for name in _KEYS if name not in table.column_names]
@@ -140,16 +140,16 @@ def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
         return None
     table = pa.concat_tables(tables)
     named = [name for name in outcome.sets if not name.startswith("#")]
-    # What has no sets has one, whose name is empty or that of the split.
+    # The single set of an outcome without sets has an empty name or that of the split.
     return table.filter(pc.is_in(table["set"], pa.array(["", *named]))) if named else table
 
 
 def _sums(table: pa.Table, task: str, metrics: Sequence[str], wanted: Set[str]) -> dict[Column, Sums]:
-    """The sums of metrics by dialogue, for each set, all sets together, each group of services and wanted domain."""
+    """Sums metrics by dialogue, for each set, all sets together, and each group of services and requested domain."""
     sums: dict[Column, Sums] = {}
     groups = [name for name in ("seen", "original_service") if name in table.column_names]
     services = table["original_service"].to_pylist() if "original_service" in table.column_names else []
-    if services and (others := wanted - {WHOLE, SEEN, UNSEEN} - set(services)):  # domains that are no services
+    if services and (others := wanted - {WHOLE, SEEN, UNSEEN} - set(services)):  # domains that are not services
         names = [domain if (domain := service.split("_")[0]) in others else None for service in services]
         table = table.append_column("domain", pa.array(names, pa.string()))
         groups.append("domain")
@@ -170,7 +170,7 @@ def _sums(table: pa.Table, task: str, metrics: Sequence[str], wanted: Set[str]) 
 
 
 def _grouped(table: pa.Table, keys: list[str], aggregations: list[tuple[str, str]]) -> pa.Table:
-    """One row a key, in order of the keys; on one thread, for sums of floats depend on the order."""
+    """Aggregates to one row per key, sorted by key; on one thread, as sums of floats depend on the order."""
     grouped = pa.TableGroupBy(table, keys, use_threads=False).aggregate(aggregations)
     columns = [*keys, *(f"{name}_{function}" for name, function in aggregations)]
     return grouped.select(columns).sort_by([(key, "ascending") for key in keys])
@@ -187,9 +187,9 @@ def _turns(table: pa.Table) -> dict[str, pa.Table]:
 
 
 def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
-    """The coefficients of variation over the variants by dialogue, as ``parapet.evaluation.dst.totals`` has them.
+    """Sums the coefficients of variation over variants by dialogue, see ``parapet.evaluation.dst.totals``.
 
-    Nothing where the variants do not have the same frames.
+    Empty if the variants do not have the same frames.
     """
     if not {*_FRAMES, JGA} <= set(table.column_names) or len(outcome.variants) < 2:
         return {}
@@ -230,11 +230,11 @@ def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
 
 
 def check_same_turns(rows: Mapping[str, Rows], outcomes: Mapping[str, Outcome]) -> None:
-    """Raises InputError where two systems were scored on different turns of a set.
+    """Raises InputError if two systems were scored on different turns of a set.
 
     Args:
-      rows: of each system, of one task.
-      outcomes: the same systems' outcomes.
+      rows: system to its rows, of one task.
+      outcomes: system to its outcome.
     """
     firsts: dict[str, str] = {}
     for name, theirs in rows.items():
@@ -266,9 +266,9 @@ class Difference(msgspec.Struct, frozen=True):
 
     Attributes:
       difference: the first system's value minus the second's.
-      interval: of 95 % for it, of the bootstrap.
+      interval: its 95 % bootstrap interval.
       p: two-sided.
-      dialogues: how many were resampled.
+      dialogues: the number of resampled dialogues.
     """
 
     difference: float
@@ -277,7 +277,7 @@ class Difference(msgspec.Struct, frozen=True):
     dialogues: int
 
 
-Pair = Sequence[tuple[Sums, Sums]]  # of two systems, for each part of their numbers
+Pair = Sequence[tuple[Sums, Sums]]  # the sums of two systems, for each part of their numbers
 
 
 def paired(
@@ -291,15 +291,15 @@ def paired(
     """Tests pairs of systems.
 
     Args:
-      pairs: of each pair both systems' sums by dialogue, part by part. The parts are the same for all pairs.
-      factors: what the mean of each part is multiplied by.
-      numbers: what is tested: the mean over some parts, by position.
+      pairs: for each pair, both systems' sums by dialogue, part by part. All pairs have the same parts.
+      factors: the factor of the mean of each part.
+      numbers: the numbers to test: each is the mean over some parts, by position.
       seed: any text.
-      replicates: of the method. The intervals of randomisation take ``bootstrap.REPLICATES``.
-      method: ``randomisation``, or ``bootstrap``: then p is twice the share of replicates beyond zero.
+      replicates: the replicates of the test. The intervals of randomisation use ``bootstrap.REPLICATES``.
+      method: ``randomisation``, or ``bootstrap``, in which p is twice the share of replicates beyond zero.
 
     Returns:
-      Of each pair the difference in each of the numbers.
+      For each pair, the difference in each of the numbers.
     """
     is_bootstrap = method == "bootstrap"
     size = len(pairs), len(factors), 2, 2
@@ -312,7 +312,7 @@ def paired(
         drawn += bootstrap.weighted(np.stack([_weights(seed, name, len(drawn)) for name in names]), values)
         if not is_bootstrap:
             coins = np.stack([coins_of(seed, name, replicates) for name in names])
-            # Where the coin says so, the two systems' results change places.
+            # Swaps the two systems' results where the coin is 1.
             swapped += bootstrap.weighted(coins, values[..., ::-1, :] - values)
     swapped += seen
     factor = np.asarray(factors, dtype=float)
@@ -320,7 +320,8 @@ def paired(
 
     def test(i: int, number: list[int]) -> Difference:
         difference, replicated = float(gaps[i, number].mean()), resampled[:, i, number].mean(axis=-1)
-        # Not "at least as large", or "at most zero": a replicate without a value speaks against significance too.
+        # Replicates without a value must count against significance, so the conditions are negated: not "at least as
+        # large".
         if is_bootstrap:
             beyond = replicates - max(int((replicated > _SAME).sum()), int((replicated < -_SAME).sum()))
             p = min(1.0, 2 * (1 + beyond) / (1 + replicates))
@@ -334,7 +335,7 @@ def paired(
 
 
 def intervals(numbers: Sequence[Parts], seed: str) -> list[tuple[float, float] | None]:
-    """The 95 % interval of each number, from a Poisson bootstrap over dialogues; None where there is none."""
+    """Computes the 95 % interval of each number by a Poisson bootstrap over dialogues; None without values."""
     flat = [part for parts in numbers for part in parts]
     drawn = np.zeros((bootstrap.REPLICATES, len(flat), 2), np.int64)
     for names, values in _chunks(flat):
@@ -348,10 +349,10 @@ def intervals(numbers: Sequence[Parts], seed: str) -> list[tuple[float, float] |
 
 
 def _chunks(flat: Sequence[Sums]) -> Iterator[tuple[list[str], Whole]]:
-    """Some dialogues at a time, with their sums in units of 2 ** -40 and counts: shape (dialogue, sums, 2)."""
+    """Yields chunks of dialogues, with their sums in units of 2 ** -40 and counts: shape (dialogue, sums, 2)."""
     names = sorted({name for sums in flat for name in sums})
     place = {name: i for i, name in enumerate(names)}
-    columns: dict[int, tuple[NDArray[np.intp], Whole]] = {}  # a system is in many pairs
+    columns: dict[int, tuple[NDArray[np.intp], Whole]] = {}  # cached, as a system is in many pairs
     for sums in flat:
         if sums and id(sums) not in columns:
             at = np.fromiter((place[name] for name in sums), np.intp, len(sums))
@@ -372,19 +373,19 @@ def _chunks(flat: Sequence[Sums]) -> Iterator[tuple[list[str], Whole]]:
 
 @lru_cache(maxsize=1 << 14)
 def _weights(seed: str, dialogue_id: str, replicates: int = bootstrap.REPLICATES) -> NDArray[np.uint8]:
-    """The weights of the bootstrap, kept for the next numbers; none is ever as large as 256."""
+    """Draws the bootstrap weights of a dialogue, cached for further numbers; weights never reach 256."""
     return bootstrap.weights(seed, dialogue_id, replicates).astype(np.uint8)
 
 
 def coins_of(seed: str, dialogue_id: str, replicates: int) -> Whole:
-    """0 or 1 for each replicate, drawn from seed and dialogue alone."""
+    """Draws 0 or 1 for each replicate, from seed and dialogue only."""
     text = f"swap\0{seed}\0{dialogue_id}".encode("utf-8", "surrogatepass")
     bits = np.frombuffer(hashlib.shake_128(text).digest((replicates + 7) // 8), np.uint8)
     return np.unpackbits(bits)[:replicates].astype(np.int64)
 
 
 def _gaps(sums: Whole, factor: Real) -> Real:
-    """First system minus second, of (..., part, system, sum and count)."""
+    """Computes the first system's mean minus the second's, from (..., part, system, sum and count)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.ldexp(sums[..., 0].astype(float), -bootstrap.POINT) / sums[..., 1]
     gaps: Real = (means[..., 0] - means[..., 1]) * factor
@@ -392,7 +393,7 @@ def _gaps(sums: Whole, factor: Real) -> Real:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number (Holm 1979), in the same order."""
+    """Corrects p-values for multiple tests (Holm 1979), in the same order."""
     order = sorted(range(len(values)), key=lambda i: values[i])
     corrected = [0.0] * len(values)
     highest = 0.0

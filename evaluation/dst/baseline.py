@@ -1,10 +1,10 @@
-"""A tracker by key words: it has learned nothing, and reads the schema. What a model must beat, and a first number.
+"""A keyword tracker that reads only the schema and needs no training: a lower bound for models.
 
     parapet evaluate --task dst --model keywords ...
 
-Values of categorical slots are found word by word. For free slots, what looks like a value (a time, a date, a number,
-a name) goes to the slot whose name and description share most with the words around it. So a schema that says the same
-in other words changes what it finds, as it does with models that learned.
+Values of categorical slots are matched word by word. For free slots, a text that looks like a value (a time, a date, a
+number, a name) goes to the slot whose name and description share most words with its context. Rewording the schema
+therefore changes the predictions, as it does for trained models.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from parapet.transforms.reports.text import name_words
 
 @lru_cache(maxsize=1 << 14)
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text in small letters."""
+    """Returns the lower-cased words of a text."""
     return tuple(re.findall(r"[^\W_]+", text.lower()))
 
 
@@ -40,7 +40,7 @@ _LOOKS = {
     "number": re.compile(r"\$?\b\d[\d,.]*\b|\b(?:one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE),
     "name": re.compile(r"(?<![.?!] )(?<!^)\b[A-Z][\w'&]*(?: (?:of|the|and|&) (?=[A-Z])| [A-Z][\w'&]*|)*"),
 }
-# What slots say of themselves that hold such a value.
+# Words in the names and descriptions of slots with such values.
 _TELLING = {
     "time": {"time", "hour", "when", "clock"},
     "date": {"date", "day", "when", "dates"},
@@ -48,12 +48,12 @@ _TELLING = {
     "name": {"name", "city", "location", "place", "town", "title", "where", "address", "station", "destination"},
 }
 _IDLE = frozenset(words_of("a an and at by for from in is it of on or the to whether with i me my you your"))
-BEFORE, AFTER = 3, 2  # words around a value that are looked at
-LEAST = 2  # points for which a slot takes a value
+BEFORE, AFTER = 3, 2  # size of a value's context, in words
+LEAST = 2  # least score for a slot to accept a value
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """What looks like a value: its text, the words around it, and which look it has."""
+    """A text that looks like a value, the words around it, and the kind of value."""
 
     text: str
     around: frozenset[str]
@@ -64,7 +64,7 @@ class Keywords:
     """The tracker."""
 
     def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
-        """A state for each example."""
+        """Predicts a state for each example."""
         return [self._state(example) for example in batch]
 
     def _state(self, example: Example) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Keywords:
 
 @lru_cache(maxsize=1 << 14)
 def about(name: str, description: str) -> frozenset[str]:
-    """What a schema says of an element."""
+    """Returns the words of a schema element's name and description."""
     return frozenset((*map(str.lower, name_words(name)), *words_of(description))) - _IDLE
 
 
@@ -96,18 +96,18 @@ def _requested(service: Service, said: str) -> list[str]:
 
 
 def values_of(service: Service, said: Sequence[str]) -> dict[str, str]:
-    """What slots have by what a user said, turn by turn."""
+    """Finds the values of slots in a user's utterances, turn by turn."""
     values = {}
     for slot in service.slots:
         if slot.is_categorical and (value := _last_said(slot, " ".join(said).lower())):
             values[slot.name] = value
     free = [slot for slot in service.slots if not slot.is_categorical]
-    found = [one for text in said for one in _looking_like_values(text)]
-    for one in found:  # a later one replaces an earlier one
-        points = {slot.name: _points(slot, one) for slot in free}
+    found = [candidate for text in said for candidate in _looking_like_values(text)]
+    for candidate in found:  # later values replace earlier ones
+        points = {slot.name: _points(slot, candidate) for slot in free}
         best = max(points, key=lambda name: points[name], default=None)
         if best is not None and points[best] >= LEAST:
-            values[best] = one.text
+            values[best] = candidate.text
     return values
 
 

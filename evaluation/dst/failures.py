@@ -1,4 +1,4 @@
-"""Single frames in the outputs: a row for each, those that variants hurt most, and a page of each set's wrong ones."""
+"""Single frames in the outputs: rows, the frames that variants hurt most, and a page of wrong frames for each set."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ WRONG = pa.struct(
     [
         pa.field("slot", pa.string(), nullable=False),
         pa.field("reference", pa.list_(pa.field("item", pa.string(), nullable=False)), nullable=False),
-        pa.field("predicted", pa.string(), nullable=False),  # empty where the slot was not predicted
+        pa.field("predicted", pa.string(), nullable=False),  # empty if the slot was not predicted
         pa.field("score", pa.float64(), nullable=False),
     ]
 )
 
-# Sorted as the reference's files are.
+# Rows are in the order of the reference's files.
 FRAMES = pa.schema(
     [
         pa.field("set", pa.string(), nullable=False),  # original, v1, ...
         pa.field("dialogue_id", pa.string(), nullable=False),
         pa.field("turn", pa.int32(), nullable=False),  # position in the dialogue, from 0
         pa.field("frame", pa.int32(), nullable=False),  # position in the turn, from 0
-        pa.field("service", pa.string(), nullable=False),  # as the set names it
+        pa.field("service", pa.string(), nullable=False),  # named as in the set
         pa.field("original_service", pa.string(), nullable=False),
-        pa.field("seen", pa.bool_(), nullable=False),  # whether the set's training schema has it
-        *(pa.field(name, pa.float64()) for name in METRICS),  # null where a frame has none
+        pa.field("seen", pa.bool_(), nullable=False),  # whether it is in the set's training schema
+        *(pa.field(name, pa.float64()) for name in METRICS),  # null if the frame does not have it
         pa.field("wrong", pa.list_(pa.field("item", WRONG, nullable=False)), nullable=False),
     ]
 )
@@ -48,7 +48,7 @@ FRAMES = pa.schema(
 def table(
     name: str, dialogues: Iterable[Sequence[Scored]], originals: Mapping[str, str], seen: frozenset[str]
 ) -> pa.Table:
-    """A file's frames of one set."""
+    """Makes the rows of a file's frames in one set."""
     frames = [frame for of in dialogues for frame in of]
     columns: dict[str, list[object]] = {
         "set": [name] * len(frames),
@@ -59,8 +59,8 @@ def table(
         "original_service": [originals.get(frame.service, frame.service) for frame in frames],
         "seen": [frame.service in seen for frame in frames],
         "wrong": [
-            [{"slot": w.slot, "reference": list(w.reference), "predicted": w.predicted, "score": w.score} for w in one]
-            for one in (frame.wrong for frame in frames)
+            [{"slot": w.slot, "reference": list(w.reference), "predicted": w.predicted, "score": w.score} for w in lost]
+            for lost in (frame.wrong for frame in frames)
         ],
     }
     for i, metric in enumerate(METRICS):
@@ -70,23 +70,23 @@ def table(
 
 MOST_HURT = 12
 
-# What is wrong with a slot: it is active and was not predicted, its value is another, or it is not active.
+# The kinds of errors: an active slot was not predicted, its value is wrong, or an inactive slot was predicted.
 ERRORS = ("not_predicted", "wrong_value", "not_active")
 
 
 def error_of(wrong: Wrong) -> str:
-    """Which of ERRORS it is."""
+    """Returns which of ERRORS it is."""
     if not wrong.reference:
         return "not_active"
     return "wrong_value" if wrong.predicted else "not_predicted"
 
 
 class SlotDifference(msgspec.Struct, frozen=True):
-    """A slot that is right under the original and wrong under the variant, as both describe it.
+    """A slot that is right under the original and wrong under the variant, with both descriptions.
 
     Attributes:
-      reference: its values, of which one was predicted under the original; empty where the slot is not active.
-      predicted_variant: the value under the variant; empty where it was not predicted.
+      reference: its values, one of which was predicted under the original; empty if the slot is not active.
+      predicted_variant: the value under the variant; empty if it was not predicted.
     """
 
     original: str
@@ -101,8 +101,8 @@ class HurtFrame(msgspec.Struct, frozen=True):
     """A frame under the original's schema and the variant that hurt it most.
 
     Attributes:
-      drop: of joint goal accuracy, from the original to that variant.
-      order: decides between equal drops: a hash.
+      drop: the drop of joint goal accuracy from the original to that variant.
+      order: a hash that breaks ties between equal drops.
       seen: whether the training schema has the service.
     """
 
@@ -120,7 +120,7 @@ class HurtFrame(msgspec.Struct, frozen=True):
     seen: bool | None = None
 
     def key(self) -> tuple[float, int, str]:
-        """Sorts the worst first."""
+        """A key that sorts the worst first."""
         return -self.drop, self.order, self.dialogue_id
 
 
@@ -133,12 +133,12 @@ class Loss(NamedTuple):
     slots: list[Wrong]
 
 
-# A variant's service and slot -> the original's slot, and the variant's.
+# A variant's (service, slot) to the original's slot and the variant's.
 SlotPairs = Mapping[tuple[str, str], tuple[Slot, Slot]]
 
 
 def slot_pairs(plan: Plan, variant: str) -> dict[tuple[str, str], tuple[Slot, Slot]]:
-    """The slots of a variant with those of the original, which are in the same order."""
+    """Pairs the slots of a variant with those of the original, which have the same order."""
     originals = plan.sets[ORIGINAL].services
     return {
         (name, slot.name): (before, slot)
@@ -149,11 +149,11 @@ def slot_pairs(plan: Plan, variant: str) -> dict[tuple[str, str], tuple[Slot, Sl
 
 
 def losses(dialogues: Iterable[Sequence[Sequence[Scored]]], pairs: Mapping[str, SlotPairs]) -> Iterator[Loss]:
-    """The frames with slots that are right under the original and wrong under a variant.
+    """Yields the frames with slots that are right under the original and wrong under a variant.
 
     Args:
-      dialogues: of each, its frames under the original and then under each variant.
-      pairs: of each variant.
+      dialogues: for each, its frames under the original and then under each variant.
+      pairs: variant to its slot pairs.
     """
     for original, *variants in dialogues:
         for name, frames in zip(pairs, variants, strict=True):
@@ -167,13 +167,13 @@ def losses(dialogues: Iterable[Sequence[Sequence[Scored]]], pairs: Mapping[str, 
 
 
 def worst_of(found: Iterable[Loss], pairs: Mapping[str, SlotPairs], seen: frozenset[str], seed: str) -> list[HurtFrame]:
-    """The frames in which joint goal accuracy drops most, each with its worst variant; one of a dialogue.
+    """Selects the frames in which joint goal accuracy drops most, each with its worst variant; one for each dialogue.
 
     Args:
       found: the frames that lose slots.
-      pairs: of each variant.
-      seen: the original's services that train has.
-      seed: of the order between equals.
+      pairs: variant to its slot pairs.
+      seen: the original's services in the training schema.
+      seed: the seed for breaking ties.
     """
     by_dialogue: dict[str, tuple[tuple[float, int, str], Loss]] = {}
     for loss in found:
@@ -206,20 +206,20 @@ def _difference(wrong: Wrong, original: Slot, variant: Slot) -> SlotDifference:
 
 
 def worst(examples: Iterable[HurtFrame]) -> list[HurtFrame]:
-    """Those of several files that drop most. A dialogue is in one file."""
+    """Selects the frames that drop most from those of several files. Each dialogue is in one file."""
     return sorted(examples, key=HurtFrame.key)[:MOST_HURT]
 
 
 FOLDER = "failures"
-SHOWN = 100  # frames of a set
-TURNS = 30  # of a history, the last ones
-SLOTS = 40  # of a frame on the page, the wrong ones first
-VALUES = 5  # of a slot
-LONGEST = 1_000  # characters of a text
+SHOWN = 100  # frames shown for each set
+TURNS = 30  # last turns shown of a history
+SLOTS = 40  # slots shown of a frame, the wrong ones first
+VALUES = 5  # values shown of a slot
+LONGEST = 1_000  # characters shown of a text
 
 
 class Side(msgspec.Struct, frozen=True):
-    """A frame as a set has it, with what was predicted for it.
+    """A frame in a set, with its prediction.
 
     Attributes:
       wrong: the slots that lower joint goal accuracy.
@@ -234,12 +234,12 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A frame that is wrong in a set.
+    """A wrong frame of a set.
 
     Attributes:
       turn: its position in the set's dialogue, from 0.
-      right_on_original: None in the original itself, and where it has no such frame.
-      history: (speaker, utterance) of the turns before.
+      right_on_original: None for the original itself, and if the original lacks the frame.
+      history: (speaker, utterance) of the preceding turns.
       here: the frame in the set.
       original: the same frame in the original.
       original_slots: for a variant, its names of slots to the original's.
@@ -255,14 +255,14 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class ScoredFile(msgspec.Struct, frozen=True):
-    """A dialogue file of a set: what was predicted for its dialogues, and the scores of their frames."""
+    """A dialogue file of a set, with the predictions for its dialogues and the scores of their frames."""
 
     dialogues: dict[str, Dialogue]
     predictions: Mapping[str, Dialogue]
     scored: Sequence[Sequence[Scored]]
 
 
-# (whether it is wrong on the original, too; how many of its dialogue come before; the change of accuracy; a hash; ...)
+# (is wrong on the original, too; number of preceding failures in its dialogue; change of accuracy; hash; ...)
 Rank = tuple[bool, int, float, int, str, int, int]
 Ranked = tuple[Rank, Failure]
 
@@ -270,23 +270,25 @@ Ranked = tuple[Rank, Failure]
 def failures(
     here: ScoredFile, original: ScoredFile | None, originals: Mapping[str, str], pairs: SlotPairs, seed: str
 ) -> tuple[list[Ranked], int, int]:
-    """The wrong frames of a file.
+    """Collects the wrong frames of a file.
 
-    Those that are right on the original come first; among these, of each dialogue first the first.
+    Frames that are right on the original come first; among these, the first one of each dialogue.
 
     Args:
       here: the file.
-      original: the same file of the original; None of the original itself, and where it has no such file.
+      original: the same file of the original; None for the original itself, and if the original lacks the file.
       originals: names of services to the original's.
-      pairs: of a variant's slots, with those of the original.
-      seed: of the order between equals.
+      pairs: a variant's slots, with those of the original.
+      seed: the seed for breaking ties.
 
     Returns:
-      The first SHOWN of them, how many there are, and how many of these are right on the original.
+      The first SHOWN of them, their total number, and the number of those that are right on the original.
     """
     frames_before, turns_before = {}, {}
     if original is not None:
-        frames_before = {(one.dialogue_id, one.turn, one.service): one for of in original.scored for one in of}
+        frames_before = {
+            (frame.dialogue_id, frame.turn, frame.service): frame for of in original.scored for frame in of
+        }
         turns_before = {name: dialogue.turns for name, dialogue in original.dialogues.items()}
     ranked: list[tuple[Rank, Scored, Scored | None]] = []
     for frames in here.scored:
@@ -312,7 +314,7 @@ def failures(
 
 
 def _original_positions(turns: Sequence[Turn], original: Sequence[Turn]) -> dict[int, int]:
-    """The position of turns in the original, where others may have been inserted between its turns."""
+    """Maps positions of turns to those in the original; a set may have inserted turns between the original's."""
     if len(turns) == len(original):
         return {i: i for i in range(len(turns))}
     positions: dict[int, int] = {}
@@ -350,9 +352,11 @@ def _side(of: ScoredFile, frame: Scored) -> Side:
 
 
 def _state(dialogue: Dialogue, frame: Scored) -> State:
-    """The state of a frame in the reference or the prediction, cut where it is long."""
+    """Returns the state of a frame in the reference or the prediction, with long values shortened."""
     frames = dialogue.turns[frame.turn].frames
-    state = next(one.state for one in reversed(frames) if one.service == frame.service and isinstance(one.state, State))
+    state = next(
+        other.state for other in reversed(frames) if other.service == frame.service and isinstance(other.state, State)
+    )
     values = {slot: [*map(_short, values[:VALUES])] for slot, values in state.slot_values.items()}
     answer = _short(state.answer) if isinstance(state.answer, str) else state.answer
     return State(_short(state.active_intent), [*map(_short, state.requested_slots)], values, answer)
@@ -363,23 +367,23 @@ def _short(text: str) -> str:
 
 
 def first(lists: Iterable[Sequence[Ranked]]) -> list[Ranked]:
-    """The failures of several files that come first. A dialogue is in one file."""
+    """Selects the first failures from those of several files. Each dialogue is in one file."""
     return sorted((ranked for several in lists for ranked in several), key=itemgetter(0))[:SHOWN]
 
 
 def page_place(set_name: str) -> str:
-    """The page of a set, as a link below the folder of the scores."""
+    """Returns the link to the page of a set, relative to the folder of the scores."""
     return f"{FOLDER}/{quote(set_name, safe='')}.html"
 
 
 def failure_files(system: str, set_name: str, numbers: Mapping[str, int], ranked: Sequence[Ranked]) -> dict[str, bytes]:
-    """``failures/SET.json`` and ``failures/SET.html``.
+    """Makes ``failures/SET.json`` and ``failures/SET.html``.
 
     Args:
       system: its name.
       set_name: the set.
-      numbers: ``frames`` that were scored, those that are ``wrong``, and those of them ``right_on_original``.
-      ranked: the first of the failures.
+      numbers: the numbers of ``frames``, of ``wrong`` ones, and of wrong ones that are ``right_on_original``.
+      ranked: the first failures.
     """
     shown = [failure for _, failure in ranked]
     content = {"system": system, "set": set_name, **numbers, "shown": len(shown), "failures": shown}
@@ -467,7 +471,7 @@ def _example(set_name: str, failure: Failure) -> Example:
 
 
 def _slots(failure: Failure) -> list[list[str]]:
-    """The slots that have a value, as the original (where there is one) and the set call them; wrong ones first."""
+    """Lists the slots that have a value, as (name in the original, if any, name in the set); wrong slots first."""
     here, original, renamed = failure.here, failure.original, failure.original_slots
     slots = dict.fromkeys([*here.wrong, *here.expected.slot_values, *here.predicted.slot_values])
     if original is None:
@@ -479,6 +483,6 @@ def _slots(failure: Failure) -> list[list[str]]:
 
 
 def _values(side: Side, slot: str) -> tuple[str, str, bool]:
-    """A slot's expected values, the predicted one, and whether it is wrong."""
+    """Returns a slot's expected values, the predicted one, and whether it is wrong."""
     predicted = side.predicted.slot_values.get(slot) or [""]
     return " or ".join(side.expected.slot_values.get(slot, [])), predicted[0], slot in side.wrong

@@ -1,4 +1,4 @@
-"""The frames of dialogue files beside those of predictions, checked and scored one by one.
+"""Pairs the frames of dialogue files with predictions, and checks and scores them one by one.
 
 The metrics are those of the official SGD scoring (Rastogi et al. 2020, section 5.2).
 """
@@ -40,17 +40,17 @@ METRICS = (
     "joint_cat_accuracy",
     "joint_noncat_accuracy",
 )
-JOINT = METRICS.index("joint_goal_accuracy")  # it and what follows are products over slots
+JOINT = METRICS.index("joint_goal_accuracy")  # this and all following metrics are products over slots
 
-LONGEST = 1_000  # characters of a predicted value that rows show, and whose score is kept for the next frame
-NA = math.nan  # a metric that a frame does not have; it does not count
+LONGEST = 1_000  # longer predicted values are cut in rows, and their scores are not cached
+NA = math.nan  # a metric that a frame does not have, and that is ignored
 
 
 class State(msgspec.Struct):
-    """The dialogue state of a frame; of a slot's values, a prediction's first counts.
+    """The dialogue state of a frame. Only the first value of each predicted slot is scored.
 
     Attributes:
-      answer: what a language model said, as it came; it counts for nothing.
+      answer: the raw answer of a language model; it is not scored.
     """
 
     active_intent: str
@@ -60,20 +60,23 @@ class State(msgspec.Struct):
 
 
 class Slots(msgspec.Struct, frozen=True):
-    """The slots of a service, by what the metrics ask."""
+    """The slots of a service by type."""
 
     categorical: frozenset[str]
     free: frozenset[str]
 
 
 def slots_of(service: Service) -> Slots:
-    """The slots of a service."""
+    """Returns the slots of a service by type."""
     categorical = frozenset(slot.name for slot in service.slots if slot.is_categorical)
     return Slots(categorical, frozenset(slot.name for slot in service.slots) - categorical)
 
 
 class Wrong(msgspec.Struct, frozen=True):
-    """A slot that costs: its reference's values and the predicted one, empty where it is not there, and cut if long."""
+    """A slot with a score below 1.
+
+    Reference values and predicted value are cut if long, and empty if there are none.
+    """
 
     slot: str
     reference: tuple[str, ...]
@@ -90,17 +93,18 @@ def score_frame(
 ) -> tuple[tuple[float, ...], tuple[Wrong, ...]]:
     """Scores a frame.
 
-    Joint goal accuracy is the *product* of the scores of all slots of the schema: a slot off in both scores 1, off in
-    one 0, so that with fuzzy matching it lies between. Averages are over the slots active in the reference.
+    Joint goal accuracy is the *product* of the scores of all slots of the schema: a slot that neither state has scores
+    1, a slot that only one state has scores 0, and fuzzy matching scores lie in between. Averages are over the slots
+    that are active in the reference.
 
     Args:
-      reference: its state. ``predicted`` too.
-      slots: of its service.
-      spans: (slot, text) of the reference and of the prediction; None where the prediction has none.
+      reference: the reference's state; ``predicted`` the prediction's.
+      slots: the slots of the service.
+      spans: (slot, text) of the reference and of the prediction; None if the prediction has none.
       fuzzy: whether free slots are matched fuzzily.
 
     Returns:
-      The values of METRICS, NA where the frame does not have one; and the slots that cost.
+      The values of METRICS, NA if the frame does not have one; and the slots with a score below 1.
     """
     intent = float(reference.active_intent == predicted.active_intent)
     requested = f1_of(reference.requested_slots, predicted.requested_slots)
@@ -121,9 +125,10 @@ def _values(
     slots: frozenset[str],
     fuzzy: bool | None,
 ) -> tuple[list[float], float, list[Wrong]]:
-    """The scores of the active slots, their product, and the wrong slots.
+    """Returns the scores of the active slots, their product, and the wrong slots.
 
-    Of categorical slots (``fuzzy`` is None) the first value decides, of others the best of the reference's.
+    For categorical slots (``fuzzy`` is None), only the first reference value is compared; for others, the best match
+    counts.
     """
     active: list[float] = []
     wrong: list[Wrong] = []
@@ -150,13 +155,16 @@ def _values(
 
 
 def _shown(values: Sequence[str] | None) -> str:
-    """The first of the predicted values, as rows and pages have it."""
+    """Returns the first predicted value, cut if long, as in rows and pages."""
     value = values[0] if values else ""
     return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}\u2026"
 
 
 def f1_of(reference: Sequence[object], predicted: Sequence[object]) -> tuple[float, float, float]:
-    """F1, precision and recall of a bag against a bag; nothing predicted has precision 1, nothing to find recall 1."""
+    """Computes F1, precision and recall of two bags.
+
+    Precision is 1 if nothing was predicted, recall 1 if nothing is right.
+    """
     if reference == predicted:
         return 1.0, 1.0, 1.0
     both = sum((Counter(reference) & Counter(predicted)).values())
@@ -174,7 +182,7 @@ _NO_WORD = re.compile(r"\W")
 
 
 def best_match(references: Sequence[str], predicted: str, fuzzy: bool = True) -> float:
-    """The best score of a prediction over the reference's alternatives, 0 to 1; 0 where there are none."""
+    """Returns the best score of a prediction over the reference's alternatives, 0 to 1; 0 if there are none."""
     if predicted in references:
         return 1.0
     score = fuzzy_score if len(predicted) <= LONGEST else fuzzy_score.__wrapped__
@@ -183,10 +191,10 @@ def best_match(references: Sequence[str], predicted: str, fuzzy: bool = True) ->
 
 @lru_cache(maxsize=1 << 17)
 def fuzzy_score(first: str, second: str) -> float:
-    """fuzzywuzzy's ``token_sort_ratio`` over 100: in whole percent, 1 for equal texts, 0 where one has no letter.
+    """Computes fuzzywuzzy's ``token_sort_ratio`` over 100: in whole percent, 1 for equal texts, 0 without letters.
 
-    The similarity is that of the sorted words in small letters, the rest blanked out (characters 128 to 255 go
-    altogether), as the release of the official scoring had it.
+    It compares the sorted lower-cased words, with other characters replaced by blanks and characters 128 to 255
+    removed, as the release used by the official scoring did.
     """
     if first == second:
         return 1.0
@@ -204,7 +212,7 @@ def _sorted_words(text: str) -> str:
 
 
 class Span(msgspec.Struct):
-    """Where a value is. Copied slots have no place."""
+    """The position of a value in the utterance. Copied slots have no position."""
 
     slot: str
     start: int | UnsetType = UNSET
@@ -212,7 +220,7 @@ class Span(msgspec.Struct):
 
 
 class Frame(msgspec.Struct):
-    """A frame, as far as it is scored or models see it. A prediction without ``slots`` has no slot tagging."""
+    """The scored parts of a frame, and those that models see. A prediction without ``slots`` has no slot tagging."""
 
     service: str
     state: State | UnsetType = UNSET
@@ -221,7 +229,7 @@ class Frame(msgspec.Struct):
 
 
 class Turn(msgspec.Struct):
-    """A turn, as far as it is scored."""
+    """The scored parts of a turn."""
 
     speaker: Literal["USER", "SYSTEM"]
     frames: list[Frame]
@@ -229,7 +237,7 @@ class Turn(msgspec.Struct):
 
 
 class Dialogue(msgspec.Struct):
-    """A dialogue, as far as it is scored."""
+    """The scored parts of a dialogue."""
 
     dialogue_id: str
     turns: list[Turn]
@@ -243,10 +251,10 @@ class Scored(msgspec.Struct, frozen=True):
     """A frame with its metrics.
 
     Attributes:
-      turn: its position in the dialogue, from 0; ``frame`` that of the frame in the turn.
-      values: of ``frames.METRICS``.
+      turn: its position in the dialogue, from 0; ``frame`` is the position of the frame in the turn.
+      values: the values of ``frames.METRICS``.
       wrong: the slots that lower the scores.
-      intent: the active one of the reference, and the predicted one.
+      intent: the active intents of the reference and of the prediction.
       active: the slots that have a value in the reference.
     """
 
@@ -262,7 +270,7 @@ class Scored(msgspec.Struct, frozen=True):
 
 
 class PassedOver(msgspec.Struct):
-    """Counts of what the official scoring ignores without a message."""
+    """Counts of what the official scoring silently ignores."""
 
     missing_dialogues: int = 0
     missing_turns: int = 0
@@ -270,12 +278,12 @@ class PassedOver(msgspec.Struct):
 
 
 def parse_dialogues(text: bytes, path: object) -> list[Dialogue]:
-    """The dialogues of a file. Raises InputError with file, place and reason."""
+    """Parses the dialogues of a file. Raises InputError with file, place and reason."""
     return decode_dialogues(_decoder, text, path)
 
 
 def dialogues_in_memory(dialogues: Iterable[Any], place: str) -> list[Dialogue]:
-    """Dialogues in SGD's form as dicts, checked as those of a file are.
+    """Checks dialogues in SGD's form as those of a file are checked.
 
     Args:
       dialogues: the dicts.
@@ -288,7 +296,7 @@ def dialogues_in_memory(dialogues: Iterable[Any], place: str) -> list[Dialogue]:
 
 
 def json_of(value: Any, place: str) -> bytes:
-    """A value as JSON. Raises InputError where JSON cannot have it."""
+    """Encodes a value as JSON. Raises InputError if that is impossible."""
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -296,11 +304,11 @@ def json_of(value: Any, place: str) -> bytes:
 
 
 class ScoreConfig(msgspec.Struct, frozen=True):
-    """How frames are scored.
+    """The settings of scoring.
 
     Attributes:
       fuzzy: whether free slots are matched fuzzily.
-      official: passes over what the official scoring ignores: missing dialogues and turns, unknown slots.
+      official: whether to skip what the official scoring ignores: missing dialogues and turns, unknown slots.
     """
 
     fuzzy: bool = True
@@ -321,9 +329,9 @@ def score_dialogues(
       references: the dialogues, with states.
       predictions: by dialogue id.
       services: the slots of each service.
-      config: how frames are scored.
-      path: of the predictions, for messages.
-      passed_over: its counts are increased with ``official``.
+      config: the settings of scoring.
+      path: the path of the predictions, for messages.
+      passed_over: with ``official``, its counts are increased.
 
     Raises:
       InputError: a dialogue, turn or frame is missing or differs, or a prediction cannot be read.
@@ -333,7 +341,7 @@ def score_dialogues(
         predicted = predictions.get(reference.dialogue_id)
         if predicted is None:
             if not any(turn.frames for turn in reference.turns if turn.speaker == "USER"):
-                yield []  # lines of predictions have none of its frames
+                yield []  # it has no frames that could be predicted
                 continue
             if not config.official:
                 raise InputError(f"there is no prediction for dialogue {reference.dialogue_id!r}", path)
@@ -384,7 +392,7 @@ def _score(
 
 
 def _states(frame: Frame, predicted: Mapping[str, Frame], services: Mapping[str, Slots]) -> tuple[State, State, Slots]:
-    """The state of a frame, the predicted one, and the slots of the service. Raises InputError where one is missing."""
+    """Returns a frame's state, the predicted state, and the service's slots. Raises InputError if one is missing."""
     other, slots = predicted.get(frame.service), services.get(frame.service)
     if slots is None:
         raise InputError("the schemas of the reference do not have this service")
@@ -424,13 +432,13 @@ def _texts(spans: Sequence[Span] | UnsetType, utterance: str) -> list[tuple[str,
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=False):
-    """A line of JSON: the state that was predicted after a user turn.
+    """A line of JSON: a state predicted after a user turn.
 
     Attributes:
       turn: the position in the dialogue's turns, from 0.
-      service: as the reference's frame has it.
-      set: the set that it is of; may be left out.
-      slots: spans in the utterance, for slot tagging; may be left out.
+      service: named as in the reference's frame.
+      set: the set of the dialogue; optional.
+      slots: spans in the utterance, for slot tagging; optional.
     """
 
     dialogue_id: str
@@ -450,7 +458,7 @@ _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class FilePart(msgspec.Struct, frozen=True):
-    """Lines or dialogues that follow one another in a file: workers exchange these, since values may be long."""
+    """A range of lines or dialogues in a file. Workers exchange these rather than the values, which may be long."""
 
     path: str
     start: int
@@ -458,19 +466,19 @@ class FilePart(msgspec.Struct, frozen=True):
 
 
 def read_predictions(path: str) -> Iterator[Predicted]:
-    """What a file has. Raises InputError with file, line or place, and reason."""
+    """Reads the predictions of a file. Raises InputError with file, line or place, and reason."""
     return (prediction for prediction, _ in read_parts(path))
 
 
 def read_parts(path: str, set_name: str = "") -> Iterator[tuple[Predicted, FilePart]]:
-    """What a file has, each with the part of the file that it is.
+    """Reads the predictions of a file, each with its part of the file.
 
     Args:
-      path: of the file.
-      set_name: the set that it is for; ``""``: lines of any set are accepted.
+      path: the path of the file.
+      set_name: the set that is scored; ``""`` accepts lines of any set.
 
     Raises:
-      InputError: a line or dialogue cannot be read, or a line is of another set.
+      InputError: a line or dialogue cannot be read, or a line belongs to another set.
     """
     if not path.endswith(".jsonl"):
         data, end = read_input(path, MAX_DIALOGUE_FILE), 0
@@ -492,7 +500,7 @@ def read_parts(path: str, set_name: str = "") -> Iterator[tuple[Predicted, FileP
 
 
 def predictions_in(parts: Iterable[FilePart]) -> Iterator[Predicted]:
-    """The predictions in parts of files; those of a file are next to one another."""
+    """Reads the predictions in parts of files. Parts of a file must be adjacent."""
     for path, of_file in groupby(parts, attrgetter("path")):
         with open_plain(path) as handle:
             for part in of_file:
@@ -507,17 +515,17 @@ def predictions_in(parts: Iterable[FilePart]) -> Iterator[Predicted]:
 
 
 def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) -> list[Predicted]:
-    """What files could have as well: dialogues in SGD's form as dicts, or the dicts of lines.
+    """Reads predictions in memory: dialogues in SGD's form as dicts, or lines as dicts.
 
     Args:
-      given: any number of both; or dialogue id to its dialogue, or to a list of its lines, which may then lack the id.
+      given: any mix of both; or dialogue id to its dialogue, or to a list of its lines, which may then lack the id.
       place: for messages.
 
     Raises:
-      InputError: something else.
+      InputError: anything else.
     """
     if isinstance(given, Mapping):
-        return [one for name, of in given.items() for one in _of_dialogue(name, of, f"{place}[{name!r}]")]
+        return [prediction for name, of in given.items() for prediction in _of_dialogue(name, of, f"{place}[{name!r}]")]
     if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise InputError(f"expected dialogues, found {type(given).__name__}", place)
     return [_one(item, f"{place}[{i}]") for i, item in enumerate(given)]
@@ -543,25 +551,25 @@ def _one(item: Any, place: str) -> Predicted:
 
 
 def as_dialogues(references: Iterable[Dialogue], predicted: Sequence[Predicted], path: object) -> dict[str, Dialogue]:
-    """Predictions by dialogue id; lines become dialogues with the turns of their reference.
+    """Returns predictions by dialogue id; lines become dialogues with the turns of their reference.
 
     Args:
       references: the dialogues of a file.
-      predicted: what there is for them.
+      predicted: the predictions for them.
       path: for messages.
 
     Raises:
-      InputError: something is predicted twice, or a line is for a turn that is not the user's.
+      InputError: something is predicted twice, or a line is not for a user turn.
     """
     found: dict[str, Dialogue] = {}
     lines: dict[str, list[Line]] = {}
-    for one in predicted:
-        if isinstance(one, Line):
-            lines.setdefault(one.dialogue_id, []).append(one)
-        elif one.dialogue_id in found:
-            raise InputError(f"dialogue {one.dialogue_id!r} appears twice", path)
+    for prediction in predicted:
+        if isinstance(prediction, Line):
+            lines.setdefault(prediction.dialogue_id, []).append(prediction)
+        elif prediction.dialogue_id in found:
+            raise InputError(f"dialogue {prediction.dialogue_id!r} appears twice", path)
         else:
-            found[one.dialogue_id] = one
+            found[prediction.dialogue_id] = prediction
     if lines:
         by_id = {reference.dialogue_id: reference for reference in references}
         for dialogue_id, of in lines.items():
@@ -588,7 +596,7 @@ def _from_lines(reference: Dialogue | None, dialogue_id: str, lines: Sequence[Li
 
 
 def check_known(references: Iterable[Dialogue], predictions: Mapping[str, Dialogue], path: object) -> None:
-    """Raises InputError where dialogues are predicted that the reference does not have."""
+    """Raises InputError if there are predictions for dialogues that the reference does not have."""
     unknown = sorted(predictions.keys() - {reference.dialogue_id for reference in references})
     if unknown:
         raise InputError(f"{len(unknown)} dialogues that the reference lacks, such as {unknown[0]!r}", path)

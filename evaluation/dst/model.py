@@ -1,7 +1,7 @@
-"""What is scored, and what predicts: the sets with their files, the user's model, and references in memory.
+"""The sets to score with their files, the user's model, and references in memory.
 
-A model has ``predict(batch)``, or is a function, and gives a state for every example. In memory, one process scores
-what ``parapet evaluate --task dst`` scores on workers.
+A model has ``predict(batch)``, or is a function, and returns a state for every example. In memory, a single process
+computes what ``parapet evaluate --task dst`` computes on workers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,16 @@ from parapet.evaluation.sets import ORIGINAL, Kind, SetRoot, Sources, find_sets,
 from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.dialogue import Action, check_ids
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services, read_root
+from parapet.schemas.layout import (
+    SINGLE,
+    TEST,
+    SplitSchemas,
+    as_path,
+    dialogue_files,
+    is_there,
+    parse_services,
+    read_root,
+)
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import Corpus, inline, read_corpus, read_file
 from parapet.transforms.running import plugins
@@ -47,11 +56,11 @@ from parapet.transforms.running.progress import advance
 
 
 class Set(msgspec.Struct, frozen=True):
-    """One set.
+    """A set of dialogues.
 
     Attributes:
       name: ``original``, ``v1``, ``typos-env1``.
-      services: of its split's schema, by name, in order.
+      services: the services of its split's schema, by name, in order.
       seen: the services of its training schema.
     """
 
@@ -61,12 +70,12 @@ class Set(msgspec.Struct, frozen=True):
     seen: frozenset[str]
 
     def slots(self) -> dict[str, Slots]:
-        """The slots of its services, as scoring asks for them."""
+        """Returns the slots of its services, by type."""
         return {name: slots_of(service) for name, service in self.services.items()}
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A file of a set: the dialogues, and what was predicted for them, where that is a file of the same name."""
+    """A dialogue file of a set, and its predictions if they are in a file of the same name."""
 
     set: str
     reference: str
@@ -74,7 +83,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One dialogue file in all sets that have it, by its name."""
+    """A dialogue file in all sets that have a file of this name."""
 
     name: str
     members: tuple[Member, ...]
@@ -86,7 +95,7 @@ class Plan(msgspec.Struct, frozen=True):
     Attributes:
       sets: by name, the original first.
       jobs: the files, the largest first.
-      loose: (set, file) of predictions whose files are not those of the reference: JSON lines, or other names.
+      loose: (set, file) of predictions in other files than the reference's: JSON lines, or files with other names.
       originals: a variant's name of a service to the original's, for all variants.
       remarks: warnings for the user.
     """
@@ -100,21 +109,21 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def variants(self) -> list[str]:
         """The names of the variants, over which sensitivity is computed."""
-        return [one.name for one in self.sets.values() if one.kind == "variant"]
+        return [scored_set.name for scored_set in self.sets.values() if scored_set.kind == "variant"]
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of ``parapet evaluate --task dst``.
+    """The settings of ``parapet evaluate --task dst``.
 
     Attributes:
-      output: the folder.
-      sources: what the flags name; ``plan`` what is there.
-      scoring: how frames are scored.
-      across_turn: joint accuracies are products over turns.
-      unit: of the sensitivity in the tables; ``zero`` is its policy.
-      seed: of the bootstrap; ``replicates`` how many, 0 for none.
-      model: what predicts, where there are no files; ``batch_size`` examples at a time.
-      system: what the page calls it.
+      output: the folder to write.
+      sources: the paths from the flags; ``plan`` has what they contain.
+      scoring: the settings of scoring.
+      across_turn: whether joint accuracies are products over turns.
+      unit: the unit of the sensitivity in tables; ``zero`` is its policy.
+      seed: the seed of the bootstrap; ``replicates`` their number, 0 for none.
+      model: the model to run if there are no predictions, on ``batch_size`` examples at a time.
+      system: the name of the system on the page.
     """
 
     output: str
@@ -131,7 +140,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     system: str = "the system"
 
     def options(self) -> dict[str, object]:
-        """The options that shape the content, for ``run.json``."""
+        """The options that determine the content, for ``run.json``."""
         arguments = self.model.arguments if self.model else {}
         return {
             "split": self.sources.split,
@@ -149,7 +158,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_plan(sources: Sources) -> Plan:
-    """Finds the sets, their dialogues and their predictions.
+    """Lists the sets, their dialogues and their predictions.
 
     Raises:
       InputError: dialogues, schemas, variants, or the predictions of a set are missing.
@@ -169,9 +178,9 @@ def make_plan(sources: Sources) -> Plan:
 def _read_set(
     root: SetRoot, split: str, original: Set | None, remarks: list[str]
 ) -> tuple[Set, dict[str, tuple[str, int]]]:
-    """A set, and by name the path and size of its files."""
+    """Reads a set; also returns the path and size of its files, by name."""
     corpus = read_corpus(root.path, [split])
-    schemas = {one.split: one for one in read_root(root.path, leave_out_bad=True)}
+    schemas = {schemas.split: schemas for schemas in read_root(root.path, leave_out_bad=True)}
     remarks += corpus.problems
     here = schemas.get(split) or next(iter(schemas.values()))
     services = {service.service_name: service for service in here.services}
@@ -188,12 +197,14 @@ def _seen(
     remarks: list[str],
 ) -> frozenset[str]:
     if root.kind == "variant" and original is not None:
-        # Its train/schema.json may have services that the original's lacks, such as all of SGD-X.
+        # A variant's train/schema.json may have services that the original's lacks, such as all of SGD-X.
         return seen_variants(originals_of(root.name, services, original.services), original.seen)
     if "train" in schemas:
         return frozenset(service.service_name for service in schemas["train"].services)
+    if SINGLE in schemas and dialogue_files(root.path, "train"):
+        return frozenset(services)  # one schema for all splits, as MultiWOZ 2.2 has it
     if root.kind == "other" and original is not None:
-        return original.seen  # it has the original's names
+        return original.seen  # it uses the original's names
     remarks.append(f"{root.name}: there is no train/schema.json, so all of its services count as unseen")
     return frozenset()
 
@@ -201,21 +212,21 @@ def _seen(
 def _originals(sets: Mapping[str, Set]) -> dict[str, str]:
     original = sets[ORIGINAL].services
     originals = {name: name for name in original}
-    for one in sets.values():
-        if one.kind == "variant":
-            originals |= originals_of(one.name, one.services, original)
+    for scored_set in sets.values():
+        if scored_set.kind == "variant":
+            originals |= originals_of(scored_set.name, scored_set.services, original)
     return originals
 
 
 def originals_of(variant: str, services: Iterable[str], originals: Container[str]) -> dict[str, str]:
-    """A variant's names of services to the original's: ``Hotels_11`` of ``v1`` is ``Hotels_1``."""
+    """Maps a variant's names of services to the original's: ``Hotels_11`` of ``v1`` to ``Hotels_1``."""
     suffix = variant.removeprefix("v")
     shortened = ((name, name.removesuffix(suffix)) for name in services)
     return {name: short if short in originals else name for name, short in shortened}
 
 
 def seen_variants(originals: Mapping[str, str], seen: Collection[str]) -> frozenset[str]:
-    """The services of a variant, in ``originals`` with the original's name of each, whose original is seen."""
+    """Returns the services of a variant whose original is seen; ``originals`` maps each to the original's name."""
     return frozenset(name for name, original_name in originals.items() if original_name in seen)
 
 
@@ -240,21 +251,23 @@ def _jobs(
 
 
 def unmatched(sets: Iterable[Set], jobs: Sequence[Job]) -> list[str]:
-    """The variants that lack files of the original, one line each: sensitivity needs them all."""
+    """Describes the variants that lack files of the original, one line each. Sensitivity needs all files."""
     found = []
-    for one in sets:
-        lacking = [job.name for job in jobs if one.name not in {member.set for member in job.members}]
-        if one.kind == "variant" and lacking:
-            found.append(f"{one.name} has no {lacking[0]}" + (f" (and {len(lacking) - 1} more)" if lacking[1:] else ""))
+    for scored_set in sets:
+        lacking = [job.name for job in jobs if scored_set.name not in {member.set for member in job.members}]
+        if scored_set.kind == "variant" and lacking:
+            found.append(
+                f"{scored_set.name} has no {lacking[0]}" + (f" (and {len(lacking) - 1} more)" if lacking[1:] else "")
+            )
     return found
 
 
 class Context(msgspec.Struct, frozen=True):
-    """A frame without what is to be predicted.
+    """A frame without the state that is to be predicted.
 
     Attributes:
       service: the schema of the frame's service.
-      actions: those of the system; empty in a user turn.
+      actions: the system's actions; empty in a user turn.
     """
 
     service: Service
@@ -262,13 +275,13 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class Example(msgspec.Struct, frozen=True):
-    """What a model is asked: the state of a service after a user turn.
+    """The input of a model, which predicts the state of a service after a user turn.
 
     Attributes:
       turn: the position of the user turn, from 0.
       service: the schema of the service.
       history: (speaker, utterance) of all turns so far, the user turn last.
-      frames: the frames of each of these turns: the services that it is about, and what the system does.
+      frames: the frames of each of these turns: the services of the turn, and the system's actions.
     """
 
     dialogue_id: str
@@ -279,30 +292,33 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class Model(Protocol):
-    """What ``--model`` names."""
+    """The interface of a model that ``--model`` names."""
 
     def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
-        """A state for each example: ``{"active_intent", "requested_slots", "slot_values"}``, or such a struct."""
+        """Predicts a state for each example:
+
+        ``{"active_intent", "requested_slots", "slot_values"}``, or such a struct.
+        """
         ...
 
 
 class UserModel:
-    """A model of the user's, or of a plug-in: what it raises is shown as an error of its own.
+    """A model of the user's or of a plug-in. Its exceptions are reported as errors of that code.
 
     Args:
-      code: where it is from.
-      called: what is called with a batch.
+      code: the place of its code.
+      called: the function that predicts a batch.
     """
 
     def __init__(self, code: UserCode, called: Callable[[Sequence[Example]], Any]) -> None:
         self.code, self.called = code, called
 
     def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
-        """The states, in order.
+        """Predicts the states, in order.
 
         Raises:
-          UserCodeError: the code raised.
-          InputError: it returned something else than a list of as many.
+          UserCodeError: the code raised an exception.
+          InputError: it did not return a list with a state for each example.
         """
         where = _where(batch)
         with running(self.code, f"failed in predict on {where}"):
@@ -326,11 +342,11 @@ def _where(batch: Sequence[Example]) -> str:
 
 
 def load(code: UserCode) -> Model:
-    """The model of ``MODULE:NAME`` or ``FILE.py:NAME``, or that of a plug-in, ready to predict.
+    """Makes the model of ``MODULE:NAME``, ``FILE.py:NAME`` or a plug-in, ready to predict.
 
     Raises:
-      InputError: as :func:`check`.
-      UserCodeError: its code raises.
+      InputError: see :func:`check`.
+      UserCodeError: its code raises an exception.
     """
     if chosen := plugin_of(code.target):
         return UserModel(UserCode(chosen.plugin.target), plugins.make(chosen, ["predict"]).predict)
@@ -338,11 +354,11 @@ def load(code: UserCode) -> Model:
 
 
 def check(code: UserCode) -> None:
-    """Looks at what ``--model`` names, without making it unless it is a plug-in's.
+    """Checks the value of ``--model``. Only models of plug-ins are constructed.
 
     Raises:
-      InputError: there is no such module, name or plug-in, it has no ``predict``, or takes other arguments.
-      UserCodeError: its module raises while it is imported.
+      InputError: the module, name or plug-in does not exist, has no ``predict``, or takes other arguments.
+      UserCodeError: its module raises an exception while it is imported.
     """
     if chosen := plugin_of(code.target):
         if code.arguments:
@@ -356,12 +372,12 @@ def check(code: UserCode) -> None:
 
 
 def plugin_of(named: str) -> plugins.Chosen | None:
-    """The plug-in that ``--model`` names, if it does."""
+    """Returns the plug-in that ``--model`` names, if any."""
     return plugins.find(plugins.MODELS, named, "--model")
 
 
 def examples(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Example]:
-    """An example for every frame of every user turn, in order.
+    """Yields an example for every frame of every user turn, in order.
 
     Raises:
       InputError: a user turn has a frame of a service that is not in the schemas.
@@ -389,14 +405,14 @@ def examples(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Ex
 def predicted(
     model: Model, references: Sequence[Dialogue], services: Mapping[str, Service], batch_size: int, named: str
 ) -> dict[str, Dialogue]:
-    """What a model predicts for the dialogues of a file.
+    """Predicts the dialogues of a file with a model.
 
     Raises:
-      InputError: it gives another number of states than asked, or something that is no state; or a dialogue has a
-        frame of a service that is not in the schemas.
+      InputError: it returns a wrong number of states or something that is not a state, or a dialogue has a frame of a
+        service that is not in the schemas.
     """
     asked = [example for reference in references for example in examples(reference, services)]
-    last = {one.dialogue_id: i for i, one in enumerate(asked)}  # the position of each dialogue's last example
+    last = {one.dialogue_id: i for i, one in enumerate(asked)}  # dialogue id to the position of its last example
     states: list[State] = []
     for at in range(0, len(asked), batch_size):
         batch = asked[at : at + batch_size]
@@ -420,17 +436,17 @@ def _state(given: Any, of: Example, named: str) -> State:
         raise InputError(f"{reason}; got {reprlib.repr(given)}", "--model", where) from None
 
 
-BATCH = 64  # examples that a tracker gets at a time
+BATCH = 64  # examples that a tracker receives at a time
 
 
 class References(msgspec.Struct):
     """A set with its dialogues.
 
     Attributes:
-      of: its services.
-      split: whose dialogues; nothing where they are in memory.
-      dialogues: all of them.
-      originals: its names of services to the original's, where they differ.
+      of: the set.
+      split: the split of the dialogues; empty if they are in memory.
+      dialogues: all dialogues.
+      originals: names of services to the original's, where they differ.
     """
 
     of: Set
@@ -440,18 +456,18 @@ class References(msgspec.Struct):
 
 
 def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
-    """The references of a corpus.
+    """Reads the references of a corpus.
 
     Args:
       corpus: the corpus.
-      split: whose dialogues; None: ``test``, or the only one that has any.
-      name: of the set.
+      split: the split to score; None: ``test``, or the only split with dialogues.
+      name: the name of the set.
 
     Raises:
-      InputError: there is no such split, or something in it cannot be read.
+      InputError: the split does not exist, or something in it cannot be read.
     """
     if split is None:
-        splits = list(dict.fromkeys(one for one in corpus.splits if corpus.files_of(one)))
+        splits = list(dict.fromkeys(split for split in corpus.splits if corpus.files_of(split)))
         split = TEST if TEST in splits or not splits else splits[0]
         if split not in splits or (split != TEST and len(splits) > 1):
             raise InputError(f"of which split? there are dialogues of {', '.join(splits) or 'none'}", "split")
@@ -477,7 +493,10 @@ def _names(corpus: Corpus, split: str) -> list[str]:
 
 
 def of_dialogues(dialogues: Iterable[Any], schemas: Iterable[Any], name: str) -> References:
-    """The references of dialogues and services that are dicts in SGD's form. Raises InputError where they are not."""
+    """Reads the references from dialogues and services as dicts in SGD's form.
+
+    Raises InputError if they are not valid.
+    """
     parsed = parse_services(list(schemas), "schemas", "schemas")
     if parsed.bad:
         raise parsed.bad[0].error
@@ -489,15 +508,15 @@ def score(references: References, predictions: Any, config: ScoreConfig) -> tupl
     """Scores the frames of each dialogue.
 
     Args:
-      references: of the set.
-      predictions: the place of files, dialogues or lines in memory, a corpus, or a tracker.
-      config: how frames are scored.
+      references: the references of the set.
+      predictions: the path of files, dialogues or lines in memory, a corpus, or a tracker.
+      config: the settings of scoring.
 
     Returns:
-      The frames of each dialogue; and what ``config.official`` has passed over.
+      The frames of each dialogue, and counts of what ``config.official`` has skipped.
 
     Raises:
-      InputError: as ``score_dialogues`` has it; or a dialogue is predicted that the references lack.
+      InputError: see :func:`score_dialogues`; or the references lack a predicted dialogue.
     """
     passed_over = PassedOver()
     check_ids((dialogue.dialogue_id for dialogue in references.dialogues), "references")
@@ -509,7 +528,7 @@ def score(references: References, predictions: Any, config: ScoreConfig) -> tupl
 
 
 def _predictions(references: References, predictions: Any) -> tuple[dict[str, Dialogue], str]:
-    """What was predicted, by dialogue id, and its place for messages."""
+    """Returns the predictions by dialogue id, and their place for messages."""
     if callable(predictions) or callable(getattr(predictions, "predict", None)):
         tracker = _Tracker(predictions)
         services = references.of.services
@@ -528,7 +547,7 @@ def _predictions(references: References, predictions: Any) -> tuple[dict[str, Di
 
 
 class _Tracker:
-    """A tracker, or a function, that must give as many states as it is asked for. Its own errors are its own."""
+    """A tracker or function that must return one state for each example. Its own exceptions are passed on."""
 
     def __init__(self, tracker: Any) -> None:
         self.name = getattr(tracker, "__name__", type(tracker).__name__)
@@ -537,7 +556,7 @@ class _Tracker:
         self.called = getattr(tracker, "predict", tracker)
 
     def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
-        """The states, in order. Raises InputError where they are others than a list of as many."""
+        """Predicts the states, in order. Raises InputError unless it returns a list with a state for each example."""
         states = self.called(batch)
         if not isinstance(states, Iterable) or isinstance(states, str | bytes | Mapping):
             raise InputError(f"{self.name} gave {type(states).__name__}: expected a list of states", "predictions")

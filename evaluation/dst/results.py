@@ -1,4 +1,4 @@
-"""The numbers of a run, ``metrics.json`` as the official scoring has it and ``robustness.json``, and their report."""
+"""The numbers of a run: the official scoring's ``metrics.json``, ``robustness.json``, and their report."""
 
 from __future__ import annotations
 
@@ -25,31 +25,32 @@ from parapet.transforms.running.counts import Counts
 Metrics = Mapping[str, Mapping[str, float]]
 
 JGA = "joint_goal_accuracy"
-# Counts: slots that lower joint goal accuracy; of these, those that are right under the original; and the dialogues
-# over which schema sensitivity is computed.
+# Names of counts: slots that lower joint goal accuracy; those that are right under the original; and the dialogues over
+# which schema sensitivity is computed.
 WRONG_SLOTS, LOST_SLOTS, COMPARED = "wrong_slots", "lost_slots", "compared_dialogues"
-# Counts: frames with a wrong slot, and those of them that are right on the original.
+# Names of counts: frames with a wrong slot, and those that are right on the original.
 WRONG_FRAMES, RIGHT_ON_ORIGINAL = "wrong_frames", "right_on_original"
 
-SENSITIVITY = "sensitivity/"  # before the key of its sums: sensitivity/frame/zero
-SLOTS = "slots/"  # before the name of a set: the sums of its slots
+SENSITIVITY = "sensitivity/"  # prefix of the key of its sums: sensitivity/frame/zero
+SLOTS = "slots/"  # prefix of a set's name: the sums of its slots
 SENSITIVITIES = [f"{unit}/{policy}" for unit in UNITS for policy in POLICIES]
 
 
 def statistics_of(plan: Plan) -> list[tuple[str, str]]:
-    """What has replicates: the joint goal accuracy of each set, and its sensitivities, by aggregate."""
+    """Lists the statistics with replicates: joint goal accuracy of each set, and sensitivities, by aggregate."""
     sensitivities = [SENSITIVITY + name for name in SENSITIVITIES] if len(plan.variants) > 1 else []
     return [(name, key) for name in (*plan.sets, *sensitivities) for key in AGGREGATES]
 
 
 class FileScores(msgspec.Struct):
-    """What is summed up over the dialogue files of a run.
+    """The sums over the dialogue files of a run.
 
     Attributes:
-      totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate; those of each set's slots.
-      replicates: one or none, of joint goal accuracy and sensitivity.
+      totals: the sums of each aggregate, by set, and by unit and policy of the sensitivity; and those of each set's
+        slots.
+      replicates: at most one array, for joint goal accuracy and sensitivity.
       hurt: the frames that variants hurt most.
-      failures: by set the wrong frames that come first.
+      failures: set to its first wrong frames.
     """
 
     totals: dict[str, Totals] = {}
@@ -59,12 +60,12 @@ class FileScores(msgspec.Struct):
 
 
 def metadata_files(config: Config, counts: Counts, _examples: object, scores: Sequence[FileScores]) -> dict[str, bytes]:
-    """metrics.json, robustness.json, the page, the wrong frames of each set, and with variants examples.json.
+    """Makes metrics.json, robustness.json, the page, the wrong frames of each set, and with variants examples.json.
 
     Args:
-      config: the run.
-      counts: of its slots that are wrong.
-      scores: those of all files; none if there are no files.
+      config: the settings of the run.
+      counts: includes those of wrong slots.
+      scores: the scores of all files; empty if there are no files.
 
     Raises:
       InputError: no frame of a set was scored.
@@ -89,13 +90,13 @@ def metadata_files(config: Config, counts: Counts, _examples: object, scores: Se
 
 
 def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, Any]:
-    """All numbers of a run."""
+    """Computes all numbers of a run."""
     plan = config.plan
     intervals = _Intervals(plan, scores.replicates)
     metrics = {name: means(sums) for name, sums in scores.totals.items() if not name.startswith(SLOTS)}
 
     def kinds(count: str, name: str) -> dict[str, int]:
-        """How many slots of a set are wrong, by kind of error."""
+        """Counts the wrong slots of a set by kind of error."""
         by_kind = counts.by("value", count, set=name)
         return {kind: by_kind.get(kind, 0) for kind in ERRORS}
 
@@ -126,9 +127,9 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
 
 
 def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:
-    """The means over variants, their difference from the original, and the sensitivities."""
+    """Computes the means over variants, their difference from the original, and the sensitivities."""
     plan, original = config.plan, metrics.get(ORIGINAL, {})
-    # Under the original's names of services.
+    # Keys are the original's names of services.
     average = averaged(
         [{plan.originals.get(key, key): of for key, of in metrics.get(name, {}).items()} for name in plan.variants]
     )
@@ -168,14 +169,17 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
 
 
 class _Intervals:
-    """95 % intervals of what is computed from the replicates; None where there are none."""
+    """The 95 % intervals of numbers that have replicates; None without replicates."""
 
     def __init__(self, plan: Plan, replicates: Sequence[bootstrap.Counts]) -> None:
         values = bootstrap.means(replicates[0]).T if replicates else ()
         self._columns = dict(zip(statistics_of(plan), values, strict=bool(replicates)))
 
     def of(self, names: Sequence[str], key: str, relative: bool = False) -> list[float] | None:
-        """Of the mean over some sets; ``relative``: of how far it is from the original, relative to that."""
+        """Returns the interval of the mean over some sets.
+
+        With ``relative``, it is that of the change from the original.
+        """
         if not self._columns:
             return None
         values = np.mean([self._columns[name, key] for name in names], axis=0)
@@ -188,7 +192,7 @@ class _Intervals:
 
 
 def averaged(variants: Sequence[Metrics]) -> dict[str, dict[str, float]]:
-    """The mean over variants of every aggregate that all have."""
+    """Averages, over the variants, every aggregate that all of them have."""
     keys = [key for key in sorted(variants[0]) if all(key in of for of in variants)]
     return {
         key: {
@@ -242,8 +246,19 @@ TERMS = {
 }
 
 
+def worst_set(sets: Mapping[str, Any]) -> tuple[str, int] | None:
+    """The set that costs most, and how many frames are right on the original and wrong in it; None if none are.
+
+    Args:
+      sets: of ``robustness.json``.
+    """
+    lost = {name: of.get("failures", {}).get("right_on_original", 0) for name, of in sets.items() if name != ORIGINAL}
+    name = max(lost, key=lambda name: lost[name], default="")
+    return (name, lost[name]) if name and lost[name] else None
+
+
 def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Report:
-    """The report.
+    """Makes the report.
 
     Args:
       numbers: ``robustness.json``.
@@ -251,13 +266,13 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     """
     sets, variants, options = numbers["sets"], numbers.get("variants"), numbers["options"]
     of_all = "#ALL_SERVICES"
-    tiles = [Tile("JGA, original", percent(sets[ORIGINAL]["metrics"][of_all].get(JGA)))]
+    tiles = [Tile("joint goal accuracy, original", percent(sets[ORIGINAL]["metrics"][of_all].get(JGA)))]
     sections: list[Section] = [_by_set(sets)]
     notes = []
     if variants:
         row, dialogues = variants["table"][of_all], variants["dialogues"]
         tiles += [
-            Tile(f"JGA, mean of {', '.join(variants['names'])}", percent(row["variants"])),
+            Tile(f"joint goal accuracy, mean of {', '.join(variants['names'])}", percent(row["variants"])),
             Tile("relative difference", percent(row["difference"], signed=True)),
             Tile("schema sensitivity", percent(row["schema_sensitivity"])),
         ]
@@ -300,11 +315,21 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     if examples:
         sections.append(examples_table(examples, EXAMPLES_TITLE))
     matching = "fuzzy matching of free slots" if options["fuzzy"] else "exact matching"
+    lead = (
+        "Joint goal accuracy (JGA) is the share of frames, one for each service in a user turn, whose whole state is "
+        f"right. Split {options['split']}, {counted(len(sets), 'set')}; {matching}, as in the official SGD scoring."
+    )
+    links = {}
+    if worst := worst_set(sets):
+        name, frames = worst
+        links = {page_place(name): f"wrong frames of {name}"}
+        lead += f" Most is lost on {name}: {counted(frames, 'frame')} right on the original and wrong there "
+        lead += f"(`{page_place(name)}`)."
     return Report(
         command="evaluate",
         title="Dialogue state tracking",
         headline=f"How {numbers['system']} tracks dialogue states",
-        lead=f"Split {options['split']}, {counted(len(sets), 'set')}; {matching}, as the official SGD scoring has it.",
+        lead=lead,
         tiles=tiles,
         sections=sections,
         notes=notes,
@@ -313,6 +338,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             "metrics.json": "the original's metrics by aggregate, as the official scoring has them",
             "robustness.json": "all numbers",
             **({"examples.json": "the frames that variants hurt most"} if variants else {}),
+            **links,
             "failures/": "the wrong frames of each set as pages and as JSON: utterances, history and states",
             "rows/": "a row for every frame",
         },
@@ -320,7 +346,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
 
 
 def _by_set(sets: Mapping[str, Any]) -> Dots:
-    """Every set in one chart, with its interval: all services, and where there are both the seen and the unseen."""
+    """Charts every set with its interval: all services, and the seen and unseen ones if there are both."""
     dots = [
         Dot(name, of["metrics"].get(key, {}).get(JGA), low, high, group)
         for key, group in GROUPS.items()
@@ -333,13 +359,13 @@ def _by_set(sets: Mapping[str, Any]) -> Dots:
 
 
 def _share(value: float | None, interval: Sequence[float] | None, signed: bool = False) -> str:
-    """A share, and its interval as small print."""
+    """Formats a share, with its interval in small print."""
     small = f"\n{percent(interval[0])} to {percent(interval[1])}" if interval else ""
     return percent(value, signed=signed) + small
 
 
 def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Iterator[Table]:
-    """The table of SGD-X, and the sensitivity by every unit and policy."""
+    """Makes SGD-X's table, and a table of the sensitivity by every unit and policy."""
     table, intervals = variants["table"], variants["schema_sensitivity_intervals"]
     rows = [
         [
@@ -371,7 +397,7 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> It
 def _services(
     original: Mapping[str, Any], seen: Sequence[str], variants: Mapping[str, Any] | None
 ) -> Iterator[Scatter | Table]:
-    """A row a service; and with variants SGD-X's Figure 6, a point a service."""
+    """Makes a row for each service; with variants also SGD-X's Figure 6, with a point for each service."""
     rows: dict[str, dict[str, Any]] = {}
     points = []
     for service in sorted(key for key in original if not key.startswith("#") and "_" in key):
@@ -394,7 +420,7 @@ def _services(
 
 
 def slots_table(sets: Mapping[str, Any]) -> Table:
-    """A row a slot, a column a set. Variants are left out: their slots have other names."""
+    """Makes a table with a row for each slot and a column for each set. Variants are left out, as they rename slots."""
     accuracies = {name: entry["slot_accuracy"] for name, entry in sets.items() if entry["kind"] != "variant"}
     names = sorted({(service, slot) for of in accuracies.values() for service, slots in of.items() for slot in slots})
     return Table(
@@ -412,7 +438,7 @@ def slots_table(sets: Mapping[str, Any]) -> Table:
 
 
 def _errors(sets: Mapping[str, Any], variants: Mapping[str, Any] | None) -> Table:
-    """How many slots are wrong in each set, by kind of error; and those that only a variant gets wrong."""
+    """Makes a table of wrong slots by set and kind of error, and of those that only a variant gets wrong."""
     lost = variants["lost_slots"] if variants else {}
     rows = [_kinds(name, entry["wrong_slots"]) for name, entry in sets.items()]
     return Table(
@@ -436,7 +462,7 @@ EXAMPLES_TITLE = "Slots lost under a variant's wording"
 
 
 def examples_table(examples: Sequence[HurtFrame], title: str) -> Table:
-    """Slots that are right under the original and wrong under a variant, as SGD-X's Table 4 has them."""
+    """Makes a table of slots that are right under the original and wrong under a variant, like SGD-X's Table 4."""
     rows = []
     for example in examples:
         accuracy = f"{percent(example.accuracy, 0)} → {percent(example.variant_accuracy, 0)}"

@@ -1,4 +1,4 @@
-"""Scores dialogue files: one element is a file in all sets, so that variants are compared frame by frame."""
+"""Scores dialogue files. One element is a file in all sets, so that variants are compared frame by frame."""
 
 from __future__ import annotations
 
@@ -50,32 +50,32 @@ from parapet.transforms.storage.compressed import read_input
 from parapet.transforms.storage.files import prepare, write_staged
 
 PIPELINE = "evaluate_dst"
-SCORES = "scores"  # the tag of the output with the scores of a file
+SCORES = "scores"  # tag of the output with the scores of files
 _FLAG = "--variants"
 
-Parts = dict[str, list[FilePart]]  # by set, the parts of prediction files that are for a reference file
+Parts = dict[str, list[FilePart]]  # set to the parts of prediction files that belong to a reference file
 
 
 class ScoreFile:
-    """A file in all sets -> rows of its frames, counts; and totals, replicates, and the frames that go wrong.
+    """Scores a file in all sets: returns rows, counts, totals, replicates, and wrong frames.
 
     Args:
-      config: the run.
+      config: the settings of the run.
     """
 
     def __init__(self, config: Config) -> None:
         self.config = config
 
     def load(self) -> Model | None:
-        """The model, where one predicts."""
+        """Makes the model, if the run has one."""
         return load(self.config.model) if self.config.model else None
 
     def __call__(self, element: tuple[Job, Parts], model: Model | None = None) -> FileResult:
         """Scores a job.
 
         Args:
-          element: the job, and by set the parts of loose prediction files that are for it.
-          model: of :meth:`load`.
+          element: the job, and by set the parts of loose prediction files that belong to it.
+          model: the result of :meth:`load`.
 
         Raises:
           InputError: a file cannot be read, or the predictions do not fit.
@@ -93,7 +93,7 @@ class ScoreFile:
             if not config.scoring.official:
                 check_known(references, predictions, path)
             frames = score_dialogues(references, predictions, of.slots(), config.scoring, path, passed_over)
-            # With a model it takes long to predict the states, and little to score them.
+            # With a model, the progress counts predictions rather than scores, as they take most of the time.
             scored[name] = list(frames if model is not None else tracked(frames, "dialogues"))
             table = failures.table(name, scored[name], plan.originals, of.seen)
             path = f"rows/{name}/{job.name.removesuffix('.json')}.parquet"
@@ -126,7 +126,7 @@ class ScoreFile:
     def _predictions(
         self, model: Model | None, name: str, references: Sequence[Dialogue], path: str, loose: Sequence[FilePart]
     ) -> tuple[dict[str, Dialogue], str]:
-        """What is predicted for the dialogues of a file, and its place for messages."""
+        """Returns the predictions for the dialogues of a file, and their place for messages."""
         config = self.config
         if model is not None and config.model is not None:
             services, target = config.plan.sets[name].services, config.model.target
@@ -135,7 +135,7 @@ class ScoreFile:
         return as_dialogues(references, list(read_predictions(path) if path else predictions_in(loose)), place), place
 
     def _compare(self, scored: Mapping[str, Sequence[Sequence[Scored]]], sums: FileScores, result: FileResult) -> None:
-        """Adds what is computed over several sets: sensitivity, replicates, the frames that variants hurt most."""
+        """Adds numbers over several sets: sensitivity, replicates, and the frames that variants hurt most."""
         plan, config = self.config.plan, self.config
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
         original = plan.sets[ORIGINAL]
@@ -161,7 +161,7 @@ class ScoreFile:
         scored: Mapping[str, Sequence[Sequence[Scored]]],
         coefficients: Mapping[totals.Unit, totals.Coefficients],
     ) -> bootstrap.Counts:
-        """Shape (replicates, statistics, 2); the statistics are those of :func:`statistics_of`."""
+        """Computes the replicates: shape (replicates, statistics, 2), with the statistics of :func:`statistics_of`."""
         config = self.config
         statistics: dict[tuple[str, str], bootstrap.Statistic] = {}
         for name, dialogues in scored.items():
@@ -177,7 +177,7 @@ class ScoreFile:
 
 
 def added(several: Iterable[FileScores]) -> FileScores:
-    """The scores of some files together."""
+    """Adds up the scores of several files."""
     parts = list(several)
     names = dict.fromkeys(name for part in parts for name in part.totals)
     sets = dict.fromkeys(name for part in parts for name in part.failures)
@@ -191,11 +191,11 @@ def added(several: Iterable[FileScores]) -> FileScores:
 
 
 def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
-    """Each job with the parts of loose prediction files that are for it.
+    """Yields each job with the parts of loose prediction files that belong to it.
 
     Raises:
-      InputError: a file cannot be read, several reference files have the same dialogue; or, unless ``official``, a
-        prediction is for no dialogue of the reference.
+      InputError: a file cannot be read, or several reference files have the same dialogue; or, unless ``official``, the
+        reference lacks a predicted dialogue.
     """
     parts: dict[str, Parts] = {job.name: {} for job in plan.jobs}
     for name in dict(plan.loose):
@@ -228,7 +228,7 @@ class EvaluateStates(beam.PTransform):
     """Scores all files of a plan, and publishes rows, metrics and the page.
 
     Args:
-      config: the run.
+      config: the settings of the run.
     """
 
     def __init__(self, config: Config) -> None:
@@ -236,7 +236,7 @@ class EvaluateStates(beam.PTransform):
         self.config = config
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        """The pipeline to the manifest of the run."""
+        """Turns the pipeline into a PCollection of the run's manifest."""
         config = self.config
         prepare(config.output, PIPELINE)
         expect_dialogues(member.reference for job in config.plan.jobs for member in job.members)
@@ -247,7 +247,7 @@ class EvaluateStates(beam.PTransform):
             | "Files" >> beam.FlatMap(with_parts, config.scoring.official)
             | "Spread" >> beam.Reshuffle()
         )
-        # The numbers of a set, or of a dialogue file: dead letters and drawn examples there are none.
+        # There are no dead letters and no sampled examples, only numbers of sets and files.
         outputs = jobs | "Score" >> WriteEach(score, shown=0, others=(SCORES,), progress=(), setup=score.load)
         scores = outputs.others[SCORES] | "Add up" >> beam.CombineGlobally(added).without_defaults()
         plugin = recorded(plugin_of(config.model.target) if config.model else None)

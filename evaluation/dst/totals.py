@@ -1,22 +1,21 @@
-"""Metrics over many frames: the aggregates of the official scoring, as sums that any worker can add up.
+"""Metrics over many frames: the aggregates of the official scoring, as sums that workers can add up in any order.
 
-Schema sensitivity (SGD-X, Lee et al. 2022, equations 1 to 3): how much a metric varies over a schema's variants.
-
-Of a turn, it is the coefficient of variation of the metric over the K variants: their sample standard deviation over
-their mean; of a set, the mean over its turns. Numbers are shares: 0.404 is what the paper prints as 40.4.
+Schema sensitivity (SGD-X, Lee et al. 2022, equations 1 to 3) measures how much a metric varies over schema variants.
+For a turn, it is the coefficient of variation of the metric over the K variants: their sample standard deviation
+divided by their mean; for a set, the mean over its turns. Numbers are shares: 0.404 is printed as 40.4 in the paper.
 
 The paper leaves two things open, so every result names both:
 
-- **Policy**: where all K values are zero, 0 / 0 is not defined. Equation 1 is over all turns, and the section on
-  services calls the sensitivity of one low that is predicted wrong throughout (Flights_4): ``zero``, the default,
-  counts such a turn as 0. ``drop`` leaves it out.
-- **Unit**: the official scoring averages joint goal accuracy over frames, one for each service of a user turn:
-  ``frame``, the default, takes these, so that both numbers of a table are over the same. ``turn`` first takes the
-  frames of a turn together.
+- **Policy**: if all K values are zero, 0 / 0 is undefined. Equation 1 is over all turns, and the section on services
+  calls the sensitivity of a service low that is always predicted wrong (Flights_4). So ``zero``, the default, counts
+  such a turn as 0. ``drop`` leaves it out.
+- **Unit**: the official scoring averages joint goal accuracy over frames, one for each service of a user turn.
+  ``frame``, the default, does the same, so that both numbers of a table have the same basis. ``turn`` first combines
+  the frames of a turn.
 
-Worked by hand: one frame, a joint goal accuracy of 1, 1, 1, 0, 0 under v1 to v5. The mean is 0.6, the sample variance
-(3 * 0.16 + 2 * 0.36) / 4 = 0.3, the deviation 0.5477, the coefficient 0.5477 / 0.6 = 0.9129. With a second frame, wrong
-under all five, the schema sensitivity of the two is 0.4564 with ``zero``, and 0.9129 with ``drop``.
+A worked example: one frame with a joint goal accuracy of 1, 1, 1, 0, 0 under v1 to v5. The mean is 0.6, the sample
+variance (3 * 0.16 + 2 * 0.36) / 4 = 0.3, the deviation 0.5477, the coefficient 0.5477 / 0.6 = 0.9129. With a second
+frame, wrong under all five, schema sensitivity is 0.4564 with ``zero`` and 0.9129 with ``drop``.
 """
 
 from __future__ import annotations
@@ -36,38 +35,38 @@ from parapet.schemas.errors import InputError
 
 ALL, SEEN, UNSEEN = AGGREGATES = "#ALL_SERVICES", "#SEEN_SERVICES", "#UNSEEN_SERVICES"
 
-_POINT = 70  # binary digits behind the point: of a sum, whole numbers can be added in any order to the same bits
+_POINT = 70  # binary digits after the point; sums of whole numbers are equal to the last bit in any order
 
-# The sum of a metric's values, in units of 2 ** -70, and how many they are.
+# The sum of a metric's values, in units of 2 ** -70, and the number of values.
 Sum = tuple[int, int]
-# Per aggregate, a sum for each metric.
+# Aggregate to a sum for each metric.
 Totals = dict[str, list[Sum]]
 
 
 def keys_of(service: str, seen: frozenset[str]) -> tuple[str, ...]:
-    """The aggregates that a frame counts for: all, seen or unseen, its service, its domain."""
+    """Returns the aggregates that include a frame: all, seen or unseen, its service, its domain."""
     domain = service.split("_")[0]
     known = SEEN if service in seen else UNSEEN
     return (ALL, known, service) if domain == service else (ALL, known, service, domain)
 
 
 def total(values: Sequence[float]) -> Sum:
-    """The sum of some values, the same however they are divided into files: each is rounded by itself."""
+    """Sums values. Each is rounded by itself, so the sum does not depend on how values are divided into files."""
     return sum(map(int, map(math.ldexp, values, repeat(_POINT)))), len(values)
 
 
 def mean(of: Sum) -> float:
-    """The mean. Raises ZeroDivisionError where there are no values."""
+    """Computes the mean. Raises ZeroDivisionError if there are no values."""
     return of[0] / (of[1] << _POINT)
 
 
 def add_up(dialogues: Iterable[Sequence[Scored]], seen: frozenset[str], across_turn: bool = False) -> Totals:
-    """Sums over the frames of dialogues.
+    """Sums metrics over the frames of dialogues.
 
     Args:
-      dialogues: the frames of each.
+      dialogues: the frames of each dialogue.
       seen: the services of the training schema.
-      across_turn: joint accuracies are products over a turn's frames first, as in MultiWOZ's evaluation.
+      across_turn: whether joint accuracies are first multiplied over a turn's frames, as in MultiWOZ's evaluation.
     """
     by_service: dict[str, list[tuple[float, ...]]] = {}
     by_turn: dict[str, list[tuple[float, ...]]] = {}
@@ -82,7 +81,7 @@ def add_up(dialogues: Iterable[Sequence[Scored]], seen: frozenset[str], across_t
 
 
 def products(frames: Sequence[Scored], seen: frozenset[str]) -> Iterator[tuple[str, tuple[float, ...]]]:
-    """For each turn and aggregate, the products of the joint accuracies of the frames that count for it."""
+    """Yields, for each turn and aggregate, the products of the joint accuracies of its frames."""
     turns: dict[tuple[int, str], list[tuple[float, ...]]] = {}
     for frame in frames:
         for key in keys_of(frame.service, seen):
@@ -95,7 +94,7 @@ def products(frames: Sequence[Scored], seen: frozenset[str]) -> Iterator[tuple[s
 def statistics(
     dialogues: Iterable[Sequence[Scored]], seen: frozenset[str], across_turn: bool, metric: str
 ) -> dict[str, tuple[list[str], list[float]]]:
-    """For each aggregate the values whose mean is a metric, with the dialogue of each; NaN does not count."""
+    """Returns, for each aggregate, the dialogue ids and the values whose mean is the metric; NaN values are ignored."""
     column = METRICS.index(metric)
     values: dict[str, tuple[list[str], list[float]]] = {}
     for frames in dialogues:
@@ -115,7 +114,7 @@ def _sums(values: Iterable[tuple[float, ...]]) -> list[Sum]:
 
 
 def add_up_slots(dialogues: Iterable[Sequence[Scored]]) -> Totals:
-    """For each service and slot (``Hotels_1<tab>city``) the sum of its scores over the frames in which it is active."""
+    """Sums, for each service and slot (``Hotels_1<tab>city``), its scores over the frames in which it is active."""
     values: dict[str, list[float]] = {}
     for frame in (frame for frames in dialogues for frame in frames):
         scores = {wrong.slot: wrong.score for wrong in frame.wrong}
@@ -125,7 +124,7 @@ def add_up_slots(dialogues: Iterable[Sequence[Scored]]) -> Totals:
 
 
 def merged(totals: Iterable[Mapping[str, Sequence[Sum]]]) -> Totals:
-    """The sums of several, of any order."""
+    """Adds up several totals, in any order."""
     found: Totals = {}
     for total in totals:
         for key, sums in total.items():
@@ -137,7 +136,7 @@ def merged(totals: Iterable[Mapping[str, Sequence[Sum]]]) -> Totals:
 
 
 def means(totals: Mapping[str, Sequence[Sum]]) -> dict[str, dict[str, float]]:
-    """The official scoring's result: per aggregate, in order of its name, the mean of each metric that it has."""
+    """Averages the sums: aggregate to the mean of each metric that it has, sorted, as in the official scoring."""
     return {
         key: {name: mean(of) for name, of in sorted(zip(METRICS, totals[key], strict=True)) if of[1]}
         for key in sorted(totals)
@@ -145,7 +144,7 @@ def means(totals: Mapping[str, Sequence[Sum]]) -> dict[str, dict[str, float]]:
 
 
 def slot_accuracy(totals: Mapping[str, Sequence[Sum]]) -> dict[str, dict[str, float]]:
-    """Service to slot to its accuracy, from the sums of :func:`add_up_slots`."""
+    """Averages the sums of :func:`add_up_slots`: service to slot to accuracy."""
     found: dict[str, dict[str, float]] = {}
     for key in sorted(totals):
         service, _, slot = key.partition("\t")
@@ -162,7 +161,7 @@ Real = NDArray[np.float64]
 
 
 def coefficient(values: Any) -> Real:
-    """Sample standard deviation over mean along the first axis, of at least two values; 0 where all are zero.
+    """Computes sample standard deviation over mean along the first axis, of at least two values; 0 if all are equal.
 
     >>> print(coefficient([[1.0, 0.5, 0], [1, 0.5, 0], [1, 0.5, 0], [0, 0.5, 0], [0, 0.5, 0]]).round(4))
     [0.9129 0.     0.    ]
@@ -174,13 +173,13 @@ def coefficient(values: Any) -> Real:
 
 
 class Coefficients(msgspec.Struct, frozen=True):
-    """The coefficients of variation of some frames, or turns.
+    """The coefficients of variation of frames or turns.
 
     Attributes:
-      dialogue_ids: of each.
-      keys: the aggregates for which each counts.
-      values: of each unit the coefficient of each metric: shape (units, metrics). NaN where a variant has no value.
-      wrong: where the metric is 0 under all variants.
+      dialogue_ids: the dialogue of each unit.
+      keys: the aggregates of each unit.
+      values: the coefficient of each metric: shape (units, metrics). NaN if a variant has no value.
+      wrong: whether the metric is 0 under all variants: shape (units, metrics).
     """
 
     dialogue_ids: list[str]
@@ -189,7 +188,7 @@ class Coefficients(msgspec.Struct, frozen=True):
     wrong: NDArray[np.bool_]
 
     def statistic(self, policy: Policy, metric: int, key: str) -> bootstrap.Statistic:
-        """What the bootstrap resamples: the coefficients of a metric in an aggregate."""
+        """Returns the values that the bootstrap resamples: the coefficients of a metric in an aggregate."""
         here = [i for i, keys in enumerate(self.keys) if key in keys]
         values = self.values[here, metric]
         if policy == "drop":
@@ -200,14 +199,14 @@ class Coefficients(msgspec.Struct, frozen=True):
 def measured(
     dialogues: Sequence[Sequence[Sequence[Scored]]], keys_of: Callable[[str], Sequence[str]]
 ) -> dict[Unit, Coefficients]:
-    """The coefficients of the frames and of the turns of dialogues.
+    """Computes the coefficients of the frames and of the turns of dialogues.
 
-    A turn counts once for each aggregate that any of its frames counts for: its joint accuracies are the products of
-    those frames', as with ``--across_turn``, its other metrics their means.
+    A turn counts once for each aggregate of its frames. Its joint accuracies are the products over those frames, as
+    with ``--across_turn``; its other metrics are means.
 
     Args:
-      dialogues: at least one; of each, the frames under each variant, in the same order.
-      keys_of: the aggregates for which a service of the first variant counts.
+      dialogues: at least one; for each, the frames under each variant, in the same order.
+      keys_of: returns the aggregates of a service of the first variant.
     """
     frames = [frame for variants in dialogues for frame in variants[0]]
     columns = zip(*dialogues, strict=True)
@@ -227,7 +226,7 @@ def measured(
 def _units(
     frames: Sequence[Scored], unit: Unit, keys_of: Callable[[str], Sequence[str]]
 ) -> list[tuple[Scored, tuple[str, ...], tuple[int, ...]]]:
-    """A frame of each unit, the aggregates for which it counts, and the positions of its frames."""
+    """Returns, for each unit, one of its frames, its aggregates, and the positions of its frames."""
     if unit == "frame":
         return [(frame, tuple(keys_of(frame.service)), (i,)) for i, frame in enumerate(frames)]
     turns: dict[tuple[str, int], dict[str, tuple[int, ...]]] = {}
@@ -245,7 +244,7 @@ def _units(
 
 
 def _joined(values: Real, members: Sequence[tuple[int, ...]]) -> Real:
-    """Of (variant, frame, metric) the metrics of each unit: products of joint accuracies, means of the others."""
+    """Combines (variant, frame, metric) to each unit's metrics: products of joint accuracies, means of the others."""
     nothing = np.full_like(values[:, :1], np.nan)
     width = max(map(len, members))
     at = np.array([(*positions, *[-1] * (width - len(positions))) for positions in members])
@@ -259,14 +258,14 @@ def _joined(values: Real, members: Sequence[tuple[int, ...]]) -> Real:
 
 
 def aligned(sets: Sequence[Sequence[Sequence[Scored]]], flag: str = "") -> list[list[Sequence[Scored]]]:
-    """The dialogues that all sets have, each with its frames under every set.
+    """Returns the dialogues that all sets have, each with its frames under every set.
 
     Args:
-      sets: of each set the frames of each dialogue.
-      flag: that names the sets, for messages.
+      sets: for each set, the frames of each dialogue.
+      flag: the flag that names the sets, for messages.
 
     Raises:
-      InputError: a dialogue has other user turns or frames in one set than in another.
+      InputError: a dialogue has different user turns or frames in two sets.
     """
     by_id = [{frames[0].dialogue_id: frames for frames in dialogues if frames} for dialogues in sets]
     found = []
@@ -281,7 +280,7 @@ def aligned(sets: Sequence[Sequence[Sequence[Scored]]], flag: str = "") -> list[
 
 
 def add_up_coefficients(coefficients: Mapping[Unit, Coefficients]) -> dict[str, Totals]:
-    """The sums of coefficients for each unit and policy (``frame/zero``)."""
+    """Sums coefficients for each unit and policy (``frame/zero``)."""
     found: dict[str, Totals] = {}
     for unit, of in coefficients.items():
         places: dict[tuple[str, ...], list[int]] = {}
@@ -296,7 +295,7 @@ def add_up_coefficients(coefficients: Mapping[Unit, Coefficients]) -> dict[str, 
 
 
 def _sums_of_coefficients(values: Real, wrong: NDArray[np.bool_]) -> dict[Policy, list[Sum]]:
-    """Of each metric the sum, which is the same for both policies, and how many coefficients count."""
+    """Returns the sum for each metric, which is the same for both policies, and the number of coefficients."""
     added = [total(column[column > 0].tolist())[0] for column in values.T]
     counts = np.count_nonzero(~np.isnan(values), axis=0)
     dropped = np.count_nonzero(wrong, axis=0)

@@ -1,4 +1,4 @@
-"""Predicted states as files have them: the dialogues of a set with the states of a model."""
+"""Writes the dialogues of a set with predicted states."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from parapet.evaluation.dst.frames import Dialogue, Frame, State, Turn
 
 
 def json_of(references: Iterable[Dialogue], predictions: dict[str, Dialogue]) -> tuple[bytes, int]:
-    """The items of a JSON list, and how many frames of user turns they have.
+    """Encodes dialogues as the items of a JSON list; also returns the number of frames in user turns.
 
     Args:
-      references: the dialogues, with their texts.
-      predictions: the same with the states of a model, by dialogue id.
+      references: the dialogues, with utterances.
+      predictions: the same dialogues with predicted states, by dialogue id.
     """
     dialogues = [with_texts(dialogue, predictions[dialogue.dialogue_id]) for dialogue in references]
     data = b",\n".join(msgspec.json.encode(in_order(dialogue)) for dialogue in dialogues)
@@ -22,7 +22,7 @@ def json_of(references: Iterable[Dialogue], predictions: dict[str, Dialogue]) ->
 
 
 def with_texts(reference: Dialogue, prediction: Dialogue) -> Dialogue:
-    """A prediction with the utterances and services of its dialogue, as the SGD format has them."""
+    """Adds the reference's utterances and services to a prediction, as in the SGD format."""
     turns = [
         Turn(turn.speaker, other.frames, turn.utterance)
         for turn, other in zip(reference.turns, prediction.turns, strict=True)
@@ -31,12 +31,12 @@ def with_texts(reference: Dialogue, prediction: Dialogue) -> Dialogue:
 
 
 def frames_in(dialogues: Iterable[Dialogue]) -> int:
-    """How many frames of user turns there are."""
+    """Counts the frames of user turns."""
     return sum(len(turn.frames) for dialogue in dialogues for turn in dialogue.turns if turn.speaker == "USER")
 
 
 def in_order(dialogue: Dialogue) -> Dialogue:
-    """A dialogue whose states have their slots in alphabetical order, whatever the model did."""
+    """Sorts the slots of all states alphabetically, so that their order does not depend on the model."""
     turns = [Turn(turn.speaker, [_in_order(frame) for frame in turn.frames], turn.utterance) for turn in dialogue.turns]
     return Dialogue(dialogue.dialogue_id, turns, dialogue.services)
 

@@ -1,1 +1,1 @@
-"""Systems behind an endpoint: language models that are asked for dialogue states over a chat completions API."""
+"""Systems behind an endpoint: language models that are prompted over a chat completions API."""

@@ -1,6 +1,6 @@
-"""A language model in the place of a trained one: asked in threads, its answers kept as they came, what it would cost.
+"""Uses a language model in place of a trained one: sends requests in threads, keeps raw answers, and estimates costs.
 
-A job of another family says what is read and what is written; here the model that it asks is replaced.
+The job of another family reads and writes files; here its model is replaced.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from parapet.transforms.running.fence import Refused, Stopped
 
 
 class Unreadable(Exception):
-    """An answer that does not say what was asked; the message is a word that says why."""
+    """An answer without the requested content; the message is a one-word reason."""
 
 
 class Question(NamedTuple):
-    """A request, and how its answer is read.
+    """A request, and how to read its answer.
 
     Attributes:
-      key: what is asked about, for the file of answers.
+      key: identifies the question in the file of answers.
       messages: the conversation.
-      parameters: further ones of the API.
-      read: what an answer says; it raises Unreadable.
-      wrong: what stands for an answer that cannot be read: it counts as wrong, whatever is right.
+      parameters: further parameters of the API.
+      read: parses an answer; raises Unreadable.
+      wrong: replaces an answer that cannot be read; it always counts as wrong.
     """
 
     key: Mapping[str, object]
@@ -45,7 +45,7 @@ class Question(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a model was asked about and answered; ``unread`` says why the answer could not be read, if so."""
+    """A question and its answer; ``unread`` is the reason why the answer could not be read, if so."""
 
     key: Mapping[str, object]
     reply: Reply
@@ -53,13 +53,13 @@ class Asked(NamedTuple):
 
 
 class Asker:
-    """Asks a model, several questions at a time.
+    """Sends questions to a model, several at a time.
 
     Args:
       chat: an open client.
 
     Attributes:
-      asked: what was asked so far, in order.
+      asked: all questions and answers so far, in order.
     """
 
     def __init__(self, chat: Chat) -> None:
@@ -67,10 +67,10 @@ class Asker:
         self.asked: list[Asked] = []
 
     def each(self, questions: Sequence[Question]) -> list[Any]:
-        """What the answer to each question says.
+        """Returns the parsed answer to each question.
 
         Raises:
-          InputError: no further answer can be had: the key is refused, or ``max_calls`` are made.
+          InputError: no more answers are available: the key is refused, or ``max_calls`` is reached.
         """
         with ThreadPoolExecutor(self.chat.endpoint.parallel) as pool:
             answers = list(pool.map(self._ask, questions))
@@ -89,13 +89,13 @@ class Asker:
 
 
 class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
-    """What a language model predicts.
+    """A prediction by a language model.
 
     Attributes:
       of: the job whose files are read and written.
-      make: makes what it asks, from a client.
-      endpoint: where the model answers; ``cache`` is the file of its answers.
-      counted: the kind of counts by which ``of`` counts its answers.
+      make: makes the asker, from a client.
+      endpoint: the model's endpoint; ``cache`` is the file of its answers.
+      counted: the kind of counts that ``of`` uses for its answers.
     """
 
     of: inference.Job[Any, Any, Any]
@@ -105,47 +105,47 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
     counted: str
 
     def sources(self) -> Sequence[Any]:
-        """Those of the other job, as all that follows."""
+        """Lists the files of the other job. The following methods also delegate to it."""
         return self.of.sources()
 
     def chunks(self, file: Any) -> Any:
-        """Chunks of a file."""
+        """Splits a file into chunks."""
         return self.of.chunks(file)
 
     def size(self, chunk: Any) -> int:
-        """How many dialogues or turns it has."""
+        """Returns the number of dialogues or turns in a chunk."""
         return self.of.size(chunk)
 
     def named(self) -> str:
-        """What the progress calls them."""
+        """Returns the unit of progress."""
         return self.of.named()
 
     def asked(self, chunk: Any) -> Mapping[str, int]:
-        """What should be answered."""
+        """Counts the expected answers."""
         return self.of.asked(chunk)
 
     def prepare(self) -> None:
-        """Nothing is computed here."""
+        """Computes nothing in advance."""
 
     def load(self) -> Chat:
-        """A client of its own in each worker."""
+        """Opens a client, one in each worker."""
         chat = Chat(self.endpoint, self.cache)
         chat.open()
         return chat
 
     def answer(self, chat: Chat, chunk: Any) -> Answers:
-        """What the other job writes; further the answers as they came, and counts of tokens and unread answers."""
+        """Returns the other job's files, the raw answers, and counts of tokens and unread answers."""
         asker = self.make(chat)
         answers = self.of.answer(asker, chunk)
         name = next(key for key in answers.counts if key.partition("/")[0] == self.counted).partition("/")[2]
         counts: Counter[str] = Counter()
-        for one in asker.asked:
-            counts["tokens_sent"] += one.reply.tokens[0]
-            counts["tokens_answered"] += one.reply.tokens[1]
+        for question in asker.asked:
+            counts["tokens_sent"] += question.reply.tokens[0]
+            counts["tokens_answered"] += question.reply.tokens[1]
             counts["answers_had"] += 1
-            counts["unread"] += bool(one.unread)
-            if one.unread:
-                counts[f"unread_{one.unread.partition(':')[0]}"] += 1
+            counts["unread"] += bool(question.unread)
+            if question.unread:
+                counts[f"unread_{question.unread.partition(':')[0]}"] += 1
         stem = name.removeprefix("predictions/").removesuffix(".jsonl") or "turns"
         first = min(answers.parts)
         part = Part(f"answers/{stem}.jsonl", (first.path, *first.order), b"".join(map(_line, asker.asked)))
@@ -154,14 +154,14 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
 
 
 def _line(asked: Asked) -> bytes:
-    """A row of ``answers/SET.jsonl``."""
+    """Encodes a row of ``answers/SET.jsonl``."""
     calls = [list(call) for call in asked.reply.tool_calls]
     row = {**asked.key, "text": asked.reply.text, "tool_calls": calls, "unread": asked.unread}
     return f"{json.dumps(row, ensure_ascii=False)}\n".encode("utf-8", "surrogatepass")
 
 
 class Estimate(NamedTuple):
-    """What a prediction takes: requests, those that the cache answers, and characters of the others."""
+    """The numbers of requests, of requests that the cache answers, and of characters in the others."""
 
     calls: int
     kept: int
@@ -169,7 +169,7 @@ class Estimate(NamedTuple):
 
 
 class _Counting(Chat):
-    """A client that sends nothing and counts what it would send."""
+    """A client that counts requests without sending them."""
 
     def __init__(self, endpoint: Endpoint, cache: str | Path | None) -> None:
         super().__init__(endpoint, cache)
@@ -189,8 +189,8 @@ class _Counting(Chat):
 
 
 def estimate(job: Job) -> Estimate:
-    """Makes every request without sending it."""
-    chat = _Counting(job.endpoint, job.cache if Path(job.cache).exists() else None)  # which it would make
+    """Estimates a job by making every request without sending it."""
+    chat = _Counting(job.endpoint, job.cache if Path(job.cache).exists() else None)  # opening would create the file
     chat.open()
     try:
         for file in job.sources():
@@ -202,15 +202,15 @@ def estimate(job: Job) -> Estimate:
 
 
 def in_json(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The parameters of a request whose answer is an object of a JSON Schema; all its properties are required."""
+    """Makes request parameters for an answer that is an object of a JSON Schema; all properties are required."""
     whole = {"type": "object", "properties": dict(schema), "required": list(schema), "additionalProperties": False}
     return {"response_format": {"type": "json_schema", "json_schema": {"name": name, "schema": whole}}}
 
 
 def object_in(text: str) -> dict[str, Any]:
-    """The JSON object of an answer, whatever stands around it. Raises Unreadable, ``not_json``."""
+    """Parses the JSON object in an answer, ignoring text around it. Raises Unreadable, ``not_json``."""
     if "{" in text and "}" in text:
-        text = text[text.index("{") : text.rindex("}") + 1]  # ```json, an opener
+        text = text[text.index("{") : text.rindex("}") + 1]  # removes ```json or an introduction
     try:
         found = msgspec.json.decode(text.encode("utf-8", "replace"))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Prompts: Jinja templates with a block for the system's message and one for the user's; a user may bring their own."""
+"""Prompts: Jinja templates with a block for the system message and one for the user message, built in or the user's."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _FLAG = "--prompt"
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """A template with the blocks ``user`` and, if need be, ``system``.
+    """A template with the block ``user`` and optionally ``system``.
 
     Attributes:
-      text: of the template.
-      path: of the file.
+      text: the text of the template.
+      path: the path of its file.
     """
 
     text: str
     path: str
 
     def messages(self, **context: Any) -> list[dict[str, str]]:
-        """The messages of a request.
+        """Renders the messages of a request.
 
         Raises:
-          InputError: the template uses a name that there is not, or fails otherwise.
+          InputError: the template uses an unknown name, or fails otherwise.
         """
         template = _compiled(self.text, self.path)
         found = []
@@ -46,19 +46,19 @@ class Prompt(msgspec.Struct, frozen=True):
 
     @property
     def about(self) -> dict[str, str]:
-        """What ``run.json`` says of it: another text is another prompt."""
+        """Describes the prompt for ``run.json``, by text and hash."""
         return {"sha256": hashlib.sha256(self.text.encode()).hexdigest(), "template": self.text}
 
 
 def prompt_of(task: str, path: str | None = None) -> Prompt:
-    """The prompt of a task, or that of a file.
+    """Returns the prompt of a task, or reads that of a file.
 
     Args:
       task: ``states``, ``ood``, ``utterances``, ``babi`` or ``entailment``.
-      path: of the user's template, with the same variables.
+      path: the path of a user's template, which has the same variables.
 
     Raises:
-      InputError: the file cannot be read, is no template, or has no block ``user``.
+      InputError: the file cannot be read, is not a template, or has no block ``user``.
     """
     if path is None:
         folder = resources.files(__package__) / "templates"

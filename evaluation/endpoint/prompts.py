@@ -1,7 +1,7 @@
-"""What a language model is asked about a dialogue state, and what its answer says: pure functions of a style.
+"""Makes requests for dialogue states, and parses the answers, as pure functions of a style.
 
-``tools``: the service is a function, its slots the parameters, and the model calls it. ``json``: structured output with
-a JSON Schema. ``text``: lines of ``SLOT = VALUE``, for models that can do neither.
+``tools``: the service is a function that the model calls, with the slots as parameters. ``json``: structured output
+with a JSON Schema. ``text``: lines of ``SLOT = VALUE``, for models that support neither.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Style = Literal["tools", "json", "text"]
 STYLES: tuple[Style, ...] = get_args(Style)
 
 INTENT, REQUESTED = "active_intent", "requested_slots"
-UNPARSED = "an answer that could not be read"  # a value that no dialogue has: the frame counts as wrong
+UNPARSED = "an answer that could not be read"  # a value that no dialogue has, so the frame counts as wrong
 
 _MOST_REQUESTED = 6
 _NOTHING = frozenset({"", "none", "null", "n/a", "unknown", "not specified", "not mentioned", "unspecified"})
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def request(example: Example, style: Style, prompt: Prompt) -> tuple[list[dict[str, str]], dict[str, Any]]:
-    """The messages, and the further parameters of the API."""
+    """Makes the messages, and further parameters of the API."""
     messages = prompt.messages(service=example.service, style=style, history=example.history)
     return messages, _parameters(example.service, style)
 
@@ -50,17 +50,16 @@ def _parameters(service: Service, style: Style) -> dict[str, Any]:
 
 
 def function_name(service: Service) -> str:
-    """The service's name as APIs allow it: 64 letters, digits, underscores and hyphens."""
+    """Makes the service's name a valid function name: up to 64 letters, digits, underscores and hyphens."""
     return _NAME.sub("_", service.service_name)[:64]
 
 
 def json_schema(service: Service, whole: bool) -> dict[str, Any]:
-    """The JSON Schema of a state: intent, requested slots, and a property for each slot.
+    """Makes the JSON Schema of a state: intent, requested slots, and a property for each slot.
 
     Args:
-      service: whose state it is.
-      whole: whether every slot must be there, with an empty text for no value: small models leave out all that may be
-        left out.
+      service: the service.
+      whole: whether every slot is required, with an empty text for no value, as small models omit whatever is optional.
     """
     slots: dict[str, Any] = {}
     for slot in service.slots:
@@ -77,7 +76,7 @@ def json_schema(service: Service, whole: bool) -> dict[str, Any]:
             REQUESTED: {
                 "type": "array",
                 "items": {"type": "string", "enum": names} if names else {"type": "string"},
-                "maxItems": _MOST_REQUESTED,  # small models do not find an end
+                "maxItems": _MOST_REQUESTED,  # small models would not stop
                 "description": "slots whose values the user asks for in the last turn",
             },
         },
@@ -87,16 +86,16 @@ def json_schema(service: Service, whole: bool) -> dict[str, Any]:
 
 
 def state_of(reply: Reply, example: Example, style: Style, normalise: bool = True) -> dict[str, Any]:
-    """The state that an answer says.
+    """Parses the state in an answer.
 
     Args:
       reply: the answer.
-      example: what was asked.
-      style: how.
-      normalise: whether values are spelled as the schema or the dialogue has them.
+      example: the model's input.
+      style: the style of the request.
+      normalise: whether to spell values as in the schema or the dialogue.
 
     Raises:
-      Unreadable: it says none: ``no_call``, ``wrong_function``, ``not_json`` or ``no_lines``.
+      Unreadable: the answer has no state: ``no_call``, ``wrong_function``, ``not_json`` or ``no_lines``.
     """
     found = _READERS[style](reply, example.service)
     values = {}
@@ -109,14 +108,14 @@ def state_of(reply: Reply, example: Example, style: Style, normalise: bool = Tru
     requested = found.get(REQUESTED)
     asked = requested if isinstance(requested, list) else re.split(r"[,\s]+", _text(requested))
     return {
-        INTENT: intent if intent in {one.name for one in example.service.intents} else "NONE",
+        INTENT: intent if intent in {intent.name for intent in example.service.intents} else "NONE",
         REQUESTED: sorted({name for name in map(_text, asked) if name in names}),
         "slot_values": values,
     }
 
 
 def unreadable_state(service: Service) -> dict[str, Any]:
-    """What stands for an answer that cannot be read: a state that is wrong whatever is right."""
+    """Makes the state for an answer that cannot be read, which is always wrong."""
     return {INTENT: "", REQUESTED: [], "slot_values": {slot.name: [UNPARSED] for slot in service.slots}}
 
 

@@ -1,6 +1,6 @@
-"""A language model for the other tasks: out-of-domain turns, utterances from acts, bAbI dialogues, entailment.
+"""Language models for other tasks: out-of-domain turns, utterances from acts, bAbI dialogues, entailment.
 
-Each is what a job of the task asks a trained model, so that what is read, written and scored is the same.
+Each class has the interface that a job expects of a trained model, so that inputs, outputs and scores are the same.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from parapet.schemas.service import Service
 from parapet.transforms.running.chat import Chat, Reply
 from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
 
-_LEAST_SURE, _SUREST = 51, 100  # percent; below, a score would say the other thing
+_LEAST_SURE, _SUREST = 51, 100  # percent; below, the score would mean the opposite decision
 _LONGEST = 300  # tokens of a turn
 
 
 class Router(Asker):
-    """Says whether turns are out of domain, with how sure it is as a score.
+    """Decides whether turns are out of domain; its stated confidence is the score.
 
     Args:
       chat: an open client.
-      services: what is in the domain.
-      prompt: how it is asked.
+      services: the services of the domain.
+      prompt: the prompt.
     """
 
     def __init__(self, chat: Chat, services: Sequence[Service], prompt: Prompt | None = None) -> None:
@@ -37,7 +37,7 @@ class Router(Asker):
         self.services, self.prompt = services, prompt or prompt_of("ood")
 
     def answers(self, texts: Sequence[str]) -> tuple[list[Answer], int]:
-        """As a classifier's; a text that is there twice is asked for once."""
+        """Answers like a classifier; equal texts are asked once."""
         different = list(dict.fromkeys(texts))
         found = dict(zip(different, self.each([self._question(text) for text in different]), strict=True))
         return [found[text] for text in texts], 0
@@ -59,11 +59,11 @@ def _domain(reply: Reply) -> Answer:
 
 
 class Speaker(Asker):
-    """Says the acts of system turns.
+    """Generates utterances for the acts of system turns.
 
     Args:
       chat: an open client.
-      prompt: how it is asked.
+      prompt: the prompt.
     """
 
     def __init__(self, chat: Chat, prompt: Prompt | None = None) -> None:
@@ -71,7 +71,7 @@ class Speaker(Asker):
         self.prompt = prompt or prompt_of("utterances")
 
     def generate(self, texts: Sequence[str]) -> list[Generated]:
-        """An utterance for the sentences of each turn's acts; nothing where the answer is empty, which is wrong."""
+        """Generates an utterance for each turn's sentences. It is empty if the answer is, which counts as wrong."""
         return self.each([self._question(text) for text in texts])
 
     def _question(self, acts: str) -> Question:
@@ -84,7 +84,7 @@ def _utterance(reply: Reply) -> Generated:
 
 
 def _one_line(text: str) -> str:
-    """Without line breaks and quotation marks around it. Raises Unreadable where nothing is left."""
+    """Removes line breaks and enclosing quotation marks. Raises Unreadable if nothing is left."""
     line = " ".join(text.split())
     if len(line) > 1 and line[0] == line[-1] and line[0] in "\"'":
         line = line[1:-1].strip()
@@ -98,9 +98,9 @@ class Bot(Asker):
 
     Args:
       chat: an open client.
-      examples: whole dialogues that it is shown.
-      candidates: what may be answered: the most similar ones are taken, by Levenshtein's ratio; none: what it says.
-      prompt: how it is asked.
+      examples: whole dialogues to show in the prompt.
+      candidates: the allowed answers; the most similar ones by Levenshtein's ratio are used. Empty for free answers.
+      prompt: the prompt.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Bot(Asker):
         self.candidates, self.prompt = candidates, prompt or prompt_of("babi")
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
-        """The best answers at each turn of each dialogue, given what was really said before it."""
+        """Returns the best answers at each turn of each dialogue, based on the reference's preceding turns."""
         questions = [list(self._questions(dialogue, top)) for dialogue in dialogues]
         answers = iter(self.each([question for of_dialogue in questions for question in of_dialogue]))
         return [[next(answers) for _ in of_dialogue] for of_dialogue in questions]
@@ -153,16 +153,16 @@ def _lines(dialogue: BabiDialogue) -> Iterable[str]:
 
 
 class Judge(Asker):
-    """A judge of textual entailment, where no model of language inference is at hand: its figures are not SGSAcc's.
+    """A judge of textual entailment, for use without an NLI model. Its scores are not comparable to SGSAcc's.
 
     Args:
       chat: an open client.
-      beside: another judge that is asked the same, to know how often both agree; its judgements count for nothing else.
-      prompt: how it is asked.
+      beside: another judge of the same pairs, to measure agreement; its judgements are not used otherwise.
+      prompt: the prompt.
 
     Attributes:
-      agreed: of how many pairs both say the same about entailment, of ``compared``.
-      unread: answers that could not be read: they are "neutral".
+      agreed: the number of pairs, of ``compared``, on whose entailment both agree.
+      unread: the number of unreadable answers, which count as "neutral".
     """
 
     name = "llm"
@@ -176,15 +176,15 @@ class Judge(Asker):
 
     @property
     def about(self) -> dict[str, object]:
-        """What ``details.json`` says of it besides its name."""
+        """Describes the judge for ``details.json``, besides its name."""
         beside = self.beside.model if self.beside is not None else None
         return {"beside": beside, "compared": self.compared, "agreed": self.agreed, "unread": self.unread}
 
     def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
-        """The judgement of each pair, in order: 1 for what it says."""
+        """Judges each pair, in order; the label in the answer gets probability 1."""
         self.asked.clear()
         judged: list[Judgement] = self.each([self._question(pair) for pair in pairs])
-        self.unread += sum(bool(one.unread) for one in self.asked)
+        self.unread += sum(bool(question.unread) for question in self.asked)
         if self.beside is not None:
             others = self.beside.entailment(pairs)
             self.compared += len(pairs)

@@ -12,17 +12,17 @@ from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
 from parapet.evaluation.endpoint.prompts import Style, request, state_of, unreadable_state
 from parapet.transforms.running.chat import Chat
 
-_LONGEST = 1_000  # characters of an answer that are kept with the state; all are in the file of answers
+_LONGEST = 1_000  # characters of an answer kept with the state; the file of answers has all
 
 
 class LanguageModel(Asker):
-    """A tracker, as ``parapet evaluate --model`` takes it; in Python for :func:`parapet.score_states`, too.
+    """A tracker for ``parapet evaluate --model``, and in Python for :func:`parapet.score_states`.
 
     Args:
       chat: an open client.
-      style: how states are asked for.
-      normalise: whether values are spelled as the schema or the dialogue has them.
-      prompt: how it is asked; None for the project's own prompt.
+      style: the style of the requests.
+      normalise: whether to spell values as in the schema or the dialogue.
+      prompt: the prompt; None for the built-in one.
     """
 
     def __init__(self, chat: Chat, style: Style = "json", normalise: bool = True, prompt: Prompt | None = None) -> None:
@@ -30,7 +30,10 @@ class LanguageModel(Asker):
         self.style, self.normalise, self.prompt = style, normalise, prompt or prompt_of("states")
 
     def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
-        """A state for each example, with the answer; a wrong one where that cannot be read. Raises as :meth:`each`."""
+        """Predicts a state for each example, with the answer; a wrong state if it cannot be read.
+
+        Raises as :meth:`each`.
+        """
         states = self.each([self._question(example) for example in batch])
         asked = self.asked[len(self.asked) - len(states) :]
         return [{**state, "answer": _shown(one)} for state, one in zip(states, asked, strict=True)]
@@ -42,7 +45,7 @@ class LanguageModel(Asker):
 
 
 def _shown(asked: Asked) -> str:
-    """An answer as people see it: text, calls, why it could not be read."""
+    """Formats an answer for people: text, calls, and why it could not be read."""
     calls = [f"{name}({arguments})" for name, arguments in asked.reply.tool_calls]
     said = "\n".join(filter(None, [asked.reply.text, *calls]))[:_LONGEST]
     return f"{said} [not readable: {asked.unread}]".strip() if asked.unread else said

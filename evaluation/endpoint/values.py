@@ -1,7 +1,7 @@
-"""Values as the dialogue has them: metrics compare texts, and models write "17:30" for "half past 5 in the evening".
+"""Spells values as in the dialogue, since metrics compare texts: models write "17:30" for "half past 5 in the evening".
 
-What a model gives becomes, where that is certain, the allowed value of a categorical slot that it spells otherwise, or
-the words of the dialogue that mean the same time, the same date, or have the same letters.
+If the match is certain, a model's value is replaced by the allowed value of a categorical slot with another spelling,
+or by the words of the dialogue with the same time, date or letters.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _WORDS = {"thirty": 30, "fifteen": 15}
 
 
 def as_said(slot: Slot, value: str, history: Sequence[tuple[str, str]]) -> str:
-    """The value as the schema or the dialogue has it; unchanged where neither is certain.
+    """Spells a value as in the schema or the dialogue; returns it unchanged if neither is certain.
 
     Args:
-      slot: whose value it is.
-      value: as the model gives it.
+      slot: the slot.
+      value: the model's value.
       history: (speaker, utterance) of all turns so far.
     """
     value = " ".join(value.split())
@@ -61,7 +61,7 @@ def as_said(slot: Slot, value: str, history: Sequence[tuple[str, str]]) -> str:
 
 def _allowed(possible: Iterable[str], value: str) -> str:
     wanted = _key(value)
-    return next((one for one in possible if _key(one) == wanted), value)
+    return next((allowed for allowed in possible if _key(allowed) == wanted), value)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -84,7 +84,7 @@ def _same_moment(value: str, texts: Iterable[str]) -> str:
 
 
 def moments(text: str) -> Iterator[tuple[str, tuple[str, int, int], bool]]:
-    """(words, time or date, whether they are all of the text) of each that a text has."""
+    """Yields (words, time or date, whether they are the whole text) for each time or date in a text."""
     for patterns, read in ((_TIMES, _time), (_DATES, _date)):
         for pattern in patterns:
             for match in pattern.finditer(text):
@@ -109,6 +109,6 @@ def _time(found: dict[str, str]) -> tuple[str, int, int] | None:
 
 def _date(found: dict[str, str]) -> tuple[str, int, int] | None:
     name = found.get("month", "").lower()[:3]
-    month = int(found["number"]) if found.get("number") else [one[:3] for one in _MONTHS].index(name) + 1
+    month = int(found["number"]) if found.get("number") else [month[:3] for month in _MONTHS].index(name) + 1
     day = int(found["day"])
     return ("date", month, day) if 1 <= day <= 31 and 1 <= month <= 12 else None

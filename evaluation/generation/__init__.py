@@ -1,1 +1,1 @@
-"""Sentences made from dialogue acts: semantic accuracy by entailment (Chen, Lin and Byrne 2023), slot errors, BLEU."""
+"""Utterances generated from dialogue acts: SGSAcc by entailment (Chen, Lin and Byrne 2023), slot errors, BLEU."""

@@ -1,9 +1,9 @@
-"""What generated utterances are scored against: system turns with acts, references of acts, values; and predictions.
+"""The reference for generated utterances: system turns with acts, sentences for acts, values; and the predictions.
 
-References say in plain sentences, with the schema's words, what an act means (SGSAcc, section 2, Appendix B). There are
-two sets of rules. ``paper`` has the candidates of Appendix B word for word, with those of Appendix D where the two
-differ; what neither mentions (acts without a value other than REQUEST, GOODBYE and REQ_MORE) is as in ``extended``.
-That one is ours: no broken English, and rules for INFORM_COUNT and OFFER_INTENT of their own.
+Sentences state in plain words, with the schema's terms, what an act means (SGSAcc, section 2, Appendix B). There are
+two sets of rules. ``paper`` has the candidates of Appendix B word for word, or those of Appendix D where the two
+differ; acts that neither mentions (acts without a value other than REQUEST, GOODBYE and REQ_MORE) are as in
+``extended``. That set is our own: it avoids broken English, and has separate rules for INFORM_COUNT and OFFER_INTENT.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+")
 
 
 class Words(msgspec.Struct, frozen=True):
-    """How a schema calls a slot or an intent: its name in words, and its description without a mark at the end."""
+    """The words of a slot or intent: its name in words, and its description without final punctuation."""
 
     name: str
     description: str
 
 
 class ServiceWords(msgspec.Struct, frozen=True):
-    """The words of a service, by the *original's* names of slots and intents, which are those of the acts.
+    """The words of a service, by the *original's* names of slots and intents, which the acts use.
 
     Attributes:
       slots, intents: by name.
-      domain: ``Flights`` of ``Flights_4``.
+      domain: ``Flights`` for ``Flights_4``.
     """
 
     slots: dict[str, Words]
@@ -54,28 +54,31 @@ class ServiceWords(msgspec.Struct, frozen=True):
     domain: str = ""
 
     def slot(self, name: str) -> Words:
-        """Of a slot; one that the schema lacks (``intent``, ``count``) is called by its name."""
+        """Returns the words of a slot. If the schema lacks it (``intent``, ``count``), they are made from its name."""
         return self.slots.get(name) or Words(in_words(name), in_words(name))
 
     def intent(self, name: str) -> Words:
-        """Of an intent, likewise."""
+        """Returns the words of an intent. If the schema lacks it, they are made from its name."""
         return self.intents.get(name) or Words(in_words(name), in_words(name))
 
 
 def in_words(name: str) -> str:
-    """``has_live_music`` is ``has live music``, ``BuyBusTicket`` is ``buy bus ticket``."""
+    """Splits a name into words:
+
+    ``has_live_music`` into ``has live music``, ``BuyBusTicket`` into ``buy bus ticket``.
+    """
     return " ".join(word if word.isupper() else word.lower() for word in _CAMEL.split(name) if word)
 
 
 def kind_of(slot: Slot) -> Kind:
-    """Boolean slots are categorical ones whose values are True and False."""
+    """Returns the kind of a slot. Boolean slots are categorical ones with the values True and False."""
     if not slot.is_categorical:
         return "free"
     return "boolean" if sorted(value.lower() for value in slot.possible_values) == sorted(BOOLEANS) else "categorical"
 
 
 def words_of(service: Service) -> ServiceWords:
-    """The words of a service as its own schema has them."""
+    """Returns the words of a service from its own schema."""
     return ServiceWords(
         {slot.name: _words(slot) for slot in service.slots},
         {intent.name: _words(intent) for intent in service.intents},
@@ -89,15 +92,15 @@ def _words(element: Slot | Intent) -> Words:
 
 
 def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], variant: str) -> dict[str, ServiceWords]:
-    """The words of the variant of each service, by the original's names; the n-th slot is the n-th of the original.
+    """Returns each service's words in a variant, by the original's names; slots correspond by position.
 
     Args:
-      services: of the original.
+      services: the original's services.
       splits: the schemas of the variant.
       variant: its name, for messages.
 
     Raises:
-      InputError: the variant lacks a service, or has it with another number of slots or intents.
+      InputError: the variant lacks a service, or has another number of slots or intents for it.
     """
     by_name = {service.service_name: service for split in splits for service in split.services}
     services = list(services)
@@ -121,7 +124,7 @@ def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], va
 
 
 def services_of(splits: Mapping[str, SplitSchemas], split: str) -> list[Service]:
-    """The services of a split, or of a corpus that is one."""
+    """Returns the services of a split, or of a corpus without splits."""
     return (splits[split] if split in splits else splits[SINGLE]).services
 
 
@@ -129,11 +132,11 @@ class Act(msgspec.Struct, frozen=True):
     """A dialogue act of a system turn.
 
     Attributes:
-      slot: with the original's name, or nothing.
-      values: as they are to be said.
-      canonical: the same in the form of the service, for telling two ways to say one value.
-      kind: of the slot; ``marker`` where it is ``intent`` or ``count``.
-      intent: of the service call in the frame, for acts that say what became of it.
+      slot: the original's name of the slot, or empty.
+      values: the values to express.
+      canonical: the values in the form of the service, to detect that two texts are the same value.
+      kind: the kind of the slot; ``marker`` for ``intent`` and ``count``.
+      intent: the intent of the frame's service call, for acts that report its outcome.
     """
 
     service: str
@@ -146,36 +149,39 @@ class Act(msgspec.Struct, frozen=True):
 
     @property
     def pool(self) -> tuple[str, str]:
-        """What its values are drawn from: those of the slot, or those that a marker of this name has."""
+        """The key of the pool from which tampered values are drawn."""
         return pool_key(self.service, self.slot, self.kind)
 
     @property
     def is_boolean(self) -> bool:
-        """Whether it says yes or no; a boolean slot may be said not to matter as well."""
+        """Whether it states yes or no; a boolean slot may also have the value "dontcare"."""
         return self.kind == "boolean" and [value.lower() in BOOLEANS for value in self.values] == [True]
 
     @property
     def is_true(self) -> bool:
-        """Of a boolean act, which."""
+        """The truth value of a boolean act."""
         return self.values[0].lower() == BOOLEANS[0]
 
     @property
     def states(self) -> bool:
-        """Whether its references say its values: a REQUEST may have some to choose from, and they do not."""
+        """Whether its sentences state its values.
+
+        Those of a REQUEST do not, although it may offer values to choose from.
+        """
         return bool(self.values) and self.act not in ("REQUEST", *PHRASES)
 
 
 def pool_key(service: str, slot: str, kind: Kind) -> tuple[str, str]:
-    """By which the values of a slot are found; a marker's are not those of a slot that has its name."""
+    """Returns the key of a slot's values. A marker has its own key, even if a slot has the same name."""
     return service, f"<{slot}>" if kind == "marker" else slot
 
 
-# Acts that say the same whatever the schema. Of Appendix B:
+# Acts whose sentences do not depend on the schema. From Appendix B:
 PAPER_PHRASES = {
     "GOODBYE": ("Have a good day.", "Bye bye.", "See you."),
     "REQ_MORE": ("What else do you need?", "What else can I help you with?", "Is there anything else?"),
 }
-# Ours; ``paper`` has those of the acts that the appendix does not mention.
+# Our own; ``paper`` uses these for acts that the appendix does not mention.
 PHRASES = {
     "GOODBYE": ("Goodbye.", "Have a nice day.", "Enjoy yourself."),
     "REQ_MORE": ("Request more.", "Is there anything else?", "Can I help you with anything else?"),
@@ -193,12 +199,12 @@ _OUTCOMES = {"NOTIFY_SUCCESS": "was successful", "NOTIFY_FAILURE": "failed"}
 
 
 def references(act: Act, words: ServiceWords, rules: Rules = "extended") -> tuple[str, ...]:
-    """The candidates for an act's reference, all different, in a fixed order; there is always one.
+    """Returns the candidate sentences for an act, without duplicates and in a fixed order; always at least one.
 
     Args:
       act: the act.
-      words: of its service.
-      rules: whose. Models of generation make their templates from ``extended``, whatever utterances are scored by.
+      words: the words of its service.
+      rules: the set of rules. Models of generation make their templates from ``extended``, whatever the scoring uses.
     """
     return tuple(dict.fromkeys(_rule(act, rules)(act, words)))
 
@@ -256,7 +262,7 @@ _MARKERS = {"intent": _intent, "count": _count}
 
 def _values(act: Act, words: ServiceWords) -> Iterator[str]:
     slot, verb = words.slot(act.slot), "are" if len(act.values) > 1 else "is"
-    is_intent = act.kind == "marker" and act.slot == "intent"  # whose name the schema has, and a variant another
+    is_intent = act.kind == "marker" and act.slot == "intent"  # its name is in the schema, and differs between variants
     values = [words.intent(value).name for value in act.values] if is_intent else act.values
     for label in (slot.description, slot.name) if act.slot else (act_name(act),):
         yield f"{label} {verb} {listed(values)}"
@@ -269,10 +275,10 @@ def _answers(act: Act, slot: Words) -> Iterator[str]:
 
 
 def _paper_boolean(act: Act, words: ServiceWords) -> Iterator[str]:
-    """Appendix B. Where it differs from the lists of Appendix D, which look like output of the authors' code, as these.
+    """Yields the sentences of Appendix B for a boolean act, or those in the lists of Appendix D where these differ.
 
-    B would have "has not", "have not" and "is not" where D has "Has no", "Is not" and "Does not"; only D has the
-    candidate with the domain.
+    The lists look like output of the authors' code. B would have "has not", "have not" and "is not" where D has "Has
+    no", "Is not" and "Does not"; only D has the candidate with the domain.
     """
     slot = words.slot(act.slot)
     yield from _answers(act, slot)
@@ -291,13 +297,14 @@ def _paper_boolean(act: Act, words: ServiceWords) -> Iterator[str]:
 
 _IS = re.compile(r"\bis\b")
 _HAS_OR_IS = re.compile(r"(?:has|have) (?P<has>.+)|is (?P<is>\S+)")
-# "Boolean flag indicating if the property is furnished"; not "Whether to ...", and nothing that says both.
+# Matches "Boolean flag indicating if the property is furnished", but not "Whether to ..." or clauses for both truth
+# values.
 _CLAUSE = re.compile(r"(?:.*? )??(?:whether or not|whether|if) (.+)", re.IGNORECASE)
 _NO_STATEMENT = re.compile(r"^to\b|\bor (?:not|if|no)\b", re.IGNORECASE)
 
 
 def _boolean(act: Act, words: ServiceWords) -> Iterator[str]:
-    """Sentences that are right whatever the slot is called: where a name's part of speech is not known, it has none."""
+    """Yields sentences that are grammatical for any name of a slot; none use a name whose part of speech is unknown."""
     slot = words.slot(act.slot)
     yield from _answers(act, slot)
     if match := _HAS_OR_IS.fullmatch(slot.name):
@@ -312,28 +319,28 @@ def _boolean(act: Act, words: ServiceWords) -> Iterator[str]:
 
 
 def _bare(act: Act, words: ServiceWords) -> Iterator[str]:
-    """An act of which nothing is known but its name."""
+    """Yields sentences for an act of which only the name is known."""
     slot = words.slot(act.slot)
     for label in (slot.description, slot.name) if act.slot else ("",):
         yield f"{act_name(act)} {label}".rstrip()
 
 
 def act_name(act: Act) -> str:
-    """``INFORM_COUNT`` is ``Inform count``."""
+    """Formats the name of an act: ``INFORM_COUNT`` as ``Inform count``."""
     return act.act.replace("_", " ").capitalize()
 
 
 def listed(values: Sequence[str]) -> str:
-    """``A, B and C``."""
+    """Joins values to ``A, B and C``."""
     return " and ".join(part for part in (", ".join(values[:-1]), values[-1]) if part)
 
 
 def in_sentence(text: str) -> str:
-    """A description in the middle of a sentence: without its capital, which names and acronyms keep."""
+    """Lower-cases the first letter of a description for use within a sentence, unless it begins with an acronym."""
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
-_ANY = "dontcare"  # said of a value that does not matter
+_ANY = "dontcare"  # the value of a slot whose value does not matter
 
 Place = tuple[str, int]  # dialogue id, position of the turn from 0
 
@@ -343,7 +350,7 @@ class SystemTurn(msgspec.Struct, frozen=True):
 
     Attributes:
       turn: its position in the dialogue, from 0.
-      previous: the utterance before it, or nothing.
+      previous: the preceding utterance, or empty.
       acts: in the order of frames and actions.
     """
 
@@ -355,27 +362,27 @@ class SystemTurn(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> Place:
-        """By which predictions are found."""
+        """The key of its prediction."""
         return self.dialogue_id, self.turn
 
 
-Kinds = dict[str, dict[str, Kind]]  # of each service the kind of each slot
+Kinds = dict[str, dict[str, Kind]]  # service to slot to its kind
 
 
 def kinds_of(services: Iterable[Service]) -> Kinds:
-    """The kinds of all slots."""
+    """Returns the kinds of all slots."""
     return {service.service_name: {slot.name: kind_of(slot) for slot in service.slots} for service in services}
 
 
 def _kind(kinds: Kinds, service: str, act: str, slot: str) -> Kind:
-    """That of an action's slot; one that the schema lacks is a marker as well."""
+    """Returns the kind of an action's slot. Slots that the schema lacks count as markers."""
     if not slot:
         return "none"
     return "marker" if is_marker(act, slot) else kinds.get(service, {}).get(slot, "marker")
 
 
 def system_turns(dialogue: Dialogue, kinds: Kinds) -> Iterator[SystemTurn]:
-    """The system turns of a dialogue, in order. Raises InputError for a service that the schemas lack."""
+    """Yields the system turns of a dialogue, in order. Raises InputError for a service that the schemas lack."""
     previous = ""
     for position, turn in enumerate(dialogue.turns):
         if turn.speaker == "SYSTEM":
@@ -400,12 +407,12 @@ def _act(frame: Frame, action: Action, kinds: Kinds) -> Act:
     return Act(frame.service, action.act, action.slot, tuple(action.values), tuple(canonical), kind, intent)
 
 
-# Of each slot (:func:`pool_key`) the values said for it, each with its canonical form: sorted, different.
+# Key of a slot (:func:`pool_key`) to its (value, canonical form), sorted and without duplicates.
 Pools = dict[tuple[str, str], tuple[tuple[str, str], ...]]
 
 
 def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kinds: Kinds) -> Pools:
-    """The values that users and system say, and those of the schema for categorical slots and intents."""
+    """Collects the values that users and system express, and those in the schema for categorical slots and intents."""
     pools: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for service in services.values():
         for slot in service.slots:
@@ -432,25 +439,25 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 
 def tampered(act: Act, pools: Pools, *drawn_by: str) -> Act | None:
-    """The act with each value replaced by another of the slot's.
+    """Replaces each value of an act by another value of the slot.
 
-    A boolean says the opposite. Others are drawn by hash from the values of the slot in the corpus, for categorical
-    slots from those of the schema. Two ways to say one value are one value.
+    A boolean is negated. Other values are drawn by hash from those of the slot in the corpus, or for categorical slots
+    in the schema. Different spellings of a value count as the same value.
 
     Args:
       act: the act.
       pools: the values of all slots.
-      drawn_by: what the draw depends on: seed, dialogue, turn, position.
+      drawn_by: the key of the draw: seed, dialogue, turn, position.
 
     Returns:
-      None where there is nothing to replace, or nothing to replace it by.
+      None if there is no value to replace, or no other value.
     """
     if not act.states:
         return None
     if act.is_boolean:
         other = ("False" if act.is_true else "True",)
         return msgspec.structs.replace(act, values=other, canonical=other)
-    taken = {_plain(one) for one in (*act.values, *act.canonical)}
+    taken = {_plain(text) for text in (*act.values, *act.canonical)}
     chosen: list[tuple[str, str]] = []
     for i in range(len(act.values)):
         one = _draw(pools.get(act.pool, ()), taken, stable_hash(*drawn_by, act.slot, str(i)))
@@ -463,7 +470,7 @@ def tampered(act: Act, pools: Pools, *drawn_by: str) -> Act | None:
 
 
 def _draw(pool: Sequence[tuple[str, str]], taken: set[str], number: int) -> tuple[str, str] | None:
-    """The first free value from a place on that the number gives."""
+    """Returns the first free value at or after the position that the number selects."""
     for i in range(len(pool)):
         value, canonical = pool[(number + i) % len(pool)]
         if _plain(value) and _plain(value) not in taken and _plain(canonical) not in taken:
@@ -476,14 +483,14 @@ def _plain(value: str) -> str:
 
 
 class Corpus(msgspec.Struct, frozen=True):
-    """What utterances are scored against.
+    """The reference data of a split.
 
     Attributes:
-      name: of the split.
+      name: the name of the split.
       turns: the system turns, by dialogue id and position.
-      words: of each service, for the original and each variant.
+      words: the original and each variant to service to its words.
       pools: the values of each slot.
-      seen: the services of the training schema; None where there is none.
+      seen: the services of the training schema; None without one.
     """
 
     name: str
@@ -498,15 +505,15 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
 
     Args:
       root: the corpus.
-      split: whose dialogues; a corpus without splits is read whole.
+      split: the split; a corpus without splits is read whole.
       variants: folders of schema variants, by name.
 
     Raises:
-      InputError: a file or dialogue that cannot be read, an id that appears twice, a service without a schema, no
-        act of the system in the whole split, a variant that does not match.
+      InputError: a file or dialogue cannot be read, an id appears twice, a service has no schema, the system has no act
+        in the whole split, or a variant does not match.
     """
     dialogues = list(sets.read_dialogues(root, split))
-    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
     services = (schemas[SINGLE] if SINGLE in schemas else schemas[split]).services
     by_name = {service.service_name: service for service in services}
     kinds = kinds_of(services)
@@ -521,7 +528,9 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
     used = {act.service for turn in turns for act in turn.acts}
     words = {ORIGINAL: {name: words_of(service) for name, service in by_name.items()}}
     for name, place in variants.items():
-        words[name] = varied_words((by_name[one] for one in sorted(used)), read_root(place, leave_out_bad=True), name)
+        words[name] = varied_words(
+            (by_name[service_name] for service_name in sorted(used)), read_root(place, leave_out_bad=True), name
+        )
     train = schemas.get("train")
     seen = frozenset(service.service_name for service in train.services) if train is not None else None
     ordered = sorted(turns, key=lambda turn: turn.place)
@@ -532,20 +541,20 @@ REFERENCE = "reference"  # in place of a file: the corpus's own system turns
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """One of several utterances, and its likelihood or the like: more is better."""
+    """One of several utterances, with a score such as its likelihood; more is better."""
 
     utterance: str
     score: float
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """What a system says in a turn.
+    """A predicted utterance.
 
     Attributes:
-      turn: its position in the dialogue, from 0; user turns count.
+      turn: its position in the dialogue, from 0, counting user turns.
       utterance: the system's choice.
-      candidates: of an ensemble, to be ranked by how faithful they are; may be left out.
-      set: the name of its set, where one file has the predictions for several.
+      candidates: an ensemble to rank by faithfulness; optional.
+      set: the name of its set, if a file has predictions for several sets.
     """
 
     dialogue_id: str
@@ -558,15 +567,15 @@ class Prediction(msgspec.Struct, frozen=True):
 def read_predictions(
     predictions: str, split: str, turns: Mapping[str, Sequence[SystemTurn]]
 ) -> dict[str, dict[Place, Prediction]]:
-    """Of each set a prediction for each of its turns, neither more nor less.
+    """Reads exactly one prediction for each turn of each set.
 
     Args:
-      predictions: JSON lines, a folder with those of each set, or with dialogues in the SGD format; or ``reference``.
-      split: whose dialogues.
-      turns: by set, those to be predicted.
+      predictions: JSON lines, a folder with those of each set or with dialogues in the SGD format, or ``reference``.
+      split: the split.
+      turns: set to the turns to be predicted.
 
     Raises:
-      InputError: a file cannot be read, a turn has no prediction, or two, or is not the system's.
+      InputError: a file cannot be read, or a turn has no prediction, several, or is not a system turn.
     """
     if predictions == REFERENCE:
         return {
@@ -585,12 +594,12 @@ def read_predictions(
 
 
 def predicted_variants(predictions: str, split: str, variants: Sequence[str]) -> list[str]:
-    """The variants that something was predicted for: all of them, or none.
+    """Returns the variants that have predictions: all of them, or none.
 
-    A file and ``reference`` are the original's; of a file whose rows have sets, those that are named.
+    A file and ``reference`` have those of the original only, unless the rows of the file name sets.
 
     Raises:
-      InputError: some variants have predictions, and others none.
+      InputError: only some variants have predictions.
     """
     if predictions == REFERENCE or not is_there(predictions):
         return []
@@ -606,7 +615,7 @@ def predicted_variants(predictions: str, split: str, variants: Sequence[str]) ->
 
 
 def _read(path: str) -> Iterator[tuple[str, Prediction]]:
-    """The rows of a file in a folder: JSON lines, or dialogues, whose system turns are the predictions."""
+    """Reads a file in a folder: JSON lines, or dialogues whose system turns are the predictions."""
     if path.endswith(".jsonl"):
         yield from _lines(path)
         return

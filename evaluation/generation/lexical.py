@@ -1,7 +1,7 @@
-"""Entailment by rules: a deterministic stand-in for a model of natural language inference, and no more than that.
+"""Entailment by rules: a deterministic stand-in for a model of natural language inference.
 
-It knows the forms of our references. Values must be said, in the utterance itself; a boolean must be spoken of, and
-affirmed or denied; a request must be a question about its slot. What is said in other words, it does not see.
+It only knows the forms of our reference sentences. Values must occur in the utterance itself; a boolean must be
+mentioned, and affirmed or denied; a request must be a question about its slot. It does not recognise paraphrases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
-# "3:30", "4.5" and "o'hare" are one; sentences without a blank between them are two.
+# "3:30", "4.5" and "o'hare" are single tokens. A missing blank between sentences still separates them.
 _TOKEN = re.compile(r"\d+(?:[:.,]\d+)+|[a-z0-9]+(?:['&-][a-z0-9]+)*|[^\W_a-z0-9]+")
 _NUMBERS = {
     word: str(i) for i, word in enumerate(_words("zero one two three four five six seven eight nine ten eleven twelve"))
@@ -31,7 +31,7 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _OCLOCK = re.compile(r"^(\d{1,2}):00$")
 _ENDINGS = ("ings", "ing", "ies", "ied", "ely", "ed", "es", "ly", "s", "e", "y")
 
-# Say nothing of what a slot or intent is about.
+# Words without information on the subject of a slot or intent.
 EMPTY = frozenset(
     _words("""
     a about after all also an and any are as at be been being boolean by can could did do does doing else field find
@@ -72,13 +72,13 @@ AFFIRMED = re.compile(
 )
 DENIED = re.compile(r"^(?:no|nope|not|sorry|unfortunately|i'm afraid|it does not|it doesn't|it is not)\b|\bnot\b|n't\b")
 NEGATED = re.compile(r"\b(?:no|not|non|never|without|cannot|neither|nor|unavailable|lacks?)\b|n't\b|\bnon-")
-WITHOUT = re.compile(r"\b(?:none|no|without|not|neither)\b|n't\b")  # the value None
+WITHOUT = re.compile(r"\b(?:none|no|without|not|neither)\b|n't\b")  # forms of the value None
 QUESTION = re.compile(
     r"\?|\b(?:what|where|when|which|who|how)\b|\b(?:tell me|let me know|please (?:provide|specify|give|tell)|may i"
     r"|can you|could you|do you|would you|should i|i need|any preference|preferred)\b"
 )
 
-# The word of a question, and what it may ask for.
+# Question words, and the subjects that they may ask for.
 _WH = {
     "where": "city location destination address place area station town venue origin airport theater country",
     "when": "date day time departure leaving arrival pickup dropoff check",
@@ -129,7 +129,10 @@ CUES = {
 
 
 def normal_tokens(lower: str) -> list[str]:
-    """The tokens of a lower-cased text: numbers as digits without thousands' marks, full hours without minutes."""
+    """Tokenizes a lower-cased text.
+
+    Numbers become digits without thousands separators, full hours lose their minutes.
+    """
     found = []
     for token in _TOKEN.findall(_THOUSANDS.sub("", lower)):
         token = token.removesuffix("'s")
@@ -141,7 +144,7 @@ def normal_tokens(lower: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
-    """A word without its ending, crudely: what remains has three letters or more."""
+    """Crudely strips a word's ending; at least three letters remain."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word.removesuffix(ending)
@@ -152,27 +155,28 @@ SAME = {stem(word): stem(group.split()[0]) for group in _SAME for word in group.
 
 
 def stems_of(words: str) -> frozenset[str]:
-    """The stems of words separated by spaces; words for one thing have one stem."""
-    return frozenset(SAME.get(one, one) for one in map(stem, words.split()))
+    """Returns the stems of words separated by spaces; synonyms share a stem."""
+    return frozenset(SAME.get(word_stem, word_stem) for word_stem in map(stem, words.split()))
 
 
 WH = {word: stems_of(kinds) for word, kinds in _WH.items()}
 ANTONYMS = {stem(word): stems_of(others) for word, others in _ANTONYMS.items()}
-# What tells of a slot, and of a value by the two words before it, where one goes to or comes from.
+# Words of slots for destinations and origins, and the words before their values.
 TO = frozenset(_words("destination to for arrival arriving arrives arrive going end ending lands reach reaches"))
 FROM = frozenset(_words("origin from departure departing departs leaving leaves leave start starting source board"))
 
 
-JOINT = "\n"  # a premise's last line is the utterance
+JOINT = "\n"  # between the parts of a premise; the last line is the utterance
 
 Form = Literal["phrase", "request", "offer", "boolean", "outcome", "value", "count", "other"]
 
 _ANSWER = re.compile(r"(.+)\? (Yes|No)\.")
 _HAS = re.compile(r"(?:It|They) (?:has|have|is|does) (not )?(.+)\.")
 _HAS_NOT = re.compile(r"(?:It|They) (?:does|do) not have (.+)\.")
-# "Is kids friendly", "Has no wifi", "is not nonstop", "Flights is not nonstop"; not "Is it free is dontcare".
+# Matches "Is kids friendly", "Has no wifi", "is not nonstop", "Flights is not nonstop", but not "Is it free is
+# dontcare".
 _BARE = re.compile(r"(?:Has|Have|Is|Does|is|[A-Z]\w* is(?= not )) (no |not )?((?:(?! is | are ).)+)")
-_OF_DOMAIN = re.compile(r"[A-Z]\w* is [a-z].*")  # "Flights is nonstop", which looks like a value
+_OF_DOMAIN = re.compile(r"[A-Z]\w* is [a-z].*")  # "Flights is nonstop", which has the form of a sentence with a value
 _COUNT = re.compile(r"(?:There (?:is|are) (.+) results?|The number of results is (.+))\.|count is (.+)")
 _OFFER = re.compile(r"(?:Offer to (.+)|Do you want to (.+)\?)")
 _INTENT = re.compile(r"intent (?:is|are) (.+)")
@@ -187,16 +191,16 @@ _OF_PHRASE = {
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A hypothesis taken apart.
+    """A parsed hypothesis.
 
     Attributes:
-      topic: the stems of what it is about.
-      positive: of a boolean or an outcome, which.
-      values: the ways to read its values: each a list of token sequences, all of which must be said.
-      act: of a phrase.
-      asked: of a request the words of a question that may ask for it, of an offer the stem of its verb.
-      end: 1 where the value is where one goes, -1 where one comes from.
-      deniable: whether the value may be that of a boolean, which a clause with "not" does not say.
+      topic: the stems of its subject.
+      positive: the truth value of a boolean or an outcome.
+      values: the ways to read its values: each a list of token sequences, all of which must occur.
+      act: the act of a phrase.
+      asked: for a request, the question words that may ask for it; for an offer, the stem of its verb.
+      end: 1 for a destination, -1 for an origin.
+      deniable: whether the value may be that of a boolean, in which case a clause with "not" does not state it.
     """
 
     form: Form
@@ -210,13 +214,13 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """An utterance taken apart.
+    """A parsed utterance.
 
     Attributes:
-      lower: it in small letters; ``text`` its tokens between blanks.
+      lower: the text in lower case; ``text`` its tokens with blanks between and around them.
       words: the stems of all its words; ``stems`` those of content words.
-      numbers: whole ones, in order; ``counted`` with the stem of the next word.
-      clauses: each with its stems and whether it denies.
+      numbers: integers, in order; ``counted`` pairs them with the stem of the next word.
+      clauses: (stems, whether it contains a negation).
     """
 
     lower: str
@@ -236,7 +240,7 @@ class Lexical:
     joint = JOINT
 
     def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
-        """The judgement of each pair, in order."""
+        """Judges each pair, in order."""
         return [_judged(premise, hypothesis) for premise, hypothesis in pairs]
 
 
@@ -245,7 +249,7 @@ _CONTRADICTED: Judgement = (0.05, 0.15, 0.8)
 
 
 def _entailed(strength: float) -> Judgement:
-    """From 0.6 to 0.95: the reference with more of the utterance's words is the more entailed."""
+    """Returns a judgement of entailment from 0.6 to 0.95, increasing with the share of the words that match."""
     entailment = round(0.6 + 0.35 * strength, 6)
     return entailment, round(0.9 * (1 - entailment), 6), round(0.1 * (1 - entailment), 6)
 
@@ -286,23 +290,23 @@ def _value(claim: Claim, said: Said) -> Judgement:
 
 def _is_said(value: str, claim: Claim, said: Said) -> bool:
     if claim.form == "count":
-        return said.numbers[:1] == (value,)  # how many there are comes first, then what they cost and the like
+        return said.numbers[:1] == (value,)  # the count comes first, before prices and the like
     if value == "none":
         return bool(WITHOUT.search(said.lower))
     return f" {value} " in said.text
 
 
 def _denied(value: str, said: Said) -> bool:
-    """Whether each clause that has a word of the value has a negation."""
+    """Whether every clause that has a word of the value also has a negation."""
     denied = [is_denied for stems, is_denied in said.clauses if stems & _stems(value)]
     return bool(denied) and all(denied)
 
 
 def _turned(value: str, claim: Claim, said: Said) -> bool:
-    """Whether the utterance says the value of something else.
+    """Whether the utterance states the value for something else.
 
-    Of a number that is counted in the utterance ("0 transfers") another one; of a place that one goes to, one that is
-    said to be where one comes from, or the reverse.
+    This holds for a number that is counted differently in the utterance ("0 transfers"), and for a destination that the
+    utterance uses as an origin, or the reverse.
     """
     if value.isdigit():
         counted = {number for number, stem in said.counted if stem in claim.topic}
@@ -315,10 +319,10 @@ def _turned(value: str, claim: Claim, said: Said) -> bool:
 
 
 def _boolean(claim: Claim, said: Said, context: str) -> Judgement:
-    """By the clause that says most of it; if none does, but the turn before asked for it, by yes or no."""
+    """Judges a boolean by the clause with most of its words, or if the preceding turn asked for it, by yes or no."""
     best: tuple[int, bool] = (0, False)
     for stems, denied in said.clauses:
-        turned = {one for one in claim.topic - stems if ANTONYMS.get(one, frozenset()) & stems}
+        turned = {word_stem for word_stem in claim.topic - stems if ANTONYMS.get(word_stem, frozenset()) & stems}
         words = len(claim.topic & stems) + len(turned)
         if words > best[0]:
             best = words, denied != bool(turned)
@@ -333,7 +337,7 @@ def _boolean(claim: Claim, said: Said, context: str) -> Judgement:
 
 
 def _requested(claim: Claim, said: Said) -> Judgement:
-    """A question that has a word of the slot's, or one that asks for such."""
+    """Judges a request: it must be a question that has a word of the slot or a suitable question word."""
     if not QUESTION.search(said.lower):
         return _NEUTRAL
     share = _share(claim.topic, said.stems)
@@ -368,7 +372,7 @@ def _said(utterance: str) -> Said:
 
 @lru_cache(maxsize=1 << 14)
 def parse_claim(hypothesis: str) -> Claim:
-    """What a hypothesis claims, by the forms of our references."""
+    """Parses a hypothesis by the forms of our reference sentences."""
     if hypothesis in _OF_PHRASE:
         return Claim("phrase", act=_OF_PHRASE[hypothesis])
     if hypothesis.startswith("Request "):
@@ -390,7 +394,7 @@ def parse_claim(hypothesis: str) -> Claim:
         return Claim("offer", _stems(offered), asked=stems_of(offered.partition(" ")[0].lower()))
     if match := _OUTCOME.fullmatch(hypothesis):
         return Claim("outcome", _stems(match[1]), match[2] != "failed")
-    # Descriptions and values may have an "is" of their own: any place may be where the value begins.
+    # Descriptions and values may contain "is", so the value may begin at any of them.
     readings: list[tuple[str, ...]] = []
     places = list(_VALUE.finditer(hypothesis))
     for place in places:
@@ -405,7 +409,7 @@ def parse_claim(hypothesis: str) -> Claim:
 
 
 def _readings(values: str) -> tuple[tuple[str, ...], ...]:
-    """As one value, and as a list of several."""
+    """Returns the readings of a text as a single value and as a list of values."""
     whole = " ".join(normal_tokens(values.lower()))
     parts = tuple(" ".join(normal_tokens(part.lower())) for part in _PARTS.split(values))
     return tuple(dict.fromkeys(reading for reading in ((whole,), parts) if all(reading)))
@@ -413,5 +417,5 @@ def _readings(values: str) -> tuple[tuple[str, ...], ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str) -> frozenset[str]:
-    """The stems of content words."""
+    """Returns the stems of content words."""
     return stems_of(" ".join(word for word in normal_tokens(text.lower()) if word not in EMPTY))

@@ -1,4 +1,4 @@
-"""The metrics of generated utterances: SGSAcc by turn and act, slot error rate, BLEU, those of plug-ins; by group."""
+"""The metrics of generated utterances: SGSAcc by turn and act, slot error rate, BLEU and plug-ins, also by group."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ TurnValues = dict[str, dict[Place, float | None]]  # metric to the value of each
 
 
 class ScoredTurn(msgspec.Struct, frozen=True):
-    """A system turn with what a system says in it.
+    """A system turn with the predicted utterance.
 
     Attributes:
-      utterance: the system's.
-      acts: in order; a turn may have none, and is then no part of SGSAcc.
+      utterance: the prediction.
+      acts: in order; SGSAcc ignores turns without acts.
     """
 
     turn: SystemTurn
@@ -42,7 +42,7 @@ class ScoredTurn(msgspec.Struct, frozen=True):
 
     @property
     def valid(self) -> bool:
-        """Whether all its acts are, so that it enters SGSAcc."""
+        """Whether all its acts are valid, so that SGSAcc includes it."""
         return bool(self.acts) and all(act.valid for act in self.acts)
 
     @property
@@ -52,16 +52,16 @@ class ScoredTurn(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> str | None:
-        """How it counts: ``faithful``, ``unfaithful``, or ``not_valid``; None without acts."""
+        """The outcome: ``faithful``, ``unfaithful``, or ``not_valid``; None without acts."""
         return ("faithful" if self.faithful else "unfaithful") if self.valid else "not_valid" if self.acts else None
 
     @property
     def has_values(self) -> bool:
-        """Whether it has a value of a free slot, which is what the slot error rate judges."""
+        """Whether it has a value of a free slot, which slot error rate checks."""
         return any(act.act.kind == "free" and act.act.values for act in self.acts)
 
     def values(self) -> Numbers:
-        """The metrics of turns, 1 or 0; None where the turn does not count."""
+        """Returns the metrics of turns, 1 or 0; None if the metric ignores the turn."""
         alone = all(act.premise == "utterance" for act in self.acts)
         return {
             "sgsacc": float(self.faithful) if self.valid else None,
@@ -72,13 +72,13 @@ class ScoredTurn(msgspec.Struct, frozen=True):
 
 
 def act_values(one: ScoredAct) -> Numbers:
-    """The metrics of acts, 1 or 0; None where the act does not count."""
+    """Returns the metrics of acts, 1 or 0; None if the metric ignores the act."""
     faithful = float(one.premise is not None)
     return {"sgsacc_acts": faithful if one.valid else None, "sgsacc_acts_all": faithful}
 
 
 def scored_turns(corpus: Corpus, acts: Iterable[ScoredAct], utterances: Mapping[Place, str]) -> list[ScoredTurn]:
-    """The turns of a corpus with their acts, in order."""
+    """Returns the turns of a corpus with their acts, in order."""
     by_turn: dict[Place, list[ScoredAct]] = {}
     for act in acts:
         by_turn.setdefault(act.turn.place, []).append(act)
@@ -86,11 +86,11 @@ def scored_turns(corpus: Corpus, acts: Iterable[ScoredAct], utterances: Mapping[
 
 
 def accuracies(turns: Sequence[ScoredTurn]) -> Numbers:
-    """SGSAcc and slot error rate of some turns, 0 to 1; None where nothing counts.
+    """Computes SGSAcc and slot error rate over turns, 0 to 1; None if no turn counts.
 
-    ``sgsacc`` is the share of valid turns that are faithful, ``sgsacc_all`` the same of all turns with acts;
-    ``sgsacc_utterance_alone`` is as ``sgsacc`` without the augmented premise. ``sgsacc_acts`` and ``sgsacc_acts_all``
-    are the shares of acts.
+    ``sgsacc`` is the share of valid turns that are faithful, ``sgsacc_all`` that of all turns with acts;
+    ``sgsacc_utterance_alone`` is ``sgsacc`` without the augmented premise. ``sgsacc_acts`` and ``sgsacc_acts_all`` are
+    shares of acts.
     """
     of_turns = [turn.values() for turn in turns]
     of_acts = [act_values(act) for turn in turns for act in turn.acts]
@@ -101,11 +101,11 @@ def accuracies(turns: Sequence[ScoredTurn]) -> Numbers:
 
 
 def seen_by(seen: frozenset[str] | None, name_of: Callable[[str], str]) -> Callable[[ScoredTurn], bool | None]:
-    """Says of a turn whether all its services are in the training schema; None where there is none, or no act.
+    """Returns a function that tells whether all services of a turn are seen; None without a training schema or acts.
 
     Args:
       seen: the services of the training schema.
-      name_of: of a service: itself, or its domain, which is then what has to be there.
+      name_of: returns the name to look up for a service: its own, or its domain.
     """
     known = frozenset(map(name_of, seen or ()))
 
@@ -121,10 +121,10 @@ class ScoredSet(msgspec.Struct, frozen=True):
     """A set with its scores.
 
     Attributes:
-      turns: what the system says.
-      ranked: what is chosen among its candidates; empty where there are none.
-      checks: as :class:`Scores` has them.
-      plugins: the values of plug-ins' metrics, for the turns and for the ranked ones.
+      turns: the predicted utterances.
+      ranked: the utterances chosen among candidates; empty without candidates.
+      checks: see :class:`Scores`.
+      plugins: the values of plug-ins' metrics, for ``turns`` and for ``ranked``.
     """
 
     corpus: Corpus
@@ -135,7 +135,7 @@ class ScoredSet(msgspec.Struct, frozen=True):
 
 
 def scored_set(corpus: Corpus, scores: Scores, metrics: Mapping[str, ChosenMetric] = {}) -> ScoredSet:
-    """The scores of a set, turn by turn. Raises InputError for values of plug-ins that are no shares, or too few."""
+    """Scores a set turn by turn. Raises InputError if a plug-in returns values that are not shares, or too few."""
     ranked = scores.ranked
     return ScoredSet(
         corpus,
@@ -150,34 +150,34 @@ def scored_set(corpus: Corpus, scores: Scores, metrics: Mapping[str, ChosenMetri
 
 
 def overall(sets: Sequence[ScoredSet], ranked: bool = False) -> Numbers:
-    """The metrics of a system over some sets together; ``ranked``: of the utterances chosen among its candidates."""
-    turns = [turn for one in sets for turn in (one.ranked if ranked else one.turns)]
+    """Computes a system's metrics over several sets; with ``ranked``, for the utterances chosen among candidates."""
+    turns = [turn for scored in sets for turn in (scored.ranked if ranked else scored.turns)]
     plugins: dict[str, list[float | None]] = {}
-    for one in sets:
-        for name, by_turn in one.plugins[ranked].items():
+    for scored in sets:
+        for name, by_turn in scored.plugins[ranked].items():
             plugins.setdefault(name, []).extend(by_turn.values())
     return {
         **accuracies(turns),
-        "bleu": corpus_bleu([one.utterance for one in turns], [one.turn.utterance for one in turns])[0],
+        "bleu": corpus_bleu([turn.utterance for turn in turns], [turn.turn.utterance for turn in turns])[0],
         **{name: mean(values) for name, values in plugins.items()},
     }
 
 
 def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
-    """The metrics of a system's utterances.
+    """Computes the metrics of a system's utterances.
 
-    Of all together and of each set that has a name; SGSAcc and slot error rate of turns whose domains, and whose
-    services, were all seen in training, and of the others; with candidates, of the utterances chosen among them.
+    They are over all sets and over each named set. SGSAcc and slot error rate are also by whether the turn's domains,
+    and its services, were all seen in training; and with candidates, for the utterances chosen among them.
     """
     metrics = with_mean({ALL: overall(list(sets.values())), **{name: overall([sets[name]]) for name in sets if name}})
     for name_of, keys in ((domain_of, (UNSEEN_DOMAINS, SEEN_DOMAINS)), (str, (UNSEEN_SERVICES, SEEN_SERVICES))):
         groups: dict[bool | None, list[ScoredTurn]] = {}
-        for one in sets.values():
-            is_seen = seen_by(one.corpus.seen, name_of)
-            for turn in one.turns:
+        for scored in sets.values():
+            is_seen = seen_by(scored.corpus.seen, name_of)
+            for turn in scored.turns:
                 groups.setdefault(is_seen(turn), []).append(turn)
         metrics |= {keys[seen]: accuracies(groups[seen]) for seen in (True, False) if seen in groups}
-    if any(one.ranked for one in sets.values()):
+    if any(scored.ranked for scored in sets.values()):
         metrics[RANKED] = overall(list(sets.values()), ranked=True)
     return metrics
 
@@ -186,13 +186,12 @@ Details = dict[str, Any]
 
 
 def coverage(turns: Iterable[ScoredTurn]) -> Details:
-    """How many turns SGSAcc and slot error rate judge (section 2.2), and how many acts.
+    """Counts the turns and acts that SGSAcc and slot error rate include (section 2.2).
 
-    Turns without acts are left out.
-
-    Of turns: ``valid`` ones have only valid acts, and SGSAcc judges them; ``slot_error_rate`` judges those with a value
-    of a free slot; ``free_slot`` have an act on a free slot, be it a REQUEST without a value; ``categorical`` the value
-    of a categorical slot, booleans included. Of acts: ``entailed`` have a reference that the ground truth entails.
+    Turns without acts are ignored. Turns: ``valid`` ones have only valid acts and enter SGSAcc; ``slot_error_rate``
+    counts those with a value of a free slot; ``free_slot`` those with an act on a free slot, including a REQUEST
+    without a value; ``categorical`` those with the value of a categorical or boolean slot. Acts: ``entailed`` ones have
+    a reference sentence that the ground truth entails.
     """
     turns = [turn for turn in turns if turn.acts]
     acts = [act for turn in turns for act in turn.acts]
@@ -204,8 +203,8 @@ def coverage(turns: Iterable[ScoredTurn]) -> Details:
             any(act.act.kind in ("categorical", "boolean") and act.act.states for act in turn.acts) for turn in turns
         ),
     }
-    n_entailed = sum(one.validated.premise is not None for one in acts)
-    n_valid = sum(one.valid for one in acts)
+    n_entailed = sum(act.validated.premise is not None for act in acts)
+    n_valid = sum(act.valid for act in acts)
     return {
         "turns": {
             "turns": len(turns),
@@ -214,9 +213,9 @@ def coverage(turns: Iterable[ScoredTurn]) -> Details:
         },
         "acts": {
             "acts": len(acts),
-            "with_tampered_reference": sum(one.has_negative for one in acts),
+            "with_tampered_reference": sum(act.has_negative for act in acts),
             "entailed": n_entailed,
-            "entailed_by_utterance_alone": sum(one.validated.premise == "utterance" for one in acts),
+            "entailed_by_utterance_alone": sum(act.validated.premise == "utterance" for act in acts),
             "valid": n_valid,
             "share_entailed": ratio(n_entailed, len(acts)),
             "share_valid": ratio(n_valid, len(acts)),
@@ -225,18 +224,18 @@ def coverage(turns: Iterable[ScoredTurn]) -> Details:
 
 
 def agreement(turns: Iterable[ScoredTurn]) -> Details:
-    """On how many turns SGSAcc and slot error rate have the same result, of those that both judge (section 2.2).
+    """Counts turns on which SGSAcc and slot error rate agree, among those that both include (section 2.2).
 
-    ``same``: where SGSAcc of the acts on free slots that have values is that of the slot error rate; ``same_all_acts``:
-    where that of all acts is, the categorical ones included.
+    ``same`` compares the slot error rate with SGSAcc of the acts on free slots that have values; ``same_all_acts``
+    compares it with that of all acts, including those on categorical slots.
     """
     judged = [turn for turn in turns if turn.valid and turn.has_values]
     same = same_all = 0
-    for one in judged:
-        no_error = not missing_values(one.turn.acts, one.utterance)
-        free = [act for act in one.acts if act.act.kind == "free" and act.act.values]
+    for turn in judged:
+        no_error = not missing_values(turn.turn.acts, turn.utterance)
+        free = [act for act in turn.acts if act.act.kind == "free" and act.act.values]
         same += all(act.premise is not None for act in free) == no_error
-        same_all += one.faithful == no_error
+        same_all += turn.faithful == no_error
     return {
         "turns": len(judged),
         "same": same,
@@ -247,30 +246,30 @@ def agreement(turns: Iterable[ScoredTurn]) -> Details:
 
 
 def by_service(sets: Iterable[ScoredSet], name_of: Callable[[str], str]) -> dict[str, Details]:
-    """The turns of each service, sorted; a turn with several is one of each.
+    """Scores the turns of each service, sorted; a turn with several services counts for each.
 
-    ``seen``: whether it is in the training schema; None where there is none. ``coverage``: the share of valid turns.
+    ``seen``: whether it is in the training schema; None without one. ``coverage``: the share of valid turns.
 
     Args:
-      sets: whose turns.
-      name_of: gives the name of the group of a service: its own, or its domain.
+      sets: the sets whose turns are scored.
+      name_of: returns the group of a service: its own name, or its domain.
     """
     groups: dict[str, list[ScoredTurn]] = {}
     seen: dict[str, bool | None] = {}
-    for one in sets:
-        known = None if one.corpus.seen is None else {name_of(service) for service in one.corpus.seen}
-        for turn in one.turns:
+    for scored in sets:
+        known = None if scored.corpus.seen is None else {name_of(service) for service in scored.corpus.seen}
+        for turn in scored.turns:
             for name in {name_of(act.act.service) for act in turn.acts}:
                 groups.setdefault(name, []).append(turn)
                 seen[name] = None if known is None else name in known
     details = {}
     for name, turns in sorted(groups.items()):
-        valid = [one for one in turns if one.valid]
+        valid = [turn for turn in turns if turn.valid]
         numbers = accuracies(turns)
         details[name] = {
             "turns": len(turns),
             "valid": len(valid),
-            "faithful": sum(one.faithful for one in valid),
+            "faithful": sum(turn.faithful for turn in valid),
             "seen": seen[name],
             "coverage": ratio(len(valid), len(turns)),
             **{metric: numbers[metric] for metric in ("sgsacc", "sgsacc_all", "slot_error_rate", "sgsacc_acts")},
@@ -279,28 +278,28 @@ def by_service(sets: Iterable[ScoredSet], name_of: Callable[[str], str]) -> dict
 
 
 def breakdown(acts: Iterable[ScoredAct], key: Callable[[ScoredAct], str]) -> dict[str, Details]:
-    """Of each group of acts, sorted: how many have each outcome, the share that counts, and SGSAcc by act."""
+    """Counts outcomes for each group of acts, sorted, with the share of valid acts and SGSAcc by act."""
     groups: dict[str, list[ScoredAct]] = {}
-    for one in acts:
-        groups.setdefault(key(one), []).append(one)
+    for act in acts:
+        groups.setdefault(key(act), []).append(act)
     details = {}
     for name, group in sorted(groups.items()):
-        outcomes = Counter(one.outcome for one in group)
-        values = [act_values(one) for one in group]
+        outcomes = Counter(act.outcome for act in group)
+        values = [act_values(act) for act in group]
         details[name] = {
             "acts": len(group),
             **{outcome: outcomes[outcome] for outcome in get_args(Outcome)},
-            "coverage": ratio(sum(one.valid for one in group), len(group)),
+            "coverage": ratio(sum(act.valid for act in group), len(group)),
             **{metric: mean(of[metric] for of in values) for metric in ACT_METRICS},
         }
     return details
 
 
 def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
-    """How well the ground truth distinguishes true references from tampered ones (the paper's Appendix A).
+    """Measures how well the ground truth distinguishes true sentences from tampered ones (the paper's Appendix A).
 
-    Each act with tampered values gives two examples: its references, of which one has to be entailed, and those from
-    the tampered values, of which none may be.
+    Each act with tampered values yields two examples: its sentences, one of which should be entailed, and the sentences
+    with tampered values, none of which should be.
     """
     pairs = [validated for _, validated in checks if validated.tampered is not None]
     right = sum(pair.premise is not None for pair in pairs)
@@ -317,12 +316,13 @@ def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
 
 
 def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
-    """``details.json``; ``sets`` where there are several. ``options`` say how it was scored."""
-    turns = [turn for one in sets.values() for turn in one.turns]
+    """Makes ``details.json``, which has ``sets`` if there are several. ``options`` are the settings of the scoring."""
+    turns = [turn for scored in sets.values() for turn in scored.turns]
     acts = [act for turn in turns for act in turn.acts]
     checks: dict[str, Details] = {}
     for name, one in sets.items():
-        # Of the original in the words of each schema, and of other sets in its words; variants have the same acts.
+        # The original has checks in the words of each schema, and other sets in their own words; variants have the same
+        # acts.
         schemas = one.checks if name in ("", ORIGINAL) else {name: one.checks[ORIGINAL]}
         checks |= {schema: tampered_f1(of) for schema, of in schemas.items() if schema not in checks}
     by_set = {
@@ -347,21 +347,21 @@ def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
 
 
 def ratio(part: int, whole: int) -> float | None:
-    """A share; None of nothing."""
+    """Returns a share; None if ``whole`` is 0."""
     return part / whole if whole else None
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of those that are defined; None where none is."""
+    """Averages the values that are not None; None if there are none."""
     defined = [value for value in values if value is not None]
     return math.fsum(defined) / len(defined) if defined else None
 
 
 def missing_values(acts: Iterable[Act], utterance: str) -> list[tuple[str, str]]:
-    """(slot, value) of the values that an utterance must contain verbatim, whatever their case, and does not.
+    """Returns (slot, value) of the values that an utterance should contain verbatim, ignoring case, but does not.
 
-    These are the values of free slots; categorical ones may be said in any words. An utterance that misses a value is
-    an error; the slot error rate is the share of errors among all utterances, those without any value included.
+    Only values of free slots count, as categorical ones may be expressed in any words. An utterance that lacks a value
+    is an error; the slot error rate is the share of errors among all utterances, including those without values.
     """
     lower = utterance.lower()
     return [
@@ -370,7 +370,7 @@ def missing_values(acts: Iterable[Act], utterance: str) -> list[tuple[str, str]]
 
 
 def corpus_bleu(utterances: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
-    """BLEU of a corpus, 0 to 100, and sacrebleu's signature, which says how it was computed."""
+    """Computes the BLEU of a corpus, 0 to 100; also returns sacrebleu's signature, which describes the computation."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
@@ -379,17 +379,17 @@ def corpus_bleu(utterances: Sequence[str], references: Sequence[str]) -> tuple[f
 
 
 class Metric(Protocol):
-    """A metric of a plug-in, as its entry point makes it."""
+    """The interface of a plug-in's metric."""
 
     def score(self, utterances: Sequence[str], references: Sequence[str], /) -> Sequence[float | None]:
         """Scores utterances.
 
         Args:
-          utterances: of all turns of a run, in order.
-          references: what the corpus says there.
+          utterances: all utterances of a run, in order.
+          references: the corpus's utterances of the same turns.
 
         Returns:
-          For each a share, 0 to 1, where high is good; None where it has none.
+          For each utterance a share, 0 to 1, where more is better; None for no score.
         """
         ...
 
@@ -398,14 +398,14 @@ ChosenMetric = tuple[plugins.Chosen, Metric]
 
 
 def read_metrics(names: Sequence[str], taken: Container[str]) -> dict[str, ChosenMetric]:
-    """The metrics that ``--metrics`` names, by name.
+    """Returns the metrics that ``--metrics`` names, by name.
 
     Args:
       names: the names.
       taken: names of other metrics, and of other columns of the rows.
 
     Raises:
-      InputError: one is not installed, cannot be made, is repeated, or has a name that is taken.
+      InputError: a metric is not installed, cannot be constructed, is repeated, or has a taken name.
     """
     metrics: dict[str, ChosenMetric] = {}
     for given in names:
@@ -434,7 +434,7 @@ def _values(
 
 
 def _as_float(value: object) -> float | None:
-    """As a plain number, whichever library it is from; NaN for what is none."""
+    """Converts a number of any library to a float; NaN if it is not a number."""
     try:
         return None if value is None else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

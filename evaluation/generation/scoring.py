@@ -1,6 +1,7 @@
-"""SGSAcc (Chen, Lin and Byrne 2023, section 2): references chosen and validated, utterances judged and ranked.
+"""SGSAcc (Chen, Lin and Byrne 2023, section 2): chooses and validates references, and judges and ranks utterances.
 
-The judges of textual entailment are called in batches, never twice for one pair; one is a model in the user's folder.
+The judges of textual entailment are called in batches, and only once for each pair. One of them is a model in the
+user's folder.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.storage import checkpoints
 
 Pair = tuple[str, str]  # premise, hypothesis
-Judgement = tuple[float, float, float]  # entailment, neutral, contradiction: they add up to 1
+Judgement = tuple[float, float, float]  # probabilities of entailment, neutral, contradiction
 
 _decode = msgspec.json.Decoder(tuple[str, float, float, float]).decode
-_PORTION = 256  # pairs between two writes: a minute or two of a large model
+_PORTION = 256  # pairs between two writes: one or two minutes with a large model
 
 
 class Scorer(Protocol):
     """A judge of textual entailment.
 
     Attributes:
-      name: what it is, for every output.
-      model: which one, with its version: judgements of another are others.
-      joint: what stands between the parts of a premise (the turn before, the slot's description, the utterance).
+      name: the kind of judge, for every output.
+      model: the exact model with its version, as the judgements of other models differ.
+      joint: the separator between the parts of a premise (preceding turn, description of the slot, utterance).
     """
 
     name: str
@@ -56,24 +57,24 @@ class Scorer(Protocol):
     joint: str
 
     def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
-        """The judgement of each pair, in order."""
+        """Judges each pair, in order."""
         ...
 
 
 def entails(judgement: Judgement) -> bool:
-    """Whether entailment is the top class; a tie is none."""
+    """Whether entailment is the most probable class; ties do not count."""
     entailment, neutral, contradiction = judgement
     return entailment > neutral and entailment > contradiction
 
 
 class Cached:
-    """A scorer that remembers its judgements, during the run and in a file if one is given.
+    """A scorer that caches its judgements, in memory and optionally in a file.
 
     The file has a JSON line for each pair: the hash of scorer, premise and hypothesis, and the three numbers. Lines are
-    added as they come, so that an interrupted run does not repeat them.
+    appended as they are computed, so that an interrupted run need not repeat them.
 
     Args:
-      scorer: the one that judges.
+      scorer: the scorer that judges.
       path: the file; empty for none.
 
     Raises:
@@ -83,13 +84,13 @@ class Cached:
     def __init__(self, scorer: Scorer, path: str = "") -> None:
         self.scorer, self.path = scorer, path
         self.name, self.model, self.joint = scorer.name, scorer.model, scorer.joint
-        self.asked = 0  # pairs, those already known included
+        self.asked = 0  # pairs, including cached ones
         self.judged = 0  # pairs that the scorer judged
         self._known: dict[Pair, Judgement] = {}
         self._filed = _read(path) if path else {}
 
     def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
-        """The judgement of each pair, in order."""
+        """Judges each pair, in order."""
         self.asked += len(pairs)
         new = []
         for pair in dict.fromkeys(pairs):
@@ -99,7 +100,7 @@ class Cached:
                     new.append(pair)
                 else:
                     self._known[pair] = filed
-        # By length, so that a portion's texts are about as long.
+        # Sorted by length, so that a batch has texts of similar length.
         new.sort(key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
         expect(len(new), "pairs", "entailment")
         for start in range(0, len(new), _PORTION):
@@ -125,13 +126,13 @@ class Cached:
 
 
 def _read(path: str) -> dict[str, Judgement]:
-    """The judgements of a file; lines that a killed run has cut off are left out."""
+    """Reads the judgements of a file, without lines that a killed run has left incomplete."""
     try:
-        # Opened for writing as well: an error should come before hours of work.
+        # Opened for writing, too, so that an error comes before hours of work.
         with Path(path).open("a+", encoding="utf-8") as handle:
             handle.seek(0)
             lines = handle.read().split("\n")
-            if lines[-1]:  # the next line must not continue it
+            if lines[-1]:  # the next line must not continue this one
                 handle.write("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read and written: {error}", path, "--cache") from None
@@ -141,17 +142,17 @@ def _read(path: str) -> dict[str, Judgement]:
             key, *judgement = _decode(line)
             judgements[key] = (judgement[0], judgement[1], judgement[2])
         except (msgspec.DecodeError, RecursionError):
-            if line.strip("\0") and not line.startswith("["):  # what a kill or a power failure cuts off begins so
+            if line.strip("\0") and not line.startswith("["):  # an incomplete line of a killed run starts like this
                 reason = "is not a line of a cache of judgements: name another file"
                 raise InputError(reason, path, f"line {number}") from None
     return judgements
 
 
-AT_ONCE = 512  # questions: enough to fill a model's batches, and memory does not grow with the corpus
+AT_ONCE = 512  # questions: enough to fill a model's batches, with memory that does not grow with the corpus
 
 
 def ask(questions: Iterable[tuple[str, Sequence[str]]], scorer: Scorer) -> list[list[Judgement]]:
-    """The judgements of the hypotheses of each question (premise, hypotheses), many questions at a time."""
+    """Judges the hypotheses of each question (premise, hypotheses), many questions at a time."""
     answers: list[list[Judgement]] = []
     remaining = iter(questions)
     while batch := list(islice(remaining, AT_ONCE)):
@@ -162,12 +163,12 @@ def ask(questions: Iterable[tuple[str, Sequence[str]]], scorer: Scorer) -> list[
 
 
 def best_of(judgements: Sequence[Judgement]) -> int:
-    """The most entailed; the first of equals."""
+    """Returns the index of the most entailed hypothesis; the first of equals."""
     return max(range(len(judgements)), key=lambda i: (judgements[i][0], -i))
 
 
 def any_entailed(judgements: Iterable[Judgement]) -> bool:
-    """Whether one of them is entailment."""
+    """Whether any judgement is entailment."""
     return any(map(entails, judgements))
 
 
@@ -178,17 +179,17 @@ _HEAD = "ForSequenceClassification"
 
 
 class Nli:
-    """A classifier of text pairs that has the labels entailment, neutral and contradiction.
+    """A classifier of text pairs with the labels entailment, neutral and contradiction.
 
-    Sums are rounded by the shape of a batch: where two classes are equally likely but for the sixth digit, either may
-    come out on another machine.
+    Rounding depends on the shape of a batch: if two classes are equally likely up to the sixth digit, either may win on
+    another machine.
 
     Args:
       folder: config.json, weights and tokenizer, as ``save_pretrained`` writes them.
       batch: pairs at a time.
 
     Raises:
-      InputError: there is no such folder, or no such model in it; see :func:`inspect`.
+      InputError: the folder does not exist or does not have such a model; see :func:`inspect`.
     """
 
     name = "nli"
@@ -198,7 +199,7 @@ class Nli:
         if batch < 1:
             raise InputError("is 1 or more", "--batch", str(batch))
         self.order = inspect(folder)
-        for package in ("torch", "transformers"):  # imported when a pair is asked that no cache has
+        for package in ("torch", "transformers"):  # imported only for a pair that is not cached
             if find_spec(package) is None:
                 raise MissingExtra(package, "local", "--scorer nli")
         self.folder, self.batch = folder, batch
@@ -206,7 +207,7 @@ class Nli:
         self._loaded: tuple[Any, Any] | None = None
 
     def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
-        """The judgement of each pair, in order. The model is loaded when it is asked first.
+        """Judges each pair, in order. The model is loaded at the first call.
 
         Raises:
           InputError: it cannot be loaded.
@@ -220,7 +221,8 @@ class Nli:
         tokenizer, model = self._loaded
         rows = self._tokens(tokenizer, model, pairs)
         judgements: list[Judgement] = [(0.0, 0.0, 0.0)] * len(pairs)
-        # The short with the short: little padding. The texts decide among equals, not the order of asking.
+        # Sorted by length for little padding. Texts break ties, so that results do not depend on the order of the
+        # pairs.
         order = sorted(range(len(pairs)), key=lambda i: (len(rows[i]["input_ids"]), pairs[i]))
         for start in range(0, len(order), self.batch):
             chunk = order[start : start + self.batch]
@@ -232,7 +234,7 @@ class Nli:
         return judgements
 
     def _tokens(self, tokenizer: Any, model: Any, pairs: Sequence[Pair]) -> list[dict[str, list[int]]]:
-        """The tokens of each pair; where there are too many, the beginning of the premise is cut off."""
+        """Tokenizes pairs. In pairs that are too long, the beginning of the premise is cut off."""
         # RoBERTa counts positions from 2 on.
         longest = min(tokenizer.model_max_length, model.config.max_position_embeddings - 2)
         firsts, seconds = zip(*pairs, strict=True)
@@ -240,7 +242,7 @@ class Nli:
         return [{key: encoded[key][i] for key in encoded} for i in range(len(pairs))]
 
     def _load(self) -> tuple[Any, Any]:
-        # Read when huggingface_hub is imported first. The calls here ask for no network either.
+        # Must be set before huggingface_hub is imported. The calls below do not use the network either.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -252,20 +254,21 @@ class Nli:
             model, told = AutoModelForSequenceClassification.from_pretrained(
                 self.folder, local_files_only=True, output_loading_info=True
             )
-        except Exception as error:  # theirs are of a dozen kinds
+        except Exception as error:  # the library raises a dozen kinds of errors
             said = " ".join(str(error).split())[:300]
             raise InputError(f"the model cannot be loaded ({type(error).__name__}): {said}", self.folder) from None
-        if told["missing_keys"]:  # which would be filled with noise
+        if told["missing_keys"]:  # these would be initialised randomly
             raise InputError(f"its file lacks weights, {sorted(told['missing_keys'])[0]} for one", self.folder)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return tokenizer, model.float().eval().to(device)
 
 
 def inspect(folder: str) -> tuple[int, int, int]:
-    """At which positions of the model's output entailment, neutral and contradiction are: as its config.json says.
+    """Returns the positions of entailment, neutral and contradiction in the model's output, from its config.json.
 
     Raises:
-      InputError: no folder (a hub's name is none), no classifier, no weights, or other labels.
+      InputError: there is no such folder (the name of a model on a hub is none), or it lacks a classifier, weights or
+        the three labels.
     """
     found = checkpoints.opened(folder, _FLAG)
     if not any(head.endswith(_HEAD) for head in found.heads):
@@ -296,16 +299,16 @@ Premises = tuple[tuple[Premise, str], ...]
 
 
 def premises_of(act: Act, previous: str, words: ServiceWords, joint: str, utterance: str) -> Premises:
-    """The utterance, and the augmented one, where that is another (section 2.1, Figure 1). Each part is one line.
+    """Returns the utterance and, if it differs, the augmented premise (section 2.1, Figure 1), one line per part.
 
-    Parts before the utterance are sentences: they get a full stop where they have no mark at the end.
+    Parts before the utterance are sentences, and get a full stop if they lack final punctuation.
 
     Args:
       act: the act; the description of its slot is a part.
-      previous: the turn before, which is another.
-      words: of the act's service.
-      joint: is put between the parts.
-      utterance: what is said.
+      previous: the preceding turn, which is another part.
+      words: the words of the act's service.
+      joint: the separator of the parts.
+      utterance: the utterance.
     """
     plain = line_of(utterance)
     parts = map(line_of, (previous, words.slot(act.slot).description if act.slot else ""))
@@ -315,17 +318,17 @@ def premises_of(act: Act, previous: str, words: ServiceWords, joint: str, uttera
 
 
 def line_of(text: str) -> str:
-    """Without line breaks and doubled blanks."""
+    """Joins lines and removes double blanks."""
     return " ".join(text.split())
 
 
 class Validated(msgspec.Struct, frozen=True):
-    """What the ground truth says of an act's references.
+    """The ground truth's verdict on the reference sentences of an act.
 
     Attributes:
       reference: the candidate that it entails most, without context.
-      premise: which entails a candidate, be it the reference or another; None where none does.
-      tampered: whether it entails a reference built from tampered values; None where there is none.
+      premise: the premise that entails a candidate, whether the reference or another; None if neither does.
+      tampered: whether it entails a sentence with tampered values; None if there is none.
     """
 
     reference: str
@@ -334,21 +337,21 @@ class Validated(msgspec.Struct, frozen=True):
 
     @property
     def valid(self) -> bool:
-        """Whether a candidate is entailed and no tampered reference is."""
+        """Whether a candidate is entailed and no tampered sentence is."""
         return self.premise is not None and not self.tampered
 
 
 def first_entailing(
     questions: Sequence[tuple[Premises, Sequence[str]]], scorer: Scorer
 ) -> list[tuple[Premise | None, list[Judgement]]]:
-    """Which premise entails any of the hypotheses: the utterance or, if it does not, the augmented one.
+    """Returns which premise entails any of the hypotheses: the utterance or, if it does not, the augmented premise.
 
     Args:
-      questions: (premises, hypotheses) each.
+      questions: (premises, hypotheses).
       scorer: the judge of entailment.
 
     Returns:
-      For each question the premise, None where neither entails a hypothesis; and how the utterance alone was judged.
+      For each question the premise, or None if neither entails a hypothesis; and the judgements by the utterance alone.
     """
     alone = ask(((premises[0][1], hypotheses) for premises, hypotheses in questions), scorer)
     found: list[Premise | None] = ["utterance" if any_entailed(judged) else None for judged in alone]
@@ -361,14 +364,14 @@ def first_entailing(
 
 
 def validate(questions: Sequence[tuple[Premises, Sequence[str], Sequence[str]]], scorer: Scorer) -> list[Validated]:
-    """Chooses the reference of each act by the ground truth, and tests it.
+    """Chooses the reference sentence of each act by the ground truth, and validates it.
 
-    The paper names the steps that have the augmented premise: validation and the final evaluation. The choice is not
-    among them.
+    The paper names validation and the final evaluation as the steps that use the augmented premise, so the choice does
+    not use it.
 
     Args:
-      questions: of each act the premises of the ground truth, the candidates for the reference, and references of the
-        same act with tampered values; none of these where it has no value, or is not validated.
+      questions: for each act, the premises of the ground truth, the candidate sentences, and sentences of the same act
+        with tampered values; the latter are empty if it has no value or is not validated.
       scorer: the judge of entailment.
     """
     found = first_entailing([(premises, candidates) for premises, candidates, _ in questions], scorer)
@@ -385,7 +388,7 @@ Outcome = Literal["faithful", "unfaithful", "no_reference", "tampered_entailed"]
 
 
 class TurnAct(msgspec.Struct, frozen=True):
-    """An act of a turn, and the same with other values."""
+    """An act of a turn, and the same act with tampered values."""
 
     turn: SystemTurn
     act: Act
@@ -393,11 +396,11 @@ class TurnAct(msgspec.Struct, frozen=True):
 
 
 class ScoredAct(msgspec.Struct, frozen=True):
-    """An act with what the ground truth says of its references, and by which premise the prediction is faithful to it.
+    """An act with the ground truth's verdict on its sentences, and the premise by which the prediction is faithful.
 
     Attributes:
-      has_negative: whether there was a reference with tampered values to test.
-      valid: whether it passes the validation; where nothing is validated, all do.
+      has_negative: whether there was a sentence with tampered values to test.
+      valid: whether it passes validation; always true without validation.
     """
 
     turn: SystemTurn
@@ -409,14 +412,14 @@ class ScoredAct(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> Outcome:
-        """How it counts."""
+        """The outcome."""
         if self.valid:
             return "faithful" if self.premise else "unfaithful"
         return "tampered_entailed" if self.validated.premise else "no_reference"
 
 
 def acts_of(corpus: Corpus, seed: str, with_tampered: bool) -> list[TurnAct]:
-    """The acts of all turns, in order, with tampered values if they are needed; ``seed`` is of these."""
+    """Returns the acts of all turns, in order, with tampered values if needed; ``seed`` is that of tampering."""
     return [
         TurnAct(
             turn,
@@ -431,7 +434,7 @@ def acts_of(corpus: Corpus, seed: str, with_tampered: bool) -> list[TurnAct]:
 def check_references(
     acts: Sequence[TurnAct], words: Mapping[str, ServiceWords], rules: Rules, scorer: Scorer
 ) -> list[Validated]:
-    """What the ground truth says of each act's references, built from some schema's words by some rules."""
+    """Validates each act's sentences, built by some rules with the words of a schema."""
     questions = []
     for act in acts:
         of = words[act.act.service]
@@ -449,7 +452,7 @@ def score(
     scorer: Scorer,
     validation: bool,
 ) -> list[ScoredAct]:
-    """Whether utterances are faithful to each act, by its reference; also for acts that are not valid."""
+    """Judges whether utterances are faithful to each act, by its reference sentence; also for invalid acts."""
     questions = []
     for one, checked in zip(acts, validated, strict=True):
         place, of = one.turn.place, words[one.act.service]
@@ -469,10 +472,10 @@ def rank(
     scorer: Scorer,
     rules: Rules = "paper",
 ) -> dict[Place, str]:
-    """For each turn the candidate that is faithful to the most acts (the paper's ensemble, section 3).
+    """Chooses for each turn the candidate that is faithful to the most acts (the paper's ensemble, section 3).
 
-    An act gives a point where the candidate alone entails any of its references: neither the ground truth nor its
-    choice of a reference is used. Among equals the one with the highest score is taken, then the first.
+    An act counts if the candidate alone entails any of its sentences; neither the ground truth nor its choice of a
+    sentence is used. Ties are broken by the highest score, then by position.
     """
     words = corpus.words[ORIGINAL]
     candidates = {
@@ -501,7 +504,7 @@ def rank(
 
 
 class Ranked(msgspec.Struct, frozen=True):
-    """The utterances that ranking chose from the candidates, and how faithful they are."""
+    """The utterances chosen from the candidates, and their faithfulness."""
 
     utterances: dict[Place, str]
     acts: list[ScoredAct]
@@ -511,9 +514,9 @@ class Scores(msgspec.Struct, frozen=True):
     """The scores of a system.
 
     Attributes:
-      utterances: the system's, by place; ``acts`` how faithful they are.
-      ranked: None where there are no candidates.
-      checks: for the original and each variant, what the ground truth says of the references from its words.
+      utterances: the system's utterances, by place; ``acts`` has their faithfulness.
+      ranked: None without candidates.
+      checks: for the original and each variant, the verdicts on the sentences with its words.
     """
 
     utterances: dict[Place, str]
@@ -534,17 +537,17 @@ def evaluate(
     """Scores predictions.
 
     Args:
-      corpus: what they are compared with.
-      predictions: for each of its turns.
+      corpus: the reference data.
+      predictions: a prediction for each of its turns.
       scorer: the judge of entailment.
-      seed: of the tampered values.
-      validation: whether acts count only if the ground truth entails a reference, and none with tampered values.
-        Without it all count, and no reference with tampered values is asked for.
-      rules: by which references are built.
-      stage: is called with the name of what is done next.
+      seed: the seed of tampered values.
+      validation: whether acts count only if the ground truth entails a sentence, and none with tampered values. Without
+        validation, all acts count, and tampered values are not judged.
+      rules: the rules that make the sentences.
+      stage: is called with the name of each stage.
     """
     with_tampered = acts_of(corpus, seed, validation or len(corpus.words) > 1)
-    acts = with_tampered if validation else [msgspec.structs.replace(one, tampered=None) for one in with_tampered]
+    acts = with_tampered if validation else [msgspec.structs.replace(act, tampered=None) for act in with_tampered]
     stage("references")
     words_of_original = corpus.words[ORIGINAL]
     validated = check_references(acts, words_of_original, rules, scorer)

@@ -1,4 +1,4 @@
-"""Utterances made from dialogue acts: read, scored and reported. See the modules beside for what is measured."""
+"""The task of utterances generated from dialogue acts: reads, scores and reports. Other modules define the metrics."""
 
 from __future__ import annotations
 
@@ -110,18 +110,19 @@ OF_CHECKS = {"f1": "F1", "precision": "precision", "recall": "recall", "share_va
 _OF_ACTS = ("act", "slot", "slot_type", "values", "reference", "outcome", "premise")
 _TEXTS = ("kind", "service", "seen", *_OF_ACTS, "utterance")
 
-TAKEN = frozenset({"set", "dialogue_id", "turn", *_TEXTS, *measures.METRICS})  # no plug-in's metric has such a name
+# names that plug-ins' metrics must not have
+TAKEN = frozenset({"set", "dialogue_id", "turn", *_TEXTS, *measures.METRICS})
 
 
 class SetInputs(msgspec.Struct, frozen=True):
-    """What is scored in a set."""
+    """The data of a set."""
 
     corpus: Corpus
     predictions: dict[Place, Prediction]
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """What is scored by set, and by what; of an original without others the name is empty."""
+    """The data by set, the scorer and the metrics; a single original set has an empty name."""
 
     sets: dict[str, SetInputs]
     scorer: Cached
@@ -129,20 +130,20 @@ class Inputs(msgspec.Struct, frozen=True):
 
 
 class Generation(Task[Inputs], frozen=True, kw_only=True):
-    """``parapet evaluate --task generation``.
+    """The task of ``parapet evaluate --task generation``.
 
     Attributes:
-      sources: the corpora with the acts of system turns. The references of acts are tested in the words of its
-        variants, which are sets as well where predictions for them are there: of the same acts.
+      sources: the corpora with the acts of system turns. Sentences of acts are also validated in the words of the
+        variants. Variants with predictions are scored as sets, with the same acts.
       predictions: JSON lines, a folder with those of each set, or ``reference``: the corpora's own turns.
-      scorer: who judges entailment; ``nli_model`` is the folder of its model, ``batch`` pairs at a time. Beside a
-        language model it is asked the same, to know how often both agree.
-      endpoint: of ``llm``; ``prompt`` is a template in place of the project's.
-      cache: a file that keeps judgements, of ``llm`` answers, for another run.
+      scorer: the judge of entailment; ``nli_model`` is the folder of its model, ``batch`` the pairs at a time. With the
+        judge ``llm``, the NLI model is only used to measure agreement.
+      endpoint: the endpoint of ``llm``; ``prompt`` replaces the built-in template.
+      cache: a file that keeps judgements, or answers of ``llm``, for other runs.
       metrics: names of plug-ins' metrics.
-      rules: by which references are built.
-      validation: whether acts count only if the ground truth entails a reference, and none with tampered values.
-      seed: of the tampered values.
+      rules: the rules that make the sentences.
+      validation: whether acts count only if the ground truth entails a sentence, and none with tampered values.
+      seed: the seed of tampered values.
     """
 
     name = "evaluate_generation"
@@ -161,12 +162,15 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
     seed: str = "0"
 
     def inputs(self) -> dict[str, str | None]:
-        """The folders, and the file of predictions."""
+        """Returns the folders, and the file of predictions."""
         predictions = None if self.predictions == REFERENCE else self.predictions
         return {**self.sources.inputs(), "predictions": predictions}
 
     def read(self) -> Inputs:
-        """Reads the corpora and the predictions, and makes the scorer. Raises InputError where one of them fails."""
+        """Reads the corpora and the predictions, and makes the scorer.
+
+        Raises InputError if one of them cannot be used.
+        """
         metrics = measures.read_metrics(self.metrics, TAKEN)
         scorer = Cached(self._scorer(), "" if self.scorer == "llm" else self.cache or "")
         split = self.sources.split
@@ -205,7 +209,7 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
         return Lexical()
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
-        """SGSAcc, slot error rate and BLEU."""
+        """Computes SGSAcc, slot error rate and BLEU."""
         scorer, sets = inputs.scorer, {}
         for name, one in inputs.sets.items():
             if name:
@@ -236,7 +240,7 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
 
 
 def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
-    """A row for each turn of each set, with the metrics of turns, and after it one for each of its acts."""
+    """Makes rows for each turn of each set, with the metrics of turns, each followed by rows for its acts."""
     keys: list[Key] = []
     texts: dict[str, list[str | None]] = {name: [] for name in _TEXTS}
     metrics = (*measures.TURN_METRICS, *measures.ACT_METRICS, *plugins)
@@ -309,7 +313,7 @@ def _summary(metrics: Metrics, details: Mapping[str, Any], plugins: Sequence[str
 
 
 def _judge(scorer: Mapping[str, Any]) -> list[str]:
-    """What a language model as a judge has to say of itself."""
+    """Describes the reliability of a language model as a judge."""
     if "unread" not in scorer:
         return []
     lines = [f"{text.counted(scorer['unread'], 'answer')} of the judge could not be read, and count as not entailed"]
@@ -320,7 +324,7 @@ def _judge(scorer: Mapping[str, Any]) -> list[str]:
 
 
 def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str, Any]) -> Report:
-    """The report, from ``metrics.json``, ``details.json`` and the turns."""
+    """Makes the report from ``metrics.json``, ``details.json`` and the turns."""
     of_all, scorer, covered = metrics[ALL], details["scorer"], details["coverage"]
     checks = details["tampered_references"]
     plugins = {name: name for name in of_all if name not in measures.METRICS}
@@ -364,7 +368,7 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str
 
 
 def _worst(sets: Mapping[str, ScoredSet]) -> list[Section]:
-    """The turns with the most unfaithful acts, then those that miss the most values."""
+    """Lists the turns with the most unfaithful acts, then those that miss the most values."""
     wrong: list[tuple[int, int, str, ScoredTurn]] = []
     for name, one in sets.items():
         for scored in one.turns:

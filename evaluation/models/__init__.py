@@ -1,1 +1,1 @@
-"""Baseline models of the papers, trained and run here. Only modules below may import torch when they are imported."""
+"""Baseline models of the papers. Modules in this package may import torch at import time, but no others."""

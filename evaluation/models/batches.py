@@ -1,4 +1,4 @@
-"""Examples as tensors: batches of about the same length, rows that are padded, histories cut to what a model reads."""
+"""Examples as tensors: batches of similar length, padded rows, and histories cut to a model's limit."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Encoded = TypeVar("Encoded")
 def laid_out(
     drawn: Sequence[Sequence[Sequence[Row]]], encode: Callable[[int, Sequence[Row]], Sequence[Encoded]]
 ) -> tuple[list[Encoded], Tensor]:
-    """The examples of all versions one behind the other: first those of each dialogue's first version, then the others.
+    """Concatenates the examples of all versions: first those of each dialogue's first version, then the others.
 
     Args:
-      drawn: what :meth:`Versions.draw` gives.
-      encode: the examples of a version: (number of the dialogue, rows).
+      drawn: the result of :meth:`Versions.draw`.
+      encode: returns the examples of a version, from (number of the dialogue, rows).
 
     Returns:
-      The examples, and of each one of a first version the numbers of it in all versions, shape (examples, versions);
-      one that has fewer versions than others has its first again.
+      The examples, and for each example of a first version its numbers in all versions, shape (examples, versions). If
+      a dialogue has fewer versions than others, its first is repeated.
 
     Raises:
       InputError: a version has another number of examples than the first.
@@ -51,11 +51,11 @@ def laid_out(
 
 
 def of_parts(table: Tensor, sizes: Sequence[int]) -> Tensor:
-    """The same table for examples that are parts of those of a table.
+    """Converts a table of examples to one of their parts.
 
     Args:
-      table: as :func:`laid_out` gives it.
-      sizes: parts of each example, of all versions.
+      table: the result of :func:`laid_out`.
+      sizes: the number of parts of each example, in all versions.
     """
     starts = [0, *accumulate(sizes)]
     rows = [
@@ -64,27 +64,29 @@ def of_parts(table: Tensor, sizes: Sequence[int]) -> Tensor:
     return torch.tensor(rows, dtype=torch.long).view(-1, table.shape[1])
 
 
-POOL = 64  # batches whose examples are sorted by length; of more, the order would be less of a draw
+POOL = 64  # batches whose examples are sorted by length; with more, the order would be less random
 
 
 def bucketed(lengths: Tensor, batch: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """The batches of an epoch: numbers of examples. Shuffled, sorted by length within pools, the batches shuffled.
+    """Yields the batches of an epoch: numbers of examples, shuffled, sorted by length within pools, then batched.
 
     Args:
-      lengths: of each example, on the CPU; shape (examples,).
-      batch: examples of a batch.
-      generator: what draws.
+      lengths: the length of each example, on the CPU; shape (examples,).
+      batch: examples in a batch.
+      generator: the random generator.
     """
     order = torch.randperm(len(lengths), generator=generator)
     batches = [
-        one for pool in order.split(batch * POOL) for one in pool[lengths[pool].argsort(stable=True)].split(batch)
+        batch_ids
+        for pool in order.split(batch * POOL)
+        for batch_ids in pool[lengths[pool].argsort(stable=True)].split(batch)
     ]
     for i in torch.randperm(len(batches), generator=generator).tolist():
         yield batches[i]
 
 
 def by_length(lengths: Sequence[int], batch: int) -> Iterator[list[int]]:
-    """Batches where nothing is drawn: numbers of examples, the longest first, so that memory runs out at once."""
+    """Yields batches in a fixed order: numbers of examples, the longest first, so that memory runs out at once."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     for start in range(0, len(order), batch):
         yield order[start : start + batch]
@@ -94,8 +96,8 @@ class Rows:
     """Rows of token ids in one tensor, gathered and padded without a Python loop over them.
 
     Args:
-      rows: of each example; may be empty.
-      device: where the batches are wanted.
+      rows: the token ids of each example; may be empty.
+      device: the device of the batches.
     """
 
     def __init__(self, rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> None:
@@ -105,12 +107,12 @@ class Rows:
         self.device = torch.device(device)
 
     def padded(self, ids: Tensor, fill: int, left: bool = False) -> tuple[Tensor, Tensor]:
-        """Token ids and mask of some rows; both of shape (examples, the longest of them; at least 1).
+        """Returns token ids and mask of some rows; both of shape (examples, the longest of them; at least 1).
 
         Args:
           ids: numbers of rows, on the CPU; shape (examples,).
-          fill: the token that pads.
-          left: pads on the left.
+          fill: the padding token.
+          left: whether to pad on the left.
         """
         lengths = self.lengths[ids]
         width = max(1, int(lengths.max())) if len(ids) else 1
@@ -123,19 +125,21 @@ class Rows:
         return tokens.to(self.device, non_blocking=True), mask.long().to(self.device, non_blocking=True)
 
 
-# Logits in single precision are off by far less, and differ by far more as a rule.
+# Rounding errors of logits in single precision are far smaller, and differences between them usually far larger.
 DOUBT = 1e-2
 
 
 Decision = TypeVar("Decision")
 
 
-# For some rows: what is decided of each, and by how much the best choice is better than the next.
+# Rows to (decision, margin by which the best choice beats the next).
 Decide = Callable[[Sequence[int]], Iterable[tuple[Decision, float]]]
 
 
 def settled(batches: Iterable[Sequence[int]], decide: Decide[Decision]) -> list[Decision]:
-    """The decision of each row, in the order of their numbers.
+    """Returns the decision of each row, in the order of their numbers.
+
+    Close decisions are repeated in a batch of their own.
 
     Args:
       batches: numbers of rows; together all of them.
@@ -154,7 +158,7 @@ History = tuple[tuple[str, str], ...]  # (speaker, utterance) of each turn
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """The place of some tokens: from ``start`` to before ``end``."""
+    """The position of some tokens: from ``start`` to before ``end``."""
 
     start: int
     end: int
@@ -164,24 +168,24 @@ class Stretch(msgspec.Struct, frozen=True):
 
 
 class Tokens:
-    """Tokens of texts, one after the other."""
+    """Concatenated tokens of texts."""
 
     def __init__(self) -> None:
         self.flat = array("i")
 
     def add(self, ids: Iterable[int]) -> Stretch:
-        """Adds some; returns their place."""
+        """Appends tokens; returns their position."""
         start = len(self.flat)
         self.flat.extend(ids)
         return Stretch(start, len(self.flat))
 
 
 class Histories:
-    """Dialogues so far, as tokens: one that continues the previous one is not written again.
+    """Tokenized histories; a history that continues the previous one is not stored again.
 
     Args:
-      tokens: where they are written.
-      write: gives the token ids of a turn; called in the order in which they are written.
+      tokens: the store of tokens.
+      write: returns the token ids of a turn; called in the order in which they are stored.
     """
 
     def __init__(self, tokens: Tokens, write: Callable[[tuple[str, str]], Iterable[int]]) -> None:
@@ -190,7 +194,7 @@ class Histories:
         self.ends: list[int] = []
 
     def add(self, history: History) -> list[Stretch]:
-        """The place of each turn of a history."""
+        """Returns the position of each turn of a history."""
         if not self.before or history[: len(self.before)] != self.before:
             self.before, self.ends = (), [len(self.tokens.flat)]
         for turn in history[len(self.before) :]:
@@ -200,12 +204,13 @@ class Histories:
 
 
 class Pairs:
-    """Rows, to be taken in batches.
+    """Rows of a dialogue and a schema, to be taken in batches.
 
     Args:
-      tokens: that the rows are made of.
-      rows: (of a dialogue, of a schema) for each row.
-      limit: tokens of a row at most. Dialogues are cut off on the left; schemas are not, and may go beyond it.
+      tokens: the store of tokens.
+      rows: (dialogue, schema) of each row.
+      limit: the maximum number of tokens in a row. Dialogues are cut on the left; schemas are never cut, and may exceed
+        the limit.
       first: the token that each row begins with, if any.
     """
 
@@ -214,25 +219,25 @@ class Pairs:
     ) -> None:
         self.flat = torch.tensor(tokens.flat, dtype=torch.int32)
         self.first = first
-        self.lead = int(first is not None)  # tokens before the dialogue
+        self.lead = int(first is not None)  # number of tokens before the dialogue
         places = torch.tensor([(a.start, a.end, b.start, b.end) for a, b in rows], dtype=torch.long).view(-1, 4)
         starts, self.ends, self.schemas, schema_ends = places.unbind(1)
         self.widths = schema_ends - self.schemas
         room = (limit - self.lead - self.widths).clamp(min=0)
         self.starts = torch.maximum(starts, self.ends - room)
         self.cut = int((self.starts > starts).sum())
-        self.stretches = self.ends - self.starts  # of the dialogue
+        self.stretches = self.ends - self.starts  # lengths of the dialogues
         self.lengths = self.lead + self.stretches + self.widths
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def padded(self, ids: Tensor, fill: int) -> tuple[Tensor, Tensor]:
-        """Token ids and mask of some rows; both of shape (rows, the longest of them).
+        """Returns token ids and mask of some rows; both of shape (rows, the longest of them).
 
         Args:
           ids: numbers of rows, on the CPU; shape (rows,).
-          fill: the token that pads.
+          fill: the padding token.
         """
         columns = torch.arange(int(self.lengths[ids].max())) - self.lead
         own = self.stretches[ids][:, None]
@@ -246,5 +251,5 @@ class Pairs:
         return tokens, mask.long()
 
     def decisions(self, batch: int, decide: Decide[Decision]) -> list[Decision]:
-        """What is decided of each row, whatever it is batched with."""
+        """Returns the decision of each row, which does not depend on its batch."""
         return settled(list(by_length(self.lengths.tolist(), batch)), decide)

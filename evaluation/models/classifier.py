@@ -1,4 +1,4 @@
-"""A text classifier: what it learns from, its features and nets, its folder. What it is asked: see ``turns``."""
+"""A text classifier: its training data, features, nets and folder. Module ``turns`` has the prediction."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from parapet.transforms.perturbation import corpora
 from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint
 
-HELD_OUT = 0.1  # of the dialogues, where there is no --dev
+HELD_OUT = 0.1  # share of the dialogues, without --dev
 
 
 class Corpus(msgspec.Struct, frozen=True):
-    """What a classifier is trained on.
+    """The training data of a classifier.
 
     Attributes:
-      train, dev: turns with labels.
-      foreign: turns with labels that a threshold is tuned on, if any.
-      files: (flag, path) of the files that they were read from.
+      train, dev: labelled turns.
+      foreign: labelled turns for tuning a threshold, if any.
+      files: (flag, path) of the files read.
     """
 
     train: list[Turn]
@@ -52,14 +52,14 @@ class Corpus(msgspec.Struct, frozen=True):
 
 
 def read_training(config: ClassifierConfig, train: Sequence[str]) -> Corpus:
-    """Reads what a classifier is trained on.
+    """Reads the training data of a classifier.
 
     Args:
-      config: names the task and the paths; without paths of dev some dialogues of training are held out.
-      train: the paths of training.
+      config: names the task and the paths; without paths of dev, some training dialogues are held out.
+      train: the paths of training data.
 
     Raises:
-      InputError: a file cannot be read; there is nothing to learn, or nothing to choose the best epoch by.
+      InputError: a file cannot be read, there is nothing to learn, or nothing to select the best epoch with.
     """
     task, dev, foreign = config.task, config.dev, config.foreign
     learned = read_labelled(train, config.split, task)
@@ -94,18 +94,21 @@ def _check_both(turns: Sequence[Turn], path: str, flag: str) -> None:
 
 
 def input_files(flag: str, paths: Sequence[str], split: str) -> list[tuple[str, str]]:
-    """(flag, path) of all files that are read for paths, in order."""
+    """Lists (flag, path) of all files that are read for paths, in order."""
     found = []
     for path in paths:
         if as_path(path).is_file():
             found.append((flag, path))
         elif is_of_ood(path):
-            sets = sorted(one / "turns" for one in as_path(path).iterdir() if (one / "turns").is_dir())
-            named = [file for one in sets for file in sorted((one / split).glob("*.parquet"))]
-            plain = [file for one in sets for file in sorted(one.glob("*.parquet"))]
+            sets = sorted(folder / "turns" for folder in as_path(path).iterdir() if (folder / "turns").is_dir())
+            named = [file for folder in sets for file in sorted((folder / split).glob("*.parquet"))]
+            plain = [file for folder in sets for file in sorted(folder.glob("*.parquet"))]
             found += [(flag, str(file)) for file in named or plain]
         else:
-            found += [(flag, one) for one in sorted(file.path for file in corpora.read_corpus(path, [split]).files)]
+            found += [
+                (flag, file_path)
+                for file_path in sorted(file.path for file in corpora.read_corpus(path, [split]).files)
+            ]
     return found
 
 
@@ -119,20 +122,20 @@ GRAMS = (3, 4, 5)  # characters
 
 
 class Encoder(Protocol):
-    """What makes numbers of texts; ``pad`` is the number that fills a row up."""
+    """Encodes texts as numbers; ``pad`` is the padding number."""
 
     pad: int
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """The numbers of each text, and how many texts were too long: their beginnings are left out."""
+        """Returns the numbers of each text, and the number of texts that were too long and lost their beginnings."""
 
 
 class Hashed:
     """Words, pairs of words and character n-grams, each hashed to a bucket (Joulin et al. 2017, section 2.1).
 
     Args:
-      buckets: how many; 0 is no bucket, and fills rows up.
-      length: words of a text at most.
+      buckets: the number of buckets; 0 is the padding, not a bucket.
+      length: the maximum number of words in a text.
     """
 
     pad = 0
@@ -141,23 +144,23 @@ class Hashed:
         self.buckets, self.length = buckets, length
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """As :class:`Encoder`."""
+        """See :class:`Encoder`."""
         rows, long = [], 0
         for text in texts:
             words = words_of(text)
             long += len(words) > self.length
             found = dict.fromkeys(grams_of(words[-self.length :]))
-            rows.append([1 + zlib.crc32(one.encode("utf-8", "surrogatepass")) % self.buckets for one in found])
+            rows.append([1 + zlib.crc32(gram.encode("utf-8", "surrogatepass")) % self.buckets for gram in found])
         return rows, long
 
 
 def words_of(text: str) -> list[str]:
-    """Words and marks, in small letters; all digits are alike."""
+    """Splits a text into lower-cased words and punctuation; all digits become 0."""
     return _WORDS.findall(_DIGIT.sub("0", text.casefold()))
 
 
 def grams_of(words: Sequence[str]) -> Iterator[str]:
-    """The words, pairs of neighbours, and the character n-grams of each word with its ends."""
+    """Yields the words, pairs of adjacent words, and the character n-grams of each word with boundary marks."""
     yield from words
     yield from (f"{one} {other}" for one, other in pairwise(words))
     for word in words:
@@ -167,11 +170,11 @@ def grams_of(words: Sequence[str]) -> Iterator[str]:
 
 
 class Pieces:
-    """The pieces of a checkpoint's tokenizer.
+    """The tokens of a checkpoint's tokenizer.
 
     Args:
-      tokenizer: of transformers.
-      length: pieces at most, the special ones among them.
+      tokenizer: a tokenizer of transformers.
+      length: the maximum number of tokens, including special ones.
     """
 
     def __init__(self, tokenizer: Any, length: int) -> None:
@@ -180,10 +183,10 @@ class Pieces:
         tokenizer.truncation_side = "left"
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """As :class:`Encoder`."""
+        """See :class:`Encoder`."""
         if not texts:
             return [], 0
-        # A lone surrogate is no text to a tokenizer.
+        # Tokenizers reject lone surrogates.
         clean = [text.encode("utf-8", "replace").decode() for text in texts]
         whole = self.tokenizer(clean, return_attention_mask=False, verbose=False)["input_ids"]
         long = sum(len(row) > self.length for row in whole)
@@ -199,12 +202,12 @@ DROPOUT = 0.3
 class Bag(nn.Module):
     """The mean of the embeddings of a text's features, and a linear layer (Joulin et al. 2017, section 2).
 
-    Embeddings begin as zeros: a feature that training never had says nothing for any class.
+    Embeddings start as zeros, so that features unseen in training favour no class.
 
     Args:
-      buckets: how many features there are, besides 0, which is none.
-      size: of the embeddings.
-      classes: how many.
+      buckets: the number of features, without the padding 0.
+      size: the size of embeddings.
+      classes: the number of classes.
     """
 
     def __init__(self, buckets: int, size: int, classes: int) -> None:
@@ -214,16 +217,16 @@ class Bag(nn.Module):
         nn.init.zeros_(self.features.weight)
 
     def forward(self, tokens: Tensor, _: Tensor) -> Tensor:
-        """Scores of the classes; shape (texts, classes)."""
+        """Computes the scores of the classes; shape (texts, classes)."""
         features = nn.functional.dropout(self.features(tokens), DROPOUT, self.training)
         return torch.as_tensor(self.classes(features))
 
 
 class Headed(nn.Module):
-    """A checkpoint's model for classifying sequences.
+    """A checkpoint's model for sequence classification.
 
     Args:
-      model: of transformers.
+      model: a model of transformers.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -231,7 +234,7 @@ class Headed(nn.Module):
         self.model = model
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Scores of the classes; shape (texts, classes)."""
+        """Computes the scores of the classes; shape (texts, classes)."""
         return torch.as_tensor(self.model(input_ids=tokens, attention_mask=mask).logits)
 
 
@@ -239,17 +242,17 @@ DIGITS = 9
 
 
 class Classifier:
-    """A model that answers the same whatever else it is asked at the same time.
+    """A loaded model whose answers do not depend on the batch.
 
-    It computes in double precision. Padding and the size of a batch then change what is far behind the ninth digit, to
-    which all is rounded; of classes that are equal then the first is taken.
+    It computes in double precision and rounds to nine digits. Padding and batch size only change digits far behind
+    these. If classes are equal then, the first wins.
 
     Args:
-      module: gives scores of the classes, of tokens and mask.
-      encoder: of the texts.
+      module: computes the scores of the classes from tokens and mask.
+      encoder: encodes the texts.
       labels: the classes, in the order of the scores.
-      score: ``msp`` or ``energy``; of a model that learned what is out of domain, its probability is taken.
-      device: where to compute.
+      score: ``msp`` or ``energy``; a model trained on out-of-domain turns uses their probability instead.
+      device: the device to use.
       batch: texts at a time.
     """
 
@@ -260,7 +263,7 @@ class Classifier:
         self.encoder, self.labels, self.score, self.device, self.batch = encoder, labels, score, device, batch
 
     def answers(self, texts: Sequence[str]) -> tuple[list[Answer], int]:
-        """An answer to each text; and how many different ones were too long: their beginnings are left out."""
+        """Answers each text; also returns the number of distinct texts that were too long and lost their beginnings."""
         different = list(dict.fromkeys(texts))
         encoded, long = self.encoder.encode(different)
         rows = Rows(encoded, self.device)
@@ -276,21 +279,21 @@ class Classifier:
 
 
 def foreign(logits: Tensor, labels: Sequence[str], score: str) -> Tensor:
-    """How much a text seems out of domain.
+    """Scores how likely a text is out of domain.
 
-    ``msp`` is 1 less the highest probability (Hendrycks and Gimpel 2017, section 2), ``energy`` the negative logarithm
+    ``msp`` is 1 minus the highest probability (Hendrycks and Gimpel 2017, section 2), ``energy`` the negative logarithm
     of the sum of the scores' exponentials (Liu et al. 2020, section 3.1, at temperature 1).
 
     Args:
-      logits: scores of the classes; shape (texts, classes).
-      labels: the classes. Where one is ``ood``, its probability is the score.
+      logits: the scores of the classes; shape (texts, classes).
+      labels: the classes. If one is ``ood``, its probability is the score.
       score: ``msp`` or ``energy``.
     """
     if OOD in labels:
         return logits.softmax(1)[:, list(labels).index(OOD)]
     if score == "energy":
         return -logits.logsumexp(1)
-    return -torch.expm1(logits.log_softmax(1).amax(1))  # which does not lose what is near 1
+    return -torch.expm1(logits.log_softmax(1).amax(1))  # expm1 keeps the precision of probabilities near 1
 
 
 NAME = "classifier"
@@ -302,20 +305,20 @@ FORMAT = 1
 KINDS = saving.BY_MODEL[NAME]
 
 
-# Beginnings of the names of the weights that a task adds.
+# Prefixes of the names of weights that a task adds.
 HEAD = ("classifier.", "pre_classifier.", "bert.pooler.")
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
-    """What ``model.json`` says.
+    """The content of ``model.json``.
 
     Attributes:
       task: ``intent``, ``acts`` or ``ood``.
       labels: the classes, in the order of the scores.
-      checkpoint: whether the model is one of transformers; else a net of ``size`` and ``buckets``.
-      length: words or pieces of an utterance at most.
+      checkpoint: whether the model is one of transformers, rather than a net with ``size`` and ``buckets``.
+      length: the maximum number of words or tokens in an utterance.
       score: ``msp`` or ``energy``.
-      threshold: from this score on a turn is out of domain; None where none was tuned.
+      threshold: turns with at least this score are out of domain; None if it was not tuned.
     """
 
     model: str = NAME
@@ -331,7 +334,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 
 def read_card(folder: str) -> Card:
-    """What is in a folder. Raises InputError: no model is there, or another one, or the file is damaged."""
+    """Reads the card of a folder. Raises InputError if it has no model or another one, or the file is damaged."""
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if len(card.labels) < 2 or card.size < 1 or card.buckets < 1 or card.length < 1:
         raise InputError("is damaged: it has no classes, or no size", files.join(folder, MODEL))
@@ -339,15 +342,15 @@ def read_card(folder: str) -> Card:
 
 
 def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
-    """The card of a classifier, and the classifier itself, ready to answer.
+    """Loads a classifier; also returns its card.
 
     Args:
-      folder: where it is.
+      folder: the folder of the model.
       device: ``auto``, ``cpu`` or ``cuda``.
       batch: texts at a time.
 
     Raises:
-      InputError: it is not there, of another kind, or damaged.
+      InputError: the model is missing, of another kind, or damaged.
     """
     card = read_card(folder)
     encoder: Encoder
@@ -365,14 +368,14 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
     return card, Classifier(module, encoder, card.labels, card.score, device_of(device), batch)
 
 
-SCORED = 256  # texts at a time where nothing is trained
+SCORED = 256  # texts at a time outside of training
 
 
-DECAY = 0.01  # of its weights
+DECAY = 0.01  # weight decay
 
 
 def best_of(scored: Sequence[tuple[float, bool]]) -> tuple[float | None, float | None]:
-    """(the threshold of the highest F1, that F1) of scores with whether they are of turns out of domain."""
+    """Returns (threshold with the highest F1, that F1), from scores with whether their turns are out of domain."""
     threshold = best_threshold(points_of(scored))
     if threshold is None:
         return None, None
@@ -383,9 +386,9 @@ class ClassifierLearner(Learner):
     """A classifier with its data.
 
     Args:
-      config: how it is trained.
-      corpus: what it is trained on.
-      checkpoint: what it begins with; None for a net from scratch.
+      config: the settings of the training.
+      corpus: the training data.
+      checkpoint: the checkpoint to start from; None for a net from scratch.
 
     Raises:
       InputError: the checkpoint cannot be loaded.
@@ -394,21 +397,21 @@ class ClassifierLearner(Learner):
     def __init__(self, config: ClassifierConfig, corpus: Corpus, checkpoint: Checkpoint | None = None) -> None:
         self.config, self.device, train, dev = config, torch.device(config.device), corpus.train, corpus.dev
         self.threshold: float | None = None
-        self.f1: float | None = None  # with the threshold, on the turns that it was tuned on
+        self.f1: float | None = None  # F1 with the threshold, on the turns for tuning
         self.tuned = dev if config.task == OOD else corpus.foreign
         self.labels = sorted({turn.label for turn in train})
         self.metric = "F1 of out-of-domain turns" if config.task == OOD else f"{config.task.removesuffix('s')} accuracy"
         self.encoder, module, self.length = body(config, self.labels, checkpoint)
         self.module, rate = module.to(self.device), config.learning_rate
         if checkpoint is None:
-            # Of one kernel for all parameters; the results are those of a loop over them.
+            # One kernel for all parameters, with the same results as a loop.
             self.optimiser = torch.optim.Adam(module.parameters(), rate, fused=True)
         else:
             self.optimiser = torch.optim.AdamW(module.parameters(), rate, weight_decay=DECAY, fused=True)
         self.rows = self._rows(train, "train")
         self._dev_rows = self._rows(dev, "dev")
         numbers = {label: number for number, label in enumerate(self.labels)}
-        # An intent of dev that training lacks cannot be right.
+        # Intents of dev that training lacks always count as wrong.
         self.classes, self._dev_classes = (
             torch.tensor([numbers.get(turn.label, -1) for turn in turns], device=self.device) for turns in (train, dev)
         )
@@ -421,16 +424,16 @@ class ClassifierLearner(Learner):
         return Rows(encoded, self.device)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch."""
+        """Yields the batches of an epoch."""
         return bucketed(self.rows.lengths, self.config.batch_size, generator)
 
     def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss."""
+        """Computes the mean loss."""
         logits = self.module(*self.rows.padded(batch, self.encoder.pad)).float()
         return F.cross_entropy(logits, self.classes[batch.to(self.device)])
 
     def dev(self) -> float:
-        """The share of intents that are right; of out-of-domain turns the highest F1 of any threshold."""
+        """Computes the accuracy of intents; for out-of-domain turns, the highest F1 of any threshold."""
         order = [torch.tensor(ids) for ids in by_length(self._dev_rows.lengths.tolist(), SCORED)]
         logits = torch.cat([self.module(*self._dev_rows.padded(ids, self.encoder.pad)) for ids in order])
         classes = self._dev_classes[torch.cat(order).to(self.device)]
@@ -441,7 +444,7 @@ class ClassifierLearner(Learner):
         return best_of(list(zip(scores, truth, strict=True)))[1] or 0.0
 
     def files(self) -> dict[str, bytes]:
-        """The files of the model's folder, with the threshold of the highest F1 as prediction will score turns."""
+        """Makes the files of the model's folder, and tunes the threshold on scores in the precision of prediction."""
         if self.tuned:
             scores = foreign_scores(copy.deepcopy(self.module), self, [turn.utterance for turn in self.tuned])
             self.threshold, self.f1 = best_of(
@@ -462,12 +465,12 @@ class ClassifierLearner(Learner):
         return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(self.module.state_dict())}
 
     def result(self) -> dict[str, float | None]:
-        """The threshold, where one was tuned."""
+        """Returns the threshold and its F1, if it was tuned."""
         return {} if self.f1 is None else {"threshold": self.threshold, "threshold_f1": self.f1}
 
 
 def foreign_scores(module: nn.Module, learner: ClassifierLearner, texts: Sequence[str]) -> list[float]:
-    """How foreign texts seem to a classifier; ``module`` is a copy of its own: prediction changes the precision."""
+    """Scores texts as prediction will; ``module`` is a copy of the learner's, as prediction changes its precision."""
     score, device = learner.config.score, learner.device
     classifier = Classifier(module, learner.encoder, learner.labels, score, device, SCORED)
     return [answer.score for answer in classifier.answers(texts)[0]]
@@ -476,10 +479,10 @@ def foreign_scores(module: nn.Module, learner: ClassifierLearner, texts: Sequenc
 def body(
     config: ClassifierConfig, labels: Sequence[str], checkpoint: Checkpoint | None
 ) -> tuple[Encoder, nn.Module, int]:
-    """What makes numbers of texts, the net, and how long a text may be.
+    """Returns the encoder, the net, and the maximum length of a text.
 
     Raises:
-      InputError: the checkpoint cannot be loaded, or has fewer positions.
+      InputError: the checkpoint cannot be loaded, or has too few positions.
     """
     if checkpoint is None:
         net = Bag(config.buckets, config.size, len(labels))
@@ -492,7 +495,7 @@ def body(
         num_labels=len(labels),
         id2label=names,
         label2id={label: number for number, label in names.items()},
-        ignore_mismatched_sizes=True,  # a head for other classes is replaced
+        ignore_mismatched_sizes=True,  # replaces a head for other classes
     )
     length = saving.longest(tokenizer, model, config.max_length, "--max_length")
     return Pieces(tokenizer, length), Headed(model), length

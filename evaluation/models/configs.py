@@ -1,7 +1,7 @@
-"""How each model is trained and asked: typed configurations, of which ``parapet train`` and ``predict`` make flags.
+"""Typed configurations of training and prediction, from which ``parapet train`` and ``predict`` make flags.
 
-See ``parapet/pipelines/config_flags.py``: fields that are annotated are flags, and their help is the docstring's. The
-other fields are set by the program. This module is read before any help is printed: it needs neither torch nor Beam.
+See ``parapet/pipelines/config_flags.py``: annotated fields become flags, and the docstring has their help. The program
+sets the other fields. This module is imported before any help is printed, so it imports neither torch nor Beam.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from msgspec import Meta
 
 from parapet.schemas.errors import InputError
 
-PLATEAU = 3  # measurements of dev without an improvement, after which the learning rate is halved
-LARGEST = 1024  # size of an embedding of tiny_dst
+PLATEAU = 3  # evaluations of dev without an improvement, after which the learning rate is halved
+LARGEST = 1024  # largest size of an embedding of tiny_dst
 MOST_ATTENDED = 64  # dialogues: a chunk of a prediction
 SGP_MODULES = ("intents", "combine", "copy_slot", "cross_copy")
 SPLITS = ("train", "dev", "test")
@@ -25,23 +25,23 @@ Schedule = Literal["constant", "linear", "plateau"]
 
 
 def _flag(**options: Any) -> Meta:
-    """A flag: its range (``ge``, ``gt``, ``le``, ``lt``), and what else the help needs."""
+    """Declares a flag with its range (``ge``, ``gt``, ``le``, ``lt``) and further settings."""
     limits = {name: options.pop(name) for name in ("ge", "gt", "le", "lt") if name in options}
     return Meta(extra=options, **limits)
 
 
 def _rare(**options: Any) -> Meta:
-    """One that only ``--help-all`` shows."""
+    """Declares a flag that only ``--help-all`` shows."""
     return _flag(rare=True, **options)
 
 
 def _input(metavar: str, **options: Any) -> Meta:
-    """One that names files or folders, which must be there."""
+    """Declares a flag for files or folders that must exist."""
     return _flag(**{"group": "input", "metavar": metavar, "reads": True, **options})
 
 
 def _checkpoint() -> Meta:
-    """One that names a checkpoint, which is checked when it is inspected."""
+    """Declares a flag for a checkpoint, which is checked when it is inspected."""
     return _input("DIR", reads=False, path=True)
 
 
@@ -51,11 +51,11 @@ Split = Annotated[str, _flag(group="input", metavar="NAME", completes=SPLITS)]
 
 
 class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is trained: what all models have. Either ``epochs`` and ``patience`` or ``steps`` are given.
+    """The settings of any training. Either ``epochs`` and ``patience`` or ``steps`` are set.
 
     Attributes:
-      unit: what an example is; ``rate_of`` the optimiser: for the help.
-      largest: the flag that needs most memory beside ``--batch_size``.
+      unit: the word for examples, for the help; ``rate_of`` names the optimiser.
+      largest: the flag that determines memory use besides ``--batch_size``.
       epochs: maximum number of epochs.
       steps: number of optimiser steps, instead of --epochs.
       patience: stop after N epochs without an improvement on dev.
@@ -92,7 +92,10 @@ class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
     adversarial_epsilon: float = 0.0
 
     def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
-        """The share of the full learning rate at a step, from 0, of ``total`` ones; ``dev`` was measured before."""
+        """Returns the share of the full learning rate at a step, from 0, of ``total`` steps.
+
+        ``dev`` has all earlier results.
+        """
         rising = self.warmup * total
         if step < rising:
             return (step + 1) / (rising + 1)
@@ -112,13 +115,13 @@ class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def memory_hint(self) -> str:
-        """What to do where memory is used up."""
+        """The advice if memory runs out."""
         hint = f"lower --batch_size, which is {self.batch_size}"
         return f"{hint}, or --{self.largest}, which is {getattr(self, self.largest)}" if self.largest else hint
 
 
 def plateaus(dev: Iterable[float]) -> int:
-    """How often ``PLATEAU`` measurements in a row were no improvement; the next ones are counted anew."""
+    """Counts how often ``PLATEAU`` results in a row were no improvement; the count restarts each time."""
     best, waited, count = -1.0, 0, 0
     for measured in dev:
         best, waited = (measured, 0) if measured > best else (best, waited + 1)
@@ -150,7 +153,7 @@ _ADVERSARIAL = ("adversarial", "adversarial_weight", "adversarial_epsilon")
 
 
 class PerturbedTraining(CorpusTraining, frozen=True, kw_only=True):
-    """One whose dialogues may be perturbed in each epoch.
+    """A training whose dialogues may be perturbed in each epoch.
 
     Attributes:
       perturb: perturbations, drawn anew for each dialogue in each epoch: typos,verbose.
@@ -186,7 +189,7 @@ class TinyConfig(PerturbedTraining, frozen=True, kw_only=True):
 
 
 class FineTuning(PerturbedTraining, frozen=True, kw_only=True):
-    """A tracker of dialogue states that begins with a checkpoint.
+    """A tracker of dialogue states that starts from a checkpoint.
 
     Attributes:
       max_length: maximum number of tokens of an input; longer dialogues lose their oldest part.
@@ -228,7 +231,7 @@ class T5DstConfig(FineTuning, frozen=True, kw_only=True):
 
 
 class SgpDstConfig(FineTuning, frozen=True, kw_only=True):
-    """Four BERT encoders; the optimiser has a schedule for each, and clips each tensor's gradient by itself.
+    """Four BERT encoders, each with its own schedule; the gradient of each tensor is clipped by itself.
 
     Attributes:
       checkpoint: BERT to start from: bert, distilbert, electra or roberta.
@@ -249,11 +252,14 @@ class SgpDstConfig(FineTuning, frozen=True, kw_only=True):
     module_negatives: Annotated[str, _rare(metavar="MODULE=N")] = ""
 
     def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
-        """Always the full learning rate: the optimiser has a schedule for each module."""
+        """Returns 1: the optimiser has a schedule for each module."""
         return 1.0
 
     def by_module(self, name: str) -> dict[str, float]:
-        """``epochs``, ``warmup`` or ``negatives`` of each module. Raises InputError for text that does not say so."""
+        """Returns ``epochs``, ``warmup`` or ``negatives`` of each module.
+
+        Raises InputError if the flag cannot be parsed.
+        """
         least, most = (1, 1000) if name == "epochs" else (0, 1)
         numbers = read_numbers(getattr(self, f"module_{name}"), f"--module_{name}", SGP_MODULES, least, most)
         return {module: numbers.get(module, getattr(self, name)) for module in SGP_MODULES}
@@ -265,21 +271,21 @@ class SgpDstConfig(FineTuning, frozen=True, kw_only=True):
 
     @property
     def clipped_norm(self) -> float:
-        """None: the optimiser clips."""
+        """Zero, as the optimiser clips."""
         return 0.0
 
 
 def read_numbers(text: str, flag: str, names: Sequence[str], least: int, most: int) -> dict[str, float]:
-    """Numbers by name, from ``NAME=NUMBER,...``.
+    """Parses numbers by name, from ``NAME=NUMBER,...``.
 
     Args:
       text: the value of the flag.
       flag: for messages.
-      names: that there are.
-      least: the smallest number, ``most`` the largest one; where ``most`` is above 1, numbers are whole.
+      names: the allowed names.
+      least: the smallest number; ``most`` is the largest. If ``most`` is above 1, numbers are integers.
 
     Raises:
-      InputError: it is something else.
+      InputError: the text cannot be parsed, or a number is out of range.
     """
     numbers: dict[str, float] = {}
     for part in filter(None, text.split(",")):
@@ -296,7 +302,7 @@ def read_numbers(text: str, flag: str, names: Sequence[str], least: int, most: i
 
 
 class GenerationConfig(CorpusTraining, frozen=True, kw_only=True):
-    """A T5 for system utterances; ``model`` is ``ft_t5`` or ``pt_t5``.
+    """A T5 that generates system utterances; ``model`` is ``ft_t5`` or ``pt_t5``.
 
     Attributes:
       templates: templates of your own in T2G2's format: a folder with SERVICE.tsv for each service.
@@ -330,7 +336,7 @@ class GenerationConfig(CorpusTraining, frozen=True, kw_only=True):
 
 
 class PrefixConfig(GenerationConfig, frozen=True, kw_only=True):
-    """Prefixes for a T5 whose own weights stay."""
+    """Prefixes for a T5 with frozen weights."""
 
     without = ()
     model: str = "pt_t5"
@@ -355,7 +361,7 @@ class SystemTraining(PerturbedTraining, frozen=True, kw_only=True):
 
 
 class SoloistConfig(SystemTraining, frozen=True, kw_only=True):
-    """A GPT-2 that writes belief states and responses.
+    """A GPT-2 that generates belief states and responses.
 
     Attributes:
       checkpoint: GPT-2 to start from.
@@ -380,7 +386,7 @@ class SoloistConfig(SystemTraining, frozen=True, kw_only=True):
 
 
 class DamdConfig(SystemTraining, frozen=True, kw_only=True):
-    """GRUs that write belief states, acts and responses.
+    """GRUs that generate belief states, acts and responses.
 
     Attributes:
       multi_action: other turns' acts in the same state to learn as well, up to N more of each kind; 0 for none.
@@ -405,7 +411,7 @@ class DamdConfig(SystemTraining, frozen=True, kw_only=True):
 
 
 class ClassifierConfig(TrainingConfig, frozen=True, kw_only=True):
-    """A text classifier. Where the program finds no learning rate, it depends on whether there is a checkpoint.
+    """A text classifier. The default learning rate depends on whether there is a checkpoint.
 
     Attributes:
       task: what the labels are.
@@ -441,12 +447,12 @@ class ClassifierConfig(TrainingConfig, frozen=True, kw_only=True):
 
     @property
     def memory_hint(self) -> str:
-        """What to do where memory is used up."""
+        """The advice if memory runs out."""
         return f"lower --batch_size, which is {self.batch_size}" + ("" if self.checkpoint else ", or --buckets")
 
 
 class BabiConfig(TrainingConfig, frozen=True, kw_only=True):
-    """Both nets for the bAbI dialog tasks.
+    """A net for the bAbI dialog tasks.
 
     Attributes:
       train: dialogues in the bAbI format to train on.
@@ -511,7 +517,7 @@ class MemN2NConfig(BabiConfig, frozen=True, kw_only=True):
 
 
 class TfIdfConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The candidate closest to the dialogue.
+    """TF-IDF, which answers with the candidate closest to the dialogue.
 
     Attributes:
       train: dialogues in the bAbI format, of one or more tasks: the weight of a word is how rare users' turns have it.
@@ -529,7 +535,7 @@ class TfIdfConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NearestConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to the most similar utterance.
+    """Nearest neighbour, which answers like the most similar utterance of training.
 
     Attributes:
       train: dialogues in the bAbI format to train on.
@@ -541,7 +547,7 @@ class NearestConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RulesConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules for tasks 1 to 5, given or learned, or for task 6, from a file.
+    """Rules for tasks 1 to 5, from an ontology or learned, or for task 6, from a file.
 
     Attributes:
       ontology: domain in TOML (default: the paper's restaurants, with other names).
@@ -561,7 +567,7 @@ class RulesConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PredictionConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is asked: what all models have.
+    """The settings of any prediction.
 
     Attributes:
       model: output of 'parapet train {name}'.
@@ -579,7 +585,7 @@ class PredictionConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SystemPrediction(PredictionConfig, frozen=True, kw_only=True):
-    """A model of a whole system is asked.
+    """A prediction by a model of a whole system.
 
     Attributes:
       knowledge_base: more entities: JSON, or a folder of SERVICE_db.json.
@@ -591,7 +597,7 @@ class SystemPrediction(PredictionConfig, frozen=True, kw_only=True):
 
 
 class SoloistPrediction(SystemPrediction, frozen=True, kw_only=True):
-    """How responses are sampled.
+    """A prediction by Soloist, which may sample responses.
 
     Attributes:
       top_p: probability of nucleus sampling; 0 for greedy decoding.
@@ -603,7 +609,7 @@ class SoloistPrediction(SystemPrediction, frozen=True, kw_only=True):
 
 
 class ClassifierPrediction(PredictionConfig, frozen=True, kw_only=True):
-    """What a classifier is asked.
+    """A prediction by a classifier.
 
     Attributes:
       task: what is predicted (default: what the model was trained for).
@@ -615,7 +621,7 @@ class ClassifierPrediction(PredictionConfig, frozen=True, kw_only=True):
 
 
 class GenerationPrediction(PredictionConfig, frozen=True, kw_only=True):
-    """How utterances are searched for and chosen.
+    """A prediction of utterances.
 
     Attributes:
       checkpoint: T5 that the model was trained with.
@@ -641,14 +647,14 @@ class GenerationPrediction(PredictionConfig, frozen=True, kw_only=True):
 
 
 class PrefixPrediction(GenerationPrediction, frozen=True, kw_only=True):
-    """Prefixes need the T5 that they were trained with."""
+    """A prediction by prefixes, which need the T5 that they were trained with."""
 
     without = ()
     checkpoint: str
 
 
 class BabiPrediction(PredictionConfig, frozen=True, kw_only=True):
-    """What a model of the bAbI dialog tasks answers.
+    """A prediction by a model of the bAbI dialog tasks.
 
     Attributes:
       reference: dialogues in the bAbI format.
@@ -669,6 +675,6 @@ class BabiPrediction(PredictionConfig, frozen=True, kw_only=True):
 
 
 class MemN2NPrediction(BabiPrediction, frozen=True, kw_only=True):
-    """What a memory network writes besides its answers."""
+    """A prediction by a memory network, which can write its attention."""
 
     without = ()

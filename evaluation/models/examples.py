@@ -1,4 +1,4 @@
-"""What a model learns from: the examples of a corpus, some of them held out, and dialogues perturbed in each epoch."""
+"""Training examples of a corpus: held-out dialogues, and dialogues that are perturbed in each epoch."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Encoded = TypeVar("Encoded")
 
 
 class Examples(msgspec.Struct, Generic[Row], frozen=True):
-    """The examples of a corpus's split.
+    """The examples of a split of a corpus.
 
     Attributes:
       rows: in the order of files and dialogues.
-      paths: the files that were read.
+      paths: the files read.
     """
 
     rows: list[Row]
@@ -37,15 +37,15 @@ class Examples(msgspec.Struct, Generic[Row], frozen=True):
 def held_out(
     rows: Iterable[Row], share: float, seed: str, dialogue: Callable[[Row], str]
 ) -> tuple[list[Row], list[Row]]:
-    """Rows in two: those that are learned from, and those of the dialogues that are held out.
+    """Splits rows into those to learn from, and those of held-out dialogues.
 
-    A hash decides, so a dialogue is always on the same side, whatever other dialogues there are.
+    A hash decides, so that a dialogue is always on the same side, whatever other dialogues there are.
 
     Args:
-      rows: of a training set.
-      share: of the dialogues that is held out.
-      seed: of the hash.
-      dialogue: identifies the dialogue of a row, and is the same in all versions of it.
+      rows: the rows of a training set.
+      share: the share of dialogues to hold out.
+      seed: the seed of the hash.
+      dialogue: identifies the dialogue of a row; equal in all of its versions.
     """
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row in rows:
@@ -54,7 +54,7 @@ def held_out(
 
 
 def is_held_out(share: float, seed: str, dialogue: str) -> bool:
-    """Whether a dialogue is held out, by what identifies it."""
+    """Whether a dialogue is held out, by its identifier."""
     return stable_hash(seed, "held out", dialogue) / 2**64 < share
 
 
@@ -65,14 +65,14 @@ Raw = dict[str, Any]  # a dialogue in the SGD format
 
 
 def perturbations_of(names: str, seed: str) -> list[Perturbation]:
-    """The perturbations that ``--perturb`` names, ready to perturb single dialogues.
+    """Makes the perturbations that ``--perturb`` names, ready to perturb single dialogues.
 
     Args:
       names: comma-separated.
-      seed: of what they draw.
+      seed: their seed.
 
     Raises:
-      InputError: one is not installed, needs options, or needs the whole corpus.
+      InputError: a perturbation is not installed, needs options, or needs the whole corpus.
     """
     if not listed(names):
         raise InputError("give names of perturbations, such as typos,verbose", "--perturb")
@@ -98,7 +98,7 @@ class Readable(msgspec.Struct, Generic[Row], frozen=True):
     Attributes:
       raw: the dialogue in the SGD format, as JSON.
       rows: its examples.
-      read: the examples of a version of it.
+      read: makes the examples of a version.
     """
 
     raw: bytes
@@ -107,12 +107,12 @@ class Readable(msgspec.Struct, Generic[Row], frozen=True):
 
 
 def readable(root: str, split: str, read: Callable[[Raw], list[Row]]) -> Iterator[Readable[Row]]:
-    """The dialogues of a split, in the order of its files, that have examples.
+    """Yields the dialogues of a split that have examples, in the order of its files.
 
     Args:
       root: a corpus.
-      split: ``train``.
-      read: the examples of a dialogue.
+      split: the split, such as ``train``.
+      read: makes the examples of a dialogue.
 
     Raises:
       InputError: a file or a dialogue cannot be read.
@@ -130,18 +130,17 @@ def readable(root: str, split: str, read: Callable[[Raw], list[Row]]) -> Iterato
 class Versions(Generic[Row]):
     """The versions of training dialogues, drawn anew for each epoch.
 
-    What is drawn depends on the seed, the epoch and the dialogue's number. A version has as many examples as the
-    original.
+    Draws depend on the seed, the epoch and the dialogue's number. A version has as many examples as the original.
 
     Args:
-      dialogues: those that have examples.
-      names: of perturbations, comma-separated; one is drawn for each version.
-      share: how likely it is that a dialogue is perturbed.
-      count: versions of a perturbed dialogue; of several the worst is trained on, see :func:`worst`.
-      seed: of all that is drawn.
+      dialogues: the dialogues that have examples.
+      names: names of perturbations, comma-separated; one is drawn for each version.
+      share: the probability that a dialogue is perturbed.
+      count: versions of a perturbed dialogue; of several, the worst is trained on, see :func:`worst`.
+      seed: the seed of all draws.
 
     Raises:
-      InputError: as :func:`perturbations_of`.
+      InputError: see :func:`perturbations_of`.
     """
 
     def __init__(self, dialogues: Sequence[Readable[Row]], names: str, share: float, count: int, seed: str) -> None:
@@ -150,7 +149,7 @@ class Versions(Generic[Row]):
         self.failed: set[str] = set()
 
     def draw(self, epoch: int) -> list[list[list[Row]]]:
-        """The examples of each dialogue's versions in an epoch, from 1; of one that is not perturbed its ``rows``."""
+        """Draws the versions of each dialogue in an epoch, from 1; unperturbed dialogues keep their ``rows``."""
         seeds = [f"{self.seed}/{epoch}/{number}" for number in range(self.count)]
         kinds = [perturbations_of(self.names, seed) for seed in seeds]
         return [self._versions(number, one, epoch, kinds) for number, one in enumerate(self.dialogues)]
@@ -162,11 +161,11 @@ class Versions(Generic[Row]):
         if drawn.random() >= self.share:
             return [one.rows]
         first = drawn.randrange(len(kinds[0]))
-        # Versions take the kinds in turn, so that few of them are of one kind.
+        # Versions use the kinds in turn, so that few have the same kind.
         return [self._version(one, of[(first + i) % len(of)]) for i, of in enumerate(kinds)]
 
     def _version(self, one: Readable[Row], perturbation: Perturbation) -> list[Row]:
-        """The examples of a version; those of the original where it cannot be perturbed."""
+        """Makes the examples of a version; those of the original if it cannot be perturbed."""
         raw = msgspec.json.decode(one.raw)
         try:
             result = apply(perturbation, Item(0, raw, plain=True), perturbation.sets[0], None, None)

@@ -1,6 +1,6 @@
-"""Predictions as a Beam transform, for all models: files in chunks, through a model, to files of predictions.
+"""Predictions as a Beam transform, for all models: reads files in chunks, predicts, and writes files of predictions.
 
-A family of models defines a :class:`Job`: what is read, how the model is loaded, what it answers to a chunk.
+A family of models defines a :class:`Job`, which reads chunks, loads the model, and answers a chunk.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Part(NamedTuple):
     """A part of an output file.
 
     Attributes:
-      path: of the file, below the output folder.
-      order: where the part goes: the parts of a file are sorted by it.
-      data: whole JSON lines; in a file whose name ends with ``.json`` the items of a list, without brackets.
+      path: the path of the file, below the output folder.
+      order: the sort key of the part in its file.
+      data: whole JSON lines; for a ``.json`` file, items of a list without brackets.
     """
 
     path: str
@@ -40,23 +40,23 @@ class Part(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What a model answers to a chunk: parts of files, and counts by ``KIND/NAME``."""
+    """A model's answers to a chunk: parts of files, and counts by ``KIND/NAME``."""
 
     parts: list[Part]
     counts: Mapping[str, int]
 
 
 class Job(msgspec.Struct, Generic[File, Chunk, Model], frozen=True, kw_only=True):
-    """What is predicted, by which model.
+    """A prediction by a model.
 
     Attributes:
       output: the output folder.
       model: the name of the model.
-      folder: where it is, if it is a trained one; what follows is its, too.
+      folder: the folder of a trained model, to which the following attributes also apply.
       device: ``auto``, ``cpu`` or ``cuda``.
-      threads: of torch, in each worker.
-      batch_size: what the model computes at a time.
-      unit: what is counted while it runs: the attribute of a chunk that has them.
+      threads: torch's threads in each worker.
+      batch_size: the size of the model's batches.
+      unit: the unit of progress: the name of the chunk's attribute that has the items.
     """
 
     unit: ClassVar[str] = "dialogues"
@@ -70,23 +70,23 @@ class Job(msgspec.Struct, Generic[File, Chunk, Model], frozen=True, kw_only=True
 
     @abstractmethod
     def sources(self) -> Sequence[File]:
-        """The files to read."""
+        """Lists the files to read."""
 
     @abstractmethod
     def chunks(self, file: File) -> Iterator[Chunk]:
-        """The chunks of a file, always the same ones. Raises InputError where it cannot be read."""
+        """Yields the chunks of a file, always the same ones. Raises InputError if it cannot be read."""
 
     def size(self, chunk: Chunk) -> int:
-        """How many of ``unit`` a chunk has."""
+        """Returns the number of items of ``unit`` in a chunk."""
         return len(getattr(chunk, self.unit))
 
     def named(self) -> str:
-        """What the progress calls them."""
+        """Returns the unit of progress."""
         return self.unit
 
     @abstractmethod
     def asked(self, chunk: Chunk) -> Mapping[str, int]:
-        """Counts of a chunk by ``asked/NAME``: what should be answered."""
+        """Counts the items of a chunk to be answered, by ``asked/NAME``."""
 
     def prepare(self) -> None:
         """Sets up a worker."""
@@ -96,18 +96,18 @@ class Job(msgspec.Struct, Generic[File, Chunk, Model], frozen=True, kw_only=True
 
     @abstractmethod
     def load(self) -> Model:
-        """The model, ready to answer."""
+        """Loads the model, ready to answer."""
 
     @abstractmethod
     def answer(self, model: Model, chunk: Chunk) -> Answers:
-        """What the model answers; its counts by ``ANSWERED/NAME`` must equal those that were asked."""
+        """Answers a chunk; the counts by ``ANSWERED/NAME`` must equal those of :meth:`asked`."""
 
 
 class Predict(beam.PTransform):
-    """Files through a model, to (PCollection of files.Written, PCollection of (name, n) to be summed).
+    """Predicts files, and returns (PCollection of files.Written, PCollection of (name, n) to be summed).
 
     Args:
-      job: what is predicted.
+      job: the prediction.
     """
 
     def __init__(self, job: Job[Any, Any, Any]) -> None:
@@ -142,7 +142,7 @@ def _chunks(file: File, job: Job[File, Chunk, Any]) -> Iterator[Chunk]:
 
 
 class _Handler(ModelHandler[Any, Any, Any]):
-    """How RunInference loads and runs a model: a chunk at a time, of which the model makes batches of its own."""
+    """Loads and runs a model for RunInference: one chunk at a time, as the model makes its own batches."""
 
     def __init__(self, job: Job[Any, Any, Any]) -> None:
         self.job = job
@@ -172,14 +172,14 @@ def write(file: tuple[str, Iterable[tuple[tuple[int | str, ...], bytes]]], outpu
 
 
 def check_invariants(counts: dict[str, int], asked: str, answered: str) -> dict[str, int]:
-    """The counts, unchanged.
+    """Checks that everything was answered, and returns the counts.
 
     Args:
       counts: by ``KIND/NAME``, or ``KIND``.
-      asked: the kind that counts what was to be predicted; ``answered`` the kind that counts predictions.
+      asked: the kind that counts expected predictions; ``answered`` is the kind that counts predictions.
 
     Raises:
-      RuntimeError: something has no prediction.
+      RuntimeError: some predictions are missing.
     """
     first, second = (
         {name.partition("/")[2]: n for name, n in counts.items() if n and name.partition("/")[0] == kind}
@@ -191,7 +191,7 @@ def check_invariants(counts: dict[str, int], asked: str, answered: str) -> dict[
 
 
 class DialogueFile(NamedTuple):
-    """A file of dialogues: the set that it is of, its path, the path of its predictions below the output folder."""
+    """A file of dialogues: its set, its path, and the path of its predictions below the output folder."""
 
     set: str
     path: str
@@ -221,14 +221,14 @@ class DialoguesJob(Job[DialogueFile, Dialogues, Model], frozen=True, kw_only=Tru
     inputs: tuple[DialogueFile, ...]
 
     def sources(self) -> Sequence[DialogueFile]:
-        """The files of dialogues."""
+        """Lists the files of dialogues."""
         return self.inputs
 
     def chunks(self, file: DialogueFile) -> Iterator[Dialogues]:
-        """The dialogues of a file, some at a time; an empty file has one chunk, so that it gets a file of predictions.
+        """Yields chunks of the dialogues of a file. An empty file has one chunk, so that it gets a file of predictions.
 
         Raises:
-          InputError: it cannot be read.
+          InputError: the file cannot be read.
         """
         found = parse_dialogues(read_input(file.path, MAX_DIALOGUE_FILE), file.path)
         for first in range(0, max(len(found), 1), self.chunk_size):

@@ -1,7 +1,7 @@
-"""A model in a folder, and what it needs of the machine: packages, a device, memory.
+"""The folder of a model, and what it needs of the machine: packages, a device, memory.
 
-``model.json`` says the kind, settings and vocabulary, ``weights.safetensors`` or a checkpoint of transformers has the
-weights. None can run code of its own, and all are checked when they are read, as folders come from strangers.
+``model.json`` has the kind, settings and vocabulary, ``weights.safetensors`` or a checkpoint of transformers the
+weights. None of these can run code, and all are checked when they are read, as folders may come from strangers.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MODEL, WEIGHTS = "model.json", "weights.safetensors"
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """What every ``model.json`` says; a model's own card says more.
+    """The common content of ``model.json``; each model extends it.
 
     Attributes:
-      model: its name.
-      format: of the folder.
+      model: the name of the model.
+      format: the version of the folder's format.
     """
 
     model: str
@@ -44,33 +44,33 @@ CardType = TypeVar("CardType", bound=Card)
 
 
 def card_bytes(card: Card) -> bytes:
-    """The content of ``model.json``."""
+    """Encodes ``model.json``."""
     return msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n"
 
 
 def weights_bytes(weights: Mapping[str, Tensor]) -> bytes:
-    """The content of ``weights.safetensors``."""
+    """Encodes ``weights.safetensors``."""
     from safetensors.torch import save
 
     return save({name: value.cpu().contiguous() for name, value in weights.items()})
 
 
 def read_card(folder: str, model: str, kind: type[CardType], format: int) -> CardType:
-    """What is in a folder.
+    """Reads the card of a model's folder.
 
     Args:
-      folder: of a model.
-      model: its name.
+      folder: the folder.
+      model: the expected name of the model.
       kind: the struct of its card.
-      format: the one that this program reads.
+      format: the supported format.
 
     Raises:
-      InputError: no model is there, or another than ``model``, or the file is damaged.
+      InputError: the folder has no model, or another one than ``model``, or the file is damaged.
     """
     place = files.join(folder, MODEL)
     try:
         data = files.read_bytes(place)
-    except Exception:  # a file system's or a bucket's own
+    except Exception:  # each file system and bucket has its own errors
         raise InputError(f"no model is here: expected {MODEL}, as 'parapet train {model}' writes it", folder) from None
     try:
         base = msgspec.json.decode(data, type=Card)
@@ -85,7 +85,7 @@ def read_card(folder: str, model: str, kind: type[CardType], format: int) -> Car
 
 
 def load_weights(net: nn.Module, folder: str) -> None:
-    """Loads a net's weights. Raises InputError where they are not there, damaged, or do not fit."""
+    """Loads a net's weights. Raises InputError if they are missing, damaged, or do not fit."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -94,18 +94,18 @@ def load_weights(net: nn.Module, folder: str) -> None:
         net.load_state_dict(load(files.read_bytes(place)))
     except SafetensorError as error:
         raise InputError(f"is cut off or damaged ({error}): train the model again", place) from None
-    except (KeyError, RuntimeError) as error:  # shapes that do not fit
+    except (KeyError, RuntimeError) as error:  # shapes do not fit
         message = " ".join(str(error).split())[:300]
         raise InputError(f"does not fit {MODEL} beside it: {message}", place) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error}", place) from None
 
 
-FOLDER = "checkpoint"  # below the folder of a model of ours
+FOLDER = "checkpoint"  # in the folder of a trained model
 
 # The architectures that a model's checkpoint may have, by the ``model_type`` in its ``config.json``.
 BY_MODEL = {
-    "t5dst": ("t5", "mt5", "umt5", "longt5"),  # whose positions are relative, so that any length will do
+    "t5dst": ("t5", "mt5", "umt5", "longt5"),  # relative positions, so any length is possible
     "sgp_dst": ("bert", "distilbert", "electra", "roberta"),
     "ft_t5": ("t5", "mt5"),
     "pt_t5": ("t5", "mt5"),
@@ -115,50 +115,50 @@ BY_MODEL = {
 
 
 def models_of(architecture: str) -> list[str]:
-    """The models that begin with checkpoints of an architecture; none of one that no model takes."""
+    """Lists the models that can start from checkpoints of an architecture."""
     return [model for model, taken in BY_MODEL.items() if architecture in taken]
 
 
 def inside(folder: str, kinds: Sequence[str]) -> Checkpoint:
-    """The checkpoint in the folder of a model of ours. Raises InputError where it is none of these kinds."""
+    """Opens the checkpoint in a trained model's folder. Raises InputError if it is not of these kinds."""
     return inspect(f"{folder}/{FOLDER}", kinds)
 
 
 def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **options: Any) -> tuple[Any, Any]:
-    """The tokenizer and the model of a checkpoint; in single precision, on the CPU, not training.
+    """Loads the tokenizer and the model of a checkpoint; in single precision, on the CPU, in evaluation mode.
 
     Args:
-      checkpoint: as :func:`parapet.transforms.storage.checkpoints.inspect` gave it.
-      model_class: of transformers, such as ``AutoModelForSeq2SeqLM``.
-      new: beginnings of the names of weights that may be missing in the file: those that a task adds.
+      checkpoint: from :func:`parapet.transforms.storage.checkpoints.inspect`.
+      model_class: a class of transformers, such as ``AutoModelForSeq2SeqLM``.
+      new: prefixes of the names of weights that may be missing in the file, as the task adds them.
       options: for the configuration, such as ``num_labels``.
 
     Raises:
       InputError: it cannot be loaded, or its file lacks weights.
     """
-    # Read when huggingface_hub is imported first. The calls here ask for no network either.
+    # Must be set before huggingface_hub is imported. The calls below do not use the network either.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import transformers
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()  # missing weights are reported here
+    transformers_logging.set_verbosity_error()  # missing weights are reported below
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint.path, local_files_only=True)
         model, info = getattr(transformers, model_class).from_pretrained(
             checkpoint.path, local_files_only=True, output_loading_info=True, **options
         )
-    except Exception as error:  # theirs are of a dozen kinds
+    except Exception as error:  # the library raises a dozen kinds of errors
         message = " ".join(str(error).split())[:300]
         raise checkpoint.refused(f"the model cannot be loaded ({type(error).__name__}): {message}") from None
     missing = sorted(name for name in info["missing_keys"] if not name.startswith(new or ("\0",)))
-    if missing:  # which would be filled with noise
+    if missing:  # these would be initialised randomly
         raise checkpoint.refused(f"its file lacks weights, {missing[0]} for one")
     return tokenizer, model.float().eval()
 
 
 def saved(tokenizer: Any, model: Any) -> dict[str, bytes]:
-    """The files of a checkpoint, below ``FOLDER``: path to content."""
+    """Makes the files of a checkpoint, below ``FOLDER``, as path to content."""
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -167,21 +167,21 @@ def saved(tokenizer: Any, model: Any) -> dict[str, bytes]:
 
 
 def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
-    """How many tokens an input may have: what is requested, where the checkpoint has as many positions.
+    """Returns the maximum number of tokens in an input: the requested one, if the checkpoint has as many positions.
 
     Args:
-      tokenizer, model: of the checkpoint.
-      wanted: what is requested.
-      flag: the flag that names it, for messages.
+      tokenizer, model: the checkpoint.
+      wanted: the requested number.
+      flag: the flag that requests it, for messages.
 
     Raises:
-      InputError: it has fewer positions.
+      InputError: the checkpoint has fewer positions.
     """
     config = model.config
     positions = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    if positions is None or config.model_type == "t5":  # whose positions are relative
+    if positions is None or config.model_type == "t5":  # relative positions
         return wanted
-    # RoBERTa counts positions from behind its padding token on.
+    # RoBERTa counts positions from after its padding token.
     most = positions - 2 if config.model_type in ("roberta", "camembert", "xlm-roberta") else positions
     if wanted > most:
         raise InputError(f"the checkpoint has {most} positions: use {most} or fewer", flag, str(wanted))
@@ -189,11 +189,11 @@ def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
 
 
 DEVICES = ("auto", "cpu", "cuda")
-_OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")  # packages of the extra "local"; others are of "models"
+_OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")  # packages of the extra "local"; others are in "models"
 
 
 def check_installed(*names: str) -> None:
-    """Raises InputError where a package is missing, with how to install it."""
+    """Raises InputError if a package is missing, with the command that installs it."""
     for name in names:
         check_packages([name], "local" if name in _OF_LOCAL else "models")
 
@@ -207,7 +207,7 @@ def check_device(name: str) -> None:
 
 
 def device_of(name: str) -> torch.device:
-    """``auto`` is the GPU where there is one. Raises InputError for ``cuda`` without a GPU."""
+    """Returns a device; ``auto`` is the GPU if there is one. Raises InputError for ``cuda`` without a GPU."""
     import torch
 
     check_device(name)
@@ -215,7 +215,7 @@ def device_of(name: str) -> torch.device:
 
 
 def seed_all(*parts: str) -> None:
-    """Seeds every generator of torch, on every device, from a key."""
+    """Seeds all generators of torch, on every device, from a key."""
     import torch
 
     torch.manual_seed(stable_hash(*parts) % 2**63)
@@ -223,13 +223,13 @@ def seed_all(*parts: str) -> None:
 
 @contextmanager
 def enough_memory(lower: str) -> Iterator[None]:
-    """Turns the many errors of torch for used up memory into one.
+    """Turns torch's various errors for exhausted memory into one.
 
     Args:
-      lower: what to do about it, such as ``lower --batch_size``.
+      lower: the advice, such as ``lower --batch_size``.
 
     Raises:
-      InputError: memory is used up.
+      InputError: memory is exhausted.
     """
     try:
         yield

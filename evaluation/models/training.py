@@ -1,8 +1,8 @@
-"""What a family of models defines for a training, and its loss: plain, of the worst versions, or regularised.
+"""The interface of a model in training, its loss (plain, of the worst versions, or regularised), and the training loop.
 
-RADDLE (Peng et al. 2021, section 6.3) proposes adversarial training for dialogue models. A family has little to add: it
-encodes the dialogues that :class:`parapet.evaluation.models.examples.Versions` draws for an epoch, and gives the loss
-of each example; for the regularisation, its embeddings and the logits of what it predicts.
+RADDLE (Peng et al. 2021, section 6.3) proposes adversarial training for dialogue models. A family of models only needs
+to encode the dialogues that :class:`parapet.evaluation.models.examples.Versions` draws for an epoch, and to compute the
+loss of each example; for the regularisation, also its embeddings and the logits of its predictions.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from parapet.transforms.storage import files
 
 
 class Learner(ABC):
-    """A model with its data: what a family of models defines, and :func:`train` trains.
+    """A model with its data, which each family of models defines, and :func:`train` trains.
 
     Attributes:
-      module: what is trained, on its device.
-      optimiser: of its parameters.
-      metric: the name of what ``dev`` measures: a share, the higher the better.
-      total_steps: of a training by epochs, where these differ in length; else 0.
-      versions: of each example the numbers of its versions, shape (examples, versions), of which the worst is trained
-        on; None where each has one. See :func:`parapet.evaluation.models.examples.laid_out`.
+      module: the trained module, on its device.
+      optimiser: the optimiser of its parameters.
+      metric: the name of the metric of ``dev``: a share, where more is better.
+      total_steps: the steps of a training by epochs, if epochs differ in length; else 0.
+      versions: the numbers of each example's versions, shape (examples, versions), of which the worst is trained on;
+        None if there is only one version. See :func:`parapet.evaluation.models.examples.laid_out`.
     """
 
     module: nn.Module
@@ -52,55 +52,55 @@ class Learner(ABC):
     versions: Tensor | None = None
 
     def prepare(self, epoch: int) -> None:  # noqa: B027 (most have nothing to do)
-        """Called before the batches of an epoch, from 1, are drawn: for examples that differ from epoch to epoch.
+        """Prepares an epoch, from 1, before its batches are drawn, for examples that differ between epochs.
 
-        What is prepared depends on the epoch alone, whichever was prepared before.
+        The result must depend on the epoch only, not on earlier calls.
         """
 
     @abstractmethod
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
-        """The batches of an epoch: numbers of examples, shape (examples,), in an order drawn from the generator."""
+        """Yields the batches of an epoch, drawn from the generator: numbers of examples, shape (examples,)."""
 
     def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss of a batch; a scalar. One without a gradient moves nothing."""
+        """Computes the mean loss of a batch, a scalar. A loss without a gradient changes nothing."""
         return self.outcome(batch)[0]
 
     @abstractmethod
     def dev(self) -> float:
-        """The metric on the dev set."""
+        """Computes the metric on the dev set."""
 
     @abstractmethod
     def files(self) -> dict[str, bytes]:
-        """The files of the model's folder, when the module has the best weights: path to content."""
+        """Makes the files of the model's folder, as path to content. The module has the best weights then."""
 
     def example_losses(self, batch: Tensor) -> Tensor:
-        """The loss of each example, shape (examples,), without a gradient, in evaluation mode."""
-        return torch.stack([self.loss(one[None]) for one in batch])
+        """Computes the loss of each example, shape (examples,), without a gradient, in evaluation mode."""
+        return torch.stack([self.loss(example[None]) for example in batch])
 
     def embeddings(self) -> Sequence[nn.Module]:
-        """The modules whose vectors adversarial regularisation shifts."""
+        """Returns the modules whose vectors adversarial regularisation shifts."""
         raise NotImplementedError
 
     def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The loss, and what is predicted: logits of each kind of predictions, shape (predictions, options)."""
+        """Computes the loss, and the logits of each kind of predictions, shape (predictions, options)."""
         raise NotImplementedError
 
     def result(self) -> dict[str, float | None]:
-        """What ``run.json`` says of the model besides its best row; called after ``files``."""
+        """Returns further results for ``run.json``; called after ``files``."""
         return {}
 
 
-START = 0.1  # of epsilon: the length of the random perturbation from which the ascent step starts
+START = 0.1  # length of the random perturbation before the ascent step, in multiples of epsilon
 
 
 TINY = 1e-12
 
 
 def worst(learner: Learner, batch: Tensor) -> Tensor:
-    """Of each example the version with the highest loss under the present model, of equal ones the first.
+    """Selects the version of each example with the highest loss under the present model; ties by number.
 
     Args:
-      learner: whose ``versions`` say which there are.
+      learner: its ``versions`` list the versions.
       batch: numbers of examples.
 
     Returns:
@@ -126,7 +126,7 @@ def worst(learner: Learner, batch: Tensor) -> Tensor:
 
 
 class Shift:
-    """What is added to the vectors that embedding modules give, one tensor for each module, of their first call."""
+    """Additions to the vectors of embedding modules, one tensor for each module, at their first call."""
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
         self.modules = modules
@@ -139,7 +139,7 @@ class Shift:
         self.seen = {}
 
         def hook(number: int, given: Tensor) -> Tensor | None:
-            if number in self.seen:  # T5 embeds what it reads first, then what it writes
+            if number in self.seen:  # T5 first embeds its input, then its output
                 return None
             self.seen[number] = given.detach()
             return given + self.added[number] if number in self.added else None
@@ -156,13 +156,13 @@ class Shift:
 
 
 def along(direction: Tensor, vectors: Tensor, share: float) -> Tensor:
-    """Vectors along others, whose lengths are a share of those of ``vectors``; 0 where a direction is 0."""
+    """Scales vectors to a share of the length of ``vectors``; zero directions stay zero."""
     lengths = direction.norm(dim=-1, keepdim=True)
     return share * vectors.norm(dim=-1, keepdim=True) * direction / lengths.clamp(min=TINY)
 
 
 def divergence(clean: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
-    """The mean Kullback-Leibler divergence of predictions from clean ones, summed over kinds of predictions.
+    """Computes the mean Kullback-Leibler divergence of predictions from clean ones, summed over kinds of predictions.
 
     Args:
       clean, other: logits of each kind, shape (predictions, options).
@@ -175,7 +175,7 @@ def divergence(clean: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
 
 @contextmanager
 def same_draws() -> Iterator[Callable[[], None]]:
-    """Gives a function that sets the generators to where they are now: so that passes drop the same."""
+    """Yields a function that resets the random generators, so that several passes drop the same units."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     states = torch.get_rng_state(), [torch.cuda.get_rng_state(number) for number in devices]
 
@@ -188,26 +188,26 @@ def same_draws() -> Iterator[Callable[[], None]]:
 
 
 def regularised(learner: Learner, batch: Tensor, weight: float, epsilon: float) -> Tensor:
-    """The loss, and how much predictions change where embeddings are shifted in the direction that changes them most.
+    """Computes the loss plus a penalty for predictions that change under the worst shift of embeddings.
 
-    Virtual adversarial regularisation as in ALUM (Liu et al. 2020, Algorithm 1) with one ascent step: a small random
-    shift, a step along the gradient of the divergence, and the divergence there times ``weight``. A shift is as long as
-    ``epsilon`` times the embedding that it is added to. All passes drop the same units. The clean predictions are
+    This is virtual adversarial regularisation as in ALUM (Liu et al. 2020, Algorithm 1) with one ascent step: a small
+    random shift, a step along the gradient of the divergence, and the divergence there times ``weight``. The length of
+    a shift is ``epsilon`` times that of its embedding. All passes drop the same units. The clean predictions are
     constants of the divergence.
 
     Args:
       learner: with ``embeddings`` and ``outcome``.
       batch: numbers of examples.
-      weight: of the divergence.
-      epsilon: as a share of the length of an embedding.
+      weight: the weight of the divergence.
+      epsilon: the length of a shift as a share of that of the embedding.
     """
     shift = Shift(learner.embeddings())
-    # The shift is drawn on the CPU, so that a seed means the same on every device.
+    # The shift is drawn on the CPU, so that a seed has the same result on every device.
     drawn = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
     with same_draws() as reset:
         with shift.hooked():
             loss, clean = learner.outcome(batch)
-        clean, seen = [one.detach() for one in clean], shift.seen
+        clean, seen = [logits.detach() for logits in clean], shift.seen
         shift.added = {
             number: along(torch.randn(given.shape, generator=drawn).to(given), given, START * epsilon).requires_grad_()
             for number, given in seen.items()
@@ -228,14 +228,14 @@ def regularised(learner: Learner, batch: Tensor, weight: float, epsilon: float) 
 
 
 def loss_of(learner: Learner, config: TrainingConfig, batch: Tensor) -> Tensor:
-    """The loss of a batch, as a training has it: plain, of the worst versions, regularised."""
+    """Computes the loss of a batch by the settings of the training: plain, of the worst versions, or regularised."""
     batch = worst(learner, batch)
     if config.adversarial_weight:
         return regularised(learner, batch, config.adversarial_weight, config.adversarial_epsilon)
     return learner.loss(batch)
 
 
-FOLDER = ".training"  # below the output folder, until the training ends
+FOLDER = ".training"  # in the output folder, until the training ends
 
 
 STATE = f"{FOLDER}/state.pt"
@@ -250,16 +250,16 @@ STAGE = "training"  # of the progress
 PERFECT = 1.0
 
 
-CURVE = 20  # points of the loss in a row of the log
+CURVE = 20  # points of the loss curve in a row of the log
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the log: the training since the previous row, and the metric on the dev set after it.
 
     Attributes:
-      epoch: the number of the epoch, from 1, that the last step was in.
+      epoch: the number of the last step's epoch, from 1.
       step: steps of the optimiser so far.
-      learning_rate: of the last step; the highest of all groups of parameters.
+      learning_rate: the learning rate of the last step; the highest of all groups of parameters.
       loss: the mean over the examples.
       losses: the mean over the steps of each of up to ``CURVE`` equal parts.
       dev: the metric.
@@ -283,7 +283,7 @@ class Trained(msgspec.Struct, frozen=True):
 
     @property
     def best(self) -> Measurement:
-        """The row whose weights these are."""
+        """The row with these weights."""
         return next(row for row in reversed(self.log) if row.best)
 
 
@@ -291,11 +291,11 @@ class TrainedModel(msgspec.Struct, frozen=True):
     """A trained model.
 
     Attributes:
-      files: of its folder: path to content.
-      log: of all measurements.
-      best: the one whose weights were kept.
-      metric: what dev measures.
-      parameters: how many are trained.
+      files: the files of its folder: path to content.
+      log: all measurements.
+      best: the measurement whose weights were kept.
+      metric: the metric of dev.
+      parameters: the number of trained parameters.
       result: see :meth:`Learner.result`.
     """
 
@@ -313,17 +313,17 @@ def train(
     output: str,
     header: Mapping[str, Any],
 ) -> TrainedModel:
-    """Trains a model, or resumes a training that was stopped.
+    """Trains a model, or resumes an interrupted training.
 
     Args:
-      config: how.
+      config: the settings of the training.
       learner_of: makes the model with its data; new parameters are drawn from the seed.
       output: the folder that keeps the state after each measurement of the dev set.
       header: what the training depends on.
 
     Raises:
-      InputError: a checkpoint that cannot be used, too little memory, the state of another training, or a state that a
-        link leads out of the folder.
+      InputError: the checkpoint cannot be used, memory is exhausted, the state belongs to another training, or a link
+        leads it out of the folder.
     """
     if not stays_within(output, f"{FOLDER}/any"):
         raise InputError("leads outside of the output folder by a link: remove the link", files.join(output, FOLDER))
@@ -339,7 +339,7 @@ def train(
 
 
 class Position(NamedTuple):
-    """How far a training is: the steps done, the number of the epoch from 1, and how many of its batches are done."""
+    """The progress of a training: completed steps, number of the epoch from 1, and its completed batches."""
 
     steps: int = 0
     epoch: int = 1
@@ -347,19 +347,19 @@ class Position(NamedTuple):
 
 
 def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[str, Any]) -> Trained:
-    """Trains to the end; a training that was stopped resumes from its last state and ends with the same weights.
+    """Trains to the end. An interrupted training resumes from its last state and ends with the same weights.
 
-    What is drawn depends on the seed and the position alone: the generators are seeded with them. So their states need
-    not be kept, on whatever device.
+    Draws depend on the seed and the position only, with which the generators are seeded. Their states therefore need
+    not be stored, on any device.
 
     Args:
       learner: with new parameters.
-      config: when to stop.
-      output: the state is kept below it.
-      header: what the training depends on; the state of another one is refused.
+      config: the settings of the training.
+      output: the state is stored below this folder.
+      header: what the training depends on; the state of another training is refused.
 
     Raises:
-      InputError: the state is damaged or of another training; the loss is not finite.
+      InputError: the state is damaged or belongs to another training, or the loss is not finite.
     """
     device = next(learner.module.parameters()).device
     state = load_state(output, header, device)
@@ -420,7 +420,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
 
 
 def log_bytes(log: Iterable[Measurement]) -> bytes:
-    """The log as JSON lines."""
+    """Encodes the log as JSON lines."""
     return b"".join(msgspec.json.encode(row) + b"\n" for row in log)
 
 
@@ -432,7 +432,7 @@ def _is_best(dev: float, log: list[Measurement], config: TrainingConfig) -> bool
     if config.keep == "last":
         return True
     highest = max((row.dev for row in log), default=-1.0)
-    # Of steps that are equally good the last: where nothing is right yet, the first has learned least.
+    # Of equal results, --steps keeps the last: before anything is right, the first has learned least.
     return dev > highest or (config.steps is not None and dev == highest)
 
 
@@ -443,24 +443,24 @@ def _done(log: list[Measurement], config: TrainingConfig) -> bool:
         return log[-1].step >= config.steps
     if config.keep == "last":
         return len(log) >= config.most_epochs
-    best = max(log, key=lambda row: row.dev)  # the first of those that are equally good
-    # A model that has nothing right yet may still be about to learn.
+    best = max(log, key=lambda row: row.dev)  # the first of equal ones
+    # A model without any correct prediction so far may still be about to learn.
     impatient = config.patience is not None and best.dev > 0 and len(log) - best.epoch >= config.patience
     return best.dev >= PERFECT or len(log) >= config.most_epochs or impatient
 
 
 class Stretch:
-    """The batches until the dev set is measured next. They are drawn epoch by epoch; generators are seeded.
+    """The batches until the next measurement of the dev set, drawn epoch by epoch with seeded generators.
 
     Args:
       learner, config: see :func:`fit`.
-      position: where the training is.
+      position: the progress of the training.
 
     Attributes:
-      end: the position after the batches that were given so far.
+      end: the position after the batches yielded so far.
 
     Raises:
-      InputError: there are none.
+      InputError: there are no batches.
     """
 
     def __init__(self, learner: Learner, config: TrainingConfig, position: Position) -> None:
@@ -478,7 +478,7 @@ class Stretch:
         for number in range(self._count):
             steps, epoch, done = self.end
             if number and not done:
-                with torch.random.fork_rng():  # what is dropped does not depend on where epochs begin
+                with torch.random.fork_rng():  # dropout must not depend on where epochs begin
                     self._epoch = _epoch(self.learner, self.config, epoch)
             batch, ended = self._epoch[done], done + 1 == len(self._epoch)
             self.end = Position(steps + 1, epoch + ended, 0 if ended else done + 1)
@@ -486,7 +486,7 @@ class Stretch:
 
 
 def _epoch(learner: Learner, config: TrainingConfig, number: int) -> list[Tensor]:
-    """The batches of an epoch."""
+    """Draws the batches of an epoch."""
     learner.prepare(number)
     seed_all(config.seed, "epoch", str(number))
     generator = torch.Generator().manual_seed(torch.initial_seed())
@@ -509,12 +509,12 @@ def train_batches(
     Args:
       learner, config: see :func:`fit`.
       batches: numbers of examples.
-      position: before them.
-      total: steps of the whole training.
-      dev: the measurements so far.
+      position: the position before the batches.
+      total: the steps of the whole training.
+      dev: all earlier results on dev.
 
     Returns:
-      The mean loss over the examples, its curve, see :class:`Measurement`, and how many examples there were.
+      The mean loss over the examples, its curve, see :class:`Measurement`, and the number of examples.
 
     Raises:
       InputError: the loss is not finite.
@@ -529,16 +529,16 @@ def train_batches(
     for number, batch in enumerate(tracked(batches, "steps", STAGE)):
         for group, rate in zip(learner.optimiser.param_groups, full, strict=True):
             group["lr"] = rate * config.rate(position.steps + number, total, dev)
-        # Half the memory and more than twice the speed on a GPU; a CPU gains nothing.
+        # Half the memory and more than twice the speed on a GPU; no gain on a CPU.
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             loss = loss_of(learner, config, batch)
-        if loss.requires_grad:  # else there is nothing to learn of this batch
+        if loss.requires_grad:  # without a gradient, this batch has nothing to learn
             learner.optimiser.zero_grad(set_to_none=True)
             loss.backward()
             if norm:
                 nn.utils.clip_grad_norm_(trained, norm)
             learner.optimiser.step()
-        found[number] = loss.detach()  # read at the end: each reading waits for the GPU
+        found[number] = loss.detach()  # read at the end, since each reading waits for the GPU
         lengths.append(len(batch))
     losses, sizes = found.cpu(), torch.tensor(lengths, dtype=torch.float64)
     mean = float((losses * sizes).sum() / sizes.sum())
@@ -548,9 +548,9 @@ def train_batches(
 
 
 def save_state(output: str, state: Mapping[str, Any], log: bytes) -> None:
-    """Writes a state and the log so far; each replaces the previous one in a single step.
+    """Writes a state and the log so far; each replaces the previous one atomically.
 
-    The log goes first: a kill between the two leaves a log that is a row ahead, and is written again.
+    The log is written first: a kill in between leaves a log that is a row ahead, which will be written again.
     """
     buffer = io.BytesIO()
     torch.save(dict(state), buffer)
@@ -561,25 +561,25 @@ def save_state(output: str, state: Mapping[str, Any], log: bytes) -> None:
 
 
 def load_state(output: str, header: Mapping[str, Any], device: torch.device) -> dict[str, Any] | None:
-    """The state that a training left, or None.
+    """Loads the state of an interrupted training; None if there is none.
 
     Args:
       output: the output folder.
-      header: what the training depends on; that of the state must be the same.
-      device: where its tensors go.
+      header: what the training depends on; must equal that of the state.
+      device: the device of the tensors.
 
     Raises:
-      InputError: it is damaged, or of a training with other flags or files.
+      InputError: the state is damaged, or belongs to a training with other flags or files.
     """
     place = files.join(output, STATE)
     if not FileSystems.exists(place):
         return None
     undo = f"delete {files.join(output, FOLDER)} to start again"
     try:
-        # Nothing but tensors and plain values: a file cannot run code of its own.
+        # weights_only allows only tensors and plain values, so that a file cannot run code.
         state = torch.load(io.BytesIO(files.read_bytes(place)), map_location=device, weights_only=True)
         saved = json.loads(state["header"])
-    except Exception as error:  # of zip files, pickles, torch: whatever a damaged file leads to
+    except Exception as error:  # damaged files lead to various errors of zip files, pickles and torch
         raise InputError(f"is damaged ({type(error).__name__}): {undo}", place) from None
     if saved != header:
         others = ", ".join(differing(saved, header))
@@ -589,7 +589,7 @@ def load_state(output: str, header: Mapping[str, Any], device: torch.device) -> 
 
 
 def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """What differs between two headers: flags and versions by their names."""
+    """Lists the differences between two headers: the names of flags and versions."""
     names: list[str] = []
     for key in sorted({*first, *second}):
         left, right = first.get(key), second.get(key)
@@ -603,7 +603,7 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
 
 
 def clear_state(output: str) -> None:
-    """Deletes the state, when the model is published."""
+    """Deletes the state, once the model is published."""
     files.clear(files.join(output, FOLDER))
 
 
@@ -611,10 +611,10 @@ Option = str | int | float | bool | None
 
 
 def page_of(model: str, options: Mapping[str, Option], trained: TrainedModel) -> str:
-    """The page.
+    """Makes the page of a training.
 
     Args:
-      model: its name.
+      model: the name of the model.
       options: the flags of the training.
       trained: the model with its log.
     """
@@ -645,7 +645,7 @@ def page_of(model: str, options: Mapping[str, Option], trained: TrainedModel) ->
 
 
 def losses_of(log: Sequence[Measurement]) -> list[tuple[float, float]]:
-    """The curve of the loss: (step in the middle of a part, mean loss of the part)."""
+    """Returns the loss curve: (step in the middle of a part, mean loss of the part)."""
     points, before = [], 0
     for row in log:
         width = (row.step - before) / len(row.losses)
@@ -663,7 +663,7 @@ def _charts(log: Sequence[Measurement], metric: str) -> Iterator[Lines]:
         ("Learning rate", "learning rate", rates, False),
     ):
         highest = max(y for _, y in points)
-        # Shares are shown in per cent. Small ones take more digits, so that no two labels of the axis are alike.
+        # Shares are shown in per cent. Small ones have more digits, so that all labels of the axis differ.
         digits = max(1 if is_share else 0, (0 if is_share else 2) - math.floor(math.log10(highest or 1)))
         curve = Curve(label, points)
         yield Lines(title=title, x_label="step", y_label=label, series=[curve], percent=is_share, digits=digits)

@@ -1,4 +1,4 @@
-"""User turns that a classifier is asked about, of a corpus, JSON lines or ``parapet ood``; and its answers."""
+"""User turns for a classifier, from a corpus, JSON lines or ``parapet ood``; and their prediction."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from parapet.transforms.perturbation import corpora
 from parapet.transforms.storage.compressed import read_input
 
 INTENT, ACTS = "intent", "acts"
-UNREAD = "unread"  # the label of an answer that could not be read: it counts as wrong, whatever is right
+UNREAD = "unread"  # the label of an answer that could not be read; it always counts as wrong
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """An utterance of the user's.
+    """A user's utterance.
 
     Attributes:
       key: its set, dialogue and turn.
-      label: its intent, its dialogue acts, or ``ood`` or ``in_domain``; empty where that is not known.
+      label: its intent, its dialogue acts, or ``ood`` or ``in_domain``; empty if unknown.
     """
 
     key: Key
@@ -40,22 +40,22 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Row(Keyed, kw_only=True):
-    """A line of a file, as ``parapet evaluate`` has them."""
+    """A line of a file, in the format of ``parapet evaluate``."""
 
     utterance: str
     label: str = ""
 
 
 def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
-    """The turns of all paths that have a label.
+    """Reads the turns of all paths that have a label.
 
     Args:
       paths: corpora, files of JSON lines, or folders that ``parapet ood`` wrote.
-      split: of the folders.
+      split: the split of the folders.
       task: ``intent``, ``acts`` or ``ood``.
 
     Raises:
-      InputError: one cannot be read, or has no label of this task.
+      InputError: a path cannot be read, or has no label of this task.
     """
     found = []
     for path in paths:
@@ -70,7 +70,7 @@ def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
 
 
 def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
-    """The user turns of a path, with or without labels. Raises InputError as :func:`read_labelled`."""
+    """Reads the user turns of a path, with or without labels. Raises InputError as :func:`read_labelled`."""
     if not is_there(path):
         raise InputError("there is no such file or folder", path)
     if as_path(path).is_file():
@@ -86,16 +86,16 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
     if task == OOD:
         raise InputError("has no set of 'parapet ood': give what it wrote, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])
-    return (turn for file in sorted(one.path for one in corpus.files) for turn in turns_of_corpus(file, "", {}, task))
+    return (turn for file in sorted(file.path for file in corpus.files) for turn in turns_of_corpus(file, "", {}, task))
 
 
 def turn_of(key: Key, ood: bool, utterance: str) -> Turn:
-    """A turn that is out of domain, or is not."""
+    """Makes a turn that is labelled as out of domain or in domain."""
     return Turn(key, utterance, OOD if ood else IN_DOMAIN)
 
 
 def turns_of_lines(path: str, task: str) -> list[Turn]:
-    """The rows of a file. Raises InputError: a row without an utterance, or with a label of another task."""
+    """Reads the rows of a file. Raises InputError for a row without an utterance, or with a label of another task."""
     found = []
     for key, (number, row) in read_keyed(path, Row).items():
         label = IN_DOMAIN if task == OOD and row.label == "in" else row.label
@@ -108,13 +108,13 @@ def turns_of_lines(path: str, task: str) -> list[Turn]:
 
 
 def turns_of_corpus(path: str, name: str, renamed: Renamed, task: str) -> Iterator[Turn]:
-    """The user turns of a dialogue file.
+    """Reads the user turns of a dialogue file.
 
     Args:
       path: the file.
-      name: of its set.
-      renamed: how its intents are to be called.
-      task: ``acts``; of any other the label is the intent.
+      name: the name of its set.
+      renamed: service to intent to the name to use.
+      task: for ``acts``, the labels are acts; otherwise intents.
     """
     for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path):
         for turn in user_turns(dialogue, renamed):
@@ -123,29 +123,29 @@ def turns_of_corpus(path: str, name: str, renamed: Renamed, task: str) -> Iterat
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What is said of an utterance.
+    """The class of an utterance.
 
     Attributes:
       label: the class.
-      score: the higher, the more it seems out of domain.
+      score: the score for being out of domain.
     """
 
     label: str
     score: float
 
 
-Source = tuple[tuple[str, str], ...]  # (set, path) of a file in all sets that have it: they are asked at one time
+Source = tuple[tuple[str, str], ...]  # (set, path) of a file in all sets that have it, which are predicted together
 
 
 class Reference(msgspec.Struct, frozen=True):
     """All files of a run.
 
     Attributes:
-      sources: the largest first; of what is no corpus one, without a set.
-      split: whose turns.
-      renamed: by set, how the intents of its schema are called in the original's.
-      remarks: what its owner should know.
-      in_folders: whether each set's predictions are in a folder of its own: not those of JSON lines.
+      sources: the largest first; for JSON lines and ``parapet ood``, a single one without a set.
+      split: the split.
+      renamed: set to service to intent to its name in the original's schema.
+      remarks: warnings for the user.
+      in_folders: whether each set's predictions have their own folder, unlike those of JSON lines.
     """
 
     sources: list[Source]
@@ -156,15 +156,15 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def find(given: Sources, task: str) -> Reference:
-    """The files that are named.
+    """Lists the files of a run.
 
     Args:
-      given: a reference: a corpus, a file of JSON lines, or a folder that ``parapet ood`` wrote; of a corpus its
-        variants and further sets too.
+      given: the reference is a corpus, a file of JSON lines, or a folder that ``parapet ood`` wrote; a corpus may have
+        variants and further sets.
       task: ``intent``, ``acts`` or ``ood``.
 
     Raises:
-      InputError: something is not there, or cannot be asked for this task.
+      InputError: something is missing, or does not fit the task.
     """
     path = given.reference
     if not is_there(path):
@@ -174,7 +174,7 @@ def find(given: Sources, task: str) -> Reference:
         raise InputError("go with a corpus: the reference is none", "--variants, --sets")
     if file or foreign:
         reference = Reference([(("", path),)], given.split, in_folders=foreign)
-        if next(turns_of(reference, 0, task), None) is None:  # says at once what is wrong with it
+        if next(turns_of(reference, 0, task), None) is None:  # reports errors in the file at once
             raise InputError(f"there are no user turns of {given.split!r} in it", path, "--reference")
         return reference
     plan = make_plan(given)
@@ -187,7 +187,7 @@ def find(given: Sources, task: str) -> Reference:
 
 
 def turns_of(reference: Reference, number: int, task: str) -> Iterator[Turn]:
-    """The turns of a file in all its sets, by dialogue and turn. Raises InputError where it cannot be read."""
+    """Yields the turns of a file in all its sets, by dialogue and turn. Raises InputError if it cannot be read."""
     found = [turn for name, path in reference.sources[number] for turn in _read(reference, name, path, task)]
     yield from sorted(found, key=lambda turn: (turn.key[1], turn.key[2], turn.key[0]))
 
@@ -198,7 +198,7 @@ def _read(reference: Reference, name: str, path: str, task: str) -> Iterator[Tur
         return
     for turn in turns_of_corpus(path, name, reference.renamed.get(name, {}), task):
         if task == OOD:
-            yield msgspec.structs.replace(turn, label="")  # whether it is foreign is nowhere said
+            yield msgspec.structs.replace(turn, label="")  # corpora have no out-of-domain labels
         elif turn.label:
             yield turn
 
@@ -216,19 +216,19 @@ class Turns(NamedTuple):
 
 
 class Answering(Protocol):
-    """What answers: a trained classifier, or a language model."""
+    """The interface of a trained classifier or a language model."""
 
     def answers(self, texts: Sequence[str]) -> tuple[list[Answer], int]:
-        """An answer to each text; and how many different ones were too long: their beginnings are left out."""
+        """Answers each text; also returns the number of distinct texts that were too long and lost their beginnings."""
         ...
 
 
 class Job(inference.Job[int, Turns, Answering], frozen=True, kw_only=True):
-    """What is predicted.
+    """A prediction of classes.
 
     Attributes:
       task: ``intent``, ``acts`` or ``ood``.
-      threshold: turns with this score or more are out of domain; None for scores without a decision.
+      threshold: turns with at least this score are out of domain; None for scores without a decision.
       reference: the files.
     """
 
@@ -239,33 +239,33 @@ class Job(inference.Job[int, Turns, Answering], frozen=True, kw_only=True):
     reference: Reference
 
     def path_of(self, name: str) -> str:
-        """The path of a set's predictions below the output folder; those of JSON lines are in one file."""
+        """Returns the path of a set's predictions below the output folder; those of JSON lines share a file."""
         folder = f"/{name}/{self.reference.split}" if self.reference.in_folders else ""
         return f"{PREDICTIONS}{folder}/{self.task}.jsonl"
 
     def sources(self) -> Sequence[int]:
-        """The numbers of the files."""
+        """Lists the numbers of the files."""
         return range(len(self.reference.sources))
 
     def chunks(self, file: int) -> Iterator[Turns]:
-        """The turns of a file in all of its sets, some at a time. Raises InputError where it cannot be read."""
+        """Yields chunks of the turns of a file in all of its sets. Raises InputError if it cannot be read."""
         turns = list(turns_of(self.reference, file, self.task))
         for first in range(0, len(turns), CHUNK):
             yield Turns(file, first // CHUNK, tuple(turns[first : first + CHUNK]))
 
     def asked(self, chunk: Turns) -> dict[str, int]:
-        """The turns, in all and by set."""
+        """Counts the turns, in all and by set."""
         by_set = Counter(turn.key[0] for turn in chunk.turns if turn.key[0])
         return {"asked": len(chunk.turns), **{f"turns/{name}": n for name, n in by_set.items()}}
 
     def load(self) -> Answering:
-        """The classifier."""
+        """Loads the classifier."""
         from parapet.evaluation.models.classifier import load
 
         return load(self.folder, self.device, self.batch_size)[1]
 
     def answer(self, model: Answering, chunk: Turns) -> Answers:
-        """Rows for ``parapet evaluate``; counts them, and utterances whose beginnings were cut off."""
+        """Encodes rows for ``parapet evaluate``; counts rows, and utterances whose beginnings were cut off."""
         answers, long = model.answers([turn.utterance for turn in chunk.turns])
         files: dict[str, list[bytes]] = {}
         for turn, answer in zip(chunk.turns, answers, strict=True):

@@ -1,1 +1,1 @@
-"""Human judgements of generated utterances: which are judged, what the judgements say, and how far a metric agrees."""
+"""Human judgements of generated utterances: sampling, results, and agreement with a metric."""

@@ -1,4 +1,4 @@
-"""What workers say of utterances that they judge: answers, read and vetted as all are, and how far they agree."""
+"""Reads and vets workers' judgements of utterances, and measures their agreement."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from parapet.transforms.reports.text import counted
 
 
 def judged_tasks(task: CrowdTask) -> TaskKind:
-    """The pages of ``ratings`` or ``validity``."""
+    """Returns the kind of tasks for pages of ``ratings`` or ``validity``."""
     task_id = re.compile(rf"(?P<service>[0-9]{{3,6}}-[0-9a-f]{{8}}):(?P<task>{task})")
     return TaskKind((task,), task_id, f"PAGE:{task}", FIELD)
 
 
-# Reason to what a requester should know of it.
+# Reason to its explanation for requesters.
 EXPLANATIONS = {
     "assignment_rejected": "The requester has rejected the assignment.",
     "too_fast": "The worker spent less time than reading the page takes.",
@@ -48,7 +48,7 @@ EXPLANATIONS = {
     "not_needed": "As many workers as were wanted had rated the utterance before.",
     "check": "A check, which says something of the worker and nothing of the utterances.",
 }
-SAME_FROM = 10  # utterances
+SAME_FROM = 10  # least number of utterances
 
 CHOICES = {FAITHFUL: (YES, NO), SAME: (YES, NO), VALUES: (YES, NO), NATURAL: POINTS}
 
@@ -58,14 +58,14 @@ Interval = tuple[float, float]
 
 
 class Field(msgspec.Struct, frozen=True):
-    """What a form field asks about which utterance."""
+    """The question of a form field, and its utterance."""
 
     item: RatedItem | VariedItem
     question: str
 
 
 class Hits(msgspec.Struct, Generic[Item], frozen=True):
-    """The pages by id, each of form fields, the utterances in order, checks aside, and how many workers judge each."""
+    """The pages by id, each with its form fields; the utterances in order, without checks; and the raters of each."""
 
     task: CrowdTask
     pages: dict[str, dict[str, Field]]
@@ -75,7 +75,7 @@ class Hits(msgspec.Struct, Generic[Item], frozen=True):
 
 
 class Rating(msgspec.Struct):
-    """One answer and what becomes of it: a row of ``responses.parquet``."""
+    """An answer and its disposition: a row of ``responses.parquet``."""
 
     assignment: Assignment
     field: str
@@ -86,20 +86,20 @@ class Rating(msgspec.Struct):
 
     @property
     def place(self) -> Place:
-        """The utterance that it is about."""
+        """The place of its utterance."""
         return self.of.item.place
 
     @property
     def is_check(self) -> bool:
-        """Whether it is about a check."""
+        """Whether its utterance is a check."""
         return self.of.item.stratum == CHECK
 
 
 class Judged(msgspec.Struct, Generic[Item], frozen=True):
-    """What people say of an utterance: (worker hash, answer) of the ratings that count, by question.
+    """The judgements of an utterance: question to (worker hash, answer) of the ratings that count.
 
     Attributes:
-      raters: how many workers were wanted.
+      raters: the wanted number of workers.
     """
 
     item: Item
@@ -107,14 +107,14 @@ class Judged(msgspec.Struct, Generic[Item], frozen=True):
     raters: int
 
     def majority(self, question: str) -> bool | None:
-        """Whether more than half of the wanted workers say yes; None where neither yes nor no has so many."""
+        """Whether more than half of the wanted workers say yes; None if neither yes nor no has a majority."""
         for choice, n in zip((YES, NO), self.counts(question), strict=True):
             if 2 * n > self.raters:
                 return choice == YES
         return None
 
     def counts(self, question: str) -> list[int]:
-        """How many say yes, and how many no."""
+        """Counts the answers yes and no."""
         return [sum(vote == choice for _, vote in self.votes[question]) for choice in (YES, NO)]
 
     @property
@@ -125,7 +125,7 @@ class Judged(msgspec.Struct, Generic[Item], frozen=True):
 
 
 class Answers(msgspec.Struct, Generic[Item], frozen=True):
-    """All that was answered to some pages: every answer is a rating, or in a dead letter."""
+    """All answers to some pages: each is a rating or a dead letter."""
 
     hits: Hits[Item]
     ratings: list[Rating]
@@ -133,7 +133,7 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
     assignments: int
 
     def judged(self) -> list[Judged[Item]]:
-        """What people say of each utterance, in the order of dialogues and turns."""
+        """Returns the judgements of each utterance, in the order of dialogues and turns."""
         used: dict[Place, dict[str, list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
         for rating in self.ratings:
             if rating.disposition == "used":
@@ -145,13 +145,13 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
         ]
 
     def why_none(self) -> str:
-        """Why no answer can be used: the most frequent reasons."""
+        """Formats the most frequent reasons why no answer can be used."""
         reasons = Counter(rating.reason for rating in self.ratings if rating.reason)
         reasons += Counter(letter.reason.partition(":")[0] for letter in self.dead)
         return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common(3)) or "the files hold none"
 
     def counts(self) -> dict[str, Any]:
-        """How many workers and assignments there are, answers by disposition and by reason, and dead letters."""
+        """Counts workers, assignments, answers by disposition and reason, and dead letters."""
         reasons: dict[str, Counter[str]] = defaultdict(Counter)
         for rating in self.ratings:
             if rating.reason:
@@ -167,7 +167,7 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
         }
 
     def files(self, judged: Iterable[Judged[Item]]) -> tuple[dict[str, bytes], list[str]]:
-        """The files about answers, by path, and what the requester should look at."""
+        """Makes the files about answers, by path; also returns warnings for the requester."""
         short = _shortfall(self.hits, judged)
         n = len(short) - 1
         warnings = [f"{counted(n, 'utterance')} short of ratings, see shortfall.csv"] if n else []
@@ -182,7 +182,7 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
 
 
 def read_hits(folder: str, task: CrowdTask) -> Hits[Any]:
-    """Reads the manifest of ``parapet hits`` with pages of a task. Raises InputError where it is none."""
+    """Reads the manifest of ``parapet hits`` with pages of a task. Raises InputError for any other file."""
     pages: dict[str, dict[str, Field]] = {}
     items: dict[Place, RatedItem | VariedItem] = {}
     raters, naturalness = 0, False
@@ -207,7 +207,7 @@ def read_hits(folder: str, task: CrowdTask) -> Hits[Any]:
 def _fields(
     fields: Sequence[str], items: Sequence[RatedItem | VariedItem], decisive: str
 ) -> Iterator[tuple[str, Field]]:
-    """What each field asks. Raises ValueError where those of each item do not begin with the decisive one."""
+    """Yields the question of each field. Raises ValueError if an item's fields do not begin with the decisive one."""
     of_items = [list(group) for _, group in groupby(fields, lambda field: field.rpartition("_")[2])]
     for of_item, item in zip(of_items, items, strict=True):
         if of_item[0].rpartition("_")[0] != decisive:
@@ -217,12 +217,12 @@ def _fields(
 
 
 def read_answers(hits: Hits[Item], paths: Sequence[str], encoding: str = "utf-8") -> Answers[Item]:
-    """Reads batch CSVs and JSON lines, and vets what is in them.
+    """Reads and vets batch CSVs and JSON lines.
 
     Args:
       hits: the pages that workers saw.
       paths: the files.
-      encoding: of files without a byte order mark.
+      encoding: the encoding of files without a byte order mark.
     """
     tasks, key = judged_tasks(hits.task), load_worker_key()
     records = [record for path in distinct(paths) for record in read_responses(path, key, encoding, tasks)]
@@ -248,11 +248,11 @@ def read_answers(hits: Hits[Item], paths: Sequence[str], encoding: str = "utf-8"
 
 
 def vet(ratings: Sequence[Rating], raters: int) -> None:
-    """Sets the disposition of each rating: what rejects a whole assignment comes first, then what concerns one answer.
+    """Sets the disposition of each rating. Reasons to reject a whole assignment come before those for single answers.
 
     Args:
-      ratings: of all assignments.
-      raters: how many workers rate an utterance; of more, those who were first count.
+      ratings: the ratings of all assignments.
+      raters: the number of workers per utterance; only the first ones count.
     """
     by_assignment: dict[str, list[Rating]] = defaultdict(list)
     for rating in ratings:
@@ -287,7 +287,7 @@ def _reason_of_answer(rating: Rating) -> str:
 
 
 def _same_everywhere(ratings: Iterable[Rating]) -> set[str]:
-    """The hashes of workers who gave one answer to all utterances, of which they had ``SAME_FROM`` or more."""
+    """Returns the hashes of workers who gave the same answer to all of at least ``SAME_FROM`` utterances."""
     given: dict[str, list[str]] = defaultdict(list)
     for rating in ratings:
         if rating.of.question in DECISIVE.values() and rating.text in (YES, NO):
@@ -296,7 +296,7 @@ def _same_everywhere(ratings: Iterable[Rating]) -> set[str]:
 
 
 def _keep_first(ratings: Iterable[Rating], raters: int) -> None:
-    """Of each utterance and question one rating of a worker counts, and so many as were wanted, the first ones."""
+    """Keeps, for each utterance and question, one rating per worker and the first ``raters`` workers."""
     taken: dict[tuple[Place, str], set[str]] = defaultdict(set)
     for rating in sorted(ratings, key=_order):
         if rating.disposition != "used":
@@ -317,7 +317,7 @@ def _order(rating: Rating) -> tuple[bool, int, str]:
 
 
 def responses_bytes(ratings: Iterable[Rating]) -> bytes:
-    """``responses.parquet``, which ``parapet mturk pay --audit`` reads, too."""
+    """Encodes ``responses.parquet``, which ``parapet mturk pay --audit`` also reads."""
     rows = [
         {
             "response_id": response_id(rating.assignment.assignment_id, rating.field),
@@ -341,7 +341,7 @@ def _row_order(rating: Rating) -> tuple[str, int, str, str, str]:
 
 
 def _shortfall(hits: Hits[Item], judged: Iterable[Judged[Item]]) -> list[Sequence[str]]:
-    """The rows of ``shortfall.csv`` as ``parapet mturk topup`` reads it: of each utterance that lacks ratings."""
+    """Makes the rows of ``shortfall.csv`` for ``parapet mturk topup``: one for each utterance that lacks ratings."""
     decisive = DECISIVE[hits.task]
     fields = {
         field.item.place: (page_id, name)
@@ -362,13 +362,13 @@ def _shortfall(hits: Hits[Item], judged: Iterable[Judged[Item]]) -> list[Sequenc
 def summed_up(
     judged: Sequence[Judged[Item]], values: Sequence[Mapping[str, float | None]], question: str, seed: str
 ) -> tuple[dict[str, float | None], dict[str, Interval | None], int]:
-    """(means and agreement, intervals of 95 %, how many have all wanted ratings: those of kappa) of some utterances.
+    """Returns (means and agreement, 95 % intervals, number of fully rated utterances, used for kappa) of utterances.
 
     Args:
-      judged: the utterances, one at least.
-      values: of each, by metric: shares, and the mean ``naturalness``; None where there is none.
-      question: the one on which workers agree or do not.
-      seed: of the bootstrap over dialogues.
+      judged: at least one utterance.
+      values: for each utterance, metric to value: shares, and the mean ``naturalness``; None if undefined.
+      question: the question for the agreement of workers.
+      seed: the seed of the bootstrap over dialogues.
     """
     metrics: dict[str, float | None] = {}
     intervals: dict[str, Interval | None] = {}
@@ -401,19 +401,19 @@ def summed_up(
 
 
 def mean_interval(values: Sequence[tuple[str, float]], seed: str) -> Interval | None:
-    """The bootstrap interval of 95 % of the mean of (dialogue, value)."""
+    """Computes the 95 % bootstrap interval of the mean of (dialogue, value)."""
     statistic = [dialogue_id for dialogue_id, _ in values], [value for _, value in values]
     return interval(means(replicated(seed, [statistic]))[:, 0])
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
-    """Fleiss' kappa (Fleiss 1971): agreement beyond chance of any raters, as many for each item.
+    """Computes Fleiss' kappa (Fleiss 1971): agreement beyond chance between raters, with equally many for each item.
 
     Args:
-      counts: of each item, how many raters chose each category; the sums of all items are the same, 2 or more.
+      counts: for each item, the number of raters who chose each category; all items have the same sum, 2 or more.
 
     Returns:
-      At most 1; 0 is chance. None where it is not defined: no item, or all raters chose one category throughout.
+      At most 1; 0 is chance. None if undefined: there are no items, or all ratings are the same category.
     """
     if not len(counts):
         return None
@@ -422,18 +422,18 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
 
 
 def fleiss_interval(counts: Sequence[Sequence[int]], weights: NDArray[np.int64]) -> Interval | None:
-    """The bootstrap interval of 95 % of Fleiss' kappa.
+    """Computes the 95 % bootstrap interval of Fleiss' kappa.
 
     Args:
-      counts: as of :func:`fleiss_kappa`.
-      weights: how often each item counts in each replicate: shape (items, replicates), see
+      counts: see :func:`fleiss_kappa`.
+      weights: the weight of each item in each replicate: shape (items, replicates), see
         :func:`parapet.evaluation.bootstrap.weights`.
     """
     return interval(_kappas(np.asarray(counts), weights)) if len(counts) else None
 
 
 def _kappas(counts: NDArray[np.int64], weights: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Kappa in each replicate: counts (items, categories) and weights (items, replicates) to (replicates,)."""
+    """Computes kappa in each replicate, from counts (items, categories) and weights (items, replicates)."""
     raters = counts.sum(axis=1)
     if len(set(raters.tolist())) > 1 or raters[0] < 2:
         raise ValueError("every item needs the same number of raters, 2 or more")
@@ -449,13 +449,13 @@ def _kappas(counts: NDArray[np.int64], weights: NDArray[np.int64] | NDArray[np.f
 
 
 def krippendorff_alpha(labels: Sequence[tuple[str, Hashable, str]]) -> float | None:
-    """Krippendorff's alpha for nominal labels, which takes any number of raters for each item.
+    """Computes Krippendorff's alpha for nominal labels, with any number of raters for each item.
 
     Args:
-      labels: (rater, item, label), one for each rater and item. Items with one rater say nothing.
+      labels: (rater, item, label), one for each rater and item. Items with one rater are ignored.
 
     Returns:
-      At most 1; None where it is not defined: no item has two raters, or all labels are the same.
+      At most 1; None if undefined: no item has two raters, or all labels are the same.
     """
     raters: dict[Hashable, int] = {}
     for _, item, _ in labels:

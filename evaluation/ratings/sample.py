@@ -1,7 +1,7 @@
-"""Which turns people judge: a sample of those that SGSAcc finds faithful, unfaithful, and that fail its validation.
+"""Samples turns for human judgement: turns that SGSAcc finds faithful, unfaithful, or not valid.
 
-Chen, Lin and Byrne (2023), section 2.2: 200 + 200 of the validated turns, 25 of the others. The verdicts are read from
-``rows.parquet`` of ``parapet evaluate --task generation``, the acts and the turns before from the corpus.
+Chen, Lin and Byrne (2023), section 2.2, use 200 + 200 validated turns and 25 others. The verdicts come from
+``rows.parquet`` of ``parapet evaluate --task generation``, the acts and the preceding turns from the corpus.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from parapet.transforms.running.seeding import stable_digest
 STRATA: tuple[Stratum, ...] = ("faithful", "unfaithful", "invalid")
 
 _TEXTS = ("set", "dialogue_id", "kind", "act", "slot", "values", "outcome", "utterance")
-_NOT_VALID = "not_valid"  # the outcome of a turn that fails the validation
+_NOT_VALID = "not_valid"  # the outcome of a turn that fails validation
 
-# What a reply has to do, by act. Of others the name of the act is shown.
+# What a reply must do, by act. Other acts are shown by name.
 _DOES = {
     "INFORM": "Tell",
     "REQUEST": "Ask for",
@@ -45,12 +45,12 @@ _SPOKEN = {"true": "yes", "false": "no", "dontcare": "any"}
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What the metric says of a turn.
+    """The metric's verdict on a turn.
 
     Attributes:
-      acts: (act, slot, values) of each act, as ``rows.parquet`` has them.
+      acts: (act, slot, values) of each act, as in ``rows.parquet``.
       valid: whether all acts are valid.
-      faithful: whether the utterance is faithful to all of them, valid or not.
+      faithful: whether the utterance is faithful to all acts, valid or not.
     """
 
     utterance: str
@@ -60,14 +60,14 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def stratum(self) -> Stratum:
-        """The part of the sample that the turn may be drawn for."""
+        """The stratum of the sample for which the turn may be drawn."""
         if not self.valid:
             return "invalid"
         return "faithful" if self.faithful else "unfaithful"
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """The scores of a system: what they are of, and the verdict on each turn that has acts."""
+    """The scores of a system: split, scorer, and the verdict on each turn with acts."""
 
     split: str
     scorer: str
@@ -75,10 +75,10 @@ class Scores(msgspec.Struct, frozen=True):
 
 
 def read_scores(folder: str) -> Scores:
-    """Reads what ``parapet evaluate --task generation`` wrote; of several sets the original.
+    """Reads an output of ``parapet evaluate --task generation``; if it has several sets, the original.
 
     Raises:
-      InputError: not such a folder, or scored without validation.
+      InputError: the folder is not such an output, or was scored without validation.
     """
     run = as_path(folder) / "run.json"
     header = parse_json(read_whole(run), run) if run.is_file() else {}
@@ -98,7 +98,7 @@ def read_scores(folder: str) -> Scores:
         place = str(row["dialogue_id"]), row["turn"]
         if row["set"] == wanted and row["kind"] == "act":
             acts.setdefault(place, []).append(row)
-        elif row["set"] == wanted and row["sgsacc_all"] is not None:  # of a turn with acts
+        elif row["set"] == wanted and row["sgsacc_all"] is not None:  # a turn with acts
             turns[place] = row
     verdicts = {place: _verdict(row, acts.get(place, ())) for place, row in turns.items()}
     return Scores(str(options.get("split", "")), str(options.get("scorer", "")), verdicts)
@@ -114,7 +114,7 @@ def _read_rows(folder: str) -> list[dict[str, Any]]:
     try:
         with open_path(path) as handle:
             table = pq.read_table(handle, columns=[field.name for field in columns]).cast(columns)
-        table.validate(full=True)  # a text may be no UTF-8
+        table.validate(full=True)  # detects text that is not UTF-8
         if table["turn"].null_count:
             raise ValueError("a row has no turn")
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -139,19 +139,19 @@ def draw_sample(
 ) -> tuple[list[RatedItem], dict[str, dict[str, int]]]:
     """Draws turns of each stratum at random, without replacement.
 
-    A turn is drawn by a hash of seed, dialogue and turn: a larger sample contains the smaller one.
+    A turn is drawn by a hash of seed, dialogue and turn, so that a larger sample contains the smaller one.
 
     Args:
-      root: the corpus that was scored.
-      scores: of the system.
-      sizes: how many turns of each stratum; fewer are drawn where there are fewer.
-      seed: of the draw.
+      root: the scored corpus.
+      scores: the scores of the system.
+      sizes: the number of turns of each stratum; if there are fewer, all are drawn.
+      seed: the seed of the draw.
 
     Returns:
-      The turns, and by stratum how many were ``drawn`` of how many ``turns``.
+      The turns, and by stratum the numbers of ``drawn`` and of all ``turns``.
 
     Raises:
-      InputError: the corpus is not the one that was scored, or nothing can be drawn.
+      InputError: the corpus is not the scored one, or there is nothing to draw.
     """
     corpus = read_corpus(root, scores.split)
     turns = {turn.place: turn for turn in corpus.turns}
@@ -193,7 +193,7 @@ def _item(turn: SystemTurn, verdict: Verdict, words: Mapping[str, ServiceWords])
 
 
 def plain_act(act: Act, words: ServiceWords) -> PlainAct:
-    """An act in words that a worker understands: slots and intents by the schema's descriptions."""
+    """Describes an act for workers, with the schema's descriptions of slots and intents."""
     does = _DOES.get(act.act, act_name(act))
     if act.kind == "marker" and act.slot == "intent" and act.values:
         return PlainAct(does, _listed([in_sentence(words.intent(value).description) for value in act.values]))

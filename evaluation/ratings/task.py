@@ -1,4 +1,4 @@
-"""Human judgements of generated utterances: majority, agreement of the raters and with the metric, and the page."""
+"""The task of human judgements of utterances: majorities, agreement among raters and with the metric, and the page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLES = 30
 
 METRICS = ("agreement", "human_faithful", "naturalness", "fleiss_kappa", "krippendorff_alpha")
 VALIDATED, INVALID = "#VALIDATED", "#INVALID"
-# The groups, and the strata of which they are.
+# The groups, and their strata.
 GROUPS: Mapping[str, frozenset[str]] = {
     ALL: frozenset({"faithful", "unfaithful", "invalid"}),
     VALIDATED: frozenset({"faithful", "unfaithful"}),
@@ -31,7 +31,7 @@ GROUPS: Mapping[str, frozenset[str]] = {
     "#UNFAITHFUL": frozenset({"unfaithful"}),
     INVALID: frozenset({"invalid"}),
 }
-# Chen, Lin and Byrne (2023), section 2.2. Kappa is given before the turns that fail the validation are mentioned.
+# Chen, Lin and Byrne (2023), section 2.2. The paper states kappa before it mentions turns that fail validation.
 PAPER = {(VALIDATED, "agreement"): "90.0%", (INVALID, "agreement"): "76%", (VALIDATED, "fleiss_kappa"): "0.93"}
 LABELS = {
     ALL: "all",
@@ -61,13 +61,13 @@ OUTPUTS = {
 
 
 class GroupDetails(msgspec.Struct, frozen=True):
-    """What ``details.json`` has of a group.
+    """The part of ``details.json`` for a group.
 
     Attributes:
-      utterances: how many were to be rated; ``majorities`` have one.
-      complete: how many have all wanted ratings: those of kappa.
-      confusion: metric to majority (``none`` where there is none) to a number.
-      intervals: of 95 %, by metric; None where there is none.
+      utterances: the number of utterances to rate; ``majorities`` is the number of those with a majority.
+      complete: the number of utterances with all wanted ratings, used for kappa.
+      confusion: metric to majority (``none`` without one) to a number.
+      intervals: 95 % intervals by metric; None if undefined.
     """
 
     utterances: int
@@ -78,7 +78,7 @@ class GroupDetails(msgspec.Struct, frozen=True):
 
 
 class Details(msgspec.Struct, frozen=True):
-    """``details.json``."""
+    """The content of ``details.json``."""
 
     raters: int
     workers: int
@@ -93,18 +93,18 @@ Judged = JudgedItem[RatedItem]
 
 
 def agrees(judgement: Judged) -> bool | None:
-    """Whether majority and metric say the same of an utterance; None where there is no majority."""
+    """Whether majority and metric agree on an utterance; None without a majority."""
     majority = judgement.majority(FAITHFUL)
     return None if majority is None else majority is judgement.item.faithful
 
 
 def verdict(faithful: bool | None) -> str:
-    """The word for what metric or majority say."""
+    """Returns the word for the verdict of metric or majority."""
     return "none" if faithful is None else "faithful" if faithful else "unfaithful"
 
 
 def _values(judgement: Judged) -> dict[str, float | None]:
-    """Of each metric that is a mean over utterances, the value of this one."""
+    """Returns the utterance's value for each metric that is a mean over utterances."""
     agreeing, faithful = (
         None if word is None else float(word) for word in (agrees(judgement), judgement.majority(FAITHFUL))
     )
@@ -112,7 +112,7 @@ def _values(judgement: Judged) -> dict[str, float | None]:
 
 
 def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Metrics, dict[str, GroupDetails]]:
-    """(``metrics.json``, details) of each group that has utterances."""
+    """Computes (``metrics.json``, details) of each group that has utterances."""
     metrics: Metrics = {}
     details = {}
     for name, strata in GROUPS.items():
@@ -133,7 +133,7 @@ def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Me
 
 
 def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Report:
-    """The report: agreement by group beside the paper's, what metric and people say, where they differ, the answers."""
+    """Makes the report: agreement by group beside the paper's, verdicts of metric and people, differences, answers."""
     of_all = metrics[ALL]
     validated, invalid = metrics.get(VALIDATED, {}), metrics.get(INVALID, {})
     tiles = [
@@ -184,7 +184,7 @@ def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Repo
 def with_interval(
     value: float | None, pair: Interval | None, form: Callable[[float | None], str] = text.percent
 ) -> str:
-    """A number and, below it, its interval where there is one."""
+    """Formats a number with its interval below, if any."""
     return form(value) + (f"\n{form(pair[0])} to {form(pair[1])}" if pair else "")
 
 
@@ -222,7 +222,7 @@ def _groups_table(metrics: Metrics, details: Details) -> Table:
 
 
 def _differences(judged: Iterable[Judged]) -> list[Section]:
-    """The utterances of which metric and majority say different things; the most certain majorities first."""
+    """Lists utterances on which metric and majority differ, the clearest majorities first."""
     wrong = [judgement for judgement in judged if agrees(judgement) is False]
     wrong.sort(key=lambda judgement: (judgement.item.stratum == "invalid", -max(judgement.counts(FAITHFUL))))
     examples = []
@@ -239,13 +239,13 @@ def _differences(judged: Iterable[Judged]) -> list[Section]:
 
 
 class Ratings(Task[Answers[RatedItem]], frozen=True, kw_only=True):
-    """``parapet evaluate --task ratings``.
+    """The task of ``parapet evaluate --task ratings``.
 
     Attributes:
       hits: the folder of ``parapet hits --task ratings``.
       responses: batch CSVs and JSON lines.
-      encoding: of responses without a byte order mark.
-      seed: of the bootstrap.
+      encoding: the encoding of responses without a byte order mark.
+      seed: the seed of the bootstrap.
     """
 
     name = "evaluate_ratings"
@@ -256,15 +256,15 @@ class Ratings(Task[Answers[RatedItem]], frozen=True, kw_only=True):
     seed: str = "0"
 
     def inputs(self) -> dict[str, str | None]:
-        """The pages, and the files of answers."""
+        """Returns the pages, and the files of answers."""
         return {"hits": self.hits, **{f"responses/{i}": path for i, path in enumerate(self.responses, 1)}}
 
     def read(self) -> Answers[RatedItem]:
-        """Reads pages and answers. Raises InputError where nothing can be made of them."""
+        """Reads pages and answers. Raises InputError if they cannot be used."""
         return read_answers(read_hits(self.hits, RATINGS), self.responses, self.encoding)
 
     def score(self, inputs: Answers[RatedItem], stage: Stage) -> Result:
-        """Majorities, and how far workers and metric agree. Raises InputError where no rating can be used."""
+        """Computes majorities, and the agreement of workers and metric. Raises InputError if no rating can be used."""
         hits, judged = inputs.hits, inputs.judged()
         if not any(judgement.votes[FAITHFUL] for judgement in judged):
             raise InputError(f"no rating can be used: {inputs.why_none()}", ", ".join(self.responses))

@@ -1,7 +1,7 @@
-"""What the user of a dialogue wants, what a system can offer, and whether its responses meet it: Inform and Success.
+"""Users' goals, systems' offers, and whether responses meet the goals: Inform and Success.
 
-Goals and entities come from the annotation of a corpus in the SGD layout, or from files in the form of MultiWOZ's.
-Responses mention entities by their values or by placeholders.
+Goals and entities come from the annotation of a corpus in the SGD layout, or from files in MultiWOZ's format. Responses
+mention entities by values or by placeholders.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import domain_of, services_in_turns
 
 Entity = Mapping[str, str]
-# Slot to the values that will do.
+# Slot to the accepted values.
 Constraints = Mapping[str, Sequence[str]]
 
 _ANY = frozenset({"", "dontcare", "dont care", "do n't care", "don't care", "do not care"})
@@ -34,15 +34,15 @@ class Knowledge:
 
     Args:
       entities: service to its rows, slot to value.
-      said: (service, slot, value, a way it is said) as dialogues have them.
+      said: (service, slot, value, a spelling in dialogues).
     """
 
     def __init__(
         self, entities: Mapping[str, Iterable[Entity]], said: Iterable[tuple[str, str, str, str]] = ()
     ) -> None:
-        # Each once, whatever the order in which they were found.
+        # Without duplicates, and independent of the order of the input.
         self.entities = {
-            service: [dict(one) for one in sorted({tuple(sorted(row.items())) for row in rows})]
+            service: [dict(entity) for entity in sorted({tuple(sorted(row.items())) for row in rows})]
             for service, rows in entities.items()
         }
         self._said: dict[tuple[str, str, str], set[str]] = {}
@@ -53,7 +53,7 @@ class Knowledge:
         self._found: dict[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], list[Entity]] = {}
 
     def find(self, service: str, constraints: Constraints) -> list[Entity]:
-        """The entities that satisfy constraints, in a fixed order."""
+        """Returns the entities that satisfy constraints, in a fixed order."""
         key = service, tuple(sorted((slot, tuple(values)) for slot, values in constraints.items()))
         if key not in self._found:
             of = self.entities.get(service, [])
@@ -61,11 +61,11 @@ class Knowledge:
         return self._found[key]
 
     def ways(self, service: str, slot: str, value: str) -> list[str]:
-        """How a value may be said, in small letters: as it is, and as dialogues have it."""
+        """Returns the spellings of a value in lower case: its own, and those in dialogues."""
         return [value.casefold(), *sorted(self._said.get((service, slot, value.casefold()), ()))]
 
     def meant(self, service: str, slot: str, values: Iterable[str]) -> tuple[str, ...]:
-        """Values as they were said, and all values that dialogues say like them."""
+        """Returns values from a dialogue, and all values with the same spelling in dialogues."""
         found = dict.fromkeys(values)
         for value in list(found):
             found |= dict.fromkeys(sorted(self._meant.get((service, slot, value.casefold()), ())))
@@ -73,7 +73,7 @@ class Knowledge:
 
 
 def satisfies(entity: Entity, constraints: Constraints) -> bool:
-    """Whether an entity has one of the values that will do for each slot; one that it lacks does not bind it.
+    """Whether an entity has an accepted value for each slot; slots that it lacks are ignored.
 
     ``arriveBy`` and ``leaveAt`` are bounds, as in MultiWOZ: no later, no earlier.
     """
@@ -97,21 +97,21 @@ def _fits(slot: str, have: str, wanted: str) -> bool:
 _PLACEHOLDER = re.compile(r"\[([^\[\]]{1,100})\]")
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 _NUMBER = re.compile(r"_[0-9]+$")
-_SHORT = {"post": "postcode", "ref": "reference", "id": "trainid", "addr": "address"}  # MultiWOZ has both
+_SHORT = {"post": "postcode", "ref": "reference", "id": "trainid", "addr": "address"}  # MultiWOZ uses both names
 
 
 def plain_name(name: str) -> str:
-    """A name in small letters, its words separated by underscores: ``restaurant_name`` of ``Restaurant-name``."""
+    """Lower-cases a name and separates its words by underscores: ``restaurant_name`` for ``Restaurant-name``."""
     return _NO_NAME.sub("_", name.lower()).strip("_")
 
 
 def placeholders(response: str) -> frozenset[str]:
-    """The names in square brackets of a delexicalised response, plain."""
+    """Returns the normalised names in square brackets in a delexicalised response."""
     return frozenset(_long(plain_name(name)) for name in _PLACEHOLDER.findall(response))
 
 
 def placeholders_of(service: str, slot: str) -> tuple[frozenset[str], frozenset[str]]:
-    """A slot's placeholders: with the service or its domain (``restaurant_phone``), without (``phone``)."""
+    """Returns a slot's placeholders: with the service or its domain (``restaurant_phone``), and without (``phone``)."""
     owners = {service, _NUMBER.sub("", service)}
     own = frozenset(_long(plain_name(f"{owner}_{slot}")) for owner in owners)
     return own, frozenset(_long(plain_name(name)) for name in (slot, f"value_{slot}"))
@@ -123,7 +123,7 @@ def _long(name: str) -> str:
 
 
 def is_said(value: str, text: str) -> bool:
-    """Whether a value stands in a text as words of its own; both in small letters."""
+    """Whether a value occurs in a text as whole words; both in lower case."""
     at = text.find(value) if value else -1
     while at >= 0:
         end = at + len(value)
@@ -142,15 +142,15 @@ class Search(msgspec.Struct, frozen=True):
     """An entity that the user wants to be offered.
 
     Attributes:
-      service: whose entities.
-      constraints: slot to the values that will do.
-      results: entities that satisfy them for sure, and the only ones that are looked for in words; None for all that
-        there are.
-      naming: the slots whose values, all in one response, offer an entity; or the placeholder of one of them, for a
-        slot that a schema lists values of has none in most delexicalised corpora.
-      first: the turns in which it is to be offered begin here. ``last`` is the last of them.
-      given: whether it counts as offered whatever is said, since there is nothing to be found.
-      optional: whether it counts where nothing at all is offered, since nobody asks for the entity's name.
+      service: the service of the entity.
+      constraints: slot to the accepted values.
+      results: entities known to satisfy them, the only ones that are searched in words; None for all satisfying
+        entities.
+      naming: the slots whose values, all in one response, count as an offer; a placeholder of one of them suffices, as
+        most delexicalised corpora have none for slots with listed values.
+      first: the first turn in which the offer counts; ``last`` is the last one.
+      given: whether it counts as offered in any case, since there is nothing to find.
+      optional: whether it counts if nothing at all is offered, since nobody asks for the entity's name.
     """
 
     service: str
@@ -164,11 +164,11 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A slot that the user asks for, to be answered in turn ``first`` or later.
+    """A slot that the user requests, to be answered in turn ``first`` or later.
 
     Attributes:
-      values: what answers it, in small letters: any of them in a response. The slot's placeholder does too, and so does
-        the slot's value of an entity that was offered as its search wants.
+      values: the possible answers, in lower case, one of which must be in a response. The slot's placeholder also
+        counts, and so does the slot's value for an offered entity that satisfies its search.
     """
 
     service: str
@@ -178,14 +178,14 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """Of one dialogue."""
+    """The goal of a dialogue."""
 
     searches: tuple[Search, ...] = ()
     requests: tuple[Request, ...] = ()
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """Those of its searches and requests, sorted."""
+        """The domains of its searches and requests, sorted."""
         services = [search.service for search in self.searches] + [request.service for request in self.requests]
         return tuple(sorted(set(map(domain_of, services))))
 
@@ -194,9 +194,9 @@ class Response(msgspec.Struct, frozen=True):
     """A response of the system.
 
     Attributes:
-      state: service to slot to values, as the system understands the user. Placeholders stand for the entities
-        that satisfy it.
-      services: those that it is about; None where that is not given.
+      state: service to slot to values, as the system understands the user. Placeholders stand for the entities that
+        satisfy it.
+      services: the services that it is about; None if unknown.
     """
 
     turn: int
@@ -206,27 +206,27 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Of the searches and requests of a goal, in their order: whether each was met."""
+    """Whether each search and request of a goal was met, in order."""
 
     searches: tuple[bool, ...]
     requests: tuple[bool, ...]
 
     @property
     def inform(self) -> float | None:
-        """1 where every search was met; None where there is neither a search nor a request."""
+        """1 if every search was met; None without searches and requests."""
         return float(all(self.searches)) if self.searches or self.requests else None
 
     @property
     def success(self) -> float | None:
-        """1 where, besides, every request was answered: never above ``inform``."""
+        """1 if every search was met and every request answered; None without searches and requests."""
         return float(all(self.searches) and all(self.requests)) if self.searches or self.requests else None
 
 
 def judge(goal: Goal, responses: Sequence[Response], knowledge: Knowledge) -> Verdict:
     """Compares a system's responses with a goal.
 
-    An offer counts until another one follows: a search is met where the last entities that were offered in its turns
-    all satisfy it. Of values (unlike placeholders) only those of entities that satisfy it are looked for.
+    An offer holds until the next one: a search is met if the last entities offered in its turns all satisfy it. Values,
+    unlike placeholders, are only searched for entities that satisfy it.
     """
     prepared = [_Prepared(response) for response in responses]
     met: list[bool] = []
@@ -249,16 +249,20 @@ class _Prepared:
         self.text, self.names = response.response.casefold(), placeholders(response.response)
 
     def has(self, service: str, slot: str) -> bool:
-        """Whether the slot's placeholder is in it; one without its service is of those that are spoken of."""
+        """Whether it has the slot's placeholder.
+
+        One without a service refers to the services that the response is about.
+        """
         own, shared = placeholders_of(service, slot)
         active = self.response.services is None or service in self.response.services
         return bool(own & self.names) or (active and bool(shared & self.names))
 
 
 def _offered(search: Search, responses: Sequence[_Prepared], knowledge: Knowledge) -> list[Entity]:
-    """What was last offered.
+    """Returns the last offer.
 
-    As in MultiWOZ's script, an offer stays as it is where a later response is about more entities that include it.
+    As in MultiWOZ's script, a later response about more entities that include the offered ones does not change an
+    offer.
     """
     offered: list[Entity] = []
     for response in responses:
@@ -278,7 +282,7 @@ def _is_wanted(entity: Entity, search: Search) -> bool:
 
 
 def _entities(search: Search, response: _Prepared, knowledge: Knowledge) -> list[Entity] | None:
-    """The entities that a response offers; None where it is not known to offer any."""
+    """Returns the entities that a response offers; None if it is not known to offer any."""
     if response.names and any(response.has(search.service, slot) for slot in search.naming):
         state = response.response.state.get(search.service)
         if state is None:
@@ -319,12 +323,12 @@ _YES_NO = frozenset({"true", "false"})
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """What responses are held against.
+    """The reference for responses.
 
     Attributes:
-      goals: by dialogue. ``responses`` are the reference's, by the system's turns.
-      skipped: requests that are not counted, by reason.
-      domains: by dialogue and turn of the system, those that the turn speaks of.
+      goals: by dialogue. ``responses`` are the reference's, by dialogue and system turn.
+      skipped: the number of requests that do not count, by reason.
+      domains: dialogue to system turn to the domains that it is about.
     """
 
     goals: dict[str, Goal]
@@ -339,23 +343,22 @@ def reference_of(
     services: Mapping[str, Service],
     entities: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
 ) -> Reference:
-    """Makes goals and knowledge of the annotation.
+    """Derives goals and knowledge from the annotation.
 
-    A *search* is a service call of an intent that is not transactional and has results: its parameters are the
-    constraints, and it lasts until the service is called again or the user turns to another intent of it. A *request*
-    is a ``REQUEST`` of the user's; what answers it are the values that the system ``INFORM``s of the slot when it next
-    does. Requests that the reference never answers, and those answered by yes or no, are not counted: there is no value
-    to look for.
+    A *search* is a service call of a non-transactional intent that has results. Its parameters are the constraints, and
+    it lasts until the service is called again or the user turns to another of its intents. A *request* is a ``REQUEST``
+    of the user's; the possible answers are the values in the system's next ``INFORM`` of the slot. Requests that the
+    reference never answers, and those answered by yes or no, do not count, as there is no value to search for.
 
     Args:
-      dialogues: of a split.
-      services: its schema.
-      entities: further rows of the knowledge base, by service. Placeholders may speak of these and of the results of
-        all searches; in words, a search is met by its own results, and by those of these rows that satisfy it. What
-        other searches returned may be another user's: a balance, an alarm.
+      dialogues: the dialogues of a split.
+      services: the services of its schema.
+      entities: further rows of the knowledge base, by service. Placeholders may refer to these and to the results of
+        all searches. In words, a search is met by its own results, and by those of these rows that satisfy it; the
+        results of other searches may belong to another user, such as a balance or an alarm.
 
     Raises:
-      InputError: a service or intent that the schema lacks, a dialogue id that appears twice.
+      InputError: the schema lacks a service or intent, or a dialogue id occurs twice.
     """
     rows: dict[str, list[Mapping[str, str]]] = defaultdict(list)
     for service, more in (entities or {}).items():
@@ -385,7 +388,7 @@ def reference_of(
 
 
 def _searches(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[tuple[int, Frame]]:
-    """The system's frames with a search that has results, with their turn."""
+    """Yields (turn, frame) of system frames with a search that has results."""
     for t, turn in enumerate(dialogue.turns):
         for frame in turn.frames:
             if turn.speaker != "SYSTEM" or not frame.service_call or not frame.service_results:
@@ -396,7 +399,7 @@ def _searches(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[t
 
 def _is_transactional(name: str, method: str, services: Mapping[str, Service], dialogue: str, turn: int) -> bool:
     service = services.get(name)
-    intent = next((one for one in service.intents if one.name == method), None) if service else None
+    intent = next((intent for intent in service.intents if intent.name == method), None) if service else None
     if intent is None:
         where = f"{dialogue} turns[{turn}]"
         raise InputError(f"the schema has no intent {method!r} of service {name!r}", "", where)
@@ -406,10 +409,10 @@ def _is_transactional(name: str, method: str, services: Mapping[str, Service], d
 def naming_slots(
     dialogues: Iterable[Dialogue], services: Mapping[str, Service]
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By (service, intent) the slots that name an entity in an offer.
+    """Returns, by (service, intent), the slots that name an entity in an offer.
 
-    Of the slots that every ``OFFER`` after such a search has: those whose name says ``name`` or ``title``; else those
-    that are no parameter of the search (a departure time, a price); else all.
+    Of the slots in every ``OFFER`` after such a search, these are the ones whose name contains ``name`` or ``title``;
+    otherwise those that are not parameters of the search (a departure time, a price); otherwise all.
     """
     found: dict[tuple[str, str], set[str]] = {}
     asked: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -447,12 +450,12 @@ def _goals_of(
                 slot: (value,) for slot, value in frame.service_call.parameters.items()
             }
             last = _end_of_search(dialogue, t, frame.service, frame.service_call.method)
-            more = [dict(one) for one in entities.get(frame.service, ()) if satisfies(one, constraints)]
+            more = [dict(entity) for entity in entities.get(frame.service, ()) if satisfies(entity, constraints)]
             yield Search(frame.service, constraints, slots, (*(frame.service_results or ()), *more), t, last)
 
 
 def _end_of_search(dialogue: Dialogue, first: int, service: str, method: str) -> int:
-    """The last turn before the service is called again, or the user turns to another intent of it."""
+    """Returns the last turn before the service is called again, or the user turns to another of its intents."""
     for t, turn in enumerate(dialogue.turns[first + 1 :], first + 1):
         for frame in turn.frames:
             if frame.service == service and (
@@ -479,7 +482,7 @@ def _requests_of(dialogue: Dialogue, knowledge: Knowledge, skipped: Counter[str]
 
 
 def _informed(dialogue: Dialogue, first: int, service: str, slot: str) -> list[str]:
-    """The values that the system gives for a slot when it next does."""
+    """Returns the values that the system informs next for a slot."""
     for turn in dialogue.turns[first:]:
         for frame in turn.frames:
             if turn.speaker == "SYSTEM" and frame.service == service:
@@ -525,7 +528,7 @@ def read_reference(goals: str, knowledge: str | None, responses: str) -> Referen
       responses: JSON lines ``{"dialogue_id", "turn", "response"}``.
 
     Raises:
-      InputError: a file that cannot be read, or dialogues with goals and no responses, or the other way round.
+      InputError: a file cannot be read, or dialogues have goals without responses, or responses without goals.
     """
     by_dialogue = _read(goals, dict[str, dict[str, DomainGoal]])
     entities = read_entities(knowledge) if knowledge else {}
@@ -543,7 +546,7 @@ def read_reference(goals: str, knowledge: str | None, responses: str) -> Referen
         raise InputError(f"there is no {lacking} for dialogue {dialogue!r}", path)
     if not parsed:
         raise InputError("there are no goals in it", goals)
-    # Nothing says of which of the goal's domains a turn speaks: of all.
+    # It is unknown which of the goal's domains a turn is about, so it counts for all.
     domains = {dialogue: dict.fromkeys(turns_of[dialogue], goal.domains) for dialogue, goal in parsed.items()}
     return Reference(parsed, turns_of, Knowledge(entities), {}, domains)
 
@@ -575,12 +578,12 @@ def _naming_of(rows: Sequence[Mapping[str, str]]) -> str | None:
 
 
 def read_entities(path: str) -> dict[str, list[dict[str, str]]]:
-    """A knowledge base: JSON ``{service: [{slot: value}]}``, or a folder of ``SERVICE_db.json`` with such lists.
+    """Reads a knowledge base: JSON ``{service: [{slot: value}]}``, or a folder of ``SERVICE_db.json`` with such lists.
 
-    What is neither text nor a number (a place on a map, a list of rooms) is left out of a row.
+    Values that are neither text nor numbers (a position on a map, a list of rooms) are left out.
 
     Raises:
-      InputError: a file that cannot be read, or none.
+      InputError: a file is missing or cannot be read.
     """
     if not is_there(path):
         raise InputError("there is no such file or folder", path)

@@ -1,8 +1,8 @@
 """Responses of a task-oriented system: Inform, Success, BLEU and Combined (Budzianowski et al. 2018).
 
-They are computed by set and domain, with intervals, as in RADDLE's Tables 3 and 5 (Peng et al. 2021). A dialogue counts
-for each domain that its goal has, with the searches and requests of that domain alone; a response for the domains that
-its turn speaks of.
+The metrics are computed by set and domain, with intervals, as in RADDLE's Tables 3 and 5 (Peng et al. 2021). A dialogue
+counts for each domain of its goal, with that domain's searches and requests; a response counts for the domains that its
+turn is about.
 """
 
 from __future__ import annotations
@@ -60,26 +60,27 @@ from parapet.transforms.reports.report import Example, Examples, Line, Part, Rep
 from parapet.transforms.reports.text import number
 
 METRICS = ("inform", "success", "bleu", "combined")
-SEED = "0"  # of the bootstrap's weights
+SEED = "0"  # seed of the bootstrap's weights
 
-# Of one dialogue: Inform and how often it is defined, Success and the same, BLEU's four counts and four totals, lengths
-# of the responses and of the references, the number of responses.
+# For a dialogue: Inform and how often it is defined, Success and how often it is defined, BLEU's four counts and four
+# totals, the lengths of the responses and of the references, and the number of responses.
 _Sums = NDArray[np.int64]
 _SIZE = 15
-DialogueSums = dict[str, dict[str, _Sums]]  # by domain ("": all of them together) and dialogue
-_ORDER = 4  # of BLEU's n-grams
+DialogueSums = dict[str, dict[str, _Sums]]  # domain ("" for all together) to dialogue to sums
+_ORDER = 4  # longest n-grams of BLEU
 
 Real = NDArray[np.float64]
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """The metrics of a set, of one of its domains, or the unweighted mean over them.
+    """The metrics of a set, of one of its domains, or the unweighted mean over domains.
 
     Attributes:
-      inform, success: of 1; None where no dialogue has a search or request.
-      bleu, combined: of 100.
-      dialogues: with a search or request; ``responses`` how many BLEU is over. None of the mean.
-      intervals: of 95 %, by metric; of a Poisson bootstrap over dialogues.
+      inform, success: from 0 to 1; None if no dialogue has a search or request.
+      bleu, combined: on a scale of 100.
+      dialogues: the number of dialogues with a search or request; ``responses`` is the number of responses in BLEU.
+        None for a mean.
+      intervals: 95 % intervals by metric, from a Poisson bootstrap over dialogues.
     """
 
     inform: float | None
@@ -92,7 +93,7 @@ class Scores(msgspec.Struct, frozen=True):
 
 
 class SetScores(msgspec.Struct, frozen=True):
-    """A set in ``domains.json``: all of its dialogues, each domain, the unweighted mean over the domains."""
+    """A set in ``domains.json``: all of its dialogues, each domain, and the unweighted mean over the domains."""
 
     all: Scores
     domains: dict[str, Scores]
@@ -100,7 +101,7 @@ class SetScores(msgspec.Struct, frozen=True):
 
 
 def scores_of(rows: DialogueSums, bleu: Bleu) -> SetScores:
-    """The metrics of a set and of its domains, of the sums of :func:`dialogue_sums`."""
+    """Computes the metrics of a set and of its domains from the sums of :func:`dialogue_sums`."""
     drawn = {domain: _replicates(of, bleu) for domain, of in rows.items()}
     scores = {domain: _scores(metrics_of(of.values(), bleu), drawn[domain], of) for domain, of in rows.items()}
     domains = {domain: scores[domain] for domain in sorted(scores) if domain}
@@ -117,11 +118,11 @@ def dialogue_sums(
     verdicts: Mapping[str, Verdict],
     bleu: Bleu,
 ) -> DialogueSums:
-    """What the metrics of a set are made of.
+    """Computes the sums for the metrics of a set.
 
     Args:
-      reference: goals, responses and which domains each turn speaks of.
-      responses: of the system, by dialogue.
+      reference: goals, responses, and the domains of each turn.
+      responses: dialogue to the system's responses.
       verdicts: by dialogue.
       bleu: counts n-grams.
     """
@@ -142,7 +143,7 @@ def dialogue_sums(
 
 
 def _within(domain: str, goal: Goal, verdict: Verdict) -> Verdict:
-    """The verdict on the searches and requests of a domain."""
+    """Restricts a verdict to the searches and requests of a domain."""
     searches = zip(goal.searches, verdict.searches, strict=True)
     requests = zip(goal.requests, verdict.requests, strict=True)
     return Verdict(
@@ -152,24 +153,24 @@ def _within(domain: str, goal: Goal, verdict: Verdict) -> Verdict:
 
 
 class Bleu:
-    """BLEU by its sums, which can be added up over dialogues."""
+    """BLEU from sums, which can be added up over dialogues."""
 
     def __init__(self, tokenizer: str) -> None:
         from sacrebleu.metrics.bleu import BLEU
 
         self._metric = BLEU(lowercase=True, tokenize=tokenizer)
-        self._metric.corpus_score([""], [[""]])  # without which it has no signature
+        self._metric.corpus_score([""], [[""]])  # computes the signature
         self.signature = str(self._metric.get_signature())
 
     def sums(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
-        """Counts, totals and lengths of (response, reference)."""
+        """Computes counts, totals and lengths of (response, reference)."""
         if not pairs:
             return [0] * (2 * _ORDER + 2)
         of = self._metric.corpus_score([pair[0] for pair in pairs], [[pair[1] for pair in pairs]])
         return [*of.counts, *of.totals, of.sys_len, of.ref_len]
 
     def of_sums(self, sums: Sequence[int]) -> float:
-        """BLEU, with the smoothing of ``corpus_score``; NaN where there is no reference."""
+        """Computes BLEU with the smoothing of ``corpus_score``; NaN without references."""
         if not sums[-1]:
             return math.nan
         counts, totals = list(sums[:_ORDER]), list(sums[_ORDER : 2 * _ORDER])
@@ -177,13 +178,13 @@ class Bleu:
 
 
 def metrics_of(rows: Iterable[_Sums], bleu: Bleu) -> Real:
-    """METRICS of dialogues together; NaN where one is not defined."""
+    """Computes METRICS over dialogues; NaN if undefined."""
     values: Real = _metrics(sum(rows, np.zeros(_SIZE, np.int64))[None], bleu)[0]
     return values
 
 
 def _metrics(sums: _Sums, bleu: Bleu) -> Real:
-    """METRICS of each row of sums: shape (rows, 4), NaN where one is not defined."""
+    """Computes METRICS for each row of sums: shape (rows, 4), NaN if undefined."""
     with bootstrap.quiet():
         inform, success = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
     of_bleu = np.array([bleu.of_sums(row) for row in sums[:, 4:-1].tolist()])
@@ -191,7 +192,7 @@ def _metrics(sums: _Sums, bleu: Bleu) -> Real:
 
 
 def _replicates(rows: Mapping[str, _Sums], bleu: Bleu) -> Real:
-    """METRICS in each replicate of the bootstrap: shape (replicates, 4)."""
+    """Computes METRICS in each replicate of the bootstrap: shape (replicates, 4)."""
     names = sorted(rows)
     sums = np.zeros((bootstrap.REPLICATES, _SIZE), np.int64)
     for start in range(0, len(names), bootstrap.CHUNK):
@@ -215,7 +216,7 @@ def _scores(values: Real, drawn: Real, rows: Mapping[str, _Sums] | None) -> Scor
 
 
 def _mean(domains: Sequence[Scores], drawn: Sequence[Real]) -> Scores | None:
-    """The unweighted mean over domains of what is defined for all of them; None where there is no domain."""
+    """Averages over domains, unweighted, the metrics that are defined for all of them; None without domains."""
     if not domains:
         return None
     values = np.array([[getattr(scores, name) for name in METRICS] for scores in domains], dtype=float)
@@ -223,7 +224,7 @@ def _mean(domains: Sequence[Scores], drawn: Sequence[Real]) -> Scores | None:
 
 
 def table_of(sets: Mapping[str, SetScores]) -> Table:
-    """A row a domain, below each set: RADDLE's Tables 3 and 5."""
+    """Makes a table with a row for each domain, below each set, like RADDLE's Tables 3 and 5."""
     rows: list[list[str]] = []
     groups: dict[int, str] = {}
     for name, of in sets.items():
@@ -256,9 +257,9 @@ def _cell(scores: Scores, metric: str) -> str:
 
 OWN = "reference"  # in place of a file: the reference's own responses
 EXAMPLES = 40
-_RESPONSES = 30  # of an example
+_RESPONSES = 30  # responses in an example
 
-Responses = dict[str, list[Response]]  # by dialogue, in order of turns
+Responses = dict[str, list[Response]]  # by dialogue, in the order of turns
 
 TERMS = {
     "Inform": "The share of dialogues in which every search of the user was met: the entity last offered satisfies "
@@ -273,7 +274,7 @@ OF_SERVICES = ("searches", "requests")
 
 
 class Row(msgspec.Struct):
-    """A row of the predictions; ``set`` where one file has those of several."""
+    """A row of the predictions; it has ``set`` if a file has several sets."""
 
     dialogue_id: str
     turn: int
@@ -284,13 +285,13 @@ class Row(msgspec.Struct):
 
 
 class SetInputs(msgspec.Struct, frozen=True):
-    """What is scored in a set: a system's responses, and the reference's goals and responses."""
+    """The data of a set: a system's responses, and the reference's goals and responses."""
 
     reference: Reference
     responses: Responses
 
 
-Inputs = dict[str, SetInputs]  # by set; of an original without others the name is empty
+Inputs = dict[str, SetInputs]  # by set; the name of a single original set is empty
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -298,9 +299,9 @@ class Evaluation(msgspec.Struct, frozen=True):
 
     Attributes:
       verdicts: by set and dialogue.
-      services: the services' shares of searches met and requests answered, over all sets.
-      domains: ``domains.json``.
-      signature: sacrebleu's.
+      services: each service's shares of met searches and answered requests, over all sets.
+      domains: the content of ``domains.json``.
+      signature: sacrebleu's signature.
     """
 
     sets: Metrics
@@ -311,19 +312,19 @@ class Evaluation(msgspec.Struct, frozen=True):
 
     @property
     def metrics(self) -> Metrics:
-        """``metrics.json``."""
+        """The content of ``metrics.json``."""
         return {**self.sets, **self.services}
 
 
 class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
-    """``parapet evaluate --task response``.
+    """The task of ``parapet evaluate --task response``.
 
     Attributes:
       predictions: JSON lines, a folder of them for each set, or ``reference``.
-      sources: the sets, corpora in the SGD format; None where there are goals.
-      goals: the goals as a file; ``responses`` are then the reference's.
+      sources: the sets, corpora in the SGD format; None if there are goals.
+      goals: a file of goals; ``responses`` are then the reference's.
       knowledge_base: entities, see :func:`parapet.evaluation.response.goals.read_entities`.
-      tokenizer: of sacrebleu.
+      tokenizer: sacrebleu's tokenizer.
     """
 
     name = "evaluate_response"
@@ -336,7 +337,7 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
     tokenizer: str = "13a"
 
     def inputs(self) -> dict[str, str | None]:
-        """The files, and the corpora."""
+        """Returns the files and the corpora."""
         return {
             **(self.sources.inputs() if self.sources else {}),
             "goals": self.goals,
@@ -346,7 +347,7 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
         }
 
     def read(self) -> Inputs:
-        """The goals, and the responses of the same turns."""
+        """Reads the goals, and the responses of the same turns."""
         references = self._references()
         if self.predictions == OWN:
             responses = {name: own_responses(reference.responses) for name, reference in references.items()}
@@ -358,7 +359,7 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
         return {name if several else "": SetInputs(references[name], responses[name]) for name in references}
 
     def _references(self) -> dict[str, Reference]:
-        """Of each set. That of a variant is the original's: goals are found by the names of its schema."""
+        """Reads the reference of each set. Variants have that of the original, as goals use the names of its schema."""
         if self.sources is None:
             assert self.goals is not None
             assert self.responses is not None
@@ -366,14 +367,14 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
         references: dict[str, Reference] = {}
         for name, path, kind in find_sets(self.sources):
             if kind == "variant":
-                read_root(path)  # raises InputError where there are no schemas: it is no variant
+                read_root(path)  # raises InputError if it has no schemas and thus is no variant
                 references[name] = references[ORIGINAL]
             else:
                 references[name] = read_corpus_reference(str(path), self.sources.split, self.knowledge_base)
         return references
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
-        """Inform, Success, BLEU and Combined."""
+        """Computes Inform, Success, BLEU and Combined."""
         evaluation = evaluate(inputs, self.tokenizer)
         sizes = sizes_of(inputs)
         n_responses = sum(len(of) for input_ in inputs.values() for of in input_.responses.values())
@@ -400,7 +401,7 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
 
 
 def read_corpus_reference(root: str, split: str, knowledge_base: str | None) -> Reference:
-    """The goals of a corpus, from its annotation. Raises InputError where it cannot be read."""
+    """Reads the goals of a corpus from its annotation. Raises InputError if it cannot be read."""
     dialogues = [dialogue for _, dialogue in read_dialogues(root, split)]
     schemas = [schema for schema in read_root(root) if schema.split in (split, "schema")]
     entities = read_entities(knowledge_base) if knowledge_base else None
@@ -411,15 +412,15 @@ def read_corpus_reference(root: str, split: str, knowledge_base: str | None) -> 
 
 
 def read_responses(predictions: str, split: str, turns: Turns) -> dict[str, Responses]:
-    """The responses of each set and dialogue.
+    """Reads the responses of each set and dialogue.
 
     Args:
       predictions: JSON lines, or a folder with those of each set.
-      split: whose dialogues.
-      turns: by set and dialogue the reference's responses, which say what turns there are.
+      split: the split.
+      turns: set to dialogue to the reference's responses, which determine the turns.
 
     Raises:
-      InputError: responses missing, twice, or to a turn that is not the system's.
+      InputError: responses are missing, occur twice, or belong to a turn that is not the system's.
     """
     rows = match_turns(read_rows(predictions, split, list(turns), Row), turns, predictions)
     responses: dict[str, Responses] = {name: {} for name in rows}
@@ -432,7 +433,7 @@ def read_responses(predictions: str, split: str, turns: Turns) -> dict[str, Resp
 
 
 def own_responses(turns: Mapping[str, Mapping[int, str]]) -> Responses:
-    """The reference's own responses as if they were a system's."""
+    """Returns the reference's own responses as if they were a system's."""
     return {name: [Response(turn, of[turn]) for turn in sorted(of)] for name, of in turns.items()}
 
 
@@ -444,7 +445,7 @@ def _state(row: Row) -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 def evaluate(inputs: Inputs, tokenizer: str) -> Evaluation:
-    """Scores the responses of all dialogues: all together, each set that has a name, and each service."""
+    """Scores the responses of all dialogues: over all sets, for each named set, and for each service."""
     verdicts = {
         name: {
             dialogue: judge(goal, one.responses.get(dialogue, ()), one.reference.knowledge)
@@ -473,7 +474,7 @@ def evaluate(inputs: Inputs, tokenizer: str) -> Evaluation:
 def _by_service(
     inputs: Inputs, verdicts: Mapping[str, Mapping[str, Verdict]]
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """(searches, requests) of each service: 1 for each that was met."""
+    """Returns (searches, requests) of each service: 1 for each that was met."""
     services: dict[str, tuple[list[float], list[float]]] = {}
     for name, one in inputs.items():
         for dialogue, goal in one.reference.goals.items():
@@ -486,19 +487,19 @@ def _by_service(
 
 
 def rows_of(inputs: Inputs, evaluation: Evaluation) -> bytes:
-    """A row for each dialogue of each set."""
+    """Makes a row for each dialogue of each set."""
     keys: list[Key] = [(name, dialogue, 0) for name, one in inputs.items() for dialogue in sorted(one.reference.goals)]
     verdicts = [evaluation.verdicts[name][dialogue] for name, dialogue, _ in keys]
     goals = [inputs[name].reference.goals[dialogue] for name, dialogue, _ in keys]
     return rows_bytes(
         keys,
-        {"inform": [one.inform for one in verdicts], "success": [one.success for one in verdicts]},
+        {"inform": [verdict.inform for verdict in verdicts], "success": [verdict.success for verdict in verdicts]},
         {"missed": ["; ".join(missed(goal, verdict)) for goal, verdict in zip(goals, verdicts, strict=True)]},
     )
 
 
 def missed(goal: Goal, verdict: Verdict) -> list[str]:
-    """The parts of a goal that were not met, in words."""
+    """Formats the parts of a goal that were not met."""
     lines = []
     for search, met in zip(goal.searches, verdict.searches, strict=True):
         if not met:
@@ -512,7 +513,7 @@ def missed(goal: Goal, verdict: Verdict) -> list[str]:
 
 
 def sizes_of(inputs: Inputs) -> dict[str, dict[str, Any]]:
-    """How much there was to score, in all and by set."""
+    """Counts what was scored, in all and by set."""
     groups = {ALL: list(inputs.values()), **{name: [one] for name, one in inputs.items() if name}}
     sizes = {}
     for name, parts in groups.items():
@@ -529,7 +530,7 @@ def sizes_of(inputs: Inputs) -> dict[str, dict[str, Any]]:
 
 
 def details_of(inputs: Inputs, sizes: Mapping[str, Mapping[str, Any]], signature: str) -> dict[str, Any]:
-    """``details.json``: how much there was to score, in all and by set where there are several."""
+    """Makes ``details.json``: counts of what was scored, in all and, with several sets, by set."""
     entities: dict[str, set[tuple[tuple[str, str], ...]]] = {}
     for input_ in inputs.values():
         for service, rows in input_.reference.knowledge.entities.items():
@@ -543,7 +544,7 @@ def details_of(inputs: Inputs, sizes: Mapping[str, Mapping[str, Any]], signature
 
 
 def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[str, Any]]) -> Report:
-    """The report: by set, by domain, by service, and dialogues without success."""
+    """Makes the report: scores by set, by domain and by service, and dialogues without success."""
     columns = {"searches": "searches met", "requests": "requests answered"}
     tables = [
         table_of(evaluation.domains),
@@ -567,7 +568,7 @@ def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[s
 
 
 def _failed(inputs: Inputs, evaluation: Evaluation) -> list[Section]:
-    """Dialogues without success: what was missed, and the responses."""
+    """Shows dialogues without success: what was missed, and the responses."""
     failed = [
         (name, dialogue)
         for name in inputs

@@ -1,1 +1,1 @@
-"""Tool calls of agents, scored."""
+"""Scores agents' tool calls."""

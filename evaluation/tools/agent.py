@@ -1,4 +1,4 @@
-"""Agents that are asked for tool calls: tasks in chunks, a language model with the tools, rows of what it called."""
+"""Agents that call tools: reads tasks in chunks, runs a language model with the tools, and writes rows of its calls."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from parapet.transforms.running.chat import Chat, Reply
 
 _CHUNK = 64  # tasks
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
-_JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": None}  # BFCL's own, in JSON Schema
+_JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": None}  # BFCL's own types in JSON Schema
 _MOST_CALLS = 16
 
 Result = list[dict[str, Any]]
 
 
 class Agent(Protocol):
-    """What calls tools."""
+    """The interface of an agent."""
 
     def results(self, tasks: Sequence[ToolTask]) -> list[Result | str]:
-        """The calls of each task as [{FUNCTION: ARGUMENTS}]; a text where the answer is one."""
+        """Returns the calls for each task as [{FUNCTION: ARGUMENTS}], or a text if the answer is text."""
         ...
 
 
 class TaskFile(NamedTuple):
-    """A file of tasks, and that of its answers below the output folder; ``set`` is the name of its set."""
+    """A file of tasks, and the path of its answers below the output folder; ``set`` is the name of its set."""
 
     set: str
     path: str
@@ -48,7 +48,7 @@ class Tasks(NamedTuple):
 
 
 class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
-    """What is asked.
+    """A prediction of tool calls.
 
     Attributes:
       inputs: the files of tasks.
@@ -59,26 +59,26 @@ class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
     inputs: tuple[TaskFile, ...]
 
     def sources(self) -> Sequence[TaskFile]:
-        """The files."""
+        """Lists the files."""
         return self.inputs
 
     def chunks(self, file: TaskFile) -> Iterator[Tasks]:
-        """The tasks of a file, some at a time. Raises InputError where it cannot be read."""
+        """Yields chunks of the tasks of a file. Raises InputError if it cannot be read."""
         tasks = list(read_tasks(file.path).values())
         for first in range(0, len(tasks), _CHUNK):
             yield Tasks(file, first // _CHUNK, tuple(tasks[first : first + _CHUNK]))
 
     def asked(self, chunk: Tasks) -> dict[str, int]:
-        """The tasks."""
+        """Counts the tasks."""
         return {f"asked/{chunk.file.answers}": len(chunk.tasks)}
 
     def load(self) -> Agent:
-        """None of its own: a language model takes its place."""
+        """Not available: a language model takes the place of a trained one."""
         raise NotImplementedError
 
     def answer(self, model: Agent, chunk: Tasks) -> Answers:
-        """Rows for ``parapet evaluate --task tool_calls``."""
-        results = model.results([one.task for one in chunk.tasks])
+        """Encodes rows for ``parapet evaluate --task tool_calls``."""
+        results = model.results([task.task for task in chunk.tasks])
         rows = [{"id": one.task.id, "result": result} for one, result in zip(chunk.tasks, results, strict=True)]
         data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
         part = Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))
@@ -90,8 +90,8 @@ class ToolCaller(Asker):
 
     Args:
       chat: an open client.
-      style: ``tools``, the API's function calling; ``json``, for models without: a list of calls.
-      prompt: how it is asked.
+      style: ``tools`` uses the API's function calling; ``json`` asks for a list of calls, for models without it.
+      prompt: the prompt.
     """
 
     def __init__(self, chat: Chat, style: str = "tools", prompt: Prompt | None = None) -> None:
@@ -99,7 +99,7 @@ class ToolCaller(Asker):
         self.style, self.prompt = style, prompt or prompt_of("tools")
 
     def results(self, tasks: Sequence[ToolTask]) -> list[Result | str]:
-        """The calls of each task. What cannot be read is no call, and counts as wrong."""
+        """Returns the calls for each task. Unreadable answers have no calls and count as wrong."""
         return self.each([self._question(task) for task in tasks])
 
     def _question(self, task: ToolTask) -> Question:
@@ -107,7 +107,7 @@ class ToolCaller(Asker):
         own = [message for turn in task.question for message in turn if message.get("role") != "user"]
         messages = self.prompt.messages(functions=functions, request=task.request, style=self.style)
         named = {function["name"]: tool.name for function, tool in zip(functions, task.function, strict=True)}
-        parameters: dict[str, Any] = {"tools": [{"type": "function", "function": one} for one in functions]}
+        parameters: dict[str, Any] = {"tools": [{"type": "function", "function": function} for function in functions]}
         if self.style == "json":
             parameters = in_json({"calls": _calls_schema(functions)}, "calls")
         read = partial(_calls, named=named, style=self.style)
@@ -116,17 +116,17 @@ class ToolCaller(Asker):
 
 
 def function_of(tool: Tool) -> dict[str, Any]:
-    """A tool as OpenAI's API takes it: a name without dots, BFCL's types in JSON Schema."""
+    """Converts a tool for OpenAI's API: a name without dots, and BFCL's types in JSON Schema."""
     schema = _json_schema(tool.parameters or {"type": "object", "properties": {}})
     return {"name": _ILLEGAL.sub("_", tool.name)[:64], "description": tool.description, "parameters": schema}
 
 
 def _calls_schema(functions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A list of calls, each with arguments as its function's schema has them: weak models call nothing else by it."""
+    """Makes the schema of a list of calls with each function's arguments, to which even weak models adhere."""
     calls = []
     for function in functions:
         arguments = function["parameters"]
-        if "$ref" in json.dumps(arguments):  # which starts at the root, and that is another one here
+        if "$ref" in json.dumps(arguments):  # references start at the root, which differs here
             arguments = {"type": "object"}
         named = {"name": {"type": "string", "enum": [function["name"]]}, "arguments": arguments}
         calls.append({"type": "object", "properties": named, "required": [*named], "additionalProperties": False})
@@ -150,7 +150,7 @@ def _json_schema(value: Any) -> Any:
 
 
 def _calls(reply: Reply, named: Mapping[str, str], style: str) -> Result | str:
-    """The calls of an answer, under the tools' own names; the arguments of tools as the text that came."""
+    """Returns the calls in an answer under the tools' own names; with style ``tools``, arguments stay text."""
     if style == "tools":
         return [{named.get(name, name): arguments} for name, arguments in reply.tool_calls] or reply.text
     calls = object_in(reply.text).get("calls")

@@ -1,9 +1,9 @@
-"""Calls by key words: nothing is learned, and the tools' words are read. What an agent must beat, and a first number.
+"""A keyword agent that reads only the tools and needs no training: a lower bound for agents.
 
     parapet evaluate --task tool_calls --model parapet.evaluation.tools.baseline:Keywords ...
 
-The tool is the one whose name and description share most words with the request; its parameters are filled as the slots
-of a service (``parapet.evaluation.dst.baseline``). So other wordings of a tool change what is called.
+It calls the tool whose name and description share most words with the request; parameters are filled like the slots of
+a service (``parapet.evaluation.dst.baseline``). Rewording a tool therefore changes the calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Keywords:
     """The agent."""
 
     def predict(self, batch: Sequence[ToolTask]) -> list[list[dict[str, Any]]]:
-        """A call for each task; none where no tool shares a word with the request."""
+        """Predicts a call for each task; none if no tool shares a word with the request."""
         return [_calls(task) for task in batch]
 
 
@@ -53,7 +53,7 @@ def _service(tool: Tool, properties: dict[str, Any]) -> Service:
 
 
 def _typed(value: str, kind: str) -> Any:
-    """A value as its parameter takes it; None where it is no number."""
+    """Converts a value to the type of its parameter; None if it is not a number."""
     if kind == "string":
         return value
     number: float | None = _COUNTS.get(value.lower())

@@ -1,9 +1,9 @@
-"""Whether tool calls are right, as the Berkeley Function Calling Leaderboard has it (BFCL v4, AST evaluation, Python).
+"""Checks tool calls like the Berkeley Function Calling Leaderboard (BFCL v4, AST evaluation, Python).
 
-An expected call gives for each parameter the values that are right; the empty text among them says that it may be left
-out. Values are compared by type, texts without case, blanks and punctuation. Where the published checker does more or
-less than one would expect (an empty list is right wherever a list may be left out), so does this one: verdicts are to
-be the same, task by task.
+An expected call lists the right values of each parameter; an empty text among them means that the parameter is
+optional. Values are compared by type, texts without case, blanks and punctuation. Where the published checker is more
+or less strict than expected (an empty list is right wherever a list is optional), so is this one: verdicts are to be
+the same, task by task.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _TYPES: Mapping[str, type] = {
     "dict": dict, "object": dict, "any": str,
 }  # fmt: skip
 _LISTS = ("array", "tuple")
-_LEFT_OUT = ""  # among the right values of a parameter
+_LEFT_OUT = ""  # among the right values of an optional parameter
 _PUNCTUATION = re.compile(r"[ ,./\-_*^]")
 
 
 class Fault(NamedTuple):
-    """Why calls are wrong: the kind, the parameter, and what was expected."""
+    """The reason why calls are wrong: the kind, the parameter, and the expected value."""
 
     kind: Kind
     where: str = ""
@@ -52,12 +52,12 @@ class Fault(NamedTuple):
 
 
 def fault_of(functions: Sequence[Mapping[str, Any]], calls: Sequence[Call], expected: Sequence[Call]) -> Fault | None:
-    """What is wrong with the calls of an answer; None where they are right. Their order does not count.
+    """Returns what is wrong with the calls of an answer; None if they are right. Their order is irrelevant.
 
     Args:
-      functions: the tools, as BFCL has them.
-      calls: what was called.
-      expected: the right calls, with the right values of each parameter; none where no call is right.
+      functions: the tools, in BFCL's format.
+      calls: the calls.
+      expected: the right calls, with the right values of each parameter; empty if no call is right.
     """
     if not expected:
         return Fault("called", next(iter(calls[0]), "")) if calls else None
@@ -102,32 +102,32 @@ def _fault(function: Mapping[str, Any], call: Call, answers: Mapping[str, Any]) 
 
 
 def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> Kind | None:
-    """What is wrong with a value."""
+    """Returns what is wrong with a value; None if it is right."""
     kind: type = _TYPES[_named(schema)]
     inner = _TYPES[_named(schema.get("items"))] if _named(schema) in _LISTS else None
     if kind is float and type(value) is int and abs(value) < 2**1023:
         value = float(value)
     items: Any = value
-    # The right values may be of another type than the schema's: a variable, which is a text.
+    # The right values may have another type than the schema's: a variable, which is a text.
     told = _type_of(right)
     is_variable = told is not None and told is not kind
     if type(value) is not kind:
         if type(value) is not told:
             return "wrong_type"
         is_variable = True
-    elif inner is not None and not any(_fits(items, one, inner) for one in right):
+    elif inner is not None and not any(_fits(items, right_value, inner) for right_value in right):
         return "wrong_type"
     if is_variable:
         is_right = value in right
     elif kind is dict:
-        is_right = any(_same_dict(value, one) for one in right)
+        is_right = any(_same_dict(value, right_value) for right_value in right)
     elif kind is list and inner is dict:
-        is_right = any(_same_dicts(items, one) for one in right)
+        is_right = any(_same_dicts(items, right_value) for right_value in right)
     elif kind is str:
-        is_right = plain(value) in [plain(one) for one in right if isinstance(one, str)]
+        is_right = plain(value) in [plain(right_value) for right_value in right if isinstance(right_value, str)]
     elif kind is list:
         is_right = [plain(item) for item in items] in [
-            [plain(item) for item in one] for one in right if isinstance(one, list | str)
+            [plain(item) for item in right_value] for right_value in right if isinstance(right_value, list | str)
         ]
     else:
         is_right = value in right
@@ -135,18 +135,18 @@ def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> Kind | None:
 
 
 def _named(schema: Any) -> str:
-    """The type of a schema; ``any`` where it has none of its own, or one that BFCL does not know."""
+    """Returns the type of a schema; ``any`` if it has none, or one that BFCL does not know."""
     name = schema.get("type") if isinstance(schema, Mapping) else None
     return name if isinstance(name, str) and name in _TYPES else "any"
 
 
 def _type_of(values: Sequence[Any]) -> type | None:
-    """The type of the right values, by the first; None where the parameter may only be left out."""
+    """Returns the type of the first right value; None if there is none."""
     return next((type(one) for one in values if one != _LEFT_OUT), None)
 
 
 def _fits(value: Sequence[Any], right: Any, inner: type) -> bool:
-    """Whether the items of a list have the type of the schema's, or that of the right ones."""
+    """Whether the items of a list have the type of the schema or of the right values."""
     if not isinstance(right, list):
         return True
     told = _type_of(right)
@@ -154,7 +154,7 @@ def _fits(value: Sequence[Any], right: Any, inner: type) -> bool:
 
 
 def _same_dict(value: Any, right: Any) -> bool:
-    """Whether all keys have one of their right values; ``right`` has these, as an expected call has them."""
+    """Whether all keys have one of their right values; ``right`` lists these, as in an expected call."""
     if right == _LEFT_OUT or not isinstance(value, dict) or not isinstance(right, dict):
         return False
     for key, item in value.items():
@@ -164,14 +164,14 @@ def _same_dict(value: Any, right: Any) -> bool:
 
 
 def _same_dicts(value: Sequence[Any], right: Any) -> bool:
-    """Whether a list has the right dictionaries in their order."""
+    """Whether a list has the right dictionaries in order."""
     if not isinstance(right, list | str) or len(value) != len(right):
         return False
     return all(_same_dict(*pair) for pair in zip(value, right, strict=True))
 
 
 def plain(value: Any) -> Any:
-    """A text without case, blanks and punctuation, with one kind of quotation marks; other values as they are."""
+    """Normalises a text: without case, blanks and punctuation, and with one kind of quotation marks."""
     if not isinstance(value, str):
         return value
     return _PUNCTUATION.sub("", value).lower().replace("'", '"')

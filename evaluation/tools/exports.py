@@ -1,4 +1,4 @@
-"""Tasks of agents in the formats of other tools: bfcl-eval, inspect-ai, promptfoo and OpenAI's evals."""
+"""Exports agents' tasks in the formats of other tools: bfcl-eval, inspect-ai, promptfoo and OpenAI's evals."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from parapet.evaluation.tools.checking import Call, fault_of
 from parapet.evaluation.tools.tasks import Expected, Tool
 from parapet.schemas.tasks import ANSWERS
 
-_IDEALS = 64  # answers that are right, of a sample of OpenAI's evals
+_IDEALS = 64  # right answers of a sample in OpenAI's evals
 _BFCL_TYPES = {"object": "dict", "number": "float", "null": "any"}
 Rows = Sequence[Expected]
 Files = dict[str, bytes]
 
 
 def export(rows: Rows, to: str, name: str) -> Files:
-    """The files of one set, by their path.
+    """Makes the files of a set, by path.
 
     Args:
       rows: the tasks.
-      to: one of the formats of ``parapet export``.
-      name: of the set.
+      to: a format of ``parapet export``.
+      name: the name of the set.
     """
     makers = {"bfcl": _bfcl, "inspect": _inspect, "promptfoo": _promptfoo, "openai_evals": _openai_evals}
     return makers[to](rows, name)
@@ -38,14 +38,14 @@ def is_right(metadata: Mapping[str, Any], calls: Sequence[Call]) -> bool:
     """Whether the calls that answer a sample of inspect-ai are right.
 
     Args:
-      metadata: the sample's.
-      calls: ``{FUNCTION: ARGUMENTS}`` each.
+      metadata: the sample's metadata.
+      calls: ``{FUNCTION: ARGUMENTS}``.
     """
     return fault_of(metadata["tools"], calls, metadata["ground_truth"]) is None
 
 
 def right_calls(expected: Expected) -> list[dict[str, Any]]:
-    """The calls with the first value that is right of each parameter; those that may be left out are, as the first."""
+    """Returns the calls with the first right value of each parameter, without optional parameters."""
     return [{"name": name, "arguments": _first(right)} for call in expected.calls for name, right in call.items()]
 
 
@@ -54,7 +54,7 @@ def _first(right: Mapping[str, list[Any]]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A right value as a call has it: in a dictionary each key has a list of right values, too."""
+    """Converts a right value to that of a call: in a dictionary, each key also has a list of right values."""
     if isinstance(value, dict):
         return _first(value) if all(isinstance(of, list) for of in value.values()) else value
     return [_plain(item) for item in value] if isinstance(value, list) else value
@@ -64,11 +64,11 @@ def _lines(rows: Iterable[Any]) -> bytes:
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode()
 
 
-# bfcl-eval knows its categories by the name of the file and the ids in it.
+# bfcl-eval identifies its categories by file name and by the ids in it.
 
 
 def bfcl_category(expected: Expected) -> str:
-    """Which of BFCL's categories a task is of, by its tools and calls."""
+    """Returns the BFCL category of a task, by its tools and calls."""
     if not expected.calls:
         return "irrelevance"
     many = len(expected.task.function) > 1
@@ -100,7 +100,7 @@ def _as_bfcl(tool: Tool) -> dict[str, Any]:
 
 
 def _with_types(schema: Any) -> Any:
-    """A JSON Schema with BFCL's types; keys of ``properties`` are names, whatever they are."""
+    """Converts types in a JSON Schema to BFCL's, except for the names under ``properties``."""
     if isinstance(schema, list):
         return [_with_types(item) for item in schema]
     if not isinstance(schema, dict):
@@ -110,7 +110,7 @@ def _with_types(schema: Any) -> Any:
         if key == "properties" and isinstance(value, dict):
             new[key] = {name: _with_types(of) for name, of in value.items()}
         elif key == "type":
-            first = next((one for one in value if one != "null"), "any") if isinstance(value, list) else value
+            first = next((part for part in value if part != "null"), "any") if isinstance(value, list) else value
             new[key] = _BFCL_TYPES.get(first, first)
         else:
             new[key] = value if key in ("default", "enum", "const", "examples") else _with_types(value)
@@ -134,12 +134,12 @@ def _messages(expected: Expected) -> list[dict[str, Any]]:
 
 
 def _under_legal_names(expected: Expected, functions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The right calls with the names that APIs take: without dots."""
+    """Returns the right calls with names that APIs accept: without dots."""
     legal = {tool.name: of["name"] for tool, of in zip(expected.task.function, functions, strict=True)}
     return [{legal[name]: right for name, right in call.items()} for call in expected.calls]
 
 
-# promptfoo passes what the provider answers to the check: a list of calls, or a text where there are none.
+# promptfoo passes the provider's answer to the check: a list of calls, or a text if there are none.
 _CHECK = """\
 // Whether the calls of an answer are right: for promptfoo, made by Parapet. Compares as BFCL's AST checker does: texts
 // without case, blanks and punctuation; the order of calls does not count.
@@ -197,7 +197,7 @@ def _promptfoo(rows: Rows, name: str) -> Files:
                     "messages": json.dumps(_messages(expected), ensure_ascii=False),
                     "expected": json.dumps(calls, ensure_ascii=False),
                 },
-                "options": {"tools": [{"type": "function", "function": one} for one in functions]},
+                "options": {"tools": [{"type": "function", "function": function} for function in functions]},
                 "metadata": {"category": expected.category, "set": name},
                 "assert": [{"type": "javascript", "value": "file://check_calls.cjs"}],
             }
@@ -208,11 +208,12 @@ def _promptfoo(rows: Rows, name: str) -> Files:
         "providers": ["openai:chat:gpt-4o-mini"],
         "tests": tests,
     }
-    text = json.dumps(config, indent=1, ensure_ascii=False)  # which is YAML, too: no text can be read as something else
+    # JSON is also YAML, and its texts cannot be misread as other values
+    text = json.dumps(config, indent=1, ensure_ascii=False)
     return {f"{name}/promptfooconfig.yaml": f"{text}\n".encode(), f"{name}/check_calls.cjs": _CHECK.encode()}
 
 
-# OpenAI's evals know no function calling: the functions are in the prompt, and the calls one JSON object.
+# OpenAI's evals do not support function calling: the functions are in the prompt, and the calls are one JSON object.
 
 
 def _openai_evals(rows: Rows, name: str) -> Files:
@@ -235,7 +236,7 @@ def _openai_evals(rows: Rows, name: str) -> Files:
 
 
 def _ideals(expected: Expected) -> list[str]:
-    """Answers that are right, as far as they are few: each right value of each parameter, and parameters left out."""
+    """Lists right answers, up to a limit: all right values of parameters, and without optional parameters."""
     choices = [
         [{"name": name, "arguments": arguments} for arguments in _arguments(right)]
         for call in _under_legal_names(expected, [function_of(tool) for tool in expected.task.function])

@@ -1,7 +1,8 @@
-"""How much of a fall is the checker's: values that are wrong only since the request was reworded.
+"""Measures the effect of the checker on losses: values that are wrong only because the request was reworded.
 
-Who says "the Big Apple" for "New York" is answered with "the Big Apple"; the right calls still have "New York". Part of
-what perturbed requests cost is of this kind (Rabinovich and Anaby-Tavor 2025, arXiv 2504.00914), and is told apart.
+A request for "the Big Apple" instead of "New York" is answered with "the Big Apple", but the right calls still have
+"New York". Part of the loss on perturbed requests is of this kind (Rabinovich and Anaby-Tavor 2025, arXiv 2504.00914),
+and is reported separately.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from parapet.evaluation.tools.trajectories import action_fault
 
 
 def task_fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
-    """What is wrong with the calls of a task; None where they are right."""
+    """Returns what is wrong with the calls for a task; None if they are right."""
     if expected.action is not None:
         return action_fault(expected.action, calls or [])
     if calls is None:
-        return Fault("unreadable") if expected.calls else None  # BFCL: what cannot be read calls nothing
+        return Fault("unreadable") if expected.calls else None  # as in BFCL, an unreadable answer calls nothing
     tools = [msgspec.structs.asdict(tool) for tool in expected.task.function]
     return fault_of(tools, calls, expected.calls)
 
 
 def is_reworded(expected: Expected, calls: list[Call] | None, original: str | None) -> bool:
-    """Whether wrong calls would be right if new words of the request were right wherever it lost the right values.
+    """Whether wrong calls would be right if new words of the request were accepted where it lost the right values.
 
     Args:
-      expected: the task as the set has it.
-      calls: that are wrong.
-      original: the request of the same task in the reference; None where it is not there.
+      expected: the task of the set.
+      calls: the wrong calls.
+      original: the request of the same task in the reference; None if it is missing.
     """
     if not calls or original is None or original == expected.task.request:
         return False

@@ -1,4 +1,4 @@
-"""Tool calls scored: accuracy by category and kind of error, and how much they depend on a toolset's wording."""
+"""Scores tool calls: accuracy by category and kind of error, and sensitivity to the wording of a toolset."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TERMS = {
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """A task with what was called, and what is wrong with it; ``reworded``: only that values are the request's."""
+    """A task with its calls and their fault; ``reworded``: the only fault is that values are those of the request."""
 
     set: str
     expected: Expected
@@ -56,20 +56,20 @@ class Scored(msgspec.Struct, frozen=True):
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """By set, the tasks with what was called."""
+    """The tasks of each set with their calls."""
 
     sets: dict[str, list[tuple[Expected, list[Call] | None]]]
 
 
 class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
-    """``parapet evaluate --task tool_calls``.
+    """The task of ``parapet evaluate --task tool_calls``.
 
     Attributes:
       references: files of tasks.
-      predictions: the answers to them, or a folder with those to all sets; empty: ``model`` is asked.
+      predictions: the answers to them, or a folder with those to all sets; empty to run ``model``.
       model: a class, function or object of the user's.
-      underscores: whether the names of functions in the predictions have underscores for dots, as APIs want them.
-      sets: by name further tasks; ``variants`` those of them that have the tasks of the reference in other words.
+      underscores: whether function names in the predictions have underscores for dots, as APIs require.
+      sets: name to further tasks; ``variants`` are those with the reference's tasks in other words.
     """
 
     name = "evaluate_tool_calls"
@@ -82,7 +82,7 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
     variants: tuple[str, ...] = ()
 
     def inputs(self) -> dict[str, str | None]:
-        """The files."""
+        """Returns the files."""
         paths: dict[str, str | None] = {}
         for i, (_, tasks, answers) in enumerate(self._files()):
             paths |= {f"reference/{i}": tasks, f"predictions/{i}": answers or None}
@@ -113,7 +113,7 @@ class ToolCalls(Task[Inputs], frozen=True, kw_only=True):
         return Inputs(sets)
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
-        """Accuracy by set, category and kind of error; with variants their sensitivity."""
+        """Computes accuracy by set, category and kind of error; with variants also their sensitivity."""
         originals = {task.task.id: task.task.request for task, _ in inputs.sets[ORIGINAL]}
         rows = [
             _scored(name, task, calls, originals.get(task.task.id))
@@ -140,9 +140,9 @@ def _scored(name: str, task: Expected, calls: list[Call] | None, original: str |
 
 
 def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
-    """``metrics.json``: of each set accuracy, in all and by category, and the share of each kind of error.
+    """Makes ``metrics.json``: each set's accuracy, in all and by category, and the share of each kind of error.
 
-    Of all there is the sensitivity over the variants, too.
+    The group of all sets also has the sensitivity over variants.
     """
     by_set: dict[str, list[Scored]] = {}
     for row in rows:
@@ -156,7 +156,7 @@ def metrics_of(rows: Sequence[Scored], variants: Sequence[str]) -> Metrics:
 def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
     categories = sorted({row.expected.category for row in rows})
     kinds = Counter(row.fault.kind for row in rows if row.fault is not None)
-    right = {one: [row.fault is None for row in _of_category(rows, one)] for one in categories}
+    right = {category: [row.fault is None for row in _of_category(rows, category)] for category in categories}
     return {
         ACCURACY: _share([row.fault is None for row in rows]),
         **{f"{ACCURACY}/{one}": _share(found) for one, found in right.items()},
@@ -166,7 +166,7 @@ def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
 
 
 def sensitivity(rows: Sequence[Scored], variants: Sequence[str]) -> float | None:
-    """The mean over the tasks of all variants (equation 1); None with fewer than two variants."""
+    """Computes the mean sensitivity over the tasks in all variants (equation 1); None with fewer than two variants."""
     found: dict[str, list[float]] = {}
     for row in rows:
         if row.set in variants:
@@ -180,7 +180,7 @@ def _share(right: Sequence[bool]) -> float | None:
 
 
 def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
-    """``details.json``: tasks, accuracy with its interval and kinds of error, by set and category."""
+    """Makes ``details.json``: tasks, accuracy with its interval and kinds of error, by set and category."""
 
     def of(some: Sequence[Scored]) -> dict[str, Any]:
         right = sum(row.fault is None for row in some)
@@ -199,7 +199,7 @@ def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
     return {
         "sets": {ALL: of(rows), **{name: of(some) for name, some in by_set.items()}},
         "categories": {
-            name: {one: of(found) for one in categories if (found := _of_category(some, one))}
+            name: {category: of(found) for category in categories if (found := _of_category(some, category))}
             for name, some in by_set.items()
         },
     }
@@ -230,7 +230,7 @@ def _json(value: object) -> str:
 
 
 def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any], headings: Mapping[str, str]) -> Report:
-    """The report: accuracy by set, by category, kinds of error, and tasks that are wrong."""
+    """Makes the report: accuracy by set and by category, kinds of error, and wrong tasks."""
     sets = {name: of for name, of in details["sets"].items() if name != ALL or len(details["sets"]) > 2}
     counts = {name: {**of["errors"], REWORDED: of[REWORDED]} for name, of in sets.items()}
     errors = {
@@ -269,11 +269,11 @@ def report(rows: Sequence[Scored], metrics: Metrics, details: Mapping[str, Any],
 
 
 def _wrong(rows: Sequence[Scored]) -> Iterator[Examples]:
-    """Tasks that are wrong: first those that are right in the original."""
+    """Shows wrong tasks, beginning with those that are right in the original."""
     right = {row.expected.task.id for row in rows if row.set == ORIGINAL and row.fault is None}
     wrong = sorted(
         (row for row in rows if row.fault is not None), key=lambda row: row.expected.task.id not in right
-    )  # which keeps the order of equals
+    )  # sorting is stable
     examples = []
     for row in wrong[:EXAMPLES]:
         assert row.fault is not None

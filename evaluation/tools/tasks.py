@@ -1,4 +1,4 @@
-"""Tasks of agents that call tools, in BFCL's files: a request, the tools, and beside them the calls that are right."""
+"""Agents' tasks in BFCL's format: a request and tools, with the right calls in a separate file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, files_of_tasks, is_there
 from parapet.schemas.tasks import answers_beside
 
-_BATCH = 64  # tasks that a user's class gets at a time
+_BATCH = 64  # tasks that a user's class receives at a time
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A function of a task, as BFCL describes it."""
+    """A function of a task, in BFCL's format."""
 
     name: str
     description: str = ""
@@ -48,7 +48,7 @@ class ToolTask(msgspec.Struct, frozen=True):
 
     @property
     def request(self) -> str:
-        """What the user says."""
+        """The user's messages."""
         said = [message for turn in self.question for message in turn if message.get("role") == "user"]
         return "\n".join(str(message.get("content", "")) for message in said)
 
@@ -64,7 +64,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """A task with the calls that are right; none where no call is. ``action``: in a recorded trajectory, that one."""
+    """A task with the right calls, empty if no call is right; ``action`` is that of a recorded trajectory."""
 
     task: ToolTask
     calls: list[dict[str, dict[str, list[Any]]]]
@@ -72,25 +72,25 @@ class Expected(msgspec.Struct, frozen=True):
 
     @property
     def category(self) -> str:
-        """That of the task; of an action in a trajectory its function."""
+        """The category of the task; for an action in a trajectory, its function."""
         return self.action.name if self.action is not None else self.task.category
 
 
 def list_files(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, list[str]]:
-    """The files of tasks of each set: ``original`` has those of the reference.
+    """Lists the files of tasks of each set: ``original`` has those of the reference.
 
     Args:
       reference: files, or folders with ``*.json``.
-      sets: by name a file or a folder.
+      sets: name to a file or a folder.
 
     Raises:
-      InputError: a file or folder is not there, or has no tasks; two files of a set have one name.
+      InputError: a file or folder is missing or has no tasks, or two files of a set have the same name.
     """
     found: dict[str, list[str]] = {ORIGINAL: [path for root in reference for path in _files(root, "--reference")]}
     found |= {name: _files(root, "--sets") for name, root in sets.items()}
     for name, paths in found.items():
         names = [as_path(path).stem for path in paths]
-        if twice := next((one for one in names if names.count(one) > 1), ""):
+        if twice := next((stem for stem in names if names.count(stem) > 1), ""):
             raise InputError(f"two files of {name} are called {twice!r}", "--reference")
     return found
 
@@ -109,11 +109,11 @@ def _files(root: str, flag: str) -> list[str]:
 
 
 def predictions_of(path: str, name: str, tasks: str) -> str:
-    """The file of the answers to a file of tasks.
+    """Returns the file of the answers to a file of tasks.
 
     Args:
-      path: that file, or a folder with ``SET/FILE`` (of the original also ``FILE``); BFCL adds ``_result`` to names.
-      name: of the set.
+      path: that file, or a folder with ``SET/FILE`` (for the original also ``FILE``); BFCL adds ``_result`` to names.
+      name: the name of the set.
       tasks: the file of tasks.
 
     Raises:
@@ -131,7 +131,7 @@ def predictions_of(path: str, name: str, tasks: str) -> str:
 
 
 def read_tasks(path: str) -> dict[str, Expected]:
-    """The tasks of a file by id, with their right calls. Raises InputError with the line."""
+    """Reads the tasks of a file by id, with their right calls. Raises InputError with the line."""
     tasks = _by_id(path, ToolTask)
     truth = answers_beside(as_path(path))
     answers = _by_id(str(truth), _Truth) if truth.is_file() else {}
@@ -165,13 +165,13 @@ def _by_id(path: str, kind: type[Any]) -> dict[str, Any]:
 
 
 def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:
-    """What was called for each task; None where the answer cannot be read.
+    """Reads the calls for each task; None if the answer is unreadable.
 
     A row is ``{"id", "result": [{FUNCTION: {PARAMETER: VALUE}}]}``; the arguments may be JSON as text. A text as the
     result calls nothing.
 
     Raises:
-      InputError: a task has no row, or two; a row has no task; with the line.
+      InputError: a task has no row or several, or a row has no task; with the line.
     """
     rows = _by_id(path, _Row)
     for name in rows:
@@ -183,11 +183,11 @@ def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Cal
 
 
 def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:
-    """What a class, function or object of the user's calls: ``predict`` of some tasks at a time.
+    """Runs a user's class, function or object, whose ``predict`` receives batches of tasks.
 
     Raises:
-      InputError: it gives another number of answers than tasks.
-      UserCodeError: its code raises.
+      InputError: the numbers of answers and tasks differ.
+      UserCodeError: its code raises an exception.
     """
     predict = make(model, "predict")
     names, found = list(tasks), dict[str, list[Call] | None]()
@@ -202,13 +202,13 @@ def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[C
 
 
 def with_dots(calls: list[Call] | None, task: ToolTask) -> list[Call] | None:
-    """Calls with the tools' own names where they have underscores for dots."""
+    """Restores the tools' own names in calls that have underscores for dots."""
     names = {tool.name.replace(".", "_"): tool.name for tool in task.function}
     return calls and [{names.get(name, name): arguments for name, arguments in call.items()} for call in calls]
 
 
 def calls_of(result: Any) -> list[Call] | None:
-    """The calls of an answer; None where it is none that can be read."""
+    """Parses the calls in an answer; None if it is unreadable."""
     if result is None or isinstance(result, str):
         return [] if not str(result or "").strip().startswith("[") else _parsed(str(result))
     if isinstance(result, dict):
@@ -216,10 +216,10 @@ def calls_of(result: Any) -> list[Call] | None:
     if not isinstance(result, list):
         return None
     calls: list[Call] = []
-    for one in result:
-        if not isinstance(one, dict) or len(one) != 1:
+    for call in result:
+        if not isinstance(call, dict) or len(call) != 1:
             return None
-        (name, arguments) = next(iter(one.items()))
+        (name, arguments) = next(iter(call.items()))
         if isinstance(arguments, str):
             arguments = _json(arguments or "{}")
         if not isinstance(arguments, dict):

@@ -1,9 +1,8 @@
-"""Recorded trajectories of agents, scored call by call, in the format of tau2-bench (Barres et al. 2025).
+"""Scores recorded trajectories of agents call by call, in the format of tau2-bench (Barres et al. 2025).
 
-A task names the actions that solve it; a simulation has the messages of one run. An action is done where some call of
-the run has its function and arguments, as tau2's own action check compares them: nested JSON by what it means, and of
-an action with ``compare_args`` only those. Calls beyond the actions are counted, and are no error: a run may look
-things up.
+A task names the actions that solve it; a simulation has the messages of one run. An action is done if a call of the run
+has its function and arguments, compared as by tau2's own action check: nested JSON by its content, and only the
+``compare_args`` of an action that has them. Additional calls are counted but are no error, as a run may look things up.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from parapet.schemas.limits import MAX_FILE, read_whole
 
 
 class Action(msgspec.Struct, frozen=True):
-    """What an agent, or the simulated user, is expected to call."""
+    """A call that is expected from an agent or the simulated user."""
 
     action_id: str
     name: str
@@ -62,20 +61,20 @@ class _Results(msgspec.Struct, frozen=True):
 
 
 def are_tau2(path: str) -> bool:
-    """Whether a file of tasks is tau2's: a list of objects with ``evaluation_criteria``."""
+    """Whether a file of tasks is in tau2's format: a list of objects with ``evaluation_criteria``."""
     data = read_whole(existing_file(path), MAX_FILE)
     return data.lstrip().startswith(b"[") and b'"evaluation_criteria"' in data
 
 
 def read_trajectories(tasks: str, results: str) -> list[tuple[Expected, list[Call] | None]]:
-    """Each expected action of each run, with the calls of the run that have its function.
+    """Reads each expected action of each run, with the run's calls of its function.
 
     Args:
       tasks: tau2's ``tasks.json``.
-      results: what ``tau2 run`` saves: an object with ``simulations``.
+      results: the output of ``tau2 run``: an object with ``simulations``.
 
     Raises:
-      InputError: one of them is no such file, or a simulation is of no task.
+      InputError: a file cannot be read, or a simulation belongs to no task.
     """
     by_id = {str(task.id): task for task in _read(tasks, list[_Task])}
     found = []
@@ -83,7 +82,9 @@ def read_trajectories(tasks: str, results: str) -> list[tuple[Expected, list[Cal
         task = by_id.get(str(run.task_id))
         if task is None:
             raise InputError(f"there is no task {str(run.task_id)!r}", results, f"simulations[{i}]")
-        calls: list[Call] = [{call.name: call.arguments} for one in run.messages for call in one.tool_calls or ()]
+        calls: list[Call] = [
+            {call.name: call.arguments} for message in run.messages for call in message.tool_calls or ()
+        ]
         found += list(_actions(task, run, calls))
     if not found:
         raise InputError("no task of these simulations expects a call", results)
@@ -101,7 +102,7 @@ def _actions(task: _Task, run: _Simulation, calls: list[Call]) -> Iterator[tuple
 
 
 def action_fault(action: Action, calls: list[Call]) -> Fault | None:
-    """Why an action was not done; None where one of the calls of its function does it."""
+    """Returns why an action was not done; None if one of the calls of its function does it."""
     if not calls:
         return Fault("wrong_function", "", action.name)
     faults = [_fault(action, call[action.name]) for call in calls]
@@ -122,7 +123,7 @@ def _fault(action: Action, arguments: dict[str, Any]) -> Fault | None:
 
 
 def _meant(value: Any) -> Any:
-    """A value with JSON in texts read, however deep."""
+    """Parses JSON in texts, at any depth of a value."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return _meant(json.loads(value))

@@ -1,1 +1,1 @@
-"""Whether the user turns of perturbed sets are valid: labels and values kept, and what people say of them."""
+"""Validity of the user turns of perturbed sets: kept labels and values, and human judgements."""

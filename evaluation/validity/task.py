@@ -1,4 +1,4 @@
-"""The task: validity of perturbed sets, by what a machine can check and by what people say; and its page."""
+"""The task of validity of perturbed sets, by automatic checks and human judgements; and its page."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ PEOPLE_TERMS = {
     "with all wanted ratings: 1 is full agreement, 0 is chance, and near 0 where nearly all turns say the same.",
     "Krippendorff's alpha": "The same over all turns with two ratings or more.",
 }
-_NUMBERS = ("naturalness", "fleiss_kappa", "krippendorff_alpha")  # are no shares
-EXAMPLES = 12  # of each set and check
+_NUMBERS = ("naturalness", "fleiss_kappa", "krippendorff_alpha")  # metrics that are no shares
+EXAMPLES = 12  # examples for each set and check
 
 TERMS = {
     "Changed": "User turns whose text is not the original's. The other columns, states aside, are of them.",
@@ -84,11 +84,12 @@ HEADS = {
 
 
 JudgedTurns = Mapping[Place, Judged[VariedItem]]
-Failing = Callable[[Check], Sequence[tuple[str, str]]]  # the lines that say how a turn fails; none where it does not
+# returns the lines that describe how a turn fails; empty if it does not
+Failing = Callable[[Check], Sequence[tuple[str, str]]]
 
 
 def report(checks: Sequence[Check], judged: JudgedTurns, metrics: Metrics, details: Details) -> Report:
-    """The report: the numbers of each set, what people say of it, what was lost in it, and turns that fail a check."""
+    """Makes the report: numbers of each set, human judgements, lost values, and turns that fail a check."""
     sets = [name for name in details.groups if name != ALL]
     of_all, everything = metrics[ALL], details.groups[ALL]
     names = [name for name in HEADS if name in of_all]
@@ -113,7 +114,7 @@ def report(checks: Sequence[Check], judged: JudgedTurns, metrics: Metrics, detai
             Table(title=title, columns=columns, rows=changes, text_columns=3, numbers_in="details.json", in_card=False)
         )
     for name in sets:
-        of_set = [one for one in checks if one.pair.set == name]
+        of_set = [checked for checked in checks if checked.pair.set == name]
         sections += _examples(f"Turns of {name} that people do not find valid", of_set, partial(_not_valid, judged))
         sections += _examples(f"Values lost in {name}", of_set, _lost)
         sections += _examples(f"Values that {name} says in another form", of_set, _in_another_form)
@@ -210,7 +211,7 @@ def _dots(title: str, metric: str, sets: Sequence[str], metrics: Metrics, detail
 
 
 def _examples(title: str, checks: Iterable[Check], failing: Failing) -> list[Section]:
-    failed = [(one, lines) for one in checks if (lines := failing(one))]
+    failed = [(checked, lines) for checked in checks if (lines := failing(checked))]
     examples = []
     for one, lines in failed[:EXAMPLES]:
         original, pair = one.pair.original, one.pair
@@ -239,7 +240,7 @@ SHOWN_CHANGES = 20
 
 
 class Inputs(NamedTuple):
-    """The user turns; the classifier; and what people have answered of some of them, where they were asked."""
+    """The user turns; the classifier; and, if people were asked, their answers."""
 
     pairs: Pairs
     model: LabelModel | None
@@ -248,14 +249,14 @@ class Inputs(NamedTuple):
 
 
 class Validity(Task[Inputs], frozen=True, kw_only=True):
-    """``parapet evaluate --task validity``.
+    """The task of ``parapet evaluate --task validity``.
 
     Attributes:
       sources: the original and its sets.
       classifier: a folder of ``parapet train classifier``, or None.
-      hits: the folder of ``parapet hits --task validity``, or None; ``responses`` the answers to its pages, of
-        ``encoding`` where they have no byte order mark.
-      seed: of the bootstrap.
+      hits: the folder of ``parapet hits --task validity``, or None; ``responses`` are the answers to its pages, in
+        ``encoding`` if they have no byte order mark.
+      seed: the seed of the bootstrap.
     """
 
     name = "evaluate_validity"
@@ -268,12 +269,12 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
     seed: str = "0"
 
     def inputs(self) -> dict[str, str | None]:
-        """The corpora, the classifier, the pages and the answers to them."""
+        """Returns the corpora, the classifier, the pages and the answers to them."""
         responses = {f"responses/{i}": path for i, path in enumerate(self.responses, 1)}
         return {**self.sources.inputs(), "classifier": self.classifier, "hits": self.hits, **responses}
 
     def read(self) -> Inputs:
-        """The user turns of all sets beside the original's. Raises InputError where they cannot be compared."""
+        """Reads the user turns of all sets with the original's. Raises InputError if they cannot be compared."""
         model = load_classifier(self.classifier) if self.classifier is not None else None
         pairs = read_pairs(self.sources)
         if self.hits is None:
@@ -281,12 +282,12 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
         asked = read_answers(read_hits(self.hits, VALIDITY), self.responses, self.encoding)
         judged = asked.judged()
         check_same_turns(judged, pairs.pairs, self.hits)
-        return Inputs(pairs, model, asked, {one.item.place: one for one in judged})
+        return Inputs(pairs, model, asked, {judgement.item.place: judgement for judgement in judged})
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
-        """Checks every pair. Raises InputError where people were asked and no answer can be used."""
+        """Checks every pair. Raises InputError if people were asked and no answer can be used."""
         pairs, labels, asked, judged = inputs.pairs, None, inputs.asked, inputs.judged
-        if asked is not None and not any(one.votes[SAME] for one in judged.values()):
+        if asked is not None and not any(judgement.votes[SAME] for judgement in judged.values()):
             raise InputError(f"no answer can be used: {asked.why_none()}", ", ".join(self.responses))
         if inputs.model is not None:
             stage("classify turns")
@@ -313,7 +314,7 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
                 "spoken": spoken,
                 "seed": self.seed,
             },
-            counts={"turns": len(checks), "changed": sum(one.pair.changed for one in checks)},
+            counts={"turns": len(checks), "changed": sum(checked.pair.changed for checked in checks)},
             warnings=warnings,
         )
 
@@ -321,22 +322,22 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
 def evaluate(
     checks: Sequence[Check], sets: Sequence[str], classified: bool, seed: str
 ) -> tuple[Metrics, dict[str, GroupDetails]]:
-    """(``metrics.json``, details) of each set, and of all.
+    """Computes (``metrics.json``, details) of each set, and of all.
 
     Args:
-      checks: of all pairs.
+      checks: the checks of all pairs.
       sets: the names of the sets, in order.
       classified: whether there is a classifier; without it, its metrics are left out.
-      seed: of the bootstrap over dialogues.
+      seed: the seed of the bootstrap over dialogues.
     """
     names = METRICS if classified else METRICS[:-3]
-    by_key = {one.pair.place: one for one in checks}
+    by_key = {checked.pair.place: checked for checked in checks}
     groups = groups_of(by_key)
     metrics: Metrics = {}
     details = {}
     for group in (ALL, *sets):
         of_group = [by_key[key] for key in groups.get(group, ())]
-        values = [one.values() for one in of_group]
+        values = [checked.values() for checked in of_group]
         columns = {name: [row[name] for row in values] for name in names}
         metrics[group] = {name: _mean(column) for name, column in columns.items()}
         details[group] = _details(of_group, columns, seed)
@@ -344,12 +345,12 @@ def evaluate(
 
 
 def _add_people(metrics: Metrics, asked: Answers[VariedItem], judged: Iterable[Judged[VariedItem]], seed: str) -> Crowd:
-    """Adds what people say to the metrics of each set that they were asked about; the details of it."""
+    """Adds human judgements to the metrics of each judged set; returns their details."""
     judged, groups = list(judged), {}
     for group in metrics:
-        of_group = [one for one in judged if group in (ALL, one.item.stratum)]
+        of_group = [judgement for judgement in judged if group in (ALL, judgement.item.stratum)]
         if of_group:
-            values = [judged_values(one) for one in of_group]
+            values = [judged_values(judgement) for judgement in of_group]
             people, intervals, complete = summed_up(of_group, values, SAME, seed)
             if not asked.hits.naturalness:
                 del people["naturalness"]
@@ -365,18 +366,20 @@ def _mean(column: Sequence[float | None]) -> float | None:
 
 
 def _details(checks: Sequence[Check], columns: Mapping[str, Sequence[float | None]], seed: str) -> GroupDetails:
-    dialogues = [one.pair.dialogue_id for one in checks]
+    dialogues = [checked.pair.dialogue_id for checked in checks]
     nan = float("nan")
     statistics = [(dialogues, [nan if v is None else v for v in column]) for column in columns.values()]
     replicates = means(replicated(seed, statistics))
-    wanted = sum(len(one.pair.wanted) for one in checks)
-    changes = Counter(one.predicted for one in checks if one.predicted and one.predicted[0] != one.predicted[1])
+    wanted = sum(len(checked.pair.wanted) for checked in checks)
+    changes = Counter(
+        checked.predicted for checked in checks if checked.predicted and checked.predicted[0] != checked.predicted[1]
+    )
     return GroupDetails(
         user_turns=len(checks),
-        changed=sum(one.pair.changed for one in checks),
+        changed=sum(checked.pair.changed for checked in checks),
         values=wanted,
-        values_found=wanted - sum(len(one.lost) for one in checks),
-        values_found_fuzzy=wanted - sum(len(one.lost_fuzzy) for one in checks),
+        values_found=wanted - sum(len(checked.lost) for checked in checks),
+        values_found_fuzzy=wanted - sum(len(checked.lost_fuzzy) for checked in checks),
         lost_by_slot=lost_by_slot(checks),
         changed_labels=[
             (before, after, n)
@@ -387,20 +390,20 @@ def _details(checks: Sequence[Check], columns: Mapping[str, Sequence[float | Non
 
 
 def _rows(checks: Sequence[Check], judged: JudgedTurns) -> bytes:
-    keys = [one.pair.place for one in checks]
+    keys = [checked.pair.place for checked in checks]
     people = {place: judged_values(one) for place, one in judged.items()}
-    values = [one.values() | people.get(one.pair.place, {}) for one in checks]
+    values = [checked.values() | people.get(checked.pair.place, {}) for checked in checks]
     return rows_bytes(
         keys,
         {name: [row.get(name) for row in values] for name in (*METRICS, *(OF_ROWS if judged else ()))},
         {
-            "original": [one.pair.original.utterance for one in checks],
-            "utterance": [one.pair.utterance for one in checks],
-            "lost": ["; ".join(wanted.text for wanted in one.lost) for one in checks],
-            "other_states": [", ".join(one.pair.other_states) for one in checks],
-            "label": [one.label or None for one in checks],
-            "predicted_original": [one.predicted[0] if one.predicted else None for one in checks],
-            "predicted": [one.predicted[1] if one.predicted else None for one in checks],
+            "original": [checked.pair.original.utterance for checked in checks],
+            "utterance": [checked.pair.utterance for checked in checks],
+            "lost": ["; ".join(wanted.text for wanted in checked.lost) for checked in checks],
+            "other_states": [", ".join(checked.pair.other_states) for checked in checks],
+            "label": [checked.label or None for checked in checks],
+            "predicted_original": [checked.predicted[0] if checked.predicted else None for checked in checks],
+            "predicted": [checked.predicted[1] if checked.predicted else None for checked in checks],
         },
     )
 

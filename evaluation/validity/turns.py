@@ -1,4 +1,4 @@
-"""The user turns of a corpus beside those of its sets: what a machine can check, and what people say of them."""
+"""Pairs the user turns of a corpus with those of its sets, with automatic checks and human judgements."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from parapet.transforms.running.seeding import stable_digest
 if TYPE_CHECKING:
     from parapet.evaluation.models.classifier import Classifier
 
-BEFORE = 3  # turns of the dialogue that are shown before a user turn
+BEFORE = 3  # turns shown before a user turn
 
 
 class Original(msgspec.Struct, frozen=True):
     """A user turn of the reference.
 
     Attributes:
-      before: the turns before it, at most ``BEFORE``: (speaker, utterance).
-      values: those of its slots that the utterance says. ``bad_span``: a span is not inside it, and there are none.
+      before: (speaker, utterance) of the preceding turns, at most ``BEFORE``.
+      values: the values of its slots that occur in the utterance; empty if ``bad_span``, a span outside the utterance.
       states: service to state.
-      services: those with a frame in which something happens, joined by ``+``.
-      intent: the active one, ``NONE`` for none; empty where the turn has no state. ``acts`` as one label.
+      services: the services with a frame in which something happens, joined by ``+``.
+      intent: the active intent, ``NONE`` for none; empty if the turn has no state. ``acts`` is one label.
     """
 
     utterance: str
@@ -48,25 +48,25 @@ class Original(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A value that a turn of a set has to say: one of ``texts``, or nothing that it could say where there are none."""
+    """A value that a turn of a set must express: one of ``texts``; if these are empty, it cannot."""
 
     slot: str
     texts: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """Slot and value in words."""
+        """Formats slot and value."""
         return f"{self.slot}: {' or '.join(self.texts) or 'no value'}"
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A user turn of a set beside the original.
+    """A user turn of a set with the original.
 
     Attributes:
       set: the name of the set.
-      utterance: as the set has it.
-      wanted: the values of the turn; of a turn that is unchanged none.
-      other_states: the services whose state is another than the original's.
+      utterance: the utterance in the set.
+      wanted: the values that the turn must express; empty for an unchanged turn.
+      other_states: the services whose state differs from the original's.
     """
 
     set: str
@@ -79,12 +79,12 @@ class Pair(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> Place:
-        """What distinguishes it from others."""
+        """The key of the pair."""
         return self.set, self.dialogue_id, self.turn
 
     @property
     def changed(self) -> bool:
-        """Whether its text is another one."""
+        """Whether its text differs from the original's."""
         return self.utterance != self.original.utterance
 
 
@@ -93,8 +93,8 @@ class Pairs(msgspec.Struct, frozen=True):
 
     Attributes:
       pairs: in the order of sets, dialogues and turns.
-      missing: by set, how many dialogues of the reference it lacks.
-      bad_spans: how many turns of the reference have a span outside their text.
+      missing: set to the number of the reference's dialogues that it lacks.
+      bad_spans: the number of turns of the reference with a span outside their text.
     """
 
     pairs: list[Pair]
@@ -111,7 +111,7 @@ def read_pairs(sources: Sources) -> Pairs:
     """Reads the reference and its sets.
 
     Raises:
-      InputError: one cannot be read; no set is given; a set has a dialogue that the reference lacks, or other turns.
+      InputError: a set cannot be read, there are no sets, or a set has a dialogue or turns that the reference lacks.
     """
     reference, *roots = (root for root in find_sets(sources) if root.kind != "variant")
     if not roots:
@@ -147,7 +147,7 @@ def _originals(dialogue: Dialogue) -> Iterator[tuple[int, Original]]:
             position,
             Original(
                 turn.utterance,
-                tuple((one.speaker, one.utterance) for one in earlier),
+                tuple((turn.speaker, turn.utterance) for turn in earlier),
                 values,
                 bad_span,
                 _states(turn),
@@ -191,7 +191,7 @@ def _pairs(
 
 
 def _wanted(kept: KeptValue, states: Mapping[str, State], others: Mapping[str, State]) -> Wanted:
-    """What a set has to say for a value of the original: the same; where its state has another value, that."""
+    """Returns what a set must express for a value of the original: the same, or its own state's differing value."""
     before, after = (
         of[kept.service].slot_values.get(kept.slot, []) if kept.service in of else [] for of in (states, others)
     )
@@ -200,21 +200,21 @@ def _wanted(kept: KeptValue, states: Mapping[str, State], others: Mapping[str, S
 
 
 def draw_sample(pairs: Pairs, size: int, seed: int) -> tuple[list[VariedItem], dict[str, dict[str, int]]]:
-    """Draws turns of each set at random, without replacement, of those that have changed and mean to say the same.
+    """Draws turns of each set at random, without replacement, among changed ones that should mean the same.
 
-    A turn is drawn by a hash of seed, set, dialogue and turn: a larger sample contains the smaller one. Turns with
-    another state than the original's, as of unseen entities, do not mean to say the same.
+    A turn is drawn by a hash of seed, set, dialogue and turn, so that a larger sample contains the smaller one. Turns
+    whose state differs from the original's, as with unseen entities, need not have the same meaning.
 
     Args:
-      pairs: of all sets.
-      size: how many of each set; fewer are drawn where there are fewer.
-      seed: of the draw.
+      pairs: the pairs of all sets.
+      size: the number of turns of each set; if there are fewer, all are drawn.
+      seed: the seed of the draw.
 
     Returns:
-      The turns, and by set how many were ``drawn`` of how many ``turns``.
+      The turns, and by set the numbers of ``drawn`` and of all ``turns``.
 
     Raises:
-      InputError: a set has no turn that can be drawn, or a reserved name.
+      InputError: a set has no turn to draw, or a reserved name.
     """
     items: list[VariedItem] = []
     drawn = {}
@@ -231,7 +231,7 @@ def draw_sample(pairs: Pairs, size: int, seed: int) -> tuple[list[VariedItem], d
 
 
 def item_of(pair: Pair) -> VariedItem:
-    """A pair as its page shows it."""
+    """Converts a pair for its page."""
     original = pair.original
     values = tuple(dict.fromkeys(value.value for value in original.values))
     return VariedItem(
@@ -246,7 +246,7 @@ def item_of(pair: Pair) -> VariedItem:
     )
 
 
-FUZZY = 85  # of 100: how similar a piece of the turn has to be to a value
+FUZZY = 85  # of 100: least similarity of a piece of the turn to a value
 
 METRICS = ("changed", "states_equal", "values_kept", "values_kept_fuzzy", "same_label", "accuracy_original", "accuracy")
 
@@ -254,12 +254,13 @@ Form = Callable[[str], str]
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What was found of a pair.
+    """The automatic checks of a pair.
 
     Attributes:
-      lost: the values that are not in the text letter for letter; ``lost_fuzzy`` those that nothing in it resembles.
-      label: the right one; empty where it is not known.
-      predicted: of the original and of the varied text; empty without a classifier, and of a turn that is unchanged.
+      lost: the values that do not occur verbatim in the text; ``lost_fuzzy`` those that nothing in it resembles.
+      label: the right label; empty if unknown.
+      predicted: the labels of the original and of the varied text; empty without a classifier, and for an unchanged
+        turn.
     """
 
     pair: Pair
@@ -269,7 +270,7 @@ class Check(msgspec.Struct, frozen=True):
     predicted: tuple[str, str] | tuple[()] = ()
 
     def values(self) -> dict[str, float | None]:
-        """Each of ``METRICS`` for this turn; None where it says nothing of it."""
+        """Returns the turn's value of each of ``METRICS``; None if undefined."""
         found: dict[str, float | None] = dict.fromkeys(METRICS)
         found["changed"] = float(self.pair.changed)
         found["states_equal"] = float(not self.pair.other_states)
@@ -285,7 +286,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Labels(msgspec.Struct, frozen=True):
-    """What a classifier says: the kind of its labels, ``intent`` or ``acts``, and the label of each text."""
+    """The predictions of a classifier: the kind of its labels, ``intent`` or ``acts``, and the label of each text."""
 
     task: str
     of_text: Mapping[str, str]
@@ -299,7 +300,7 @@ class LabelModel(msgspec.Struct, frozen=True):
 
 
 def load_classifier(folder: str) -> LabelModel:
-    """Loads a classifier. Raises InputError: there is none in the folder, or it knows out-of-domain turns only."""
+    """Loads a classifier. Raises InputError if the folder has none, or one for out-of-domain turns only."""
     from parapet.evaluation.models.classifier import load
 
     card, classifier = load(folder, "cpu", 256)
@@ -309,7 +310,7 @@ def load_classifier(folder: str) -> LabelModel:
 
 
 def predict_labels(model: LabelModel, pairs: Iterable[Pair]) -> Labels:
-    """What a classifier says of every text that has changed, before and after."""
+    """Classifies every changed text, before and after the change."""
     changed = [pair for pair in pairs if pair.changed]
     texts = sorted({text for pair in changed for text in (pair.original.utterance, pair.utterance)})
     answers, _ = model.classifier.answers(texts)
@@ -320,14 +321,18 @@ def check(pair: Pair, labels: Labels | None, form: Form) -> Check:
     """Checks a pair.
 
     Args:
-      pair: of the original and the varied turn.
-      labels: of the texts, where there is a classifier.
-      form: how texts are compared that need not be the same letter for letter, see :func:`compared_form`.
+      pair: the original and the varied turn.
+      labels: the labels of the texts, with a classifier.
+      form: normalises texts for the fuzzy comparison, see :func:`compared_form`.
     """
     text = speakable(pair.utterance)
-    lost = tuple(one for one in pair.wanted if not any(find_word(text, value) is not None for value in one.texts))
+    lost = tuple(
+        wanted for wanted in pair.wanted if not any(find_word(text, value) is not None for value in wanted.texts)
+    )
     resembling = form(text) if lost else ""
-    lost_fuzzy = tuple(one for one in lost if not any(resembles(form(value), resembling) for value in one.texts))
+    lost_fuzzy = tuple(
+        wanted for wanted in lost if not any(resembles(form(value), resembling) for value in wanted.texts)
+    )
     if labels is None or not pair.changed:
         return Check(pair, lost, lost_fuzzy)
     label = pair.original.intent if labels.task == "intent" else pair.original.acts
@@ -336,16 +341,16 @@ def check(pair: Pair, labels: Labels | None, form: Form) -> Check:
 
 
 def resembles(value: str, text: str) -> bool:
-    """Whether some piece of a text is nearly a value: ``san fracisco`` for ``san francisco``."""
+    """Whether a piece of a text is similar to a value: ``san fracisco`` to ``san francisco``."""
     if len(text) < len(value):
         return fuzz.ratio(value, text) >= FUZZY
     return bool(value) and fuzz.partial_ratio(value, text) >= FUZZY
 
 
 def compared_form() -> tuple[Form, bool]:
-    """How a text is compared, and whether that is its spoken form, in which ``5:30 pm`` is ``five thirty p m``.
+    """Returns the normalisation of texts, and whether it is their spoken form: ``five thirty p m`` for ``5:30 pm``.
 
-    That needs what the extra ``speech`` brings; without it, letters are lower-cased.
+    The spoken form needs the extra ``speech``; without it, letters are lower-cased.
     """
     if find_spec("num2words") is None:
         return str.casefold, False
@@ -361,7 +366,7 @@ def compared_form() -> tuple[Form, bool]:
 
 
 def lost_by_slot(checks: Sequence[Check]) -> dict[str, int]:
-    """How many values of each slot are not in the text letter for letter, the most first."""
+    """Counts the values of each slot that do not occur verbatim in the text, the most frequent first."""
     counts: dict[str, int] = {}
     for check in checks:
         for wanted in check.lost:
@@ -373,11 +378,11 @@ PEOPLE = (
     *("human_valid", "human_same", "human_values", "naturalness"),
     *("observed_agreement", "fleiss_kappa", "krippendorff_alpha"),
 )
-OF_ROWS = PEOPLE[:4]  # are means over turns
+OF_ROWS = PEOPLE[:4]  # means over turns
 
 
 def judged_values(one: Judged[VariedItem]) -> dict[str, float | None]:
-    """What people say of a turn: each of ``OF_ROWS``; None where there is no majority."""
+    """Returns the human judgement of a turn for each of ``OF_ROWS``; None without a majority."""
     same, kept = one.majority(SAME), one.majority(VALUES)
     undecided = same is None or (kept is None and one.item.values)
     valid = False if same is False or kept is False else None if undecided else True
@@ -386,12 +391,12 @@ def judged_values(one: Judged[VariedItem]) -> dict[str, float | None]:
 
 
 class PeopleDetails(msgspec.Struct, frozen=True):
-    """What ``details.json`` has of what people say of a set, or of all.
+    """The part of ``details.json`` on the human judgements of a set, or of all.
 
     Attributes:
-      pairs: how many were drawn; ``majorities`` have one on whether they are valid.
-      complete: how many have all wanted ratings: those of kappa.
-      intervals: of 95 %, by metric; None where there is none.
+      pairs: the number of drawn pairs; ``majorities`` is the number of those with a majority on their validity.
+      complete: the number of pairs with all wanted ratings, used for kappa.
+      intervals: 95 % intervals by metric; None if undefined.
     """
 
     pairs: int
@@ -401,14 +406,16 @@ class PeopleDetails(msgspec.Struct, frozen=True):
 
 
 class GroupDetails(msgspec.Struct, frozen=True):
-    """What ``details.json`` has of a set, or of all.
+    """The part of ``details.json`` on a set, or on all.
 
     Attributes:
-      user_turns: how many there are; ``changed`` have another text, of which everything below is.
-      values: that these turns have to say; ``values_found`` letter for letter, ``values_found_fuzzy`` nearly.
-      lost_by_slot: values that are not found letter for letter.
-      changed_labels: (predicted of the original, predicted of the varied text, turns), the most frequent ones.
-      intervals: of 95 %, by metric; None where there is none.
+      user_turns: the number of user turns; ``changed`` is the number of those with another text, to which the rest
+        refers.
+      values: the number of values that these turns must express; ``values_found`` occur verbatim,
+        ``values_found_fuzzy`` nearly.
+      lost_by_slot: values that do not occur verbatim.
+      changed_labels: (label of the original, label of the varied text, turns), the most frequent ones.
+      intervals: 95 % intervals by metric; None if undefined.
     """
 
     user_turns: int
@@ -422,7 +429,7 @@ class GroupDetails(msgspec.Struct, frozen=True):
 
 
 class Crowd(msgspec.Struct, frozen=True):
-    """What ``details.json`` has of the answers of people: how many, and what became of them."""
+    """The part of ``details.json`` on human answers: their numbers and dispositions."""
 
     raters: int
     workers: int
@@ -434,14 +441,14 @@ class Crowd(msgspec.Struct, frozen=True):
 
 
 class Details(msgspec.Struct, frozen=True):
-    """``details.json``.
+    """The content of ``details.json``.
 
     Attributes:
-      labels: what the classifier predicts: ``intent`` or ``acts``; None without one.
-      spoken: whether values are compared in their spoken form, too.
-      missing_dialogues: of the reference, by set.
+      labels: the kind of labels of the classifier: ``intent`` or ``acts``; None without one.
+      spoken: whether values are also compared in their spoken form.
+      missing_dialogues: set to the number of the reference's dialogues that it lacks.
       bad_spans: user turns of the reference with a span outside the text.
-      people: what people say, where some were asked.
+      people: human judgements, if any.
     """
 
     labels: str | None
@@ -453,10 +460,10 @@ class Details(msgspec.Struct, frozen=True):
 
 
 def check_same_turns(judged: Iterable[Judged[VariedItem]], pairs: Iterable[Pair], path: str) -> None:
-    """Raises InputError where the pages, which are at ``path``, show other sets than the pairs are of."""
+    """Raises InputError if the pages at ``path`` show other sets than those of the pairs."""
     pair_at = {pair.place: pair for pair in pairs}
-    for one in judged:
-        item, pair = one.item, pair_at.get(one.item.place)
+    for judgement in judged:
+        item, pair = judgement.item, pair_at.get(judgement.item.place)
         if pair is None or (item_of(pair).original, pair.utterance) != (item.original, item.utterance):
             what = f"{item.stratum!r} has no such turn, or another text: {item.dialogue_id!r}, turn {item.turn}"
             raise InputError(f"shows other sets than --sets: {what}", path, "--hits")

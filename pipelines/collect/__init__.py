@@ -1,4 +1,4 @@
-"""``parapet collect``: answers to the forms of ``parapet hits`` without Mechanical Turk. No Beam."""
+"""``parapet collect``: collects answers to the forms of ``parapet hits`` without Mechanical Turk, and without Beam."""
 
 from __future__ import annotations
 

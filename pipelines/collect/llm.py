@@ -1,4 +1,4 @@
-"""``parapet collect llm``: the forms of ``parapet hits``, filled in by a language model."""
+"""``parapet collect llm``: a language model fills in the forms of ``parapet hits``."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ EXAMPLE = """\
   parapet compose --schemas my_corpus --responses my_llm/answers.jsonl --output my_variants"""
 
 _GROUP = "language model"
-_HIGHEST = 2.0  # temperature of the chat completions API
+_HIGHEST = 2.0  # highest temperature of the chat completions API
 _MOST = {"annotators": 1_000, "first_annotator": 100_000, "parallel_calls": 32}
 
 
 class Config(msgspec.Struct, frozen=True):
-    """What the flags come to.
+    """The settings of a run.
 
     Attributes:
       work: the forms, each for one annotator.
@@ -61,7 +61,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def parser() -> StrictParser:
-    """The command line of ``parapet collect llm``."""
+    """Builds the command line of ``parapet collect llm``."""
     parser = StrictParser(NAME, DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
     add("--hits", required=True, metavar="DIR", reads=True, help="output of 'parapet hits' for schemas")
@@ -90,7 +90,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Callable[[], int]:
-    """Reads the forms; gives what does the work. Raises InputError where a flag cannot be used."""
+    """Reads the forms and returns a function that does the work. Raises InputError if a flag cannot be used."""
     from parapet.transforms.crowd.collection import llm
     from parapet.transforms.crowd.collection.sheet import read_sheet
     from parapet.transforms.crowd.serving.forms import read_forms

@@ -1,4 +1,4 @@
-"""``parapet collect practice``: made-up annotators for a collection server on this machine."""
+"""``parapet collect practice``: simulated annotators for a collection server on this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLE = """\
 
 
 def parser() -> StrictParser:
-    """The command line of ``parapet collect practice``."""
+    """Builds the command line of ``parapet collect practice``."""
     parser = StrictParser("collect practice", DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
     add("--hits", required=True, metavar="DIR", reads=True, help="output of 'parapet hits', as the server has it")
@@ -48,7 +48,10 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Callable[[], int]:
-    """Reads forms, links and answers; gives what does the work. Raises InputError where they cannot be used."""
+    """Reads forms, links and answers, and returns a function that sends them.
+
+    Raises InputError if one cannot be used.
+    """
     try:
         from parapet.transforms.crowd.serving.forms import read_forms
     except ImportError as error:
@@ -60,7 +63,7 @@ def check(args: argparse.Namespace) -> Callable[[], int]:
 
 
 def _recorded(paths: Sequence[str], encoding: str) -> Mapping[str, Iterator[Mapping[str, str]]]:
-    """The answers of files, by task: each time the next person's, then none."""
+    """Reads recorded answers by task. Each iterator yields one person's answers to the task at a time."""
     from parapet.schemas.rows import Assignment
     from parapet.transforms.crowd.ingest import read_responses
 

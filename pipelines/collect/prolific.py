@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "collect prolific"
 
-# Each with the flags that are its own, and of these the ones that it needs.
+# The flags of each action, then the flags that it requires.
 _OWN = {
     "create": ("hits", "public_url", "name", "description", "reward", "minutes", "places", "tasks_per_person"),
     "publish": (),
@@ -52,7 +52,7 @@ EXAMPLE = """\
 
 _STUDY = "study"
 _CREATE, _SETTLE = "create", "approve, reject, bonus"
-_SHOWN = 5  # ids of a list on the terminal
+_SHOWN = 5  # ids shown of a long list
 _PLACEHOLDERS = "&".join(f"{name}={{{{%{name}%}}}}" for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"))
 _TITLE = "Write short names or descriptions for the parts of an app"
 _TEXT = (
@@ -63,7 +63,7 @@ _TEXT = (
 
 
 def parser() -> StrictParser:
-    """The command line of ``parapet collect prolific``."""
+    """Builds the command line of ``parapet collect prolific``."""
     parser = StrictParser(NAME, DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
     add("action", choices=tuple(_OWN), metavar="ACTION", help=f"one of {', '.join(_OWN)}")
@@ -109,7 +109,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Callable[[], int]:
-    """Checks the flags; gives what does the work. Raises InputError where a flag cannot be used."""
+    """Checks the flags and returns a function that does the work. Raises InputError if a flag cannot be used."""
     from parapet.transforms.crowd.collection.prolific_api import TOKEN, URL, Prolific
 
     action = args.action
@@ -153,7 +153,7 @@ def _act(
 
 
 def _settings(args: argparse.Namespace) -> Settings:
-    """What the study is created with. Raises InputError where a flag cannot be used."""
+    """Reads the settings of a new study. Raises InputError if a flag cannot be used."""
     from parapet.schemas.service import TASKS
     from parapet.transforms.crowd.collection.prolific import Settings
     from parapet.transforms.crowd.collection.prolific_files import cents_of
@@ -192,7 +192,7 @@ def _up(number: Decimal) -> int:
 
 
 def _agree(args: argparse.Namespace, what: str) -> bool:
-    """Whether to go on; False for a dry run. Raises InputError where the answer is not yes."""
+    """Asks for confirmation; returns False for a dry run. Raises InputError if the answer is not yes."""
     if args.dry_run:
         say("dry run: nothing was changed")
         return False

@@ -1,4 +1,4 @@
-"""``parapet collect serve``: the forms of ``parapet hits``, served to people."""
+"""``parapet collect serve``: serves the forms of ``parapet hits`` to people."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SERVER = "server"
 
 
 def parser() -> StrictParser:
-    """The command line of ``parapet collect serve``."""
+    """Builds the command line of ``parapet collect serve``."""
     parser = StrictParser("collect serve", DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
     add("--hits", metavar="DIR", reads=True, help="output of 'parapet hits'")
@@ -77,7 +77,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Callable[[], int]:
-    """Reads the forms; gives what does the work. Raises InputError where a flag cannot be used."""
+    """Reads the forms and returns a function that serves them. Raises InputError if a flag cannot be used."""
     try:
         from parapet.transforms.crowd.serving import server
     except ImportError as error:
@@ -169,7 +169,7 @@ def _check_flags(args: argparse.Namespace) -> None:
 
 
 def _people(text: str | None, needed: int) -> tuple[str, ...] | int:
-    """The names of a file, or a number. Raises InputError for a file without names."""
+    """Reads names from a file, or parses a number of people. Raises InputError for a file without names."""
     if text is None:
         return needed
     if text.isascii() and text.isdigit():

@@ -1,4 +1,4 @@
-"""``parapet evaluate``: predictions in, the numbers and pages of the papers out; one task at a time.
+"""``parapet evaluate``: scores predictions by the metrics of the papers, and makes pages; one task at a time.
 
 The tasks in ``OWN_MODULES`` have modules of their own; the flags of the others are here.
 """
@@ -67,7 +67,7 @@ example:
 
 Inputs = TypeVar("Inputs")
 Options = TypeVar("Options", bound=msgspec.Struct)
-OWN_MODULES = ("dst", "ratings", "validity")  # the others are below
+OWN_MODULES = ("dst", "ratings", "validity")  # the other tasks are defined below
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -85,7 +85,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def parser(task: str) -> StrictParser:
-    """The flags of a task."""
+    """Builds the command line of a task."""
     if task in OWN_MODULES:
         made: StrictParser = importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser()
         return made
@@ -96,7 +96,7 @@ def parser(task: str) -> StrictParser:
 
 
 def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The value of ``--task``, and the other arguments."""
+    """Splits the value of ``--task`` off the other arguments."""
     for i, argument in enumerate(argv):
         if argument == "--task" and i + 1 < len(argv):
             return argv[i + 1], [*argv[:i], *argv[i + 2 :]]
@@ -106,12 +106,12 @@ def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def from_flags(kind: type[Options], args: argparse.Namespace, **own: object) -> Options:
-    """Options, as a struct whose fields have the values of the flags of their names, but for its own."""
+    """Makes an options struct from the flags with the names of its fields; ``own`` overrides them."""
     return kind(**{name: getattr(args, name) for name in kind.__struct_fields__ if hasattr(args, name)} | own)
 
 
 def add_model(parser: StrictParser, named: str = "FILE.py:NAME or MODULE:NAME") -> None:
-    """Adds the flags that name a model of the user's; ``named``: how."""
+    """Adds the flags that name a user's model; ``named`` describes how it is named."""
     add = parser.group("model, instead of --predictions")
     add("--model", metavar="FILE.py:NAME", help=f"class with predict(batch), function, or object: {named}")
     text = "its arguments: checkpoint=my_model beams=4 greedy=true"
@@ -119,7 +119,7 @@ def add_model(parser: StrictParser, named: str = "FILE.py:NAME or MODULE:NAME") 
 
 
 def model_of(args: argparse.Namespace) -> UserCode | None:
-    """What ``--model`` names. Raises InputError where there are predictions too, or neither."""
+    """Reads the user's model from ``--model``. Raises InputError unless either a model or predictions are given."""
     from parapet.evaluation.user_code import UserCode, parse_arguments
 
     if (args.predictions is None) == (args.model is None):
@@ -135,12 +135,12 @@ def run_task(
     argv: Sequence[str] | None,
     make_task: Callable[[argparse.Namespace], Task[Inputs]],
 ) -> int:
-    """Runs a task from its flags to its published output. Returns the exit status.
+    """Runs a task and publishes its output. Returns the exit status.
 
     Args:
       parser: the task's flags.
       argv: the command line.
-      make_task: makes the task of the flags; raises InputError where they cannot work.
+      make_task: makes the task from the flags; raises InputError if they cannot be used.
     """
 
     def check(args: argparse.Namespace) -> tuple[Task[Inputs], Inputs, str]:
@@ -171,12 +171,12 @@ MOST = 100  # ranked answers
 
 
 class TaskFlags(NamedTuple):
-    """What a task takes.
+    """The command line of a task.
 
     Attributes:
-      description: of its help; ``example`` commands, ``note`` the format of predictions.
+      description: for the help; ``example`` shows commands, ``note`` the format of predictions.
       add: adds the flags.
-      make: the task that the flags describe; raises InputError where they cannot work.
+      make: makes the task that the flags describe; raises InputError if they cannot be used.
     """
 
     description: str
@@ -415,7 +415,7 @@ to K candidates, the best first.""",
     "response": TaskFlags(
         """\
 Scores responses by Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against a
-corpus in the SGD format, or against goals and a knowledge base. docs/evaluate_response.md says what counts.""",
+corpus in the SGD format, or against goals and a knowledge base. docs/metrics.md says what counts.""",
         """\
   parapet evaluate --task response --reference my_corpus --split test --predictions responses.jsonl --output my_scores
   parapet evaluate --task response --reference my_corpus --predictions reference --output upper_bound

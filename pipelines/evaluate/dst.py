@@ -1,4 +1,4 @@
-"""``parapet evaluate --task dst``: dialogue states against the reference, under every schema variant and set."""
+"""``parapet evaluate --task dst``: scores dialogue states against the reference, for all schema variants and sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXAMPLE = """\
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     what = (
         "Scores predicted dialogue states by the official SGD metrics (OUT/metrics.json) and, with variants, by schema "
         "sensitivity as in SGD-X (OUT/robustness.json). Writes a row for every frame, and a page."
@@ -71,19 +71,19 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
-    """What workers read."""
+    """Lists the files that workers read."""
     sources = config.sources
     roots = {"--reference": sources.reference, "--predictions": sources.predictions, "--variants": sources.variants}
     return [(flag, root) for flag, root in roots.items() if root]
 
 
 def large(config: Config) -> int | None:
-    """From what size on there are several workers: a model has threads of its own."""
+    """Returns the size from which on predictions use several workers; None for a model, which has its own threads."""
     return LARGE if config.sources.predictions else None
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads flags, schemas and file names. Raises InputError where they cannot work."""
+    """Reads flags, schemas and file names. Raises InputError if one of them cannot be used."""
     from parapet.evaluation.dst import model
     from parapet.evaluation.dst.frames import ScoreConfig
     from parapet.evaluation.dst.model import Config, make_plan, unmatched
@@ -107,14 +107,14 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Files in all sets -> rows, sums and replicates -> metrics and a page."""
+    """Wires the pipeline: scores the files of all sets, and writes rows, metrics with intervals, and a page."""
     from parapet.evaluation.dst.scoring import EvaluateStates
 
     _ = pipeline | "Evaluate" >> EvaluateStates(config)
 
 
 def report(config: Config, counters: dict[str, int]) -> None:
-    """Prints joint goal accuracy by set, and warns of what was passed over."""
+    """Prints joint goal accuracy by set, and warns about skipped records."""
     from parapet.schemas.layout import MANIFEST
     from parapet.transforms.running.counts import Counts
     from parapet.transforms.storage.files import read_written

@@ -1,4 +1,4 @@
-"""``parapet evaluate --task ratings``: what people say of generated utterances, compared with the metric."""
+"""``parapet evaluate --task ratings``: compares people's judgements of generated utterances with the metric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXAMPLE = """\
 
 
 def parser() -> StrictParser:
-    """The flags."""
+    """Builds the command line."""
     parser = StrictParser("evaluate --task ratings", DESCRIPTION, EXAMPLE)
     add_judgements(parser, "ratings")
     add_output(parser)
@@ -33,7 +33,7 @@ def parser() -> StrictParser:
 
 
 def task(args: argparse.Namespace) -> Ratings:
-    """The task that the flags describe."""
+    """Makes the task that the flags describe."""
     from parapet.evaluation.ratings.task import Ratings
 
     return Ratings(hits=args.hits, responses=responses_of(args), encoding=args.encoding, seed=args.seed)

@@ -1,4 +1,4 @@
-"""``parapet evaluate --task validity``: whether perturbed sets keep values, states and labels of the original."""
+"""``parapet evaluate --task validity``: checks whether perturbed sets keep the original's values, states and labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXAMPLE = """\
 
 
 def parser() -> StrictParser:
-    """The flags."""
+    """Builds the command line."""
     parser = StrictParser("evaluate --task validity", DESCRIPTION, EXAMPLE)
     add_reference(parser)
     add_split(parser)
@@ -45,7 +45,7 @@ def parser() -> StrictParser:
 
 
 def task(args: argparse.Namespace) -> Validity:
-    """The task that the flags describe."""
+    """Makes the task that the flags describe."""
     from parapet.evaluation.validity.task import Validity
     from parapet.pipelines.sets import sources_of
 

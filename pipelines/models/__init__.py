@@ -1,4 +1,4 @@
-"""The models of ``parapet train`` and ``parapet predict``: one table, and the family of each."""
+"""The models of ``parapet train`` and ``parapet predict``, and the family of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from parapet.pipelines.models.family import Family
 
-# Each model: its family, as MODULE:CLASS below this package, and what it is.
+# Each model: its family, as MODULE:CLASS below this package, and a summary.
 TABLE = {
     "tiny_dst": ("trackers:TinyDst", "dialogue states: a small net, trained in minutes"),
     "t5dst": ("trackers:T5Dst", "dialogue states: a T5, prompted for one slot at a time"),
@@ -25,7 +25,7 @@ TABLE = {
     "memn2n": ("babi:MemN2N", "bAbI dialog tasks: a memory network"),
 }
 
-# What predicts: what is asked as it is, and these.
+# The models of 'parapet predict': those trained here, and language models behind an API.
 ENDPOINT = "llm"
 FAMILIES = {
     ENDPOINT: ("endpoint:States", "dialogue states: a language model behind an OpenAI-compatible API"),
@@ -41,7 +41,7 @@ PREDICTING = {name: summary for name, (_, summary) in FAMILIES.items()}
 
 
 def family_of(model: str) -> Family:
-    """The family of a model, for that model."""
+    """Makes the family object of a model."""
     module, _, name = FAMILIES[model][0].partition(":")
     family: Family = getattr(import_module(f"{__name__}.{module}"), name)(model)
     return family

@@ -56,14 +56,14 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
         options: Mapping[str, Option],
         more: Mapping[str, bytes] = MappingProxyType({}),
     ) -> family.Training:
-        """The training of a model that learns nothing by epochs: its card, and maybe further files."""
+        """Makes the training of a model without epochs: its card, and perhaps further files."""
         from parapet.evaluation.models.babi.data import files_of
 
         files = {**files_of(card), **more}
         return family.Training(model=self.model, output=args.output, options=dict(options), inputs=inputs, files=files)
 
     def prediction(self, args: argparse.Namespace) -> family.Prediction:
-        """Looks at the model and the files. Raises InputError for what cannot work."""
+        """Checks the model and the files. Raises InputError if they cannot be used."""
         from parapet.evaluation.ranking import list_tests, stem_of
         from parapet.evaluation.sets import parse_sets
 
@@ -108,7 +108,7 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
 
 
 class TfIdf(Babi):
-    """The candidate closest to the dialogue."""
+    """The candidate closest to the dialogue by TF-IDF."""
 
     config = configs.TfIdfConfig
     description = (
@@ -117,7 +117,7 @@ class TfIdf(Babi):
     example = f"  parapet train tfidf --train {_FILES} --match babi/kb-all.txt --output my_model"
 
     def training(self, args: argparse.Namespace) -> family.Training:
-        """Reads the files. Raises InputError for those that cannot work."""
+        """Reads the training files. Raises InputError if they cannot be used."""
         from parapet.evaluation.models.babi import data
         from parapet.evaluation.models.babi.data import Card
         from parapet.evaluation.models.saving import check_installed
@@ -153,20 +153,20 @@ class TfIdf(Babi):
 
 
 class Nearest(Babi):
-    """The answer to the most similar utterance."""
+    """The answer to the most similar utterance in the training set."""
 
     config = configs.NearestConfig
     description = "Answers as the most similar utterance of the training set is answered (section 4.2)."
     example = "  parapet train nearest --train babi/task1-trn.txt --output my_model"
 
     def training(self, args: argparse.Namespace) -> family.Training:
-        """Reads the dialogues. Raises InputError for files that cannot work."""
+        """Reads the dialogues. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.babi import data
         from parapet.evaluation.models.babi.data import Card
         from parapet.evaluation.models.saving import check_installed
 
         config = read_config(configs.NearestConfig, args)
-        check_installed("torch")  # which the module of the baselines needs
+        check_installed("torch")  # the module of the baselines imports it
         from parapet.evaluation.models.babi.baselines import Nearest as Model
 
         pairs, responses = Model.learn(dialogue for path in config.train for dialogue in data.read_dialogues(path))
@@ -176,7 +176,7 @@ class Nearest(Babi):
 
 
 class Rules(Babi):
-    """Rules for tasks 1 to 5, given or learned, or for task 6, from a file."""
+    """Rules for tasks 1 to 5, from an ontology or learned, or rules for task 6 from a file."""
 
     config = configs.RulesConfig
     description = """\
@@ -189,7 +189,7 @@ For task 6, rules from a file, with patterns from the training set, in the order
   parapet train rules --rules task6 --train task6-trn.txt --dev task6-dev.txt --match task6-kb.txt --output my_model"""
 
     def training(self, args: argparse.Namespace) -> family.Training:
-        """Reads an ontology or rules, or learns patterns. Raises InputError where they cannot be used."""
+        """Reads an ontology or rules, or learns patterns. Raises InputError if they cannot be used."""
         config = read_config(configs.RulesConfig, args)
         if config.rules is None and (config.dev or config.candidates):
             raise InputError("needs --rules", "--dev" if config.dev else "--candidates")
@@ -214,7 +214,7 @@ For task 6, rules from a file, with patterns from the training set, in the order
     def _scripted(
         self, args: argparse.Namespace, config: configs.RulesConfig, inputs: family.Inputs
     ) -> family.Training:
-        """With rules from a file."""
+        """Makes the training with rules from a file."""
         from parapet.evaluation.models.babi.baselines import built_in_rules, files_of_script, scripted_card
 
         assert config.rules is not None
@@ -231,7 +231,7 @@ For task 6, rules from a file, with patterns from the training set, in the order
 
 
 def _ontology(path: str) -> str:
-    """The content of a file that is an ontology. Raises InputError."""
+    """Reads the text of an ontology file. Raises InputError if it is not an ontology."""
     from parapet.transforms.simulators.restaurants.ontology import read_ontology
 
     data = _bytes(path)
@@ -246,7 +246,7 @@ def _bytes(path: str) -> bytes:
 
 
 class Net(Babi):
-    """Embeddings or a memory network.
+    """Supervised embeddings or a memory network.
 
     Attributes:
       table: Bordes et al. 2017, appendix C: the flags of each column, and the row of each task.
@@ -257,7 +257,7 @@ class Net(Babi):
     table: tuple[tuple[str, ...], dict[str, tuple[str | int | float, ...]]]
 
     def preset_row(self, args: argparse.Namespace) -> Preset:
-        """The row of the task. Raises InputError where neither flag nor files name one of the table's."""
+        """Returns the table's row of the task. Raises InputError if neither flag nor file names tell the task."""
         from parapet.evaluation.models.babi.data import task_of
 
         columns, rows = self.table
@@ -268,7 +268,7 @@ class Net(Babi):
         return {"task": task, **dict(zip(columns, rows[task], strict=True))}
 
     def learner(self, config: configs.BabiConfig, *_: Any) -> tuple[Callable[[], Learner], family.Inputs]:
-        """Reads what is trained on. Raises InputError for files that cannot work."""
+        """Reads the training data. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.babi.data import read_corpus
 
         corpus = read_corpus(config.train, config.dev, config.candidates, config.match)

@@ -1,4 +1,4 @@
-"""The text classifier: intents or dialogue acts of user turns, and turns that are out of domain."""
+"""The text classifier: intents or dialogue acts of user turns, and out-of-domain turns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINE_TUNED = {"learning_rate": 5e-5, "schedule": "linear", "warmup": 0.06, "clip
 
 
 class Classifier(Family):
-    """A net from scratch, or a fine-tuned checkpoint."""
+    """A net trained from scratch, or a fine-tuned checkpoint."""
 
     config = ClassifierConfig
     learner_class = "classifier:ClassifierLearner"
@@ -52,13 +52,13 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
   parapet predict classifier --model my_model --task ood --reference my_foreign_turns --output my_scores"""
 
     def train_parser(self) -> TrainingParser:
-        """The command line, where some defaults depend on ``--checkpoint``."""
+        """Builds the command line, in which some defaults depend on ``--checkpoint``."""
         parser = super().train_parser()
         parser.set_defaults(**dict.fromkeys(FROM_SCRATCH))
         return parser
 
     def check(self, args: argparse.Namespace) -> ClassifierConfig:
-        """The configuration. Raises InputError for flags that cannot work."""
+        """Reads the configuration. Raises InputError for flags that cannot be used."""
         for flag, value in (FINE_TUNED if args.checkpoint else FROM_SCRATCH).items():
             if getattr(args, flag) is None:
                 setattr(args, flag, value)
@@ -70,14 +70,14 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
         return config
 
     def learner(self, config: ClassifierConfig, *checkpoint: Checkpoint) -> tuple[Callable[[], Learner], Inputs]:
-        """Reads turns with labels. Raises InputError for files that cannot work."""
+        """Reads labelled turns. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.classifier import read_training
 
         corpus = read_training(config, config.train or [str(sample_root())])
         return partial(load_class(self.learner_class), config, corpus, *checkpoint), corpus.files
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
-        """Looks at the model and the files. Raises InputError for what cannot work."""
+        """Checks the model and the files. Raises InputError if they cannot be used."""
         config = read_config(ClassifierPrediction, args)
         sources = sources_of(args)
         check_device(config.device)
@@ -109,7 +109,7 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
 
 
 def _header(job: Job, checkpoint: bool, split: str) -> dict[str, object]:
-    """What ``run.json`` says besides files and counts."""
+    """Makes the part of ``run.json`` other than files and counts."""
     from parapet.evaluation.models.saving import MODEL, WEIGHTS
     from parapet.evaluation.task import sha256_of
     from parapet.transforms.storage.checkpoints import digest

@@ -1,7 +1,7 @@
-"""``parapet predict llm`` and its like, or ``predict --endpoint``: a language model behind an endpoint.
+"""``parapet predict llm`` and its siblings, or ``predict --endpoint``: language models behind an endpoint.
 
-States, out-of-domain turns, utterances of acts, answers of bAbI dialogues: what is read and written is what the trained
-models of a task read and write.
+They predict states, out-of-domain turns, utterances of acts and answers of bAbI dialogues, and read and write the same
+files as the trained models of each task.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 _GROUP = "language model"
 _CACHE = ".answers.sqlite"
-_ANSWER = 60  # tokens of an answer, where none has been counted yet
+_ANSWER = 60  # tokens per answer, as long as none has been counted
 _UNREAD = "answers not readable, which count as wrong"
 
 
 class Task(NamedTuple):
-    """What a task says of a prediction.
+    """A task's part of a prediction.
 
     Attributes:
       of: the job whose files are read and written.
-      make: makes what it asks, from a client.
+      make: makes the object that asks the model, from a client.
       asked, answered: the kinds of counts that must be equal.
-      options: of the header, with the sets.
+      options: the header's options, with the sets.
       inputs: (flag, path) of the files.
-      outputs: (path, name of the counts) of each.
-      unit: what is counted.
+      outputs: (path, name of the counts) of each output.
+      unit: the unit of the counts.
     """
 
     of: Any
@@ -57,17 +57,17 @@ class Task(NamedTuple):
 
 
 class LanguageModel(family.Family):
-    """A language model, asked for whatever a subclass says.
+    """A language model that is asked as a subclass defines.
 
     Attributes:
-      task: of the prompt.
+      task: the task of the prompt.
     """
 
-    prediction_config = PredictionConfig  # none of its flags
+    prediction_config = PredictionConfig  # adds no flags
     task: str
 
     def predict_parser(self) -> Parser:
-        """The command line of ``parapet predict llm``."""
+        """Builds the command line of ``parapet predict llm``."""
         parser = Parser(f"predict {self.model}", self.predict_description, self.predict_example)
         self.add_inputs(parser)
         text = f"SQLite file in which answers are kept (default: OUT/{_CACHE})"
@@ -79,17 +79,17 @@ class LanguageModel(family.Family):
 
     @abstractmethod
     def add_inputs(self, parser: Parser) -> None:
-        """Adds the flags that name what is read."""
+        """Adds the flags that name the inputs."""
 
     def add_styles(self, parser: Parser) -> None:
-        """Adds the flags of how it is asked, if there are several ways."""
+        """Adds the flags of the prompt's style, if there are several styles."""
 
     @abstractmethod
     def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
-        """Looks at the files. Raises InputError for what cannot work."""
+        """Checks the input files. Raises InputError if they cannot be used."""
 
     def prediction(self, args: argparse.Namespace) -> family.Prediction:
-        """Looks at the endpoint and the files. Raises InputError for what cannot work."""
+        """Checks the endpoint and the files. Raises InputError if they cannot be used."""
         from parapet.evaluation.endpoint.asking import Job
         from parapet.evaluation.endpoint.prompting import prompt_of
 
@@ -139,7 +139,7 @@ def _key(kind: str, name: str) -> str:
 
 
 class States(LanguageModel):
-    """Dialogue states."""
+    """Predicts dialogue states."""
 
     task = "states"
     predict_description = """\
@@ -154,11 +154,11 @@ run the same command again after a stop, and nothing is paid twice. Answers that
       --predictions my_states/predictions --output my_scores"""
 
     def add_inputs(self, parser: Parser) -> None:
-        """A corpus, its variants and sets."""
+        """Adds the flags of a corpus, its variants and sets."""
         add_sets(parser, names=("--sgd",))
 
     def add_styles(self, parser: Parser) -> None:
-        """The three styles, and whether values are left as they are."""
+        """Adds the flags for the style of the prompt, and for keeping values as answered."""
         add = parser.group(_GROUP)
         text = "how states are asked for: a function to call, a JSON Schema, or lines of text"
         add("--style", choices=("tools", "json", "text"), default="json", help=text)
@@ -166,7 +166,7 @@ run the same command again after a stop, and nothing is paid twice. Answers that
         add("--as_answered", action="store_true", help=text)
 
     def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
-        """The sets of dialogues."""
+        """Lists the sets of dialogues."""
         from parapet.evaluation.endpoint.tracking import LanguageModel as Tracker
         from parapet.evaluation.models.dst.data import Job
 
@@ -186,7 +186,7 @@ run the same command again after a stop, and nothing is paid twice. Answers that
 
 
 class OutOfDomain(LanguageModel):
-    """Turns that are out of domain."""
+    """Predicts whether turns are out of domain."""
 
     task = "ood"
     predict_description = """\
@@ -198,13 +198,13 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
   parapet evaluate --task ood --reference my_foreign_turns --predictions my_scores/predictions --output my_metrics"""
 
     def add_inputs(self, parser: Parser) -> None:
-        """Turns, and what is in the domain."""
+        """Adds the flags of the turns and of the domains."""
         add_sets(parser, reference="corpus, output of 'ood', or JSON lines with utterance")
         text = "schemas of what is in the domain (default: those of the reference)"
         parser.group(INPUT)("--domains", metavar="PATH", reads=True, help=text)
 
     def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
-        """The turns. Raises InputError; also where nothing says what is in the domain."""
+        """Lists the turns. Raises InputError if they cannot be used, or if nothing defines the domains."""
         from parapet.evaluation.endpoint.tasks import Router
         from parapet.evaluation.models import turns
         from parapet.evaluation.ood import is_of_ood
@@ -218,7 +218,9 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
             raise InputError("lines of turns do not say what is in the domain: give its schemas", "--domains")
         if is_of_ood(str(root)) and not args.domains:
             root = sorted(path for path in root.iterdir() if (path / "turns").is_dir())[0]
-        services = {one.service_name: one for split in read_root(root, leave_out_bad=True) for one in split.services}
+        services = {
+            service.service_name: service for split in read_root(root, leave_out_bad=True) for service in split.services
+        }
         job = turns.Job(output=args.output, model="llm_ood", task="ood", threshold=0.5, reference=reference)
         return Task(
             of=job,
@@ -235,7 +237,7 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
 
 
 class Utterances(LanguageModel):
-    """Utterances of acts."""
+    """Generates utterances from dialogue acts."""
 
     task = "utterances"
     predict_description = """\
@@ -247,11 +249,11 @@ Asks a language model for an utterance of the acts of each system turn, given as
   parapet evaluate --task generation --reference my_corpus --predictions my_utterances/predictions --output my_scores"""
 
     def add_inputs(self, parser: Parser) -> None:
-        """A corpus, its variants and sets."""
+        """Adds the flags of a corpus, its variants and sets."""
         add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
 
     def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
-        """The system turns."""
+        """Lists the system turns."""
         from parapet.evaluation.endpoint.tasks import Speaker
         from parapet.evaluation.models.generation import data
         from parapet.evaluation.models.generation.inference import Job, Search, relative_of
@@ -274,7 +276,7 @@ Asks a language model for an utterance of the acts of each system turn, given as
 
 
 class BabiAnswers(LanguageModel):
-    """Answers of bAbI dialogues."""
+    """Predicts the bot's lines in bAbI dialogues."""
 
     task = "babi"
     predict_description = """\
@@ -287,7 +289,7 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
       --candidates babi/candidates.txt --output my_scores"""
 
     def add_inputs(self, parser: Parser) -> None:
-        """Test files, and what the model is shown."""
+        """Adds the flags of test files and of examples in the prompt."""
         add = parser.group(INPUT)
         text = "dialogues in the bAbI format"
         add("--reference", nargs="+", default=[], metavar="FILE", reads=True, help=text)
@@ -301,7 +303,7 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
         parser.group(OUTPUT)("--top", type=int, default=1, metavar="K", help=text)
 
     def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
-        """The test files. Raises InputError."""
+        """Lists the test files. Raises InputError if one cannot be used."""
         from parapet.evaluation.endpoint.tasks import Bot
         from parapet.evaluation.models.babi.data import read_candidates, read_dialogues
         from parapet.evaluation.models.babi.inference import BabiFile, Job
@@ -338,7 +340,7 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
 
 
 class ToolCalls(LanguageModel):
-    """Calls of tools."""
+    """Predicts calls of tools."""
 
     task = "tools"
     predict_description = """\
@@ -351,16 +353,16 @@ are kept, and count, as those of 'predict llm'."""
       --output my_scores"""
 
     def add_inputs(self, parser: Parser) -> None:
-        """Tasks, and variants of them."""
+        """Adds the flags of tasks and their variants."""
         add_tasks(parser)
 
     def add_styles(self, parser: Parser) -> None:
-        """Function calling, or a list of calls."""
+        """Adds the flag for function calling or a JSON list of calls."""
         text = "how calls are asked for: the API's function calling, or a list of calls as JSON"
         parser.group(_GROUP)("--style", choices=("tools", "json"), default="tools", help=text)
 
     def plan(self, args: argparse.Namespace, prompt: Prompt) -> Task:
-        """The files of tasks."""
+        """Lists the files of tasks."""
         from parapet.evaluation.tools.agent import Job, TaskFile, ToolCaller
         from parapet.evaluation.tools.tasks import list_files
         from parapet.schemas.layout import as_path
@@ -384,7 +386,7 @@ are kept, and count, as those of 'predict llm'."""
 
 
 def _plan_of(job: Job) -> tuple[str, ...]:
-    """The lines of ``--dry_run``: requests, tokens and dollars, by what answers have taken so far."""
+    """Formats the plan of ``--dry_run``: requests, tokens and dollars, estimated from the answers in the cache."""
     from parapet.evaluation.endpoint.asking import estimate
     from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
 
@@ -402,7 +404,7 @@ def _plan_of(job: Job) -> tuple[str, ...]:
 
 
 def _measured(cache: str) -> tuple[float, int]:
-    """Characters of a request for each token, and tokens of an answer, as far as the cache knows."""
+    """Measures characters per token of requests and tokens per answer in the cache; defaults for an empty cache."""
     import msgspec
 
     from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Reply

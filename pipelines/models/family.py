@@ -1,8 +1,8 @@
-"""What all families of models share: their flags, what is read, and what a training and a prediction are made of.
+"""The base class of all families of models, with their flags, and the trainings and predictions that they define.
 
-A family is a subclass of :class:`Family` that holds what is its own: configurations, descriptions, and functions that
-turn them into a :class:`Training` and a :class:`Prediction`. ``parapet train`` and ``parapet predict`` run these, and
-know nothing of any family.
+A subclass of :class:`Family` holds the configurations and descriptions of its models, and functions that turn flags
+into a :class:`Training` and a :class:`Prediction`. ``parapet train`` and ``parapet predict`` run these without knowing
+any family.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ same command is run again, and ends with the same model."""
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True):
-    """A training, ready to start.
+    """A training that is ready to start.
 
     Attributes:
-      options: the flags that shape the content, for ``run.json``.
-      packages: those whose versions the result depends on.
-      config: how it is trained; None for a model that learns nothing by epochs, which has ``files`` instead.
+      options: the flags that determine the content, for ``run.json``.
+      packages: the packages whose versions the result depends on.
+      config: how to train; None for a model that is not trained by epochs, which has ``files`` instead.
       learner: makes the model with its data.
-      files: of a model that learns nothing by epochs: path to content.
+      files: path to content, for a model that is not trained by epochs.
     """
 
     model: str
@@ -63,12 +63,12 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """An output of a prediction, for its summary.
+    """An output of a prediction, for the summary.
 
     Attributes:
-      path: below the output folder.
-      count: the name of the count that it is summed up with, as ``KIND/NAME``; ``unit`` what is counted.
-      also: (name of a second count, what it counts), if any.
+      path: the path below the output folder.
+      count: the name of its count, as ``KIND/NAME``; ``unit`` is the unit of the count.
+      also: (name, unit) of a second count, if any.
     """
 
     path: str
@@ -78,20 +78,20 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """A prediction, ready to start.
+    """A prediction that is ready to start.
 
     Attributes:
-      header: what ``run.json`` says besides files and counts.
+      header: the part of ``run.json`` other than files and counts.
       inputs: the files that workers read.
       asked, answered: the kinds of counts that must be equal.
-      outputs: for the summary.
+      outputs: the outputs, for the summary.
       warnings: for the summary: a kind of count to (unit, message); ``{n}`` is replaced by the count.
       notes: further lines of the summary.
-      plan: what ``--dry_run`` prints; nothing without it.
-      cost: the dollars for tokens that are sent and answered; None where none are counted.
+      plan: the lines that ``--dry_run`` prints; empty otherwise.
+      cost: computes the dollars for tokens sent and answered; None if tokens are not counted.
     """
 
-    job: Job[Any, Any, Any]  # of files, chunks and a model of its own
+    job: Job[Any, Any, Any]  # each kind of job has its own types of files, chunks and models
     header: Mapping[str, object]
     inputs: Inputs
     asked: str
@@ -107,16 +107,17 @@ class Family(ABC):
     """A family of models.
 
     Args:
-      model: the name of the one that is trained or predicts.
+      model: the name of the model to train or to predict with.
 
     Attributes:
       config, prediction_config: their fields are the flags of ``parapet train`` and ``parapet predict``.
-      learner_class: of a model that is trained by epochs or steps, see :func:`load_class`.
-      sets: the texts of the flags that name corpora to predict for, see :func:`add_sets`; None where there are none.
-      description, example: of ``parapet train``.
-      predict_description, predict_example: of ``parapet predict``.
-      presets: by name; a table of flags and values that ``--preset`` adds to the command line.
-      packages: that are needed besides torch and safetensors; ``recorded`` those whose versions ``run.json`` has.
+      learner_class: for a model that is trained by epochs or steps, see :func:`load_class`.
+      sets: the help texts of the flags that name corpora to predict, see :func:`add_sets`; None without such flags.
+      description, example: for the help of ``parapet train``.
+      predict_description, predict_example: for the help of ``parapet predict``.
+      presets: by name; each is a table of flags and values that ``--preset`` adds to the command line.
+      packages: required packages besides torch and safetensors; ``recorded`` are those whose versions go into
+        ``run.json``.
     """
 
     config: type[msgspec.Struct]
@@ -135,7 +136,7 @@ class Family(ABC):
         self.model = model
 
     def train_parser(self) -> TrainingParser:
-        """The command line of ``parapet train MODEL``."""
+        """Builds the command line of ``parapet train MODEL``."""
         is_resumable = issubclass(self.config, TrainingConfig)
         name, note = f"train {self.model}", RESUMED if is_resumable else ""
         parser = TrainingParser(name, self.description, self.example, note, self.presets, self.preset_row)
@@ -144,11 +145,14 @@ class Family(ABC):
         return parser
 
     def preset_row(self, args: argparse.Namespace) -> Preset:
-        """Further flags of ``--preset`` that depend on others, as on the files. Raises InputError where these lack."""
+        """Returns flags of ``--preset`` that depend on other flags, such as the files.
+
+        Raises InputError if these are missing.
+        """
         return {}
 
     def training(self, args: argparse.Namespace) -> Training:
-        """Reads what is trained on. Raises InputError for flags and files that cannot work."""
+        """Reads the training data. Raises InputError for flags and files that cannot be used."""
         from parapet.evaluation.models.saving import check_installed, device_of
 
         config = self.check(args)
@@ -169,11 +173,11 @@ class Family(ABC):
         )
 
     def check(self, args: argparse.Namespace) -> Any:
-        """The configuration of a training. Raises InputError for flags that cannot work."""
+        """Reads the configuration of a training. Raises InputError for flags that cannot be used."""
         return read_config(self.config, args)
 
     def checkpoint(self, config: Any) -> Any:
-        """What the model begins with; None for nothing. Raises InputError where it cannot."""
+        """Opens the checkpoint to start from; None without one. Raises InputError if it cannot be used."""
         from parapet.evaluation.models.saving import BY_MODEL
         from parapet.transforms.storage.checkpoints import inspect
 
@@ -181,11 +185,14 @@ class Family(ABC):
         return inspect(place, BY_MODEL[self.model], "--checkpoint") if place else None
 
     def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], Inputs]:
-        """What makes the model with its data, and the files that these were read from. Raises InputError."""
+        """Returns a function that makes the model with its data, and the files read.
+
+        Raises InputError for unusable files.
+        """
         raise NotImplementedError
 
     def predict_parser(self) -> Parser:
-        """The command line of ``parapet predict MODEL``."""
+        """Builds the command line of ``parapet predict MODEL``."""
         parser = Parser(f"predict {self.model}", self.predict_description, self.predict_example)
         add_flags(parser, self.prediction_config, "input", name=self.model)
         if self.sets is not None:
@@ -194,30 +201,30 @@ class Family(ABC):
 
     @abstractmethod
     def prediction(self, args: argparse.Namespace) -> Prediction:
-        """Looks at the model and the files. Raises InputError for what cannot work."""
+        """Checks the model and the files. Raises InputError if they cannot be used."""
 
 
 def load_class(name: str) -> Any:
-    """A class of :mod:`parapet.evaluation.models`, as ``MODULE:CLASS``: most import torch, which help does not need."""
+    """Imports a class of :mod:`parapet.evaluation.models`, as ``MODULE:CLASS``; most of these modules import torch."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(f"parapet.evaluation.models.{module}"), attribute)
 
 
-# Training: what the flags name.
+# Training: reading what the flags name.
 
 
 def read_sets(
     config: CorpusTraining, read: Callable[[str, str], Examples[Row]], dialogue: Callable[[Row], str]
 ) -> tuple[list[Row], list[Row], Inputs]:
-    """The examples to learn from, those that choose the best epoch, and the files that they were read from.
+    """Reads the examples to learn from, those that choose the best epoch, and the list of files read.
 
     Args:
-      config: names them.
-      read: (a corpus, a split) to its examples.
+      config: names the corpora.
+      read: reads the examples of (a corpus, a split).
       dialogue: identifies the dialogue of an example, for ``--held_out``.
 
     Raises:
-      InputError: a corpus cannot be read or has nothing to learn.
+      InputError: a corpus cannot be read or has no examples.
     """
     from parapet.evaluation.models.examples import held_out
 
@@ -236,7 +243,7 @@ def read_sets(
 
 
 def roots(config: CorpusTraining) -> list[str]:
-    """The corpora to train on."""
+    """Lists the corpora to train on."""
     return config.train or [str(sample_root())]
 
 
@@ -245,11 +252,11 @@ def read_versions(
     reader_of: Callable[[str, str], Callable[[dict[str, Any]], list[Row]]],
     dialogue: Callable[[Row], str],
 ) -> Versions[Row] | None:
-    """The dialogues of ``--train`` as ``--perturb`` varies them in each epoch; None without it.
+    """Prepares the dialogues of ``--train`` for ``--perturb``, which varies them in each epoch; None without it.
 
     Args:
-      config: names them, once :func:`read_sets` has read them.
-      reader_of: (a corpus, a split) to what gives the examples of a dialogue.
+      config: names the corpora, which :func:`read_sets` has read before.
+      reader_of: returns the function that reads the examples of a dialogue, for (a corpus, a split).
       dialogue: see :func:`read_sets`.
 
     Raises:
@@ -270,17 +277,17 @@ def read_versions(
     return Versions(dialogues, config.perturb, config.perturb_share, config.adversarial, config.seed)
 
 
-# Prediction: what the flags name.
+# Prediction: reading what the flags name.
 
 
 def make_job(kind: type[JobType], config: PredictionConfig, model: str, **own: object) -> JobType:
-    """The job of a prediction: what all jobs have from the flags, and its ``own`` fields."""
+    """Makes the job of a prediction from the flags that all jobs share, and its ``own`` fields."""
     shared = {name: getattr(config, name) for name in ("output", "device", "threads", "batch_size")}
     return kind(**{**shared, "model": model, "folder": config.model, **own})
 
 
 def check_device(name: str, *packages: str) -> None:
-    """Raises InputError where torch, another package or the GPU that is requested is missing."""
+    """Raises InputError if torch, another package or the requested GPU is missing."""
     from parapet.evaluation.models import saving
 
     saving.check_installed("torch", "safetensors", *packages)
@@ -288,7 +295,7 @@ def check_device(name: str, *packages: str) -> None:
 
 
 class PlannedSets(NamedTuple):
-    """The sets of dialogues that are predicted, of a ``split`` of a corpus, and the files of their dialogues."""
+    """The sets of dialogues to predict, from one ``split`` of a corpus, and their files."""
 
     reference: str
     split: str
@@ -296,11 +303,11 @@ class PlannedSets(NamedTuple):
     files: tuple[DialogueFile, ...]
 
     def header(self, model: str, folder: str, **options: Option) -> dict[str, object]:
-        """What ``run.json`` says besides files and counts.
+        """Makes the part of ``run.json`` other than files and counts.
 
         Args:
-          model: its name; ``folder`` where it is.
-          options: that shape the content, besides the sets.
+          model: the name of the model; ``folder`` is its folder.
+          options: options that determine the content, besides the sets.
         """
         inputs = [{"set": file.set, **named_digest(file.path)} for file in self.files]
         header = run_header(f"predict_{model}", {"split": self.split, "sets": list(self.sets), **options})
@@ -308,10 +315,10 @@ class PlannedSets(NamedTuple):
 
 
 def plan_sets(args: argparse.Namespace) -> PlannedSets:
-    """Finds the sets that the flags name, for models that write dialogues with states.
+    """Lists the sets that the flags name, for models that write dialogues with states.
 
     Raises:
-      InputError: something is missing, or the output is one of them.
+      InputError: a set is missing, or the output is one of the sets.
     """
     from parapet.evaluation.dst.model import make_plan
     from parapet.evaluation.models.inference import DialogueFile
@@ -329,14 +336,14 @@ def plan_sets(args: argparse.Namespace) -> PlannedSets:
 
 
 def named_digest(path: str) -> dict[str, str]:
-    """The name and the SHA-256 of a file."""
+    """Returns the name and the SHA-256 of a file."""
     from parapet.evaluation.task import sha256_of
 
     return {"name": as_path(path).name, "sha256": sha256_of(as_path(path))}
 
 
 def digest_of_model(folder: str) -> dict[str, str]:
-    """The SHA-256 of a model's own ``run.json``, which has those of all of its files; empty where it has none."""
+    """Returns the SHA-256 of the model's ``run.json``, which lists the hashes of its files; empty if there is none."""
     from parapet.schemas.layout import MANIFEST
 
     path = as_path(folder) / MANIFEST

@@ -1,4 +1,4 @@
-"""The models of system utterances: a T5 fine-tuned on templates of acts (ft_t5), prefixes for a frozen one (pt_t5)."""
+"""The models of system utterances: a T5 fine-tuned on templates of acts (ft_t5), prefixes for a frozen T5 (pt_t5)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
-# SGSAcc (Chen, Lin and Byrne 2023), Appendix E. Dev chooses no epoch, and stops none.
+# SGSAcc (Chen, Lin and Byrne 2023), Appendix E. The dev set neither chooses an epoch nor stops the training.
 SGSACC: Preset = {
     "epochs": 3,
     "batch_size": 8,
@@ -45,7 +45,7 @@ WARNINGS = {
 
 
 class Generation(family.Family):
-    """A T5 that is fine-tuned for system utterances."""
+    """A T5 that is fine-tuned to generate system utterances."""
 
     config: type[GenerationConfig] = GenerationConfig
     learner_class = "generation.net:GenerationLearner"
@@ -60,7 +60,7 @@ schema's words, as in T2G2 (Kale and Rastogi 2020)."""
     predict_description = """\
 Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl, and so on for
 each variant and set, for 'parapet evaluate --task generation'."""
-    t5 = ""  # how a prediction names the T5 that a model was trained with
+    t5 = ""  # the flag for the T5, in the example of a prediction
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
@@ -74,7 +74,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
       --predictions my_utterances/predictions --output my_scores"""
 
     def learner(self, config: GenerationConfig, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
-        """Reads system turns, and templates. Raises InputError for files that cannot work."""
+        """Reads system turns and templates. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.generation.data import read_examples, read_templates
 
         templates, files = read_templates(config.templates) if config.templates else ({}, [])
@@ -84,7 +84,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
         return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev, templates), inputs
 
     def prediction(self, args: argparse.Namespace) -> family.Prediction:
-        """Looks at the model, the sets and the scorer. Raises InputError for what cannot work."""
+        """Checks the model, the sets and the scorer. Raises InputError if they cannot be used."""
         config = read_config(self.prediction_config, args)
         sources = sources_of(args)
         if config.beams is not None and config.beams < config.candidates:
@@ -126,7 +126,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
 
 
 class Prefixes(Generation):
-    """Prefixes for a T5 that is frozen."""
+    """Prefixes for a frozen T5."""
 
     config = PrefixConfig
     prediction_config = PrefixPrediction
@@ -161,7 +161,7 @@ def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | 
 
 
 def _header(job: Job, templates: Sequence[Path]) -> dict[str, object]:
-    """What ``run.json`` says besides files and counts."""
+    """Makes the part of ``run.json`` other than files and counts."""
     from parapet.evaluation.models.generation.inference import relative_of, scorer_of
     from parapet.evaluation.task import sha256_of
 

@@ -1,4 +1,4 @@
-"""Presets of a model: the settings of a paper, as flags that other flags override."""
+"""Presets of models: a paper's settings, as flags that other flags override."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from parapet.pipelines.flags import StrictParser
 
-Preset = Mapping[str, str | int | float | bool]  # flag, without dashes, to its value; True for one that takes none
+Preset = Mapping[str, str | int | float | bool]  # flag, without dashes, to its value; True for a flag without a value
 
 EPOCHS, STEPS = ("epochs", "patience"), ("steps", "eval_steps")
-MEASUREMENTS = 10  # of the dev set in a training by --steps, where --eval_steps does not say
+MEASUREMENTS = 10  # evaluations of the dev set during a training by --steps, unless --eval_steps is set
 
 
 class TrainingParser(StrictParser):
-    """The parser of a training: it adds the flags of a preset, and settles whether epochs or steps end the training.
+    """The parser of a training: adds the flags of a preset, and settles whether epochs or steps end the training.
 
     Args:
       name, description, example, note: see :class:`StrictParser`.
       presets: by name.
-      row_of: further flags of a preset that depend on other flags, as :meth:`Family.preset_row` gives them.
+      row_of: returns further flags of a preset that depend on other flags, see :meth:`Family.preset_row`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class TrainingParser(StrictParser):
             self.terms["presets"] = {preset: " ".join(_flags(table)) for preset, table in presets.items()}
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-        """Parses strictly: a preset's flags first, so that those of the command line win."""
+        """Parses strictly. A preset's flags come first, so that those of the command line win."""
         argv = self.check_flags(sys.argv[1:] if argv is None else argv, tuple)
         given = {action.dest for token in argv if (action := self._action_of(token))}
         left_out = EPOCHS if "steps" in given else STEPS if "epochs" in given else ()
@@ -56,7 +56,7 @@ class TrainingParser(StrictParser):
         return self._option_string_actions.get(token.partition("=")[0])
 
     def _preset_of(self, argv: Sequence[str]) -> Preset:
-        """The preset that is requested; empty for none, and for one that argparse is going to refuse."""
+        """Returns the requested preset; empty if there is none, or an unknown one that argparse will refuse."""
         table: Preset = {}
         for number, token in enumerate(argv):
             flag, equals, value = token.partition("=")
@@ -66,7 +66,7 @@ class TrainingParser(StrictParser):
         return table
 
     def _settle_length(self, args: argparse.Namespace, given: Iterable[str]) -> None:
-        """Either epochs and patience or steps are numbers. Exits where a flag is given that does not go with it."""
+        """Sets either epochs and patience or steps. Exits if a flag belongs to the other of the two."""
         by_steps = args.steps is not None
         for flag, other in (("patience", "epochs"), ("eval_steps", "steps")):
             if flag in given and by_steps == (other == "epochs"):
@@ -80,6 +80,6 @@ class TrainingParser(StrictParser):
 
 
 def _flags(table: Preset) -> list[str]:
-    """A preset as a command line."""
+    """Formats a preset as a command line."""
     pairs = [(f"--{flag}", value) for flag, value in table.items()]
     return [part for flag, value in pairs for part in ([flag] if value is True else [flag, str(value)])]

@@ -1,4 +1,4 @@
-"""The models of whole systems: soloist and damd. They write belief states and responses."""
+"""The models of whole systems: soloist and damd. They generate belief states and responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WARNINGS = {
 
 
 class System(family.Family):
-    """A model that writes belief states and responses."""
+    """A model that generates belief states and responses."""
 
     prediction_config: type[SystemPrediction] = SystemPrediction
     predict_description = """\
@@ -51,11 +51,15 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
         return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
 
     def job(self, config: Any) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
-        """The model's job, its own fields, and the options for ``run.json``. Raises InputError for a damaged model."""
+        """Returns the class of the model's job, its own fields, and the options for ``run.json``.
+
+        Raises:
+          InputError: the model is damaged.
+        """
         raise NotImplementedError
 
     def prediction(self, args: argparse.Namespace) -> family.Prediction:
-        """Looks at the model and the sets. Raises InputError for what cannot work."""
+        """Checks the model and the sets. Raises InputError if they cannot be used."""
         config = read_config(self.prediction_config, args)
         family.check_device(config.device, *self.packages)
         kind, own, options = self.job(config)
@@ -78,7 +82,7 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
         )
 
 
-# As in the training scripts of the authors of SOLOIST.
+# The settings of SOLOIST's training scripts.
 SCRIPTS: Preset = {
     "learning_rate": 5e-5,
     "schedule": "linear",
@@ -90,7 +94,7 @@ SCRIPTS: Preset = {
 
 
 class Soloist(System):
-    """The language model."""
+    """SOLOIST, a fine-tuned language model."""
 
     config = SoloistConfig
     learner_class = "systems.soloist:SoloistLearner"
@@ -103,8 +107,8 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
   parapet train soloist --preset raddle --checkpoint gpt2 --output my_model"""
     packages = ("transformers",)
     recorded = ("torch", "transformers")
-    # RADDLE (Peng et al. 2021), section 5: Adam from 5e-5, batches of one, 20 epochs; GPT-2 and SOLOIST alike. What it
-    # leaves open is as in the scripts, and so is the pre-training.
+    # RADDLE (Peng et al. 2021), section 5, trains GPT-2 and SOLOIST alike: Adam from 5e-5, batches of one, 20 epochs.
+    # What it does not specify follows SOLOIST's scripts, and so does the pre-training.
     presets: Mapping[str, Preset] = {
         "raddle": {"epochs": 20, "batch_size": 1, **SCRIPTS},
         "soloist": {"steps": 500_000, "batch_size": 20, **SCRIPTS},
@@ -120,7 +124,7 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
         return SoloistJob, {"sampling": Sampling(config.top_p, config.seed)}, options
 
 
-# config.py of the authors' code, without data augmentation as in its README.
+# config.py of the authors' code, without data augmentation, as in its README.
 AUTHORS: Preset = {
     "epochs": 100,
     "patience": 5,
@@ -136,7 +140,7 @@ AUTHORS: Preset = {
 
 
 class Damd(System):
-    """GRUs, from scratch."""
+    """DAMD: GRUs trained from scratch."""
 
     config = DamdConfig
     learner_class = "systems.damd:DamdLearner"
@@ -146,7 +150,7 @@ can copy unknown words."""
     example = """\
   parapet train damd --train my_corpus --dev my_corpus --output my_model
   parapet train damd --preset raddle --held_out 0.1 --output my_model"""
-    # What RADDLE says of training is for models that are pre-trained: there as its authors train it.
+    # RADDLE's settings are for pre-trained models, so "raddle" uses the settings of DAMD's authors.
     presets: Mapping[str, Preset] = {"raddle": AUTHORS, "damd": AUTHORS}
 
     def job(self, config: SystemPrediction) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:

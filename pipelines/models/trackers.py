@@ -42,7 +42,7 @@ OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
         return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
 
     def prediction(self, args: argparse.Namespace) -> family.Prediction:
-        """Looks at the model and the sets. Raises InputError for what cannot work."""
+        """Checks the model and the sets. Raises InputError if they cannot be used."""
         config = read_config(PredictionConfig, args)
         family.check_device(config.device)
         from parapet.evaluation.models.dst.data import Job, check
@@ -62,7 +62,7 @@ OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
 
 
 class TinyDst(Tracker):
-    """The small net."""
+    """A small net trained from scratch."""
 
     config = TinyConfig
     learner_class = "dst.tiny:TinyLearner"
@@ -86,7 +86,7 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
   parapet train t5dst --checkpoint t5-small --train my_corpus --negatives 0.2 --output my_model"""
     packages = ("transformers", "sentencepiece")
     recorded = ("torch", "transformers")
-    # Of Lee et al. 2022, Appendix A; what it leaves open is as in the code of Lee, Cheng and Ostendorf.
+    # Lee et al. 2022, Appendix A; what it does not specify follows the code of Lee, Cheng and Ostendorf.
     presets: Mapping[str, Preset] = {
         "sgdx": {
             "steps": 50_000,
@@ -116,8 +116,8 @@ class SgpDst(Tracker):
   hf download google-bert/bert-base-cased --local-dir bert
   parapet train sgp_dst --checkpoint bert --train my_corpus --output my_model"""
     packages = recorded = ("torch", "transformers")
-    # Appendix A of SGD-X, beside the defaults, which are the paper's too. It does not say how many inputs without an
-    # answer are used: as in the authors' code.
+    # Appendix A of SGD-X, besides the defaults, which are the paper's, too. It does not specify how many inputs without
+    # an answer are used; this follows the authors' code.
     presets: Mapping[str, Preset] = {
         "sgdx": {
             "epochs": 1,
@@ -130,7 +130,7 @@ class SgpDst(Tracker):
     }
 
     def check(self, args: argparse.Namespace) -> SgpDstConfig:
-        """The configuration, whose numbers of modules can be read. Raises InputError."""
+        """Reads the configuration, including values for each module. Raises InputError if they cannot be parsed."""
         config: SgpDstConfig = super().check(args)
         for name in ("epochs", "warmup", "negatives"):
             config.by_module(name)

@@ -1,4 +1,4 @@
-"""``parapet mturk``: publish, collect, status, pay, topup, stop. One process, journalled; no Beam."""
+"""``parapet mturk``: publish, collect, status, pay, topup, stop. Runs in one process with a journal, without Beam."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Action(NamedTuple):
     """An action's command line.
 
     Attributes:
-      module: in this folder; its function of the action's name checks the flags and gives what does the work.
+      module: a module in this folder; its function with the action's name checks the flags and returns a function that
+        does the work.
       summary: for the list of actions. ``description`` and ``example``: for the action's help.
       flags: names, in the order of the help.
     """
@@ -129,7 +130,7 @@ _RARE = {"rare": True}
 _NUMBER = {"type": int}
 _SWITCH = {"action": "store_true"}
 
-# Name to group, metavar, help and further options; with the action's name where another action's flag differs.
+# Name to group, metavar, help and further options. A name that starts with an action overrides the flag for it.
 _FLAGS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "batch": (INPUT, "DIR", "folder of the batch", _REQUIRED),
     "hits": (INPUT, "DIR", "output of 'parapet hits'", _REQUIRED | _READS),
@@ -200,7 +201,7 @@ example:
 
 
 def parser(name: str) -> StrictParser:
-    """The command line of an action."""
+    """Builds the command line of an action."""
     action = _ACTIONS[name]
     parser = StrictParser(f"mturk {name}", cleandoc(action.description), action.example)
     for flag in action.flags.split():

@@ -24,7 +24,7 @@ from parapet.transforms.crowd.mturk.qualifications import make_types
 
 Act = Callable[[], int]
 
-# What reads the answers to tasks other than those on schemas.
+# The commands that read answers to tasks other than those on schemas.
 _READERS = {
     "rewrites": "compose_variations",
     "ratings": "evaluate --task ratings",
@@ -33,7 +33,7 @@ _READERS = {
 
 
 def publish(args: argparse.Namespace) -> Act:
-    """Reads everything that is needed. Raises InputError where it cannot be used."""
+    """Reads the pages and settings. Raises InputError if they cannot be used."""
     session = read_session(args)
     endpoint = endpoint_of(args.production, args.endpoint_url)
     settings: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def _publish(session: Session, pages: list[Hit], start: Callable[[str], bool]) -
             if not fresh:
                 adopt(batch, pages)
             if batch.hits():
-                # Those who have just done a task must not be shown its sibling.
+                # Workers who have just done a task must not see its sibling.
                 collecting.collect(batch, whole=True)
                 lines = load(batch.folder)
         waiting = publishing.unpublished(batch, pages)
@@ -90,10 +90,10 @@ def _publish(session: Session, pages: list[Hit], start: Callable[[str], bool]) -
 def _publish_round(
     session: Session, batch: Batch, pages: Sequence[Hit], waiting: Sequence[Hit], round_: int, lines: Sequence[Line]
 ) -> int:
-    """Types, grants, HITs; says what was done."""
+    """Creates HIT types, grants qualifications, creates HITs, and prints a summary."""
     session.agree(batch, cost_of(waiting))
     types = make_types(batch, publishing.type_names(pages, round_))
-    # Before the HITs: who may not do them must not see them for a minute.
+    # Before the HITs exist, so that excluded workers do not see them even for a minute.
     _, not_kept_out = session.keep_out(batch, lines, [(hit.record.task_id, round_) for hit in pages])
     with session.progress("publishing") as show:
         failures = publishing.publish(batch, waiting, types, round_, show)
@@ -105,14 +105,14 @@ def _publish_round(
 
 
 def _end(session: Session, following: str, failures: Sequence[object], others: Sequence[object]) -> int:
-    """Says what comes next; gives the exit status."""
+    """Prints the next command; returns the exit status."""
     if not (session.dry_run or failures):
         logging.info("next: parapet mturk %s --batch %s", following, session.folder)
     return EXIT_FAILURE if failures or others else 0
 
 
 def topup(args: argparse.Namespace) -> Act:
-    """Reads everything that is needed. Raises InputError where it cannot be used."""
+    """Reads the shortfall or the pages. Raises InputError if they cannot be used."""
     session = read_session(args)
     if bool(args.shortfall) == bool(args.hits):
         raise InputError("one of --shortfall FILE and --hits DIR, please")
@@ -129,9 +129,9 @@ def topup(args: argparse.Namespace) -> Act:
 def _top_up(session: Session, ask: Callable[[Session, Batch, list[Line]], int]) -> int:
     with session.open() as batch:
         if not session.dry_run:
-            # Who has done what decides who may not do more, and how many places are still open.
+            # The finished assignments decide which workers are excluded and how many places are open.
             publishing.look_up(batch)
-            adopt(batch, [])  # of HITs that another copy of the journal has topped up, the size
+            adopt(batch, [])  # updates the sizes of HITs that another copy of the journal has topped up
             with session.progress("collecting") as show:
                 collecting.collect(batch, show, whole=True)
         return ask(session, batch, load(batch.folder))
@@ -190,7 +190,7 @@ def _more_workers(
 
 
 def collect(args: argparse.Namespace) -> Act:
-    """Raises InputError where a flag or file cannot be used."""
+    """Checks the flags. Raises InputError if a flag or file cannot be used."""
     session = read_session(args)
     Batch(args.batch, writable=False)
     return partial(_collect, session)
@@ -222,7 +222,7 @@ def _collect(session: Session) -> int:
 
 
 def stop(args: argparse.Namespace) -> Act:
-    """Raises InputError where there is no batch."""
+    """Opens the batch. Raises InputError if it does not exist."""
     session = read_session(args)
     Batch(args.batch, writable=False)
     return partial(_stop, session)

@@ -28,7 +28,7 @@ _SHOWN = 20
 
 
 def pay(args: argparse.Namespace) -> Act:
-    """Reads everything that is needed. Raises InputError where it cannot be used."""
+    """Reads the audit or the bonuses. Raises InputError if they cannot be used."""
     session = read_session(args)
     if not (args.audit or args.all or args.bonuses):
         raise InputError("say what is to be paid: --audit DIR, --all or --bonuses FILE")
@@ -43,7 +43,7 @@ def pay(args: argparse.Namespace) -> Act:
     payments: dict[str, Payment] = {}
     if args.audit:
         audit, decided = _decide(args)
-        # If it is still the same worker's work.
+        # Skip assignments that another worker has done since.
         payments = {each: decided[each] for each, line in lines.items() if _is_of(audit, line, session.key)}
     unknown = [each for each in lines if each not in payments]
     if args.all:
@@ -108,7 +108,7 @@ def _announce(
     bonuses: int,
     for_bonuses: Decimal,
 ) -> Decimal:
-    """Says what will be paid to whom; gives the dollars for approvals, fees included."""
+    """Prints who will be paid how much; returns the dollars for approvals, including fees."""
     hits = batch.hits()
     approved = [hits[lines[each.assignment_id]["HITId"]] for each in waiting if each.verdict == "approve"]
     rejected = [each for each in waiting if each.verdict == "reject"]
@@ -133,7 +133,7 @@ def _warn_late(batch: Batch, lines: Mapping[str, Line], payments: Mapping[str, P
 
 
 def site_csv(args: argparse.Namespace) -> Act:
-    """Reads everything that is needed. Raises InputError where it cannot be used."""
+    """Reads the results and the audit. Raises InputError if they cannot be used."""
     _, payments = _decide(args)
     if Path(args.output).exists() and Path(args.output).samefile(args.results):
         raise InputError("the results themselves are not replaced: choose another file", "--output")
@@ -164,7 +164,7 @@ def _site_csv(args: argparse.Namespace, filled: Reviewed) -> int:
 
 
 def status(args: argparse.Namespace) -> Act:
-    """Raises InputError where there is no batch."""
+    """Opens the batch. Raises InputError if it does not exist."""
     session = msgspec.structs.replace(read_session(args), quiet=False)
     Batch(args.batch, writable=False)
     return partial(_status, session, args.json)

@@ -1,4 +1,4 @@
-"""What the actions on a batch share: the open batch with its client, the agreement to a cost, progress, results."""
+"""The open batch with its client, agreement to costs, progress and results: shared by all actions on a batch."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from parapet.transforms.crowd.mturk.qualifications import grant, read_block_list
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.reports.report import page
 
-_SHOWN = 10  # of a list on the terminal
+_SHOWN = 10  # ids shown of a long list
 _MAX_PARALLEL = 32
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """What the flags of all actions on a batch come to.
+    """The settings from the flags that all actions on a batch share.
 
     Attributes:
-      folder: of the batch.
-      key: by which worker ids are hashed.
-      parallel_calls: calls under way at a time.
+      folder: the batch's folder.
+      key: the key that hashes worker ids.
+      parallel_calls: the number of simultaneous calls.
       production: whether real money may be spent.
-      confirm: the amount in dollars, if it was given.
+      confirm: the amount of ``--confirm`` in dollars, if set.
       dry_run: whether calls are only printed.
-      quiet: whether results and progress are not shown.
+      quiet: whether results and progress are hidden.
       blocked: worker ids of the block list.
     """
 
@@ -56,7 +56,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     blocked: list[str]
 
     def look(self) -> Batch:
-        """The batch, to be looked at only. Raises InputError unless it lives where ``--production`` says."""
+        """Opens the batch read-only. Raises InputError unless its endpoint agrees with ``--production``."""
         batch = Batch(self.folder, writable=False)
         elsewhere = SANDBOX if batch.endpoint == PRODUCTION else batch.endpoint
         check_endpoint(batch.endpoint, PRODUCTION if self.production else elsewhere, batch.folder)
@@ -64,10 +64,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     @contextmanager
     def open(self, begin: Callable[[str], object] = str) -> Iterator[Batch]:
-        """The batch with its client; for a dry run a copy that is thrown away, and a client that sends nothing.
+        """Opens the batch with its client; for a dry run, a temporary copy and a client that sends nothing.
 
         Args:
-          begin: is given the folder before the batch is opened.
+          begin: is called with the folder before the batch is opened.
         """
         with ExitStack() as stack:
             folder = self.folder
@@ -95,19 +95,20 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             yield lambda done, total: run.count(done, "calls", total)
 
     def announce(self, text: str) -> None:
-        """Prints what is about to be done: a dry run even with ``--quiet``."""
+        """Prints what is about to be done; a dry run prints it even with ``--quiet``."""
         if self.dry_run or not self.quiet:
             print(text)
 
     def agree(self, batch: Batch, amount: Decimal, held: Decimal | None = None) -> None:
-        """Checks that the account can pay; in production, has the amount typed (or given by ``--confirm``).
+        """Checks that the balance suffices; in production, the user must type the amount, or pass ``--confirm``.
 
-        The first call, so it finds bad credentials.
+        This is the first call, so it also detects bad credentials.
 
         Args:
           batch: with the client.
-          amount: dollars that are spent.
-          held: of these what is taken from the balance now, if not all; the rest was when the HITs were published.
+          amount: the dollars to spend.
+          held: the part that is taken from the balance now, by default all; the rest was held when the HITs were
+            published.
 
         Raises:
           InputError: the balance is too low, or another amount was typed.
@@ -137,14 +138,14 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     def keep_out(
         self, batch: Batch, lines: Sequence[Line], upcoming: Sequence[tuple[str, int]] = ()
     ) -> tuple[Counter[str], list[Failure]]:
-        """Grants the qualifications that keep workers out; says what was refused. See :func:`grant`."""
+        """Grants the qualifications that keep workers out, and logs refused calls. See :func:`grant`."""
         with self.progress("keeping workers out") as show:
             counts, failures = grant(batch, lines, self.blocked, upcoming, show)
         report_failures(failures, "keeping workers out")
         return counts, failures
 
     def finish(self, batch: Batch, lines: Sequence[Line], summary: str, warn: bool = True) -> None:
-        """Writes ledger and status page, warns of what is urgent, and prints the summary and the status table."""
+        """Writes ledger and status page, logs urgent warnings, and prints the summary and the status table."""
         if self.dry_run:
             print("dry run: nothing was sent, nothing is kept")
             return
@@ -160,7 +161,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_session(args: argparse.Namespace) -> Session:
-    """The session of parsed flags.
+    """Reads the session from parsed flags.
 
     Raises:
       InputError: a flag cannot be used.
@@ -175,7 +176,7 @@ def read_session(args: argparse.Namespace) -> Session:
     return Session(
         folder=args.batch,
         key=load_worker_key(),
-        parallel_calls=1 if dry_run else flags["parallel_calls"],  # a dry run prints the calls in their order
+        parallel_calls=1 if dry_run else flags["parallel_calls"],  # a dry run prints the calls in order
         production=flags.get("production", False),
         confirm=amount,
         dry_run=dry_run,
@@ -185,7 +186,7 @@ def read_session(args: argparse.Namespace) -> Session:
 
 
 def dollars(text: str) -> Decimal | None:
-    """An amount such as ``$1,200.50``; None where the text is none."""
+    """Parses an amount such as ``$1,200.50``; None for other text."""
     try:
         amount = Decimal(text.strip().removeprefix("$").replace(",", ""))
     except InvalidOperation:
@@ -194,7 +195,7 @@ def dollars(text: str) -> Decimal | None:
 
 
 def report_failures(failures: Sequence[Failure], what: str) -> None:
-    """Logs what MTurk refused, by its reason, with the first few of each."""
+    """Logs the calls that MTurk refused, by reason, with the first few of each."""
     for (code, message), n in Counter((failure.code, failure.message) for failure in failures).most_common(_SHOWN):
         keys = [failure.key for failure in failures if (failure.code, failure.message) == (code, message)]
         shown = ", ".join(keys[:3]) + (", …" if n > 3 else "")
@@ -202,7 +203,7 @@ def report_failures(failures: Sequence[Failure], what: str) -> None:
 
 
 def report_left(left: Sequence[tuple[str, str]], what: str) -> None:
-    """Logs what was left alone, by reason."""
+    """Logs what was skipped, by reason."""
     for why, n in Counter(why for _, why in left).most_common():
         ids = [each for each, reason in left if reason == why]
         shown = ", ".join(ids[:_SHOWN]) + (", …" if n > _SHOWN else "")
@@ -210,5 +211,5 @@ def report_left(left: Sequence[tuple[str, str]], what: str) -> None:
 
 
 def many(n: int, what: str) -> str:
-    """``1 bonus``, ``2 bonuses``, ``2 assignments``."""
+    """Formats a count: ``1 bonus``, ``2 bonuses``, ``2 assignments``."""
     return counted(n, what).replace("bonuss", "bonuses")

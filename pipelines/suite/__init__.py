@@ -1,4 +1,4 @@
-"""``parapet suite``: a whole evaluation from one file: sets, systems, scores, one table, a release."""
+"""``parapet suite``: runs a whole evaluation from one file: sets, systems, scores, one table, a release."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ _DEFAULT_OUTPUT = "NAME-suite"
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A run.
+    """The settings of a run.
 
     Attributes:
       args: the flags.
-      suite: the file.
+      suite: the suite's file.
       graph: its steps.
-      state: of the output folder.
-      names: the steps that are wanted, with those that they need.
-      stale: those of the steps that have changed, as far as can be said before any runs, and all that need them.
-      bills: (step, line): what the stale steps with paid engines say that they would send, and what it costs.
+      state: the state of the output folder.
+      names: the requested steps, with those that they need.
+      stale: the steps known to have changed before any step runs, and all steps that need them.
+      bills: (step, line): what stale steps with paid engines would send, and what it would cost.
     """
 
     args: argparse.Namespace
@@ -76,7 +76,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def parser() -> Parser:
-    """The flags."""
+    """Builds the command line."""
     what = (
         "From one file that names a corpus, sets and systems: makes the sets, scores the systems on them, and puts "
         "all numbers into one table, OUT/index.html. What is there and unchanged is not made again."
@@ -113,7 +113,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads the file, makes its graph, and checks what has to run. Raises InputError where that cannot work."""
+    """Reads the file, makes its graph, and checks the steps that must run. Raises InputError if a step cannot work."""
     from parapet.pipelines.suite.graph import make_graph
     from parapet.pipelines.suite.running import FOLDER, State
 
@@ -156,7 +156,7 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def _cores() -> int:
-    """The cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -165,7 +165,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def act(config: Config) -> int:
-    """Runs what has changed, and writes the page."""
+    """Runs the steps that have changed, and writes the page."""
     from parapet.pipelines.progress import Display
     from parapet.pipelines.suite.running import UNCHANGED, Outcome, Runner, locked
 
@@ -190,7 +190,7 @@ def act(config: Config) -> int:
 
 
 def _stale(suite: SuiteFile, graph: Graph, state: State, names: Sequence[str]) -> list[str]:
-    """The steps that must run, as far as can be said before any runs: those that have changed, and all after them."""
+    """Lists the steps known to have changed before any step runs, and all steps after them."""
     stale: dict[str, None] = {}
     for name in names:
         step = graph.steps[name]
@@ -201,7 +201,7 @@ def _stale(suite: SuiteFile, graph: Graph, state: State, names: Sequence[str]) -
 
 
 def _show(config: Config) -> None:
-    """Prints the steps, and which would run after which."""
+    """Prints the steps in order, and which of them would run."""
     width = max(map(len, config.names), default=0)
     for name in config.names:
         needs = sorted(config.graph.needs[name])
@@ -214,7 +214,7 @@ def _show(config: Config) -> None:
 
 
 def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
-    """Prints the end of a run; gives the exit status."""
+    """Prints the summary of a run; returns the exit status."""
     from parapet.pipelines.suite.running import BLOCKED, DONE, FAILED, UNCHANGED
 
     statuses = (DONE, FAILED, BLOCKED, UNCHANGED)
@@ -241,7 +241,7 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
 
 
 def _gates(config: Config) -> int:
-    """Prints what the gates say, and writes it for ``--junit``; gives how many are missed."""
+    """Prints the verdicts of the gates, and writes them for ``--junit``; returns how many gates are missed."""
     verdicts = verdicts_of(config.suite, config.state.output)
     for verdict in verdicts:
         if verdict.is_met:
@@ -256,16 +256,16 @@ def _gates(config: Config) -> int:
     return sum(not verdict.is_met for verdict in verdicts)
 
 
-_PAID = ("google", "azure")  # engines that bill what they are sent
-_VARIANTS = 5  # that a corpus is rewritten for, as far as nobody has counted them
-# Inputs for which the commands look themselves.
+_PAID = ("google", "azure")  # engines that charge for requests
+_VARIANTS = 5  # assumed number of variants of a corpus, as long as it is unknown
+# Inputs that the commands check themselves.
 _OTHER_INPUTS = ("responses", "decisions", "checkpoint", "nli_model")
 
 
 def check_steps(
     suite: SuiteFile, graph: Graph, names: Sequence[str], output: Path, runner_flags: Sequence[str]
 ) -> None:
-    """Raises InputError where a step has no such command or option, or an input that no step makes is not there."""
+    """Raises InputError if a step's command or option does not exist, or an input that no step makes is missing."""
     tasks = str(resolved(suite.corpus.tasks, output))
     if tasks and not _is_there(str(suite.folder / tasks)):
         raise suite.error("there is no such file", f"corpus.tasks = {suite.corpus.tasks}")
@@ -296,7 +296,7 @@ def check_steps(
 
 
 def _is_there(path: str) -> bool:
-    return "://" in path or Path(path).exists()  # buckets are not asked
+    return "://" in path or Path(path).exists()  # buckets are not queried
 
 
 def _corpus(suite: SuiteFile, output: Path) -> Path:
@@ -304,14 +304,14 @@ def _corpus(suite: SuiteFile, output: Path) -> Path:
 
 
 def _outside(value: object, output: Path) -> object:
-    """A value without the paths that a step makes."""
+    """Returns a value without paths below the output folder."""
     if isinstance(value, list):
         return [item for item in value if str(output) not in str(item)]
     return None if isinstance(value, str) and str(output) in value else value
 
 
 def warn_of_little_room(suite: SuiteFile, graph: Graph, names: Sequence[str], output: Path) -> None:
-    """Warns where the disk has less room than the steps may write: the corpus again for each set that they make."""
+    """Warns if the disk has less space than the steps may write: one copy of the corpus for each set."""
     copies = sum(any(owner(name, names) for name in references(scored.root)) for scored in graph.sets)
     copies += _VARIANTS * ("rewrite" in names)
     if "release" in names:
@@ -328,7 +328,7 @@ def warn_of_little_room(suite: SuiteFile, graph: Graph, names: Sequence[str], ou
 def bills(
     graph: Graph, names: Sequence[str], output: Path, runner_flags: Sequence[str], folder: Path
 ) -> Iterator[tuple[str, str]]:
-    """What steps with paid engines say of their cost, line by line: their commands are run with ``--dry_run``."""
+    """Yields the costs of steps with paid engines, line by line, by running their commands with ``--dry_run``."""
     for name in names:
         step = graph.steps[name]
         paid = [engine for flag in ENGINES if (engine := step.options.get(flag)) in _PAID]
@@ -347,20 +347,20 @@ MANIFEST, PAGE, CARD = "run.json", "index.html", "README.md"
 
 
 def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mapping[str, Outcome]) -> None:
-    """Writes the page, the tables and ``run.json``, unless they are there already.
+    """Writes the page, the tables and ``run.json``, unless they are up to date.
 
     Args:
-      suite: the file.
+      suite: the suite's file.
       graph: its steps.
-      state: of the output folder.
-      outcomes: of the steps that were to run; of the others, what earlier runs made is shown.
+      state: the state of the output folder.
+      outcomes: the outcomes of the steps that were to run; for other steps, the output of earlier runs is shown.
     """
     from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED, versions, write
 
     lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED, STOPPED)}
     there = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
     described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
-    del described["folder"], described["path"]  # the same suite elsewhere has the same results
+    del described["folder"], described["path"]  # results must not depend on where the suite's file lies
     header = {
         **run_header("suite", {"suite": suite.name}),
         "code_sha256": code_sha256(),
@@ -373,7 +373,7 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
     place = state.output / MANIFEST
     if _results_are_current(place, header, state):
         return
-    from parapet.pipelines.suite.page import suite_report  # with Jinja
+    from parapet.pipelines.suite.page import suite_report  # imports Jinja
     from parapet.transforms.reports.report import card, page
 
     shown = suite_report(suite, graph, state, there, lost, header)
@@ -390,7 +390,7 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
 
 
 def _results_are_current(place: Path, header: Mapping[str, Any], state: State) -> bool:
-    """Whether the results stand as they would be written."""
+    """Whether the results on disk are those that would be written."""
     try:
         manifest = json.loads(place.read_bytes())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""``[gates]``: numbers that the systems of a suite must reach, for continuous integration."""
+"""``[gates]``: numbers that a suite's systems must reach, for continuous integration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 class Number(NamedTuple):
-    """A number of the table of all systems."""
+    """A number in the table of all systems."""
 
     system: str
     metric: str
@@ -32,7 +32,7 @@ class Number(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A gate for one system; ``value`` is None where there is no such number."""
+    """A gate applied to one system; ``value`` is None if the number does not exist."""
 
     gate: str
     condition: str
@@ -41,13 +41,13 @@ class Verdict(NamedTuple):
     is_met: bool
 
     def text(self) -> str:
-        """In words."""
+        """Formats the verdict."""
         found = "there is no such number" if self.value is None else f"{self.value:.4f}"
         return f"{self.gate} {self.condition}: {found}{f' ({self.system})' if self.system else ''}"
 
 
 def check(gates: Mapping[str, str], path: str) -> None:
-    """Raises InputError for a gate that is none, such as ``">= high"``."""
+    """Raises InputError for an invalid condition, such as ``">= high"``."""
     for name, condition in gates.items():
         if not _CONDITION.fullmatch(condition):
             reason = f'{condition!r}: expected a condition such as ">= 0.4"; metrics go from 0 to 1'
@@ -55,12 +55,12 @@ def check(gates: Mapping[str, str], path: str) -> None:
 
 
 def judge(gates: Mapping[str, str], numbers: Iterable[Number]) -> Iterator[Verdict]:
-    """Each gate for each system that has its number; for none where no system has.
+    """Judges each gate for each system that has its number; yields a verdict without a system if none has it.
 
     Args:
-      gates: ``METRIC``, ``METRIC.SET``, ``SYSTEM.METRIC`` or ``SYSTEM.METRIC.SET`` to a condition. Without a set it is
-        the original's, of schema sensitivity that over the variants; ``variants`` is the mean over them.
-      numbers: of all systems, from 0 to 1.
+      gates: ``METRIC``, ``METRIC.SET``, ``SYSTEM.METRIC`` or ``SYSTEM.METRIC.SET`` to a condition. Without a set, it
+        applies to the original set, and for schema sensitivity to the variants; ``variants`` is the mean over variants.
+      numbers: the numbers of all systems, from 0 to 1.
     """
     named: dict[str, list[Number]] = {}
     for number in numbers:
@@ -87,7 +87,7 @@ def _names(number: Number) -> Iterator[str]:
 
 
 def verdicts_of(suite: SuiteFile, output: Path) -> list[Verdict]:
-    """What the gates of a suite say of the numbers in its folder."""
+    """Judges a suite's gates by the numbers in its output folder."""
     if not suite.gates:
         return []
     from parapet.evaluation.compare.leaderboard import read_board
@@ -95,15 +95,15 @@ def verdicts_of(suite: SuiteFile, output: Path) -> list[Verdict]:
     place = output / COMPARISON / "leaderboard.json"
     values = read_board(str(place)).values if place.is_file() else []
     numbers = [
-        Number(one.system, one.metric, one.set, one.value)
-        for one in values
-        if one.group == "all" and one.value is not None
+        Number(score.system, score.metric, score.set, score.value)
+        for score in values
+        if score.group == "all" and score.value is not None
     ]
     return list(judge(suite.gates, numbers))
 
 
 def junit(title: str, verdicts: Iterable[Verdict]) -> bytes:
-    """The verdicts as JUnit's XML, which servers of continuous integration show."""
+    """Formats the verdicts as JUnit XML, which continuous integration servers show."""
     verdicts = list(verdicts)
     missed = sum(not verdict.is_met for verdict in verdicts)
     suite = Element("testsuite", name=title, tests=str(len(verdicts)), failures=str(missed), errors="0")

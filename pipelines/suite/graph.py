@@ -1,6 +1,7 @@
-"""From a suite's file to its graph: which commands its tables stand for, and what each of them needs.
+"""Turns a suite's file into a graph: the commands that its tables stand for, and what each command needs.
 
-The step that builds a release reads a ``release.toml`` made here of ``[release]`` and of all that the suite makes.
+The step that builds a release reads a ``release.toml``, which is generated here from ``[release]`` and the suite's
+outputs.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from parapet.transforms.release.citation import problems
 from parapet.transforms.storage.toml import toml_of
 
 RELEASE_CONFIG = "release.toml"
-_SOURCES = ("path", "responses", "pivots")  # of [variants]: one of them
+_SOURCES = ("path", "responses", "pivots")  # keys of [variants], of which exactly one is used
 _ABOUT = {
     "compose": "The crowd's answers, vetted, ranked and composed into variants of the schemas",
     "back_translate": "Variants of the schemas: translated into each pivot language and back",
@@ -51,7 +52,7 @@ _ABOUT = {
     "release": "Everything as one versioned dataset",
 }
 
-# Perturbations whose own command has more flags than 'parapet perturb' gives them: engines, above all.
+# Perturbations whose own command has more flags than 'parapet perturb', above all those of engines.
 _COMMANDS: dict[str, tuple[tuple[str, ...], Options]] = {
     "speech_errors": (("speech_errors",), {}),
     "ood": (("ood",), {}),
@@ -59,10 +60,10 @@ _COMMANDS: dict[str, tuple[tuple[str, ...], Options]] = {
     "paraphrase": (("language_variations",), {"kinds": "paraphrase", "env": "none"}),
 }
 
-# The keys of a system behind an endpoint, as 'parapet predict llm' has them; its tables of further tasks inherit them.
+# The keys of a system behind an endpoint that 'parapet predict llm' also has; tables of its further tasks inherit them.
 _SAME = ("endpoint", "model", "max_calls", "parallel_calls", "timeout", "cache")
 _OF_ENDPOINT = {**{name: name for name in _SAME}, "api_key_env": "key_variable"}
-# What asks for each task, and the keys that it has besides.
+# The command that predicts each task with a language model, and its additional keys.
 _ASKED = {
     "dst": ("llm", ("style", "as_answered", "prompt")),
     "ood": ("llm_ood", ("domains", "prompt")),
@@ -70,34 +71,34 @@ _ASKED = {
     "ranking": ("llm_babi", ("examples", "shots", "candidates", "top", "prompt")),
     "tool_calls": ("llm_tools", ("style", "prompt")),
 }
-_WITH_MODEL = ("dst", "tool_calls")  # tasks that take a class of the user's
-_REDUCED = ("evaluate", "predict")  # go on without sets, variants or a classifier that are left out
+_WITH_MODEL = ("dst", "tool_calls")  # tasks that accept a user's class
+_REDUCED = ("evaluate", "predict")  # these steps still run if sets, variants or a classifier are left out
 
-# (perturbation, options): the names of the sets that it makes, and whether each has a folder.
+# Maps (perturbation, options) to the names of the sets that it makes, and whether each set has a folder.
 SetsOf = Callable[[str, Options], tuple[Sequence[str], bool]]
 
 
 def make_graph(
     suite: SuiteFile, sets_of: SetsOf, lacks: Callable[[Step], str], skipped: Callable[[str], bool] = lambda _: False
 ) -> Graph:
-    """The steps of a suite.
+    """Makes the steps of a suite.
 
     Args:
-      suite: the file.
-      sets_of: the sets that a perturbation with its options makes.
-      lacks: what a step needs that is not installed, in words; empty where nothing is.
+      suite: the suite's file.
+      sets_of: returns the sets that a perturbation makes with its options.
+      lacks: describes what a step needs that is not installed; empty if nothing is missing.
       skipped: whether a step is to be left out.
 
     Raises:
-      InputError: keys that contradict each other, two things of one name, references to nothing, or in a circle.
+      InputError: keys contradict each other, a name is used twice, or references are unknown or circular.
     """
     builder = _Builder(suite, sets_of, lacks, skipped)
     builder.variants()
     for level, add in (("sets", builder.set), ("steps", builder.step), ("systems", builder.system)):
         for i, entry in enumerate(getattr(suite, level)):
             add(dict(entry), f"{level}[{i}]")
-    # Leaves out the steps that need what is left out: a system is scored on the sets that are there, and a comparison
-    # is of the systems that are there.
+    # Leaves out the steps that need a step that is left out. Systems are scored on the remaining sets, and the
+    # comparison has the remaining systems.
     while sum(map(builder.drop, list(builder.steps.values()))):
         pass
     builder.comparison()
@@ -113,7 +114,7 @@ class _Builder:
         self.steps: dict[str, Step] = {}
         self.sets: list[ScoredSet] = []
         self.set_names: set[str] = set()
-        self.systems: dict[str, list[str]] = {}  # to the steps that score it
+        self.systems: dict[str, list[str]] = {}  # system to the steps that score it
         self.left_out: list[LeftOut] = []
         self.rewritten, self.variant_names = False, list[str]()
         self.sgd, self.tasks = suite.corpus.sgd, suite.corpus.tasks
@@ -199,14 +200,14 @@ class _Builder:
         )
 
     def _commands(self, lines: Value, place: str) -> tuple[str, ...]:
-        """Commands for people, with the paths that ``@`` stands for; without flags that name the sample, a default."""
+        """Expands ``@`` in commands shown to people, and drops flags whose value is the sample, the default."""
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             raise self.error("a list of commands, please", place)
         words = [[self._word(word) for word in str(line).split()] for line in lines]
         return tuple(" ".join(word for word in of if not word.endswith(f"={sample_root()}")) for of in words)
 
     def _word(self, word: str) -> str:
-        """A word of a command: what steps write relative to the output folder, the user's own folders in full."""
+        """Expands a word of a command: steps' outputs become relative to the output folder, other paths absolute."""
         expanded = str(self._expanded(word))
         if expanded == word or "@" in expanded or "://" in expanded:
             return str(resolved(expanded, Path()))
@@ -243,12 +244,12 @@ class _Builder:
                 self.systems[name].append(step)
 
     def _scored(self, name: str, task: str, options: Options, place: str, needs: str) -> Options | None:
-        """The options of ``evaluate``; None where the system cannot be had."""
+        """Returns the options of ``evaluate``; None if the system is left out."""
         sources = ("model", "predictions", "train") if task in _WITH_MODEL else ("predictions", "train")
         asked = self._of_endpoint(options, task, place) if "endpoint" in options and task in _ASKED else {}
         source = "" if asked else self._exactly_one(options, sources, place)
         corpus: Options = {}
-        if task != "ranking":  # its files are named by the options: bAbI's are no corpus
+        if task != "ranking":  # the options name its files, since bAbI has no corpus
             corpus = {"reference": self.sgd, "split": self.suite.corpus.scored}
             if self.tasks:
                 corpus = {"reference": [self.tasks]}
@@ -281,12 +282,13 @@ class _Builder:
                 and self._add(predicted, ("predict", model), options_of_predict, place, needs, f"{name}: predictions")
             ):
                 return None
-            written = "responses" if task == "response" else "predictions"  # soloist has both, in a folder each
+            # soloist writes both, each to its own folder
+            written = "responses" if task == "response" else "predictions"
             options["predictions"] = f"@{predicted}/{written}"
         return {**corpus, **options}
 
     def _of_endpoint(self, options: Options, task: str, place: str) -> Options:
-        """Takes out of a system's options those of ``predict llm`` and its like."""
+        """Removes the options of ``predict llm`` and its siblings from a system's options, and returns them."""
         price = self._table(options, "price", place)
         flags = {**_OF_ENDPOINT, **{name: name for name in _ASKED[task][1]}}
         asked = {flag: options.pop(key) for key, flag in flags.items() if key in options}
@@ -295,7 +297,7 @@ class _Builder:
         return {**asked, **({"price": f"{price.get('input', 0)},{price.get('output', 0)}"} if price else {})}
 
     def _predicted(self, step: str, predictions: str, corpus: Options, place: str) -> Options:
-        """The options of the corpus, without the sets for which a folder has no predictions."""
+        """Returns the options of the corpus, without the sets that a folder has no predictions for."""
         from parapet.evaluation.sets import prediction_files
 
         folder = self.suite.folder / str(self._expanded(predictions))
@@ -326,7 +328,7 @@ class _Builder:
         return {key: value for key, value in corpus.items() if value != {}}
 
     def drop(self, step: Step) -> bool:
-        """Leaves out a step that needs what is left out, or what it can do without. Gives whether something changed."""
+        """Leaves out a step that needs missing steps, or its options that do. Returns whether something changed."""
         lost = {name: entry for name in references(step.options) if (entry := self._left_out_of(name))}
         if not lost:
             return False
@@ -350,7 +352,7 @@ class _Builder:
         self.systems = {name: steps for name, steps in self.systems.items() if steps}
         scores: list[Value] = [f"{name}=@{step}" for name, steps in self.systems.items() for step in steps]
         if scores:
-            # Dashes where a system was not scored on a set that another was.
+            # Shows dashes for sets on which only some systems were scored.
             self._add(COMPARISON, "compare", {"all": True, **self.suite.compare, "systems": scores}, "compare")
 
     def release(self) -> None:
@@ -367,10 +369,13 @@ class _Builder:
         reads = (self.tasks or self.sgd, [root for _, root in sets], self.suite.release, [f"@{name}" for name in after])
         self._add("release", ("release", "build"), options, "release", after=after, files=files, reads=reads)
 
-    # What all of them share.
+    # Helpers of all tables.
 
     def _texts(self, options: Options, place: str, *keys: str) -> list[str]:
-        """Takes texts out of an entry, empty ones where they are not given. Raises InputError for another value."""
+        """Removes texts from an entry and returns them; missing ones are empty.
+
+        Raises InputError if a value is not text.
+        """
         texts = []
         for key in keys:
             value = options.pop(key, "")
@@ -382,7 +387,7 @@ class _Builder:
         return texts
 
     def _table(self, options: Options, key: str, place: str) -> Options:
-        """Takes a table of options out of an entry."""
+        """Removes a table of options from an entry and returns it."""
         table = options.pop(key, {})
         if not isinstance(table, dict):
             example = 'such as { model = "t5dst" }' if key == "train" else f"with options of 'parapet {key}'"
@@ -390,7 +395,7 @@ class _Builder:
         return dict(table)
 
     def _exactly_one(self, options: Options, keys: Sequence[str], place: str) -> str:
-        """The one of some keys that is given; the others are removed where they are empty."""
+        """Returns the key that is used out of several; removes the other keys, which must be empty."""
         there = [key for key in keys if key in options]
         given = [key for key in there if not self._is_empty(options[key])] or there[:1]
         if len(given) != 1:
@@ -402,15 +407,15 @@ class _Builder:
         return given[0]
 
     def _is_empty(self, value: Value) -> bool:
-        """Whether a value is still to be given: the empty text, an empty input, or a table with one of these."""
+        """Whether a value is still to be filled in: an empty text, an empty input, or a table that contains one."""
         if isinstance(value, dict):
             return any(map(self._is_empty, value.values()))
         return value == "" or (isinstance(value, str) and self.suite.inputs.get(value[1:]) == "" and value[0] == "@")
 
     def _expanded(self, value: Value) -> Value:
-        """A value with what ``@corpus``, ``@variants`` and ``@INPUT`` stand for, and files for a path with ``*``."""
+        """Expands ``@corpus``, ``@variants`` and ``@INPUT`` in a value, and lists the files of paths with ``*``."""
         if isinstance(value, dict):
-            # Without the paths with * for which there is no file; empty where there is none.
+            # Drops paths with * that match no file; the table is empty if none matches.
             items = {key: self._expanded(item) for key, item in value.items()}
             table = {
                 key: item[0] if isinstance(item, list) and isinstance(value[key], str) and len(item) == 1 else item
@@ -450,7 +455,7 @@ class _Builder:
         about: str = "",
         **others: Any,
     ) -> bool:
-        """Adds a step, unless it cannot be had: then it says so and gives False. ``others`` are fields of the step."""
+        """Adds a step, or records that it is left out and returns False. ``others`` are fields of the step."""
         if part := next((part for part in name.split("/") if not NAME.fullmatch(part)), None):
             raise self.error(f"{part!r} {NO_NAME}", f"{place}.name")
         if name.partition("/")[0] in RESULTS:
@@ -479,7 +484,10 @@ class _Builder:
         return False
 
     def _is_missing(self, name: str, options: Options, place: str, needs: str) -> bool:
-        """Whether an option is the empty text: it must still be given. Raises InputError without ``needs``."""
+        """Whether an option is empty and must still be filled in.
+
+        Raises InputError unless ``needs`` allows to leave it out.
+        """
         empty = next((key for key, value in options.items() if value in ("", [], [""])), None)
         if empty is None:
             return False
@@ -489,13 +497,13 @@ class _Builder:
         return True
 
     def _left_out_of(self, reference: str) -> LeftOut | None:
-        """What was left out and would write what a reference names."""
+        """Returns the left-out entry that would write what a reference names, if any."""
         if owner(reference, self.steps) is not None:
             return None
         return next((entry for entry in self.left_out if entry_of(entry.name) == entry_of(reference)), None)
 
     def _step_of(self, reference: str, place: str) -> str:
-        """The step that writes what a reference names. Raises InputError where there is none."""
+        """Returns the step that writes what a reference names. Raises InputError if there is none."""
         step = owner(reference, self.steps)
         if step is None:
             unknown = unknown_key(reference.split("/")[0], list(self.steps), "step")
@@ -526,7 +534,7 @@ class _Builder:
         return Graph(steps=steps, needs=needs, sets=self.sets, systems=list(self.systems), left_out=self.left_out)
 
     def _refuse_nothing(self) -> None:
-        """Raises InputError where everything is left out."""
+        """Raises InputError if everything is left out."""
         for name, path in self.suite.inputs.items():
             if not path:
                 raise self.error(f"is empty: give it here, or --set inputs.{name}=PATH", f"inputs.{name}")
@@ -534,7 +542,7 @@ class _Builder:
             raise self.error(f"everything is left out: {entry.reason}. {entry.needs}".rstrip(" ."), entry.place)
 
     def _check_tables(self) -> None:
-        """Raises InputError for a number of a step that there is not."""
+        """Raises InputError if a table refers to a step that does not exist."""
         for i, table in enumerate(self.suite.tables):
             for j, row in enumerate(table.rows):
                 for key in ("ours", "relative_to"):
@@ -554,7 +562,7 @@ def _step_name(entry: Mapping[str, Any]) -> str:
 
 
 LICENCE_FILE = "release_licence.txt"
-# Of a release whose licence nobody gave: nobody shall take its absence for a permission.
+# The licence text of a release without a licence, so that nobody takes its absence for a permission.
 _NO_LICENCE_TEXT = (
     "No licence was given for this dataset. It is made from another corpus, whose terms apply: do not publish it\n"
     'before you have named a licence in the file of the suite ([release] licence = "...") and built it again.\n'
@@ -562,15 +570,15 @@ _NO_LICENCE_TEXT = (
 
 
 def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Collection[str]) -> dict[str, str]:
-    """``release.toml``, and the licence's text where none was given: path to content.
+    """Makes ``release.toml``, and the licence's text if no licence is given, as path to content.
 
     Args:
-      suite: the file.
-      sets: name to folder of what is released besides the original; ``@STEP/path`` is relative to ``release.toml``.
-      steps: of the suite; the audit of compose and the statistics are released, too.
+      suite: the suite's file.
+      sets: name to folder of the released sets other than the original; ``@STEP/path`` is relative to ``release.toml``.
+      steps: the suite's steps; the audit of compose and the statistics are released, too.
 
     Raises:
-      InputError: ``[release]`` has no name or no version, or something that ``release.toml`` cannot have.
+      InputError: ``[release]`` has no name or version, or a value that ``release.toml`` does not allow.
     """
     given, tasks = dict(suite.release or {}), suite.corpus.tasks
     for key in ("name", "version"):
@@ -615,7 +623,10 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
 
 
 def _from_release(suite: SuiteFile, path: str, where: str) -> str:
-    """A path as ``release.toml`` has it, which lies in the folder of the steps. Raises InputError for a missing one."""
+    """Returns a path relative to ``release.toml``, which lies in the output folder.
+
+    Raises InputError if it is missing.
+    """
     if path.startswith("@"):
         return place_of(path[1:], Path())
     if "://" in path:

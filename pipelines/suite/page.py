@@ -1,4 +1,4 @@
-"""The page of a suite: the scores first, published numbers beside ours, then how everything was made."""
+"""The page of a suite: scores, published numbers beside ours, and how everything was made."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.leaderboard import Board, read_board
 from parapet.evaluation.compare.results import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
+from parapet.evaluation.dst.results import worst_set
 from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.suite.gates import verdicts_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
@@ -29,7 +30,7 @@ _TABLES = {
     "run.json": "the suite, the command of each step, versions, and the hash of everything that was written",
 }
 
-# What a paper that uses the suite should cite, by what it takes from it.
+# The papers to cite, by the step that implements them.
 _CITE = {
     "rewrite": "Lee et al. (2022), SGD-X: A Benchmark for Robust Generalization in Schema-Guided Dialogue Systems, "
     "AAAI",
@@ -47,30 +48,31 @@ def suite_report(
     lost: Mapping[str, Outcome],
     header: Mapping[str, Any],
 ) -> report.Report:
-    """The report of a suite.
+    """Makes the report of a suite.
 
     Args:
-      suite: the file.
+      suite: the suite's file.
       graph: its steps.
-      state: of the output folder.
-      there: the steps whose output is there.
-      lost: those that failed, or could not run.
+      state: the state of the output folder.
+      there: the steps that have an output.
+      lost: the steps that failed or could not run.
       header: ``run.json`` without its files.
     """
     output = state.output
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
     first = scores.main_tables(board) if board is not None else []
     published = [beside_ours(table, suite.seeds, graph, output) for table in suite.tables]
+    wrong = _wrong_frames(graph, there, output)
     return report.Report(
         command="suite",
         title=suite.title,
         headline=suite.title,
-        lead=suite.description,
+        lead=" ".join([*filter(None, [suite.description]), *_worst(wrong)]),
         tiles=scores.tiles(board) if board is not None else [],
         sections=[
             *first,
             *_gates(suite, output),
-            *_failures(graph, there, output),
+            *_failures(wrong),
             *_asked(graph, there, output),
             *(scores.sections(board)[len(first) :] if board is not None else []),
             *(table for table in published if table.rows),
@@ -81,24 +83,33 @@ def suite_report(
         ],
         notes=_notes(graph, lost, board),
         terms=scores.terms(board) if board is not None else {},
-        links={**(_TABLES if board is not None else {}), **dict(_links(there, output))},
+        links={
+            **(_TABLES if board is not None else {}),
+            **dict(_links(there, output)),
+            **{place: f"what {system} gets wrong on {name}" for system, name, _, place in _worst_sets(wrong)},
+        },
     )
 
 
 def _gates(suite: SuiteFile, output: Path) -> Iterator[report.Table]:
-    """What numbers had to be, and what they are."""
+    """Yields a table of the gates' conditions and the actual numbers."""
     rows = [
-        [one.gate, one.system or "–", one.condition, "–" if one.value is None else number(one.value, 4),
-         "met" if one.is_met else "missed"]
-        for one in verdicts_of(suite, output)
-    ]  # fmt: skip
+        [
+            verdict.gate,
+            verdict.system or "–",
+            verdict.condition,
+            "–" if verdict.value is None else number(verdict.value, 4),
+            "met" if verdict.is_met else "missed",
+        ]
+        for verdict in verdicts_of(suite, output)
+    ]
     if rows:
         columns = ["number", "system", "must be", "is", ""]
         yield report.Table(title="Gates", columns=columns, rows=rows, text_columns=3, numbers_in="table.csv")
 
 
 def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> list[str]:
-    """What must be known before the numbers are read."""
+    """Lists what readers must know before they read the numbers."""
     notes = []
     if lost:
         names = ", ".join(name for name, one in lost.items() if one.status != BLOCKED)
@@ -109,13 +120,38 @@ def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> li
     return [*notes, *(scores.notes(board) if board is not None else [])]
 
 
-def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[report.Table]:
+# System to the name of its scoring step, and for each set the numbers of robustness.json.
+_Wrong = Mapping[str, tuple[str, Mapping[str, Any]]]
+
+
+def _wrong_frames(graph: Graph, there: Mapping[str, Step], output: Path) -> _Wrong:
+    """How many frames of dialogue states each system gets wrong, by set."""
+    steps = {system: f"scores/{system}/dst" for system in graph.systems}
+    return {
+        system: (step, json.loads((output / step / "robustness.json").read_bytes())["sets"])
+        for system, step in steps.items()
+        if step in there
+    }
+
+
+def _worst_sets(systems: _Wrong) -> Iterator[tuple[str, str, int, str]]:
+    """Of each system the set that costs most: system, set, frames right on the original and wrong there, their page."""
+    for system, (step, sets) in systems.items():
+        if worst := worst_set(sets):
+            name, frames = worst
+            yield system, name, frames, f"{quote(step)}/{page_place(name)}"
+
+
+def _worst(systems: _Wrong) -> list[str]:
+    """Where to look first, a sentence for each system."""
+    return [
+        f"{system} loses most on {name}: {counted(frames, 'frame')} right on the original and wrong there (`{place}`)."
+        for system, name, frames, place in _worst_sets(systems)
+    ][:4]
+
+
+def _failures(systems: _Wrong) -> Iterator[report.Table]:
     """How many frames of each set are wrong, by system, with links to the pages that show them; mixes are folded."""
-    systems: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    for system in graph.systems:
-        step = f"scores/{system}/dst"
-        if step in there:
-            systems[system] = step, json.loads((output / step / "robustness.json").read_bytes())["sets"]
     names = sorted({name for _, sets in systems.values() for name in sets}, key=set_order)
     mixed = mixes(names)
     for folded in (False, True):
@@ -144,7 +180,7 @@ def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator
 
 
 def _asked(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[report.Section]:
-    """How each language model was asked, what its answers took, and how many could not be read."""
+    """Yields sections on how each language model was prompted, what its answers cost, and how many were unreadable."""
     rows: list[list[str]] = []
     prompts: dict[str, list[str]] = {}
     for system in graph.systems:
@@ -207,7 +243,7 @@ def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> Iterator[report.Secti
 
 
 def _then(there: Mapping[str, Step]) -> Iterator[report.Text]:
-    """The commands with which people go on."""
+    """Yields the commands to continue with."""
     for step in there.values():
         if step.then:
             yield report.Text(
@@ -217,7 +253,7 @@ def _then(there: Mapping[str, Step]) -> Iterator[report.Text]:
 
 
 def _made(there: Mapping[str, Step], state: State) -> report.Table:
-    """How each step was made: its counts, its pages, its command."""
+    """Makes a table of how each step was made: its counts, pages and command."""
     rows = []
     for name, step in there.items():
         pages = " ".join(f"`{path}`" for path, _ in _links({name: step}, state.output))
@@ -232,7 +268,7 @@ def _made(there: Mapping[str, Step], state: State) -> report.Table:
 
 
 def _changed(folder: Path) -> str:
-    """What a step made, from its ``run.json``: its main counts."""
+    """Formats the main counts of a step's ``run.json``."""
     try:
         counts = json.loads((folder / "run.json").read_bytes()).get("counts", {})
     except (OSError, ValueError, AttributeError):
@@ -261,7 +297,7 @@ def _provenance(there: Mapping[str, Step], header: Mapping[str, Any]) -> report.
 
 
 def _links(there: Mapping[str, Step], output: Path) -> Iterator[tuple[str, str]]:
-    """The pages of the steps, with what they are."""
+    """Yields the pages of the steps, with descriptions."""
     for name, step in there.items():
         pages = {f"{name}/{page}": what for page, what in _PAGES.items()}
         if step.pipeline == "release":
@@ -273,14 +309,14 @@ def _links(there: Mapping[str, Step], output: Path) -> Iterator[tuple[str, str]]
 
 
 class Ours(NamedTuple):
-    """A number of ours: over several seeds their mean, with the standard deviation (n - 1)."""
+    """One of our numbers; over several seeds their mean, with the standard deviation (n - 1)."""
 
     value: float
     deviation: float | None = None
 
 
 def beside_ours(table: Table, seeds: Sequence[str], graph: Graph, output: Path) -> report.Table:
-    """A published table as the page has it: our number, in small print the paper's and the difference."""
+    """Makes a table of our numbers, with the published ones and the differences in small print."""
     needs = {entry_of(entry.name): entry.needs for entry in graph.left_out}
     pointers = [pointer for row in table.rows for pointer in row.ours]
     compared = any(pointers)
@@ -311,7 +347,7 @@ def beside_ours(table: Table, seeds: Sequence[str], graph: Graph, output: Path) 
 
 
 def over_seeds(pointer: str, base: str, scale: float, seeds: Sequence[str], output: Path) -> Ours | None:
-    """The mean over the seeds; None where a number of one of them is not there."""
+    """Averages a number over the seeds; None if it is missing for a seed."""
     values = []
     for seed in seeds if SEED in f"{pointer}{base}" else seeds[:1]:
         value = pointed(pointer.replace(SEED, seed), output)
@@ -325,7 +361,7 @@ def over_seeds(pointer: str, base: str, scale: float, seeds: Sequence[str], outp
 
 
 def pointed(pointer: str, output: Path) -> float | None:
-    """The number that ``@STEP/FILE.json#/KEY/KEY`` points to; None where there is none."""
+    """Reads the number that ``@STEP/FILE.json#/KEY/KEY`` points to; None if it does not exist."""
     place, _, path = pointer.removeprefix("@").partition("#/")
     try:
         value = json.loads(Path(place_of(place, output)).read_bytes())
@@ -338,7 +374,7 @@ def pointed(pointer: str, output: Path) -> float | None:
 
 
 def cell(ours: Ours | None, paper: float | None, digits: int, compared: bool = True) -> str:
-    """Our number, in small print the paper's and the difference; where none is compared, the paper's alone."""
+    """Formats our number with the paper's and the difference in small print, or the paper's alone if we have none."""
     if not compared:
         return "–" if paper is None else number(paper, digits)
     shown = "–" if ours is None else number(ours.value, digits)
@@ -346,6 +382,6 @@ def cell(ours: Ours | None, paper: float | None, digits: int, compared: bool = T
         shown += f" ± {number(ours.deviation, digits)}"
     if paper is None:
         return shown
-    # Adding 0 makes a difference of nothing positive.
+    # Adding 0 turns -0.0 into 0.0, which prints as positive.
     difference = "" if ours is None else f", {round(ours.value - paper, digits) + 0.0:+.{digits}f}".replace("-", "−")
     return f"{shown}\npaper {number(paper, digits)}{difference}"

@@ -1,11 +1,11 @@
-"""Running the steps of a suite, and what it remembers between runs.
+"""Runs the steps of a suite, and keeps the state between runs.
 
-Steps run side by side, in processes that are forked from one which has imported Beam already. A step runs its command
-as a terminal would, with its messages in ``OUT/.suite/logs/STEP.log``. Steps end with the suite: each has a thread that
-waits for the suite's end of a pipe to close, which a SIGKILL does as well.
+Steps run side by side, in processes forked from one that has already imported Beam. A step runs its command as a
+terminal would, with its messages in ``OUT/.suite/logs/STEP.log``. Steps end with the suite: a thread in each waits for
+the suite's end of a pipe to close, which also happens on SIGKILL.
 
-A step is made again where its options, its inputs (by content) or Parapet's code differ from those of the last time,
-or where its output is not what it wrote. A file is hashed again when its size, its times or its inode have changed.
+A step runs again if its options, its inputs (by content) or Parapet's code have changed since the last run, or if its
+output has been modified. A file is hashed again if its size, times or inode have changed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from parapet.transforms.running import plugins
 from parapet.transforms.storage import disk
 from parapet.transforms.storage.disk import close_in_forks, holder, writing
 
-FOLDER = ".suite"  # below the output: state, logs, locks
+FOLDER = ".suite"  # folder in the output, with state, logs and locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"
 _PACKAGES = (
     *("apache-beam", "pyarrow", "numpy", "nltk", "rapidfuzz", "simplemma", "spacy", "torch", "transformers"),
@@ -59,13 +59,13 @@ _PACKAGES = (
 
 
 class Record(msgspec.Struct, frozen=True):
-    """From what a step was made.
+    """The record of how a step was made.
 
     Attributes:
-      fingerprint: of its options, inputs and code.
-      output: hash of what it wrote; empty while it is being made.
-      seconds: how long it took.
-      command: as one would type it, with OUT for the suite's output folder.
+      fingerprint: the hash of its options, inputs and code.
+      output: the hash of its output; empty while it is running.
+      seconds: the duration.
+      command: the command line, with OUT for the suite's output folder.
     """
 
     fingerprint: str
@@ -89,7 +89,10 @@ class State:
         self._code = _code()
 
     def sets_of(self, perturbation: str, options: Options) -> tuple[Sequence[str], bool]:
-        """The sets that a perturbation makes, remembered: to look at its class takes Beam, and seconds."""
+        """Returns the sets that a perturbation makes.
+
+        The result is cached, as importing its class and Beam takes seconds.
+        """
         from parapet.pipelines.suite.steps import sets_of
 
         key = hashlib.sha256(
@@ -101,16 +104,16 @@ class State:
         return self._sets[key]
 
     def fingerprint(self, step: Step, folder: Path) -> str:
-        """The fingerprint of a step whose inputs are there.
+        """Computes the fingerprint of a step whose inputs exist.
 
         Args:
           step: the step.
-          folder: where relative paths start.
+          folder: the folder from which relative paths start.
         """
         own = {str(self.output / path) for path in step.files}
 
         def described(value: object) -> object:
-            """A value with the content of what it names. The place of an input outside does not count."""
+            """Replaces paths in a value by hashes of their contents, so that moving an input changes nothing."""
             if isinstance(value, Mapping):
                 return {key: described(item) for key, item in value.items()}
             if isinstance(value, list | tuple):
@@ -128,7 +131,7 @@ class State:
         return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
 
     def is_current(self, step: Step, fingerprint: str) -> bool:
-        """Whether a step's output is there, whole, and made from the same."""
+        """Whether a step's output exists, is complete, and was made from the same inputs."""
         record = self.records.get(step.name)
         return (
             record is not None
@@ -137,16 +140,16 @@ class State:
         )
 
     def finished(self, step: Step, seconds: float) -> None:
-        """Records that a step is done."""
+        """Records that a step has finished."""
         record, output = self.records[step.name], self.hash_of(self.output / step.name)
         self.records[step.name] = msgspec.structs.replace(record, output=output, seconds=round(seconds, 3))
         self.save()
 
     def started(self, step: Step, fingerprint: str, command: Sequence[str]) -> None:
-        """Records that a step is being made, and clears away what its command would not replace.
+        """Records that a step is running, and deletes output that its command would not replace.
 
-        A broken-off run of the same step goes on where it was; a training of other options must not, and a release of
-        this suite is rebuilt under its version until it is published.
+        An interrupted run of the same step continues from its files. A training with other options must not, and a
+        release may be rebuilt under the same version until it is published.
         """
         record = self.records.get(step.name)
         folder = self.output / step.name
@@ -162,12 +165,12 @@ class State:
         self.save()
 
     def output_of(self, name: str) -> str:
-        """The hash of what a step wrote when it last finished; empty where it has not."""
+        """Returns the hash of a step's last finished output; empty if it has not finished."""
         record = self.records.get(name)
         return record.output if record is not None else ""
 
     def hash_of(self, path: Path) -> str:
-        """The hash of a file's content, or of a folder's file names and contents; of what is not there, "missing"."""
+        """Hashes a file's content, or a folder's file names and contents; "missing" if the path does not exist."""
         if path.is_dir():
             digest = hashlib.sha256()
             for file in sorted(_files(str(path))):
@@ -180,11 +183,11 @@ class State:
     def _hash_of_file(self, path: str) -> str:
         try:
             info = os.stat(path)
-        except OSError:  # removed meanwhile, or a link that leads nowhere
+        except OSError:  # removed meanwhile, or a broken link
             return "missing"
-        if not stat.S_ISREG(info.st_mode):  # a FIFO would wait for ever
+        if not stat.S_ISREG(info.st_mode):  # reading a FIFO would block for ever
             return "missing"
-        # Two files of one size and time may trade places: those of an archive, or generated ones.
+        # Two files with equal size and time may be swapped, such as extracted or generated ones; their inodes differ.
         facts = [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
         known = self._hashes.get(path)
         if known is not None and known[0] == facts:
@@ -195,7 +198,7 @@ class State:
         return digest
 
     def save(self) -> None:
-        """Writes the records."""
+        """Writes the records to disk."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write(self.folder / _STATE, msgspec.json.format(msgspec.json.encode(self.records, order="sorted"), indent=1))
         write(self.folder / _SETS, msgspec.json.encode(self._sets))
@@ -203,7 +206,7 @@ class State:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file under a temporary name and renames it; one of the same content stays as it is."""
+    """Writes a file under a temporary name and renames it; leaves a file with the same content untouched."""
     try:
         if path.read_bytes() == content:
             return
@@ -213,7 +216,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def _read(path: Path, kind: Any) -> Any:
-    """The content of a state file; nothing where it is not there or damaged: everything is then made again."""
+    """Reads a state file; empty if it is missing or damaged, so that all steps run again."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError):
@@ -221,7 +224,7 @@ def _read(path: Path, kind: Any) -> Any:
 
 
 def _code() -> str:
-    """Parapet's code, that of plug-ins, and what they run on."""
+    """Hashes Parapet's code, that of plug-ins, and the packages they depend on."""
     others = [
         [plugin.name, plugin.version, source_hash(plugin.target)]
         for group in plugins.GROUPS
@@ -232,7 +235,7 @@ def _code() -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that shape what is computed, as far as they are installed."""
+    """Returns the versions of Python and of the installed packages that influence results."""
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
@@ -241,11 +244,11 @@ def versions() -> dict[str, str]:
 
 
 def source_hash(target: str, folder: Path | None = None) -> str:
-    """The hash of the user's code behind ``FILE.py:NAME`` or ``MODULE:NAME``; empty where there is none.
+    """Hashes the user's code behind ``FILE.py:NAME`` or ``MODULE:NAME``; empty if it has no file.
 
-    ``folder`` is that of the suite's file, which is on the path while a model runs. The hash covers the module and the
-    modules that it imports from its own folder and from ``folder``, or from its own package where it is installed.
-    Modules that are named only while the code runs, and files that it reads, are not covered.
+    The hash covers the module and the modules that it imports from its own folder and from ``folder``, or from its own
+    package if it is installed. ``folder`` is that of the suite's file, which is on the path while a model runs. Modules
+    imported by computed names, and data files, are not covered.
     """
     place = target.rpartition(":")[0]
     first: Path | None
@@ -277,9 +280,9 @@ def source_hash(target: str, folder: Path | None = None) -> str:
 
 
 def _imported_files(first: Path, roots: Sequence[Path], prefix: str) -> set[Path]:
-    """A module's file, and those below the roots that it imports, directly or not; with a prefix that package's alone.
+    """Lists a module's file and the files below the roots that it imports, directly or indirectly.
 
-    ``first`` is below the first root.
+    ``first`` lies below the first root. With a prefix, only modules of that package are listed.
     """
     files, waiting = set[Path](), [(first, roots[0])]
     while waiting:
@@ -290,7 +293,7 @@ def _imported_files(first: Path, roots: Sequence[Path], prefix: str) -> set[Path
         try:
             tree = ast.parse(file.read_bytes())
         except (SyntaxError, ValueError):
-            continue  # the step will say so
+            continue  # the step will report it
         for node in ast.walk(tree):
             for name in _imported_names(node, file.parent.relative_to(above).parts):
                 parts = name.split(".")
@@ -302,7 +305,7 @@ def _imported_files(first: Path, roots: Sequence[Path], prefix: str) -> set[Path
 
 
 def _imported_names(node: ast.AST, package: Sequence[str]) -> Iterator[str]:
-    """The full names that an import statement may mean as modules."""
+    """Yields the full names of the modules that an import statement may import."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -314,14 +317,14 @@ def _imported_names(node: ast.AST, package: Sequence[str]) -> Iterator[str]:
 
 
 def _worker_key() -> str:
-    """The hash of the key with which worker ids are hashed: answers look different under another."""
+    """Hashes the key for worker ids: with another key, answers have other ids."""
     from parapet.transforms.crowd.worker_ids import load_worker_key
 
     return hashlib.sha256(load_worker_key()).hexdigest()
 
 
 def _places(value: str, folder: Path, output: Path) -> Iterator[str]:
-    """The files and folders that an option names: as a whole, after ``NAME=``, before ``:NAME``, or by ``@STEP``."""
+    """Yields the paths that an option names: as a whole, after ``NAME=``, before ``:NAME``, or by ``@STEP``."""
     if not value or "\0" in value:
         return
     for reference in references(value):
@@ -332,9 +335,9 @@ def _places(value: str, folder: Path, output: Path) -> Iterator[str]:
 
 
 def _files(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
-    """All files below a folder, through links too, but for those of a run that was broken off, or of a suite."""
+    """Yields all files below a folder, also through links, except for those of interrupted runs and of suites."""
     real = os.path.realpath(folder)
-    if real in above:  # a link to a folder that it is in
+    if real in above:  # a link to a folder that contains it
         return
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
@@ -345,23 +348,23 @@ def _files(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 _PRELOADED = ["parapet.pipelines.suite.preloaded"]
-_POLL = 0.25  # seconds between looks at what runs
-_WARNINGS = 2  # of a step that are shown; its log has all
-_TRIES = 20  # to get the lock, a tenth of a second each, before it is said for whom the suite waits
-_SLOW = ("train", "speech_errors")  # take longer than others, as far as nobody has seen them run
-_PATIENCE = 10.0  # seconds that steps have to end after Ctrl-C
+_POLL = 0.25  # seconds between two checks of running steps
+_WARNINGS = 2  # warnings shown for each step; its log has all
+_TRIES = 20  # attempts to get the lock, 0.1 s apart, before a message says what the suite is waiting for
+_SLOW = ("train", "speech_errors")  # assumed to take longer than other steps until they have run once
+_PATIENCE = 10.0  # seconds for steps to end after Ctrl-C
 
 DONE, UNCHANGED, FAILED, BLOCKED, STOPPED = "done", "unchanged", "failed", "blocked", "stopped"
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of a step.
+    """The outcome of a step.
 
     Attributes:
       status: ``done``, ``unchanged``, ``failed``, ``blocked`` (a step that it needs failed), or ``stopped``.
-      reason: why it failed: the last line of its log; or what it waited for.
-      warnings: of its command.
-      seconds: that it took.
+      reason: why it failed, the last line of its log; or the step that blocks it.
+      warnings: the warnings of its command.
+      seconds: the duration.
     """
 
     status: str
@@ -372,12 +375,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
 @dataclass
 class _Running:
-    """A step that runs.
+    """A running step.
 
     Attributes:
-      events: what it reports: how far it is, and in the end that it has ended by itself.
+      events: receives its progress, and None at a regular end.
       alive: closes with the suite.
-      begun: by the monotonic clock.
+      begun: when it began, by the monotonic clock.
     """
 
     step: Step
@@ -390,17 +393,17 @@ class _Running:
 
 @contextlib.contextmanager
 def locked(output: Path) -> Iterator[None]:
-    """Keeps others from this output folder. Raises InputError where one is at work there."""
+    """Locks the output folder. Raises InputError if another suite is using it."""
     folder = output / FOLDER
     with writing(str(output)):
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "steps.lock").open("w") as steps:
-            _wait_for(steps.fileno())  # steps of a suite that was killed end within a moment
+            _wait_for(steps.fileno())  # the steps of a killed suite end within a moment
         yield
 
 
 def _wait_for(lock: int) -> None:
-    """Waits until nobody has a lock; says who has it where that takes long."""
+    """Waits for a lock; logs who holds it if that takes long."""
     for _ in range(_TRIES):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -411,10 +414,11 @@ def _wait_for(lock: int) -> None:
 
 
 def warm_up() -> None:
-    """Starts the process from which steps are forked: it imports Beam while the suite is checked."""
+    """Starts the process from which steps are forked; it imports Beam while the suite is checked."""
     multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOADED)
     before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"  # it would import what lies in the working directory: a user's numpy.py
+    # otherwise it would import modules in the working directory, such as a user's numpy.py
+    os.environ["PYTHONSAFEPATH"] = "1"
     try:
         forkserver.ensure_running()
     finally:
@@ -425,15 +429,15 @@ def warm_up() -> None:
 
 
 class Runner:
-    """Runs the steps of a graph, those with the longest chains of steps behind them first.
+    """Runs the steps of a graph, those with the longest chains of dependent steps first.
 
     Args:
       graph: the steps.
-      state: of the output folder.
-      folder: where relative paths of the options start.
-      runner_flags: flags of Beam's own, for the steps that run on Beam.
-      jobs: how many run at a time.
-      display: shows how far they are.
+      state: the state of the output folder.
+      folder: the folder from which relative paths in options start.
+      runner_flags: Beam's own flags, for the steps that run on Beam.
+      jobs: the number of simultaneous steps.
+      display: shows the progress.
     """
 
     def __init__(
@@ -447,7 +451,7 @@ class Runner:
         self._context = multiprocessing.get_context("forkserver")
 
     def run(self, names: Sequence[str]) -> dict[str, Outcome]:
-        """Runs steps, each once those that it needs are done. Gives what became of each."""
+        """Runs steps, each after those that it needs. Returns their outcomes."""
         wanted = set(names)
         todo = [name for name in self.graph.steps if name in wanted]
         try:
@@ -463,7 +467,7 @@ class Runner:
         return self.outcomes
 
     def _start(self, todo: list[str]) -> list[str]:
-        """Starts what can be started; gives the rest."""
+        """Starts the steps that can run; returns the others."""
         left = []
         for name in sorted(todo, key=lambda name: -self._length[name]):
             step = self.graph.steps[name]
@@ -503,7 +507,7 @@ class Runner:
         self.display.start(step.name)
 
     def _look(self) -> None:
-        """Waits for a moment, and takes what the running steps report."""
+        """Waits for a moment, and receives events of the running steps."""
         wait([running.process.sentinel for running in self._running.values()], _POLL)
         for running in list(self._running.values()):
             has_exited = running.process.exitcode is not None
@@ -527,23 +531,23 @@ class Runner:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
         warnings = tuple(line.removeprefix("warning: ") for line in lines if line.startswith("warning: "))
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(running.process.pid or 0, signal.SIGKILL)  # what it has started ends with it
+            os.killpg(running.process.pid or 0, signal.SIGKILL)  # also ends the processes that it started
         reason = _reason(lines, running.process.exitcode) if running.process.exitcode else self._not_whole(running)
         if not reason:
             self.state.finished(step, seconds)
         self._end(step, Outcome(FAILED if reason else DONE, reason, warnings, seconds))
 
     def _not_whole(self, running: _Running) -> str:
-        """Why a step that ended with status 0 is not done; empty where it is."""
+        """Returns why a step that exited with status 0 is incomplete; empty if it is complete."""
         if not running.has_ended:
             return "its process was ended by code that it ran, such as os._exit()"
         folder = self.state.output / running.step.name
-        if not (folder / "run.json").is_file() and not any(folder.glob("*/latest.json")):  # of a release
+        if not (folder / "run.json").is_file() and not any(folder.glob("*/latest.json")):  # releases have no run.json
             return f"it has not written {folder / 'run.json'}"
         return ""
 
     def _end(self, step: Step, outcome: Outcome) -> None:
-        """Keeps what became of a step, and shows it."""
+        """Stores and shows the outcome of a step."""
         self.outcomes[step.name] = outcome
         self.display.finish(step.name, f"{step.name}: {outcome.seconds:.1f} s" if outcome.status == DONE else "")
         log = os.path.relpath(self.state.logs / f"{step.name}.log")
@@ -555,7 +559,7 @@ class Runner:
             logging.error("%s failed: %s (see %s)", step.name, outcome.reason, log)
 
     def _stop(self) -> None:
-        """Ends the running steps as Ctrl-C would, and those that do not end by force."""
+        """Interrupts the running steps as Ctrl-C would, and kills those that do not end."""
         for how, patience in ((signal.SIGINT, _PATIENCE), (signal.SIGKILL, _PATIENCE)):
             for running in self._running.values():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -566,9 +570,9 @@ class Runner:
 
 
 def _chains(graph: Graph, state: State) -> dict[str, float]:
-    """Of each step how long it took the last time, with the longest chain of steps that wait for it."""
+    """Computes for each step its last duration plus that of the longest chain of steps that depend on it."""
     lengths: dict[str, float] = {}
-    behind: dict[str, float] = {}  # the longest chain after each
+    behind: dict[str, float] = {}  # step to the longest chain after it
     for name in reversed(graph.steps):
         usual = 60.0 if graph.steps[name].pipeline in _SLOW else 1.0
         record = state.records.get(name)
@@ -580,7 +584,7 @@ def _chains(graph: Graph, state: State) -> dict[str, float]:
 
 
 def _reason(lines: Sequence[str], status: int | None) -> str:
-    """Why a step failed: the last error of its log."""
+    """Returns why a step failed: the last error in its log."""
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     if errors:
         return errors[-1]
@@ -598,19 +602,19 @@ def _run_step(
     events: Connection,
     alive: Connection,
 ) -> None:
-    """Runs a command in a process of its own; ends with its status."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # there is nothing to clean up yet
-    os.setsid()  # it and what it starts are one group: the suite ends them together
+    """Runs a command in this process, and exits with its status."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing needs cleaning up yet
+    os.setsid()  # makes a process group, so that the suite can end the step with its children
     threading.Thread(target=_end_with_suite, args=(alive,), daemon=True).start()
     held: IO[str] = open(lock, "w")  # noqa: SIM115 (held until the process ends)
     fcntl.flock(held, fcntl.LOCK_SH)
-    close_in_forks(held.fileno())  # what the user's code forks may outlive the step
+    close_in_forks(held.fileno())  # processes forked by the user's code may outlive the step
     with open(log, "w", encoding="utf-8") as handle:
         os.dup2(handle.fileno(), 1)
         os.dup2(handle.fileno(), 2)
     sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
     os.environ.clear()
-    os.environ.update(environment)  # that of the process from which it was forked may be older
+    os.environ.update(environment)  # the forking process may have an older environment
     os.chdir(folder)
     progress.sink = _sender(events)
     status = 1
@@ -626,7 +630,7 @@ def _run_step(
         sys.stderr.flush()
         with contextlib.suppress(OSError):
             events.send(None)
-        os._exit(status)  # whatever threads a broken-off pipeline has left
+        os._exit(status)  # ends threads that an interrupted pipeline has left
 
 
 def _sender(events: Connection) -> Callable[[Any], None]:
@@ -640,7 +644,7 @@ def _sender(events: Connection) -> Callable[[Any], None]:
 
 
 def _end_with_suite(alive: Connection) -> None:
-    """Waits for the end of the suite, and ends this process with all that it has started."""
+    """Waits for the end of the suite, and kills this process and all that it started."""
     with contextlib.suppress(EOFError, OSError):
         alive.recv()
     os.killpg(0, signal.SIGKILL)

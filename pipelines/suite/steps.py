@@ -1,7 +1,7 @@
-"""The steps of a suite: ``parapet`` commands, each with a folder of its own, and the graph that they are.
+"""The steps of a suite: ``parapet`` commands, each with its own folder, and their graph.
 
-In the options of a step ``@STEP/path`` is what another step writes, ``@sample`` the bundled sample. Options become the
-flags of the command, which are checked by the command's own parser before anything runs.
+In the options of a step, ``@STEP/path`` refers to the output of another step and ``@sample`` to the bundled sample.
+Options become the command's flags, which the command's own parser checks before anything runs.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from parapet.transforms.running import plugins
 Value = str | bool | int | float | list[Any] | dict[str, Any]
 Options = dict[str, Value]
 
-SAMPLE = "@sample"  # the bundled sample, wherever a path is expected
+SAMPLE = "@sample"  # the bundled sample, usable as any path
 TASKS = ("dst", "response", "generation", "intent", "ood", "ranking", "tool_calls")
 COMPARISON = "comparison"
 TABLES = ("table.csv", "table.parquet", "table.tex", "table.md")
-# The files of a suite beside the folders of its steps, which no step may have as its name.
+# Files in the suite's folder; steps must not have these names, as each step has a folder there.
 RESULTS = ("run.json", "index.html", "README.md", *TABLES, "release.toml", "release_licence.txt")
 
-_OF_SYSTEMS = ("scores", "models", "predictions")  # the folders of steps that belong to a system
+_OF_SYSTEMS = ("scores", "models", "predictions")  # folders of steps that belong to a system
 # At the beginning of a text, or after NAME=.
 _REFERENCE = re.compile(r"(?:^|(?<==))@([\w.+\-/]+)")
 
@@ -43,16 +43,16 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """A command of a suite.
 
     Attributes:
-      name: of the step, and of its folder below the output.
-      command: its words: ``("perturb", "typos")``, ``("evaluate", "dst")``.
+      name: the name of the step, and of its folder below the output.
+      command: the words of the command: ``("perturb", "typos")``, ``("evaluate", "dst")``.
       options: by the name of the flag.
-      place: where it comes from in the suite's file, for messages.
-      about: what it makes.
-      then: commands for people to go on with, in the output folder.
-      needs: what must be given, where it may be left out.
-      after: steps besides those that the options name.
-      files: written below the output before it runs: path to content.
-      reads: what it reads besides, named as options name it.
+      place: its position in the suite's file, for messages.
+      about: describes the output.
+      then: commands for people to continue with, run in the output folder.
+      needs: what the user must provide, for a step that may be left out.
+      after: further steps that must run before, besides those that the options refer to.
+      files: files to write below the output before it runs: path to content.
+      reads: further inputs, in the notation of options.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pipeline(self) -> str:
-        """The first word of its command."""
+        """The first word of the command."""
         return self.command[0]
 
 
@@ -82,7 +82,7 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 class ScoredSet(msgspec.Struct, frozen=True):
-    """A set on which systems are scored, and where it is."""
+    """A set on which systems are scored, and its folder."""
 
     name: str
     root: str
@@ -93,10 +93,10 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
       steps: by name, each after those that it needs.
-      needs: the steps that each needs.
+      needs: the steps that each step needs.
       sets: the robustness sets, in the file's order.
-      systems: the names of the systems that are scored.
-      left_out: entries of the file that cannot be had.
+      systems: the names of the scored systems.
+      left_out: entries of the file that are left out.
     """
 
     steps: dict[str, Step]
@@ -106,7 +106,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     left_out: list[LeftOut]
 
     def lacking(self) -> list[tuple[str, LeftOut]]:
-        """What is left out, once for each different thing that it needs: the names in words, and the first of them."""
+        """Groups the left-out entries by what they need: the formatted names, and the first entry of each group."""
         groups: dict[str, list[LeftOut]] = {}
         for entry in self.left_out:
             groups.setdefault(entry.needs or entry.reason, []).append(entry)
@@ -117,7 +117,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
         return named
 
     def with_needs(self, names: Iterable[str]) -> set[str]:
-        """Steps, and all that they need."""
+        """Returns the steps and all steps that they need."""
         result: set[str] = set()
         todo = list(names)
         while todo:
@@ -129,7 +129,9 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without(step: Step, lost: Collection[str]) -> Step | None:
-    """A step without what other steps failed to make: fewer sets, no variants; None where it cannot do without.
+    """Returns a step without inputs that failed steps should have made; None if it needs them.
+
+    Only sets, variants, systems and a classifier can be dropped.
 
     Args:
       step: the step.
@@ -157,7 +159,7 @@ def without(step: Step, lost: Collection[str]) -> Step | None:
 
 
 def references(value: object) -> Iterator[str]:
-    """What the values of options name with ``@``, without the sign."""
+    """Yields the references in an option's values, without the ``@``."""
     if isinstance(value, Mapping):
         for item in value.values():
             yield from references(item)
@@ -169,14 +171,14 @@ def references(value: object) -> Iterator[str]:
 
 
 def owner(reference: str, steps: Collection[str]) -> str | None:
-    """The step that writes what ``@reference`` names: ``sets/typos`` of ``sets/typos/typos``."""
+    """Returns the step that writes what ``@reference`` names: ``sets/typos`` for ``sets/typos/typos``."""
     parts = [path.split("/") for path in (_in_full(reference), reference)]
     prefixes = ["/".join(words[:n]) for words in parts for n in range(1, len(words) + 1)]
     return max((name for name in prefixes if name in steps), key=len, default=None)
 
 
 def _in_full(reference: str) -> str:
-    """A reference with its task: ``scores/ours`` is ``scores/ours/dst``."""
+    """Adds the default task to a reference: ``scores/ours`` becomes ``scores/ours/dst``."""
     kind, _, rest = reference.partition("/")
     name, _, below = rest.partition("/")
     if kind not in _OF_SYSTEMS or not name or below.partition("/")[0] in TASKS:
@@ -185,7 +187,7 @@ def _in_full(reference: str) -> str:
 
 
 def resolved(value: Value, output: Path) -> Value:
-    """An option with the paths that its references name."""
+    """Replaces the references in an option by paths."""
     if isinstance(value, dict):
         return {key: resolved(item, output) for key, item in value.items()}
     if isinstance(value, list):
@@ -196,7 +198,7 @@ def resolved(value: Value, output: Path) -> Value:
 
 
 def place_of(reference: str, output: Path) -> str:
-    """The path that ``@reference`` names."""
+    """Returns the path that ``@reference`` names."""
     head, _, rest = reference.partition("/")
     if head == SAMPLE[1:]:
         return str(sample_root() / rest) if rest else str(sample_root())
@@ -204,24 +206,24 @@ def place_of(reference: str, output: Path) -> str:
 
 
 def entry_of(name: str) -> str:
-    """The entry of the file that a step or a reference belongs to: ``systems/ours`` of ``models/ours/dst``."""
+    """Returns the entry of the file that a step or reference belongs to: ``systems/ours`` for ``models/ours/dst``."""
     kind, _, rest = name.partition("/")
     if kind in _OF_SYSTEMS:
         return f"systems/{rest.partition('/')[0]}"
     return f"sets/{rest.partition('/')[0]}" if kind == "sets" else kind
 
 
-# What a model of 'parapet train' is computed with; the others need nothing.
+# The extras that models of 'parapet train' need; the others need none.
 _OF_MODELS = {
     **dict.fromkeys(("tiny_dst", "embeddings", "memn2n", "classifier", "damd"), "models"),
     **dict.fromkeys(("t5dst", "sgp_dst", "ft_t5", "pt_t5", "soloist"), "local"),
 }
 _NOT_IN_SUITES = ("suite", "mturk", "doctor", "completion")
-ENGINES = ("engine", "speaker", "listener")  # the options that name one
+ENGINES = ("engine", "speaker", "listener")  # options that name an engine
 
 
 def parser_of(step: Step) -> StrictParser:
-    """The parser of a step's command. Raises InputError, without a place, where there is no such command."""
+    """Returns the parser of a step's command. Raises InputError, without a place, if the command does not exist."""
     pipeline, *action = step.command
     known = [name for name in dispatch.PIPELINES if name not in _NOT_IN_SUITES]
     if pipeline not in known:
@@ -242,13 +244,14 @@ def parser_of(step: Step) -> StrictParser:
     return _parser(pipeline, *action)
 
 
-@cache  # thousands of steps may have one command
+@cache  # thousands of steps may use the same command
 def _parser(*command: str) -> StrictParser:
     return dispatch.parser_of(*command)
 
 
 @cache
-def _parser_of_class(name: str, _: Any, of_tasks: bool) -> StrictParser:  # another class may have the name
+# the class is part of the key, as another one may have the same name
+def _parser_of_class(name: str, _: Any, of_tasks: bool) -> StrictParser:
     from parapet.pipelines.perturb import parser
 
     return _parser_of_tasks(name) if of_tasks else parser(name)
@@ -262,7 +265,7 @@ def _parser_of_tasks(name: str) -> StrictParser:
 
 
 def _perturbation(name: str) -> Any:
-    """The class of a perturbation. Raises InputError where there is none of that name."""
+    """Returns the class of a perturbation. Raises InputError if there is none of that name."""
     from parapet.transforms.perturbation.corpus import Registry
 
     registry = Registry()
@@ -272,7 +275,10 @@ def _perturbation(name: str) -> Any:
 
 
 def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
-    """The sets that a perturbation with these options makes, and whether each has a folder. Raises InputError."""
+    """Returns the sets that a perturbation makes, and whether each has a folder.
+
+    Raises InputError for wrong options.
+    """
     from parapet.pipelines.perturb import options_of, type_of
     from parapet.transforms.perturbation.corpus import perturbation_of
 
@@ -280,10 +286,10 @@ def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
         kinds = {"distractors": _items(options.get("count", list(DISTRACTORS))), "corrupted": CORRUPTIONS}
         return [f"{name}-{kind}" for kind in kinds.get(name, ())] or [name], True
     chosen = _perturbation(name)
-    # It is made with its memory or translations, which may not be there yet.
+    # It is constructed with a memory or translations, which may not exist yet.
     if name == "paraphrase" and "tasks" not in options:
         sets, in_folders = sets_of("verbose", {key: options[key] for key in ("env",) if key in options})
-        return [name + one.removeprefix("verbose") for one in sets], in_folders
+        return [name + set_name.removeprefix("verbose") for set_name in sets], in_folders
     values = {}
     for option in options_of(chosen):
         value = options.get(option.name, False)
@@ -297,22 +303,22 @@ def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
 
 
 def command_line(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> list[str]:
-    """The command of a step: its words and flags.
+    """Formats the command of a step: its words and flags.
 
     Args:
       step: the step.
-      output: of the suite.
-      runner_flags: flags of Beam's own, for steps that run on Beam.
+      output: the suite's output folder.
+      runner_flags: Beam's own flags, for steps that run on Beam.
 
     Raises:
-      InputError: an option that the command does not have, or a value that it does not take. ``where`` is the option.
+      InputError: the command does not have an option, or does not accept its value. ``where`` is the option.
     """
     argv, _ = parsed(step, output, runner_flags)
     return [step.pipeline, *(["--task"] if step.pipeline == "evaluate" else []), *step.command[1:], *argv]
 
 
 def parsed(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> tuple[list[str], argparse.Namespace]:
-    """The flags of a step, and what its command reads in them. Arguments and errors are those of ``command_line``."""
+    """Returns a step's flags and the parsed arguments. Arguments and errors are those of ``command_line``."""
     parser = parser_of(step)
     actions = {action.dest: action for action in parser._actions if action.option_strings and action.dest != "help"}
     flags: list[str] = []
@@ -332,7 +338,7 @@ def parsed(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> tuple[
 
 
 def _flag(action: argparse.Action, value: Value, key: str) -> Iterator[str] | list[str]:
-    """An option as its flag has it."""
+    """Formats an option as a flag."""
     flag = max(action.option_strings, key=len)
     if action.nargs == 0:
         if not isinstance(value, bool):
@@ -356,7 +362,7 @@ def _joined(value: Value) -> str:
 
 
 def lacks(step: Step) -> str:
-    """The extra that a step needs and that is not installed, with the line that installs it; empty where none is."""
+    """Names a missing extra that a step needs, with the command that installs it; empty if none is missing."""
     missing = [extra for extra in sorted(set(_extras(step))) if not _is_installed(extra)]
     if not missing:
         return ""
@@ -390,7 +396,7 @@ def _is_installed(extra: str) -> bool:
 
 
 def unknown_key(key: str, keys: Iterable[str], what: str = "key", of: str = "") -> str:
-    """The reason of an error: an unknown key, with the nearest one."""
+    """Formats the reason of an error about an unknown key, with the nearest known one."""
     known = list(keys)
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"

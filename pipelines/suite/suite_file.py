@@ -1,4 +1,4 @@
-"""The file of a suite: TOML, strict keys, and values given on the command line by ``--set``."""
+"""Reads the file of a suite: TOML with strict keys, and values from ``--set``."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from parapet.schemas.layout import SPLITS
 from parapet.schemas.limits import read_text
 
 SUITES = Path(__file__).parent / "suites"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")  # of what has a folder of its own
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")  # names of entries that have a folder
 NO_NAME = "cannot be a name: letters, digits, '_', '-', '+' and '.'"
-HEADS = ("sample", "corpus", "variants")  # what '@' names besides inputs and steps
+HEADS = ("sample", "corpus", "variants")  # names that '@' accepts besides inputs and steps
 _LISTS = ("sets", "systems", "steps", "tables")
-SEED = "{seed}"  # in a text: it is repeated for each of the suite's seeds
+SEED = "{seed}"  # a text with this placeholder is repeated for each seed of the suite
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A row of published numbers.
 
     Attributes:
-      name: of the row, such as the system.
-      published: a number for each column, NaN where the paper has none; nothing where the row is ours alone.
-      ours: where our numbers are: a JSON pointer into a file of a step, ``@STEP/FILE.json#/KEY/{column}``, or one for
-        each column; empty where we have none. With ``{seed}`` in it, it is one for each seed.
-      relative_to: where other numbers are, as ``ours``: the row shows the relative change from them.
-      scale: what ours is multiplied by, such as 100 for a share; or one for each column.
-      digits: decimal places, where they are not those of the table.
-      needs: what must be given to get ours.
-      fill: where our numbers are as the table's ``ours`` has it: the value of each of its ``{key}``.
+      name: the name of the row, such as the system.
+      published: a number for each column, NaN where the paper has none; empty if only we have numbers.
+      ours: JSON pointers to our numbers, ``@STEP/FILE.json#/KEY/{column}``, or one for each column; empty if we have
+        none. ``{seed}`` stands for each seed.
+      relative_to: pointers to other numbers, like ``ours``; the row then shows the relative change from them.
+      scale: a factor for our numbers, such as 100 for a share; or one for each column.
+      digits: decimal places, if they differ from the table's.
+      needs: what the user must provide to get our numbers.
+      fill: the value of each ``{key}`` in the table's ``ours``, for a row that uses it.
     """
 
     name: str
@@ -53,17 +53,17 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``[[tables]]``: a published table, to be shown beside ours.
+    """``[[tables]]``: a published table to show beside our numbers.
 
     Attributes:
-      title: what it shows.
+      title: the title.
       source: where it was published.
       columns: the headings.
       rows: its rows.
-      ours: of the rows with ``fill``.
-      scale: of the rows that have none.
+      ours: ``ours`` of the rows with ``fill``.
+      scale: the default of the rows.
       digits: decimal places.
-      note: a sentence on how the two compare.
+      note: a sentence on how comparable the numbers are.
     """
 
     title: str
@@ -77,7 +77,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def filled(value: Value, table: Mapping[str, Value]) -> Value:
-    """A value with ``{key}`` replaced; a text that is nothing else becomes the value itself."""
+    """Replaces ``{key}`` in a value; a text that consists of one placeholder becomes the value itself."""
     if isinstance(value, dict):
         return {key: filled(item, table) for key, item in value.items()}
     if isinstance(value, list):
@@ -91,12 +91,12 @@ def filled(value: Value, table: Mapping[str, Value]) -> Value:
 
 
 def by_column(table: Table, place: str, error: Callable[[str, str], InputError]) -> Table:
-    """The table, each of whose rows has ``ours``, ``relative_to`` and ``scale`` for each column.
+    """Expands ``ours``, ``relative_to`` and ``scale`` of each row to one value for each column.
 
     Args:
-      table: as the file has it.
-      place: of the table in the file.
-      error: makes an error of a reason and a place. It is raised where lengths differ or a pointer is none.
+      table: the table as in the file.
+      place: its position in the file.
+      error: makes an error from a reason and a place, raised if lengths differ or a pointer is invalid.
     """
     size = len(table.columns)
     if not size:
@@ -138,12 +138,12 @@ def by_column(table: Table, place: str, error: Callable[[str, str], InputError])
 
 
 class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``[corpus]``: what everything is made from.
+    """``[corpus]``: the corpus that everything is made from.
 
     Attributes:
       sgd: a corpus in the SGD layout, or ``@sample``.
-      splits: whose dialogues are perturbed.
-      tasks: in place of a corpus a file of agents' tasks, in BFCL's format; their tools are the schemas.
+      splits: the splits to perturb.
+      tasks: a file of agents' tasks in BFCL's format, instead of a corpus; their tools are the schemas.
     """
 
     sgd: str = SAMPLE
@@ -152,7 +152,7 @@ class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def scored(self) -> str:
-        """The split on which systems are scored: test if it is among them, else the last."""
+        """The split on which systems are scored: test if it is listed, else the last one."""
         return "test" if "test" in self.splits else self.splits[-1]
 
 
@@ -160,17 +160,17 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The keys of a suite's file.
 
     Attributes:
-      title: of the page.
-      description: below the title.
-      seeds: of what is made once for each of them.
-      inputs: ``[inputs]``: further files and folders, by the name under which options have them: ``@NAME/path``.
-      variants: ``[variants]``; None where there is none.
+      title: the title of the page.
+      description: the text below the title.
+      seeds: entries with ``{seed}`` are repeated for each of them.
+      inputs: ``[inputs]``: further files and folders, by name; options refer to them as ``@NAME/path``.
+      variants: ``[variants]``; None without it.
       sets: ``[[sets]]``.
       systems: ``[[systems]]``.
       steps: ``[[steps]]``.
       compare: ``[compare]``: flags of the table of all systems.
       release: ``[release]``.
-      gates: ``[gates]``: what numbers must be.
+      gates: ``[gates]``: conditions on numbers.
       tables: ``[[tables]]``.
     """
 
@@ -190,12 +190,12 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SuiteFile(Tables, frozen=True, kw_only=True):
-    """A suite: its file, with an entry for each seed and each of ``each``, and with whole tables.
+    """A suite, with an entry for each seed and each table of ``each``, and with expanded tables.
 
     Attributes:
-      path: of the file.
-      name: of a built-in suite, or the file's without ``.toml``.
-      folder: where relative paths start.
+      path: the path of the file.
+      name: the name of a built-in suite, or the file's name without ``.toml``.
+      folder: the folder from which relative paths start.
       seeds: as texts.
     """
 
@@ -205,16 +205,16 @@ class SuiteFile(Tables, frozen=True, kw_only=True):
     seeds: tuple[str, ...]
 
     def error(self, reason: str, place: str) -> InputError:
-        """An error in the file."""
+        """Makes an error about the file."""
         return InputError(reason, self.path, place)
 
 
 def built_in() -> list[str]:
-    """The names of the suites that come with Parapet."""
+    """Lists the names of the suites that come with Parapet."""
     return sorted(path.stem for path in SUITES.glob("*.toml"))
 
 
-# Of tasks for which nobody has collected answers.
+# The variants of tasks for which no answers have been collected.
 _TRANSLATED = {"pivots": ["pt"], "needs": "the extra translate, or variants: --set variants.path=FOLDER"}
 
 
@@ -224,10 +224,10 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     Args:
       given: a file, or the name of a built-in suite.
       settings: ``KEY=VALUE`` of ``--set``: ``corpus.sgd=my_corpus``, ``systems.ours.model=tracker.py:Tracker``.
-      tasks: in place of those of the suite. Their tools are translated there and back, where the suite has answers.
+      tasks: replaces the suite's tasks. Variants from crowd answers are then replaced by back-translation.
 
     Raises:
-      InputError: there is none, it is not TOML, or it has a key or a value that it cannot have.
+      InputError: the file does not exist, is not TOML, or has an invalid key or value.
     """
     path, folder = _find(given)
     shown = given if path.parent != SUITES else f"suite {path.stem}"
@@ -240,7 +240,7 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     if tasks:
         raw["corpus"] = {**raw.get("corpus", {}), "tasks": os.path.abspath(tasks)}
         if "responses" in raw.get("variants", {}):
-            raw["variants"] = {} if any(one.startswith("variants.") for one in settings) else dict(_TRANSLATED)
+            raw["variants"] = {} if any(setting.startswith("variants.") for setting in settings) else dict(_TRANSLATED)
     for setting in settings:
         _set(raw, setting)
     try:
@@ -260,7 +260,7 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
 
 
 def _find(given: str) -> tuple[Path, Path]:
-    """The file, and the folder at which its relative paths start."""
+    """Returns the path of the file, and the folder from which its relative paths start."""
     names = built_in()
     path = Path(given)
     if given in names and not path.is_file():
@@ -275,7 +275,7 @@ def _find(given: str) -> tuple[Path, Path]:
 
 
 def _each(suite: SuiteFile, entries: Sequence[Options], level: str) -> list[Options]:
-    """The entries of a list; one with ``each`` once for each of its tables, one with ``{seed}`` once for each seed."""
+    """Expands the entries of a list: one with ``each`` for each of its tables, one with ``{seed}`` for each seed."""
     result: list[Options] = []
     for i, entry in enumerate(entries):
         tables = entry.get("each", [{}])
@@ -296,7 +296,7 @@ def _unknown_field(key: str, place: str) -> str:
 
 
 def _set(raw: dict[str, Any], setting: str) -> None:
-    """Puts the value of ``--set`` into the file's tables."""
+    """Sets the value of ``--set`` in the file's tables."""
     key, equals, text = setting.partition("=")
     *path, last = key.strip().split(".")
     if not equals or not last or "" in path:
@@ -321,7 +321,7 @@ def _set(raw: dict[str, Any], setting: str) -> None:
 
 
 def _entry(entries: list[Any], name: str, flag: str) -> dict[str, Any]:
-    """The entry of a list by its name."""
+    """Returns the entry of a list by its name."""
     names = [_name_of(entry) for entry in entries]
     if name not in names:
         raise InputError(unknown_key(name, names, "entry") if names else f"there is no entry {name!r}", flag)
@@ -336,7 +336,7 @@ def _name_of(entry: object) -> str:
 
 
 def _value(text: str, many: bool) -> Value:
-    """A value of ``--set``: TOML where it is (numbers, true, lists), else text. Paths start where the command runs."""
+    """Parses a value of ``--set``: as TOML if possible, else as text. Paths are relative to the working directory."""
     try:
         value: Value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -345,7 +345,7 @@ def _value(text: str, many: bool) -> Value:
 
 
 def _path(text: str) -> str:
-    """A text; absolute where it names a file or folder here: a suite's paths start at its file."""
+    """Makes a text absolute if it names an existing file or folder, as a suite's paths start at its file."""
     place, colon, rest = text.partition(":")
     if "://" in text or not place or os.path.isabs(place):
         return text

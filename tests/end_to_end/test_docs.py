@@ -10,7 +10,6 @@ then. A page with ``parapet mturk`` has a fake MTurk as if it were Amazon's sand
 """
 
 import itertools
-import json
 import os
 import random
 import re
@@ -28,7 +27,6 @@ from fake_mturk import FakeMTurk, invented, play, scripts_from_jsonl
 from kit import BUNDLED, as_nobody, rows_of
 from markdown_it import MarkdownIt
 from tiny_nli import save_roberta
-from tiny_t5 import save_t5
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import beam_flags
@@ -59,10 +57,15 @@ PAGES = {
 PRINTED = ("README.md", "docs/getting_started.md")
 # Pages whose examples take more than some seconds: `make test-all` runs them.
 LONG = {
-    *("docs/getting_started.md", "docs/your_model.md", "docs/speech_errors.md", "docs/evaluate_intent.md"),
-    *("docs/mturk.md", "docs/running.md", "docs/hits.md", "docs/evaluate_validity.md", "docs/train_classifier.md"),
-    *("docs/evaluate_ratings.md", "docs/predict.md", "docs/augment.md", "docs/compose.md", "docs/train_babi.md"),
-    *("docs/release.md", "docs/reminders.md", "docs/rewrite.md", "docs/language_variations.md"),
+    *("docs/getting_started.md", "docs/your_model.md", "docs/mturk.md", "docs/running.md", "docs/ratings.md"),
+    *(
+        "docs/perturb.md",
+        "docs/models.md",
+        "docs/release.md",
+        "docs/variants.md",
+        "docs/dialogues.md",
+        "docs/collect.md",
+    ),
 }
 # Flags of programs other than ours and Beam's that the pages mention.
 OTHER_FLAGS = {
@@ -166,10 +169,9 @@ def folder(tmp_path, bundled_sample, monkeypatch):
     sheet = (bundled_sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
     (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
     (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
-    for page, language, name in (("release", "toml", "release.toml"), ("hits", "csv", "cues.csv")):
-        example = re.search(rf"^```{language}\n(.*?)^```$", PAGES[f"docs/{page}.md"], re.M | re.S)
-        assert example
-        (tmp_path / name).write_text(example[1], encoding="utf-8")
+    example = re.search(r"^```toml\n(.*?)^```$", PAGES["docs/release.md"], re.M | re.S)
+    assert example
+    (tmp_path / "release.toml").write_text(example[1], encoding="utf-8")
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -234,24 +236,6 @@ def write_bonuses(argv):
     path.write_text(f"assignment_id,amount,reason\n{first['assignment_id']},0.50,Careful work\n", encoding="utf-8")
 
 
-def annotate():
-    """What Label Studio would export: five people's answers to its tasks, as it writes them."""
-    made = []
-    for n, task in enumerate(json.loads(Path("tasks.json").read_text(encoding="utf-8"))):
-        of_people = [
-            {"completed_by": i, "result": [{"type": "textarea", "value": {"text": [f"words {n} of {i}"]}}]}
-            for i in range(5)
-        ]
-        made.append({"id": n, **task, "annotations": of_people})
-    Path("export.json").write_text(json.dumps(made), encoding="utf-8")
-
-
-def save_checkpoints(folder):
-    """Those of docs/your_model.md: random and tiny."""
-    save_roberta(folder / "my_nli", length=512)
-    save_t5(folder / "my_t5", ["[user] I would like a table for two"])
-
-
 @pytest.mark.parametrize("page", pages(PRINTED))
 def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
     """Runs every block, from the first to the last, in an empty folder of a user who has never run Parapet."""
@@ -292,7 +276,7 @@ def test_examples_run_and_say_what_is_shown(page, folder, mturk, capsys):
     made = []
     save_files(PAGES[page], folder)
     if page == "docs/your_model.md":
-        save_checkpoints(folder)
+        save_roberta(folder / "my_nli", length=512)  # random and tiny
     for step in steps(PAGES[page]):
         if step.argv[1:3] == ["suite", "sample"]:
             continue  # that is test_sample_suite.py
@@ -302,8 +286,6 @@ def test_examples_run_and_say_what_is_shown(page, folder, mturk, capsys):
             continue
         if "--bonuses" in step.argv:
             write_bonuses(step.argv)
-        if "export.json" in step.argv:
-            annotate()
         if step.argv[0] == "python":
             subprocess.run(["bash", "-ec", f"{sys.executable}{step.line.removeprefix('python')}"], check=True)
             continue
@@ -371,17 +353,15 @@ def test_the_readme_is_short():
     assert len(PAGES["README.md"].splitlines()) <= 120
 
 
-def test_every_command_is_in_the_tables():
-    table = section(PAGES["docs/getting_started.md"], "## All commands")
-    assert re.findall(r"^\| \[?`(\w+)`", table, re.M) == list(PIPELINES)
-    linked = re.findall(r"\[`(\w+)`\]\(docs/\1\.md\)", section(PAGES["README.md"], "## What do you have?"))
-    assert set(linked) == set(PIPELINES)
+def test_every_command_is_in_the_table():
+    table = section(PAGES["docs/index.md"], "## All commands")
+    assert re.findall(r"^\| `(\w+)`", table, re.M) == list(PIPELINES)
 
 
-@pytest.mark.parametrize("name", OF_ACTIONS)
-def test_every_action_is_on_the_page_of_its_pipeline(name):
-    rows = re.findall(r"^\| \[?(`.*?`)(?:\]\(.*?\))? \|", PAGES[f"docs/{name}.md"].partition("\n## ")[0], re.M)
-    assert [name.strip("`") for row in rows for name in row.split(", ")] == list(OF_ACTIONS[name])
+@pytest.mark.parametrize(("name", "page"), [("collect", "collect"), ("mturk", "mturk"), ("release", "release")])
+def test_every_action_is_on_its_page(name, page):
+    rows = re.findall(r"^\| `(.*?)` \|", PAGES[f"docs/{page}.md"].partition("\n## ")[0], re.M)
+    assert sorted(rows) == sorted(OF_ACTIONS[name])
 
 
 def test_every_ground_of_a_rejection_is_on_the_page_of_mturk():
@@ -390,8 +370,9 @@ def test_every_ground_of_a_rejection_is_on_the_page_of_mturk():
 
 
 def test_every_reason_is_explained():
-    vetting = section(PAGES["docs/compose.md"], "### 4. Vet")
-    rows = {row[1]: row[0] for row in re.findall(r"^(\| `(\w+)` \|.*)$", vetting, re.M)}
+    page = PAGES["docs/vetting.md"]
+    tables = "".join(section(page, f"## {heading}") for heading in ("Rejected", "Held for review", "Not used"))
+    rows = {row[1]: row[0] for row in re.findall(r"^(\| `(\w+)` \|.*)$", tables, re.M)}
     assert rows.keys() == EXPLANATIONS.keys()
     assert not [reason for reason, sentence in EXPLANATIONS.items() if sentence not in rows[reason]]
 
@@ -400,7 +381,7 @@ def test_every_dead_letter_is_explained():
     sources = [path for pattern in _MAKES_DEAD_LETTERS for path in ROOT.glob(f"transforms/crowd/{pattern}")]
     found = {one for path in sources for one in _REASON_ID.findall(path.read_text(encoding="utf-8"))}
     assert "broken_row" in found
-    ids = set(re.findall(r"^\| `\w+` \| `(\w+)`", section(PAGES["docs/compose.md"], "## Dead letters"), re.M))
+    ids = set(re.findall(r"^\| `\w+` \| `(\w+)`", section(PAGES["docs/vetting.md"], "## Dead letters"), re.M))
     assert found - EXPLANATIONS.keys() == ids
 
 

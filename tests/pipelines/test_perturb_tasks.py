@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from kit import BUNDLED, cases, refused, rows_of, run, write
 
 from parapet.evaluation.tools.tasks import read_tasks
-from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, reworded_tasks, values_in
+from parapet.schemas.plain_texts import values_in
+from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, reworded_tasks
 from parapet.transforms.perturbation.toolkits import Catalogue, things_of
 
 BOOK = {"name": "hotel.book", "description": "Books", "parameters": {"type": "dict", "properties": {}, "required": []}}

@@ -57,7 +57,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder):
-    """``docs/train_generation.md`` has these commands."""
+    """The settings of ``docs/papers.md``."""
     said = {"pt_t5": ["--checkpoint", str(folder / "t5")], "ft_t5": []}
     best = {}
     for model, more in said.items():

@@ -57,11 +57,12 @@ class Command(NamedTuple):
       groups: the options of this perturbation, by the title of their group in help.
       records: the records that ``--max_bad`` is a share of.
       done: what could not be done to a bad record, for messages.
-      unusable: what happens to bad records, for messages.
-      has_split: whether splits can be selected; otherwise all are perturbed.
-      has_seed: whether it is random.
-      has_dry_run: whether it can estimate the cost of a run: its class has ``plan_lines``.
-      large: bytes of dialogues from which several workers are worthwhile; 0 for the default.
+      unusable: what becomes of bad records, for messages.
+      has_messages: whether it perturbs chat messages, too, which have no annotation.
+      has_split: whether it perturbs some splits; else all there are.
+      has_seed: whether something is drawn.
+      has_dry_run: whether it can say what a run would cost: its class has ``plan_lines``.
+      large: how many bytes of dialogues repay the start of several workers; 0: as usual.
     """
 
     target: str
@@ -71,6 +72,7 @@ class Command(NamedTuple):
     records: str = "dialogues"
     done: str = "perturbed"
     unusable: str = "left out"
+    has_messages: bool = False
     has_split: bool = True
     has_seed: bool = True
     has_dry_run: bool = False

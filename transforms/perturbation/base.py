@@ -196,7 +196,8 @@ class Perturbation:
       shown: number of examples for each set on the page.
       keeps_turns: whether dialogues keep their turns, speakers and services. For plug-ins that declare this, dialogues
         that do not are left out.
-      keeps_empty_files: whether to write a dialogue file as an empty list if a set has none of its dialogues.
+      needs_annotation: whether it needs schemas and states, so that it cannot perturb plain texts and chat messages.
+      keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
       other_outputs: the tags of further outputs of the pipeline, see ``Detailed.others``.
       analyzes_dialogues: whether :meth:`analyze` reads the dialogues passed to it. If it only uses the corpus passed to
         :meth:`fit`, it gets none.
@@ -239,6 +240,7 @@ class Perturbation:
     in_folders: ClassVar[bool] = True
     shown: ClassVar[int] = 12
     keeps_turns: ClassVar[bool] = True
+    needs_annotation: ClassVar[bool] = False
     keeps_empty_files: ClassVar[bool] = True
     other_outputs: ClassVar[Sequence[str]] = ()
     analyzes_dialogues: ClassVar[bool] = True

@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from parapet.schemas.dialogue import (
+    MESSAGES,
+    ROWS,
     Dialogue,
     DialogueFile,
     Frame,
     State,
+    checked_each,
     dialogue_folders,
     dialogue_text,
     file_bytes,
@@ -29,6 +32,7 @@ from parapet.schemas.dialogue import (
     typed,
 )
 from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.hub_tables import SUFFIXES, read_rows
 from parapet.schemas.layout import (
     SINGLE,
     SPLITS,
@@ -41,7 +45,9 @@ from parapet.schemas.layout import (
     schema_bytes,
     split_of_folder,
 )
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, read_whole
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, check_plain, open_path, read_whole
+from parapet.schemas.messages import LINE, line_text, looks_like_messages, read_messages
+from parapet.schemas.plain_texts import plain_service
 from parapet.schemas.service import Service
 from parapet.transforms.running.progress import READING, tracked
 from parapet.transforms.storage.compressed import read_input
@@ -161,7 +167,7 @@ class Corpus:
             for file in self.files:
                 rows: list[dict[str, Any]] = []
                 with ExitStack() as stack:
-                    whole = SetFiles(folder, [""], file.relative, stack)
+                    whole = SetFiles(folder, [""], file.relative, stack, file.form == MESSAGES)
                     for item in checked_items(self, file):
                         whole.add("", item_text(file, item))
                         rows += item.rows
@@ -205,9 +211,27 @@ def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
 def item_text(file: DialogueFile, item: Item) -> bytes:
     """Format a dialogue as in a file. Raises InputError, with file and place, if JSON cannot represent it."""
     try:
-        return dialogue_text(item.raw, item.plain)
+        return text_in(file, item, item.raw)
     except InputError as error:
         raise InputError(error.reason, file.path or file.relative, f"[{item.position}]") from None
+
+
+def text_in(file: DialogueFile, item: Item, dialogue: dict[str, Any]) -> bytes:
+    """A dialogue as a file of this form has it.
+
+    Args:
+      file: that the item is of.
+      item: the dialogue as it was read.
+      dialogue: the same, perturbed.
+
+    Raises:
+      InputError: the file cannot hold it.
+    """
+    if file.form != MESSAGES:
+        return dialogue_text(dialogue, item.plain)
+    if LINE not in item.raw:
+        raise InputError(f"the key {LINE!r} of the dialogue is gone, which has its chat messages")
+    return line_text(item.raw[LINE], dialogue["turns"])
 
 
 def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
@@ -215,7 +239,7 @@ def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
     if type(corpus) is Corpus:
         return file
     texts = [item_text(file, item) for item in checked_items(corpus, file)]
-    content = file_bytes(texts)
+    content = b"".join(texts) if file.form == MESSAGES else file_bytes(texts)
     return msgspec.structs.replace(file, path="", size=len(content), content=content)
 
 
@@ -269,7 +293,12 @@ def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
 
 
 def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
-    return {of.relative_path: read_whole(as_path(of.path), MAX_SCHEMA_FILE) for of in folders.values()}
+    return {
+        of.relative_path: schema_bytes(of.raw)
+        if of.tools is None and of.path.endswith(SUFFIXES)
+        else read_whole(as_path(of.path), MAX_SCHEMA_FILE)
+        for of in folders.values()
+    }
 
 
 def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Sequence[Any]]) -> Corpus:
@@ -317,10 +346,50 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
     return Corpus(files, folders, schemas)
 
 
+def has_messages(path: Path) -> bool:
+    """Whether a file has lines of chat messages, or a list of them, by its beginning. Raises InputError: no file."""
+    try:
+        with open_path(path) as handle:
+            head = handle.read(1 << 20)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path) from None
+    check_plain(head[:8], path)
+    return looks_like_messages(head)
+
+
+def messages_corpus(paths: Sequence[str | Path], flag: str = "") -> Corpus:
+    """A corpus of chat messages: files of JSON lines, as :mod:`parapet.schemas.messages` has them.
+
+    Args:
+      paths: of the files.
+      flag: that names them, for messages.
+
+    Raises:
+      InputError: a file cannot be read or has no chat messages, or two files have one name.
+    """
+    files: dict[str, DialogueFile] = {}
+    for path in map(as_path, paths):
+        if path.name in files:
+            raise InputError(f"two files are called {path.name!r}: rename one", path, flag)
+        if not is_there(path):
+            raise InputError("there is no such file", path, flag)
+        if not has_messages(path):
+            reason = 'has no chat messages: expected lines such as {"messages": [{"role": "user", "content": "Hi"}]}'
+            raise InputError(reason, path, flag)
+        files[path.name] = DialogueFile("", path.name, str(path), path.stat().st_size, form=MESSAGES)
+    in_order = sorted(files.values(), key=lambda file: (-file.size, file.relative))
+    return Corpus(in_order, {"": parse_services([plain_service()], "", SINGLE)}, {})
+
+
 def read_file(file: DialogueFile) -> bytes:
     """Return the bytes of a dialogue file. Raises InputError if it cannot be read and a retry would not help."""
     if file.content is not None:
         return file.content
+    if file.form == ROWS:
+        rows = list(checked_each(read_rows(file.path, *file.rows)))
+        if error := next((row for row, _ in rows if isinstance(row, InputError)), None):
+            raise InputError(error.reason, file.path, error.where)
+        return file_bytes([dialogue_text(row, plain) for row, plain in rows])
     try:
         return read_input(file.path, MAX_DIALOGUE_FILE)
     except OSError as error:
@@ -329,13 +398,25 @@ def read_file(file: DialogueFile) -> bytes:
         raise InputError(f"cannot be read: {error.strerror}", file.path) from None
 
 
+def read_items(file: DialogueFile) -> Iterator[tuple[Any, bool]]:
+    """The items of a file of any form, as ``parapet.schemas.dialogue.read_each`` has them.
+
+    Raises:
+      InputError: the file cannot be read, or is no list; possibly after some items.
+    """
+    if file.form == ROWS and file.content is None:
+        return checked_each(read_rows(file.path, *file.rows))
+    read = read_messages if file.form == MESSAGES else read_each
+    return read(read_file(file), file.path)
+
+
 def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
     """Yield (position, raw dialogue, whether it is plain JSON, typed dialogue or error).
 
     Raises:
       InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
     """
-    for position, (raw, plain) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues", READING)):
+    for position, (raw, plain) in enumerate(tracked(read_items(file), "dialogues", READING)):
         try:
             yield position, raw, plain, typed(raw)
         except InputError as error:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
+from parapet.schemas.dialogue import MESSAGES, Dialogue, DialogueFile, problems_of, typed
 from parapet.schemas.errors import InputError, UserCodeError, storable_row
 from parapet.schemas.json_text import compact_json
 from parapet.schemas.rows import parquet_bytes
@@ -399,9 +399,24 @@ def perturbed_sets(
     Raises:
       InputError: the perturbation cannot be applied to the corpus.
     """
+    if any(file.form == MESSAGES for file in corpus.files):
+        check_needs_none(perturbation, "chat messages")
     analyzed = fitted(perturbation, corpus)
     names = perturbation.sets if set_names is None else set_names
     return {name: PerturbedCorpus(corpus, perturbation, name, analyzed) for name in names}
+
+
+def check_needs_none(perturbation: Perturbation, what: str, where: str = "") -> None:
+    """Raises InputError if a perturbation needs the annotation of a corpus.
+
+    Args:
+      perturbation: what is done.
+      what: what has no annotation, for the message.
+      where: the flag that names it, for the message.
+    """
+    if perturbation.needs_annotation or not perturbation.keeps_turns:
+        reason = f"{perturbation.name} needs a corpus with schemas and states, which {what} have not"
+        raise InputError(f"{reason}: use typos, verbose, simple, paraphrase or speech_errors", where)
 
 
 def fitted(perturbation: Perturbation, corpus: Corpus) -> Analyzed:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
 
-from parapet.schemas.dialogue import DialogueFile, dialogue_text
+from parapet.schemas.dialogue import MESSAGES, DialogueFile
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Detailed, Perturbation, analysis_of
-from parapet.transforms.perturbation.corpora import Corpus, Item
+from parapet.transforms.perturbation.corpora import Corpus, Item, text_in
 from parapet.transforms.perturbation.corpus import (
     Services,
     checked,
@@ -212,7 +212,8 @@ class _FileOfSets:
         counts = self.result.counts
         counts.add("files")
         with ExitStack() as stack:
-            files = SetFiles(self.output, self.folders.values(), self.file.relative, stack)
+            is_lines = self.file.form == MESSAGES
+            files = SetFiles(self.output, self.folders.values(), self.file.relative, stack, is_lines)
             for item in tracked(self.perturbation.items(self.file), "dialogues"):
                 counts.add("dialogues")
                 try:
@@ -253,7 +254,7 @@ class _FileOfSets:
             if guard is not None:
                 guard.check(dialogue)
             if id(dialogue) not in texts:
-                texts[id(dialogue)] = dialogue, dialogue_text(dialogue, item.plain)
+                texts[id(dialogue)] = dialogue, text_in(self.file, item, dialogue)
             detailed = perturbed if isinstance(perturbed, Detailed) else Detailed(*perturbed)
             of_sets.append((name, self._of_set(name, item, detailed, texts[id(dialogue)][1])))
         if guard is not None and sorted(name for name, _ in of_sets) != sorted(self.perturbation.sets):

@@ -174,7 +174,7 @@ def report_of(
         command=perturbation.name,
         title=title,
         headline=summary_of(type(perturbation)) or title,
-        lead=f"{', '.join(counts)}." if counts else "",
+        lead=f"{', '.join(counts)}. Read the examples below before you use the set." if counts else "",
         tiles=list(_tiles(tables[0], statistics)) if tables else [],
         sections=sections,
         terms={**meanings, **perturbation.terms},

@@ -50,5 +50,6 @@ COMMAND = Command(
     records="dialogues, turns or lines of --rewritten",
     done="varied",
     unusable="left out, or turns unchanged",
+    has_messages=True,
     has_dry_run=True,
 )

@@ -11,12 +11,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
-from parapet.schemas.dialogue import DialogueFile, is_marker, read_each, typed
+from parapet.schemas.dialogue import DialogueFile, is_marker, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_services, schema_bytes
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.transforms.perturbation.base import Detailed, Perturbation, Perturbed, Place, Shared
-from parapet.transforms.perturbation.corpora import Corpus, Item, read_file
+from parapet.transforms.perturbation.corpora import Corpus, Item, read_items
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counted, Counts, Tally, of_variants
@@ -367,8 +367,8 @@ class ApplyVariants(Perturbation):
         return ()
 
     def items(self, file: DialogueFile) -> Iterator[Item]:
-        """Yield the untyped dialogues of a file, since locating the names checks them in a third of the time."""
-        for position, (raw, plain) in enumerate(read_each(read_file(file), file.path)):
+        """The dialogues of a file. They are not typed: finding their names checks them, in a third of the time."""
+        for position, (raw, plain) in enumerate(read_items(file)):
             yield Item(position, raw, plain)
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> matching.Split:

@@ -13,7 +13,7 @@ See Table 1 and the section "Dataset Statistics".
 - *Self-BLEU by description*, as defined in the paper's footnote 3: for each description the mean sentence BLEU over
   ordered pairs of variants, then the mean over descriptions.
 
-docs/statistics.md has the readings that were tried. Elements are matched by position. Sums are exactly rounded, so the
+docs/papers.md has the readings that were tried. Elements are matched by position. Sums are exactly rounded, so the
 order of services has no effect. Beam is only imported when it is used, so that wrong input is reported immediately.
 """
 

@@ -1,4 +1,4 @@
-"""Information retrieval: the nearest neighbour, TF-IDF match."""
+"""Baselines for bAbI dialogues: nearest neighbour, TF-IDF match and rules."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from parapet.transforms.storage.toml import toml_of
 
 
 class Nearest(Answerer):
-    """Responses to the most similar utterance of the training set (section 4.2).
+    """Answers like the most similar utterance of the training set (section 4.2).
 
     Args:
       pairs: utterances of the training set, in its order, each with its responses, the most frequent first.
-      responses: of the training set, the most frequent first.
-      similarity: ``exact``: to the same utterance, or if training lacks it to any; ``overlap``: to the utterance that
-        shares most words, of those the one with the fewest words, then the first.
+      responses: all responses of the training set, the most frequent first.
+      similarity: ``exact`` uses only the responses to the same utterance, and those to any utterance if training lacks
+        it; ``overlap`` uses the utterance that shares most words, then the one with the fewest words, then the first.
     """
 
     def __init__(self, pairs: Sequence[tuple[str, Sequence[str]]], responses: Sequence[str], similarity: str) -> None:
@@ -67,18 +67,18 @@ class Nearest(Answerer):
 
     @staticmethod
     def learn(dialogues: Iterable[BabiDialogue]) -> tuple[list[tuple[str, list[str]]], list[str]]:
-        """The first two arguments, from the training set; of equally frequent responses the first there comes first."""
+        """Returns ``pairs`` and ``responses`` of a training set. Ties stay in order of appearance."""
         given: dict[str, Counter[str]] = {}
         responses = Counter[str]()
-        for one in (exchange for dialogue in dialogues for exchange in dialogue.exchanges):
-            given.setdefault(one.user, Counter())[one.bot.strip()] += 1
-            responses[one.bot.strip()] += 1
-        # ``most_common`` keeps the order of what is as frequent.
+        for exchange in (exchange for dialogue in dialogues for exchange in dialogue.exchanges):
+            given.setdefault(exchange.user, Counter())[exchange.bot.strip()] += 1
+            responses[exchange.bot.strip()] += 1
+        # ``most_common`` keeps the order of equally frequent items.
         pairs = [(utterance, [text for text, _ in counts.most_common()]) for utterance, counts in given.items()]
         return pairs, [text for text, _ in responses.most_common()]
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
-        """The best responses at each turn of each dialogue, which depend on the user's last utterance alone."""
+        """Returns the best responses at each turn of each dialogue, which depend on the user's last utterance only."""
         return [[self.ranking(exchange.user, top) for exchange in dialogue.exchanges] for dialogue in dialogues]
 
     def _ranking(self, utterance: str, top: int) -> list[str]:
@@ -91,24 +91,24 @@ class Nearest(Answerer):
             yield utterance
 
     def _overlapping(self, utterance: str) -> Iterator[str]:
-        """Utterances with a word of this one, the most similar first."""
+        """Yields the utterances that share a word with this one, the most similar first."""
         shared = Counter(number for word in set(words_of(utterance)) for number in self.having.get(word, ()))
         near = [(-count, self.sizes[number], number) for number, count in shared.items()]
-        heapify(near)  # mostly the first few are enough
+        heapify(near)  # a heap, as the first few usually suffice
         while near:
             yield self.utterances[heappop(near)[2]]
 
 
 TURNS = 512  # at a time
-DIGITS = 9  # of scores
-TYPE_WEIGHT = 10.0  # times the weight of the rarest word
+DIGITS = 9  # to which scores are rounded
+TYPE_WEIGHT = 10.0  # in multiples of the weight of the rarest word
 
 
 class Frequencies(msgspec.Struct, frozen=True):
-    """How many of some utterances have a word.
+    """Document frequencies of words in utterances.
 
     Attributes:
-      utterances: how many there are.
+      utterances: the number of utterances.
       having: word to the number of utterances that have it.
     """
 
@@ -117,24 +117,24 @@ class Frequencies(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, dialogues: Iterable[BabiDialogue]) -> Frequencies:
-        """Those of the user's utterances, which are what candidates are compared with."""
+        """Counts words in the user's utterances, which candidates are compared with."""
         said = [exchange.user for dialogue in dialogues for exchange in dialogue.exchanges]
         having = Counter(word for text in said for word in set(words_of(text)))
         return cls(len(said), dict(sorted(having.items())))
 
     def idf(self, word: str) -> float:
-        """The inverse document frequency of a word; one that no utterance has counts as one that a single one has."""
+        """Returns the inverse document frequency of a word; unknown words count as occurring in one utterance."""
         return math.log(self.utterances / max(self.having.get(word, 0), 1))
 
 
 class TfIdf(Answerer):
-    """Candidates by TF-IDF (section 4.2).
+    """Ranks candidates by TF-IDF (section 4.2).
 
     Args:
-      candidates: what may be answered.
+      candidates: the possible answers.
       knowledge: type to its words; empty without match-type features.
-      frequencies: of the words in the training set.
-      history: whether the input is all that was said, or the last utterance.
+      frequencies: the document frequencies in the training set.
+      history: whether the input is the whole dialogue so far, or the last utterance.
     """
 
     def __init__(
@@ -161,14 +161,14 @@ class TfIdf(Answerer):
         self.of_type = TYPE_WEIGHT * float(self.idf.max())
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
-        """The best candidates at each turn of each dialogue."""
+        """Returns the best candidates at each turn of each dialogue."""
         encoded = encode(dialogues, {})
         turns = turns_of(encoded, self.words, self.matches.entities, torch.device("cpu"))
         found: list[list[str]] = []
         for ids in turns.batches(TURNS):
             lines, places = turns.history(ids)
             lines, places = lines[turns.said[lines]], places[turns.said[lines]]
-            # Types match what is anywhere in the dialogue, "in the input or memory" (section 4.5).
+            # Types match words anywhere in the dialogue: "in the input or memory" (section 4.5).
             there = self.matches.there(turns, lines, places, len(ids))
             if not self.history:
                 lines, places = turns.history(ids, turns.now[ids])
@@ -179,20 +179,20 @@ class TfIdf(Answerer):
         return by_dialogue(found, dialogues)
 
     def _scores(self, given: Tensor, there: Tensor) -> Tensor:
-        """Scores of all candidates; the input's own length, which is the same for all, is left out."""
+        """Scores all candidates. The input's length is omitted, as it is the same for all."""
         products = torch.sparse.mm(self.bags, given).T.contiguous()
         squares = self.squares.repeat(len(products), 1)
         weight = self.of_type**2
         for candidates, features in self.matches.features(there):
             products.index_add_(1, candidates, features.double() * weight)
             squares.index_add_(1, candidates, features.double() * weight)
-        # A candidate whose words all candidates have weighs nothing.
+        # A candidate of which every word is in all utterances has weight zero.
         scores = torch.where(squares > 0, products / squares.clamp_min(1e-300).sqrt(), 0.0)
         return scores.round(decimals=DIGITS)
 
 
 def share_right(model: Answerer, dialogues: Sequence[BabiDialogue]) -> float:
-    """The share of responses that a model finds."""
+    """Computes the share of responses that a model predicts correctly."""
     wanted = [exchange.bot.strip() for dialogue in dialogues for exchange in dialogue.exchanges]
     answers = [answer for answers in model.answers(dialogues) for answer in answers]
     return sum(map(str.__eq__, answers, wanted)) / len(wanted)
@@ -202,15 +202,15 @@ ONTOLOGY = "ontology.toml"
 
 
 class RuleBot(Answerer):
-    """The bot, which hears what was really said before each turn.
+    """The rule-based bot, which reads the reference's dialogue before each turn.
 
     Args:
-      ontology: of the domain, in TOML; empty for that of the simulator.
-      knowledge: field to its values, and ``name`` to entities; empty where they are not known.
-      course: where dialogues go on in another way than usual.
+      ontology: the ontology of the domain, in TOML; empty for that of the simulator.
+      knowledge: field to its values, and ``name`` to entities; empty if unknown.
+      course: deviations from the usual course of dialogues.
 
     Attributes:
-      not_understood: turns of the user, in the dialogues last answered, that no pattern matched.
+      not_understood: the number of user turns that no pattern matched, in the dialogues of the last call.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class RuleBot(Answerer):
         self.not_understood = 0
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
-        """The only answer at each turn of each dialogue; empty where no rule applies."""
+        """Returns the only answer at each turn of each dialogue; empty if no rule applies."""
         bots = [Bot(self.rules) for _ in dialogues]
         found = [[[answer] for _, answer in answered(bot, one)] for bot, one in zip(bots, dialogues, strict=True)]
         self.not_understood = sum(bot.not_understood for bot in bots)
@@ -232,17 +232,19 @@ class RuleBot(Answerer):
 
 
 def learned_card(train: Sequence[str], knowledge: str) -> Card:
-    """A model learned from files. Warns where it cannot answer them as they are answered.
+    """Makes a model learned from files. Warns if it cannot reproduce their answers.
 
     Args:
       train: files of dialogues, of one or more of tasks 1 to 5.
       knowledge: the file of the knowledge base.
 
     Raises:
-      InputError: a file that cannot be read, or a knowledge base of something else.
+      InputError: a file cannot be read, or the knowledge base does not fit the dialogues.
     """
     read = {path: read_dialogues(path) for path in train}
-    learned = learn([one for dialogues in read.values() for one in dialogues], read_facts(knowledge), knowledge)
+    learned = learn(
+        [dialogue for dialogues in read.values() for dialogue in dialogues], read_facts(knowledge), knowledge
+    )
     tasks = {task_of([path]) for path in train}
     card = Card(
         model="rules",
@@ -269,7 +271,7 @@ def learned_card(train: Sequence[str], knowledge: str) -> Card:
 
 
 def files_of_rules(card: Card) -> dict[str, bytes]:
-    """The ontology beside the model, for ``parapet restaurants``; where it is not that of the simulator."""
+    """Returns the ontology file for ``parapet restaurants``, unless the model uses that of the simulator."""
     return {ONTOLOGY: card.ontology.encode()} if card.ontology else {}
 
 
@@ -277,19 +279,19 @@ RULES = "rules.toml"
 
 
 class ScriptBot(Answerer):
-    """Rules from a file, with the texts of their patterns.
+    """Rules from a file, with the texts that match their patterns.
 
     Args:
       script: the rules.
       values: slot to its values.
-      candidates: what may be answered; empty for anything.
+      candidates: the allowed answers; empty for any.
     """
 
     def __init__(self, script: Script, values: Mapping[str, Sequence[str]], candidates: Sequence[str]) -> None:
         self.script, self.texts, self.candidates = script, Texts(script, values), frozenset(candidates)
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
-        """The only answer at each turn of each dialogue; empty where no rule fires."""
+        """Returns the only answer at each turn of each dialogue; empty if no rule fires."""
         return [
             [[answer] for answer in answers_of(self.script, self.texts, self.candidates, dialogue)]
             for dialogue in dialogues
@@ -297,25 +299,25 @@ class ScriptBot(Answerer):
 
 
 def built_in_rules() -> bytes:
-    """Those for task 6 that come with Parapet."""
+    """Reads the built-in rules for task 6."""
     return (resources.files("parapet.transforms.simulators.task6") / "task6_rules.toml").read_bytes()
 
 
 def scripted_card(
     data: bytes, path: str, train: Sequence[str], dev: Sequence[str], knowledge: str, candidates: str | None
 ) -> Card:
-    """A model of rules: patterns are extracted from ``train``, the order of rules is chosen on ``dev``.
+    """Makes a model of rules: patterns are extracted from ``train``, and the order of rules is chosen on ``dev``.
 
     Args:
       data: the rules, in TOML.
-      path: of the rules, for messages.
+      path: the path of the rules, for messages.
       train: files of dialogues.
-      dev: files of dialogues; none to keep the order of the file.
+      dev: files of dialogues; empty to keep the order of the file.
       knowledge: the file of the knowledge base.
-      candidates: the file of what may be answered; None for anything.
+      candidates: the file of possible answers; None for any.
 
     Raises:
-      InputError: a file that cannot be read or used, or no pattern has a text in ``train``.
+      InputError: a file cannot be read or used, or no pattern matches a text in ``train``.
     """
     script = read_script(data, path)
     dialogues = [dialogue for name in train for dialogue in read_dialogues(name)]
@@ -336,6 +338,6 @@ def scripted_card(
 
 
 def files_of_script(card: Card) -> dict[str, bytes]:
-    """The rules beside the model, in the chosen order and with the texts of their patterns."""
+    """Returns the file of rules, in the chosen order and with the texts that match their patterns."""
     assert card.script is not None
     return {RULES: toml_of(msgspec.json.decode(msgspec.json.encode(card.script))).encode()}

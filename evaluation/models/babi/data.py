@@ -1,4 +1,4 @@
-"""What the models are trained and run on: files of the bAbI dialog tasks; and what a model's folder says."""
+"""Reads files of the bAbI dialog tasks for training and prediction, and the cards of their models."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _TASK = re.compile(r"task([0-9]+)")
 
 
 class Corpus(msgspec.Struct, frozen=True):
-    """What a model is trained on.
+    """The training data of a model.
 
     Attributes:
       train, dev: dialogues.
-      candidates: what may be answered, each once, in the order of the file.
-      knowledge: relation to the values that it has in the knowledge base; empty without one.
-      task: its number, as file names have it; empty where they have none.
+      candidates: the distinct possible answers, in the order of the file.
+      knowledge: relation to its values in the knowledge base; empty without one.
+      task: the number in the file names; empty if they have none.
     """
 
     train: list[BabiDialogue]
@@ -49,15 +49,15 @@ class Corpus(msgspec.Struct, frozen=True):
 
 
 def read_corpus(train: Sequence[str], dev: Sequence[str], candidates: str, knowledge: str | None) -> Corpus:
-    """Reads the files and checks them against each other.
+    """Reads the files and checks that they fit.
 
     Args:
       train, dev: files of dialogues.
-      candidates: the file of what may be answered.
+      candidates: the file of possible answers.
       knowledge: the file of a knowledge base, for match-type features; None for none.
 
     Raises:
-      InputError: a file that cannot be read, files of several tasks, an answer of ``train`` that is not a candidate.
+      InputError: a file cannot be read, files are of several tasks, or an answer in ``train`` is not a candidate.
     """
     task = task_of([*train, *dev])
     texts = read_candidates(candidates)
@@ -72,17 +72,17 @@ def read_corpus(train: Sequence[str], dev: Sequence[str], candidates: str, knowl
             raise InputError(reason, path, f"dialogue from line {number}")
     for path in dev:
         warn_of_lost(lost_answers(read[path], allowed), path)
-    learned, held_out = ([one for path in paths for one in read[path]] for paths in (train, dev))
+    learned, held_out = ([dialogue for path in paths for dialogue in read[path]] for paths in (train, dev))
     return Corpus(learned, held_out, texts, read_knowledge(knowledge, texts), task)
 
 
 def read_dialogues(path: str) -> list[BabiDialogue]:
-    """The dialogues of a file. Raises InputError; also where the bot says nothing in it."""
+    """Reads the dialogues of a file. Raises InputError, also if the bot never speaks."""
     return dialogues_in(_bytes(path), path)
 
 
 def dialogues_in(data: bytes, path: str) -> list[BabiDialogue]:
-    """The dialogues of a file that was read. Raises InputError as :func:`read_dialogues`."""
+    """Parses the dialogues of a file. Raises InputError as :func:`read_dialogues`."""
     dialogues = list(parse_dialogues(data, path))
     if not any(dialogue.exchanges for dialogue in dialogues):
         raise InputError("the bot says nothing in it", path)
@@ -90,7 +90,7 @@ def dialogues_in(data: bytes, path: str) -> list[BabiDialogue]:
 
 
 def read_candidates(path: str) -> list[str]:
-    """The candidates, each once, in order. Raises InputError; also where there is nothing to choose."""
+    """Reads the distinct candidates, in order. Raises InputError, also if there are fewer than two."""
     found = list(dict.fromkeys(text.strip() for text in parse_candidates(_bytes(path), path)))
     if len(found) < 2:
         raise InputError("there is only one candidate: there is nothing to choose", path)
@@ -98,7 +98,7 @@ def read_candidates(path: str) -> list[str]:
 
 
 def read_knowledge(path: str | None, candidates: Sequence[str]) -> dict[str, list[str]]:
-    """The words of each type, from a knowledge base; none without one.
+    """Reads the words of each type from a knowledge base; empty without one.
 
     Raises:
       InputError: it cannot be read, or no candidate has a word with a type.
@@ -113,12 +113,15 @@ def read_knowledge(path: str | None, candidates: Sequence[str]) -> dict[str, lis
 
 
 def read_facts(path: str) -> list[Fact]:
-    """The facts of a knowledge base. Raises InputError."""
+    """Reads the facts of a knowledge base. Raises InputError."""
     return list(parse_facts(_bytes(path), path))
 
 
 def types_of(facts: Iterable[Fact]) -> dict[str, list[str]]:
-    """The words of each type: the values of a relation, sorted. In the published files these are the paper's seven."""
+    """Groups words by type, the relation that has them as values, sorted.
+
+    The published files have the paper's seven types.
+    """
     types: dict[str, set[str]] = {}
     for fact in facts:
         types.setdefault(fact.relation, set()).add(fact.value)
@@ -126,7 +129,7 @@ def types_of(facts: Iterable[Fact]) -> dict[str, list[str]]:
 
 
 def task_of(paths: Iterable[str]) -> str:
-    """The task that file names say, empty where they say none. Raises InputError where they say several."""
+    """Returns the task in the file names; empty if they have none. Raises InputError if they name several."""
     found: dict[str, str] = {}
     for path in paths:
         if match := _TASK.search(as_path(path).name):
@@ -138,7 +141,7 @@ def task_of(paths: Iterable[str]) -> str:
 
 
 def histories(dialogue: BabiDialogue) -> Iterator[int]:
-    """How many lines of history each turn has: a turn leaves two, a fact or an unanswered utterance one."""
+    """Yields the number of history lines before each turn: a turn adds two, a fact or an unanswered utterance one."""
     lines = 0
     for line in dialogue.lines:
         if isinstance(line, Exchange):
@@ -147,7 +150,7 @@ def histories(dialogue: BabiDialogue) -> Iterator[int]:
 
 
 def lost_answers(dialogues: Iterable[BabiDialogue], allowed: frozenset[str]) -> list[tuple[int, str]]:
-    """(line where the dialogue begins, answer) of each answer that is none of the candidates."""
+    """Returns (first line of the dialogue, answer) of each answer that is not a candidate."""
     return [
         (dialogue.line, exchange.bot)
         for dialogue in dialogues
@@ -157,25 +160,25 @@ def lost_answers(dialogues: Iterable[BabiDialogue], allowed: frozenset[str]) -> 
 
 
 def warn_of_lost(lost: Sequence[tuple[int, str]], path: str) -> None:
-    """Says how many answers a model cannot find."""
+    """Warns about answers that a model cannot choose."""
     if lost:
         message = "%s: %s responses are not among the candidates, the first in the dialogue from line %d"
         logging.warning(message, path, f"{len(lost):,}", lost[0][0])
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text: what spaces separate."""
+    """Splits a text into words at spaces."""
     return text.split()
 
 
 def tokens_of(text: str, bigrams: bool) -> list[str]:
-    """The words of a text, and with ``bigrams`` each two that follow one another."""
+    """Returns the words of a text and, with ``bigrams``, each pair of adjacent words."""
     words = words_of(text)
     return [*words, *map(" ".join, pairwise(words))] if bigrams else words
 
 
 def numbers_of(texts: Iterable[str]) -> Mapping[str, int]:
-    """Each text to its place, from 0."""
+    """Maps each text to its position."""
     return {text: number for number, text in enumerate(texts)}
 
 
@@ -185,43 +188,43 @@ def _bytes(path: str) -> bytes:
     return read_whole(as_path(path), MAX_DIALOGUE_FILE)
 
 
-FORMAT = 3  # 1 had facts in the memory as lines of the bot; 2, one answer for each utterance of nearest
+FORMAT = 3  # in 1, facts in the memory were lines of the bot; in 2, nearest had one answer for each utterance
 
 
 class Answerer(ABC):
-    """Any of the models, ready to answer."""
+    """A model that is ready to answer."""
 
     @abstractmethod
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
-        """The best answers at each turn of each dialogue, given what was really said before it.
+        """Returns the best answers at each turn of each dialogue, based on the reference's preceding turns.
 
         Args:
-          dialogues: with the right answers, which belong to the history of the turns after them.
-          top: how many answers at most; fewer where the model has no more. The best is first, and none appears twice.
+          dialogues: with the right answers, which belong to the history of later turns.
+          top: the maximum number of answers; a model may have fewer. They are distinct, with the best first.
         """
 
     def answers(self, dialogues: Sequence[BabiDialogue]) -> list[list[str]]:
-        """The best answer at each turn of each dialogue."""
+        """Returns the best answer at each turn of each dialogue."""
         return [[ranking[0] for ranking in rankings] for rankings in self.ranked(dialogues, 1)]
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
-    """What ``model.json`` says.
+    """The content of ``model.json``.
 
     Attributes:
-      task: of the bAbI tasks, empty where that is not known.
-      settings: of a net: its shape, see :class:`parapet.evaluation.models.babi.nets.Shape`.
-      history: of ``tfidf``: whether all that was said counts.
-      utterances: of ``tfidf``: how many of the user there are in training.
-      having: of ``tfidf``: how many of them have a word.
-      candidates: what may be answered; of ``nearest`` the responses of the training set, the most frequent first.
-      knowledge: type to its words; empty without match-type features; of ``rules``, field to its values.
-      words: that a net knows.
-      pairs: of ``nearest``: utterances, each with its responses, the most frequent first.
-      similarity: of ``nearest``: ``exact`` or ``overlap``.
-      ontology: of ``rules``, in TOML.
-      script: of ``rules`` from a file.
-      course: of ``rules``: where dialogues go on in another way than usual.
+      task: the number of the bAbI task; empty if unknown.
+      settings: for a net: its shape, see :class:`parapet.evaluation.models.babi.nets.Shape`.
+      history: for ``tfidf``: whether the input is the whole dialogue so far.
+      utterances: for ``tfidf``: the number of the user's utterances in training.
+      having: for ``tfidf``: word to the number of these that have it.
+      candidates: the possible answers; for ``nearest`` the responses of the training set, the most frequent first.
+      knowledge: type to its words, empty without match-type features; for ``rules``, field to its values.
+      words: the vocabulary of a net.
+      pairs: for ``nearest``: utterances, each with its responses, the most frequent first.
+      similarity: for ``nearest``: ``exact`` or ``overlap``.
+      ontology: for ``rules``, in TOML.
+      script: for ``rules`` from a file.
+      course: for ``rules``: deviations from the usual course of dialogues.
     """
 
     format: int = FORMAT
@@ -241,7 +244,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 
 def files_of(card: Card, weights: Mapping[str, Any] | None = None) -> dict[str, bytes]:
-    """The files of a model's folder."""
+    """Makes the files of a model's folder."""
     found = {MODEL: saving.card_bytes(card)}
     if weights is not None:
         found[WEIGHTS] = saving.weights_bytes(weights)
@@ -249,10 +252,10 @@ def files_of(card: Card, weights: Mapping[str, Any] | None = None) -> dict[str, 
 
 
 def read_card(folder: str, model: str) -> Card:
-    """What is in a folder.
+    """Reads the card of a model's folder.
 
     Raises:
-      InputError: no model is there, or another than ``model``, or the file is damaged.
+      InputError: the folder has no model, or another one than ``model``, or the file is damaged.
     """
     card = saving.read_card(folder, model, Card, FORMAT)
     if card.model != "rules" and not card.candidates:

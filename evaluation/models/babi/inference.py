@@ -1,4 +1,4 @@
-"""Predictions for the bAbI dialog tasks: files of answers, and of what a memory network attends to (Tables 3 to 7)."""
+"""Predictions for the bAbI dialog tasks: files of answers, and of a memory network's attention (Tables 3 to 7)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from parapet.transforms.storage.compressed import read_input
 
 
 def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answerer]:
-    """The card of a model, and the model itself, ready to answer.
+    """Loads a model; also returns its card.
 
     Args:
-      folder: where it is.
-      model: what it must be.
+      folder: the folder of the model.
+      model: the expected kind of model.
       device: ``auto``, ``cpu`` or ``cuda``.
       batch: turns at a time.
 
     Raises:
-      InputError: it is not there, of another kind, or damaged.
+      InputError: the model is missing, of another kind, or damaged.
     """
     card = read_card(folder, model)
     return card, _answerer(folder, card, device, batch)
 
 
 def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
-    # These load torch, which a card does not need.
+    # These import torch, which a card does not need.
     if card.script is not None:
         from parapet.evaluation.models.babi.baselines import ScriptBot
 
@@ -58,7 +58,7 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
     vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)
     try:
         net = make(card.model, vocabulary, msgspec.convert(card.settings, Shape))
-    except (KeyError, RuntimeError, msgspec.ValidationError) as error:  # settings that are missing
+    except (KeyError, RuntimeError, msgspec.ValidationError) as error:  # missing settings
         message = " ".join(str(error).split())[:300]
         raise InputError(f"does not fit {MODEL} beside it: {message}", files.join(folder, WEIGHTS)) from None
     saving.load_weights(net, folder)
@@ -68,10 +68,11 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
 DIGITS = 6
 
 
-SHORT, FOLDED = 20, 0.01  # of more memories, those that have less at each hop are counted in the page, not shown
+# if there are more memories than SHORT, those with less attention at each hop are only counted on the page
+SHORT, FOLDED = 20, 0.01
 
 
-Weights = Sequence[Sequence[float]]  # of each hop, of each memory, the earliest memory first
+Weights = Sequence[Sequence[float]]  # for each hop, the weight of each memory, the earliest memory first
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -79,7 +80,7 @@ class Memory(msgspec.Struct, frozen=True):
 
     Attributes:
       time: its number in the dialogue, from 1.
-      speaker: ``User``, of facts too, or ``Bot``.
+      speaker: ``User``, also for facts, or ``Bot``.
       text: the line.
       attention: p_i of each hop, from 0 to 1.
     """
@@ -91,14 +92,14 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A response with what the model attended to.
+    """A response with the model's attention.
 
     Attributes:
       dialogue, turn: numbers, from 0, as in the file of answers.
       memories: in order.
-      input: what the user says.
+      input: the user's utterance.
       correct: the reference's response.
-      predicted: the model's, the best first.
+      predicted: the model's responses, the best first.
     """
 
     dialogue: int
@@ -110,7 +111,7 @@ class Response(msgspec.Struct, frozen=True):
 
     @property
     def marked(self) -> list[tuple[str, bool]]:
-        """(a predicted answer, whether it is correct) of each."""
+        """(predicted answer, whether it is correct), in order."""
         return [(answer, answer.strip() == self.correct.strip()) for answer in self.predicted]
 
 
@@ -120,13 +121,13 @@ def responses(
     ranked: Iterable[Sequence[list[str]]],
     weights: Iterable[Sequence[Weights]],
 ) -> Iterator[Response]:
-    """The responses of some dialogues.
+    """Yields the responses of some dialogues.
 
     Args:
       first: the number of the first dialogue.
-      dialogues: what is answered.
-      ranked: of each dialogue and turn, the model's answers, the best first.
-      weights: of each dialogue and turn, the weights of the memories; of fewer lines than were before, the last ones.
+      dialogues: the dialogues.
+      ranked: for each dialogue and turn, the model's answers, the best first.
+      weights: for each dialogue and turn, the weights of the last lines, as many as the memory holds.
     """
     for number, (dialogue, predicted, of_turns) in enumerate(zip(dialogues, ranked, weights, strict=True), first):
         lines = list(spoken(dialogue))
@@ -142,7 +143,7 @@ def responses(
 
 
 def spoken(dialogue: BabiDialogue) -> Iterator[tuple[str, str]]:
-    """(speaker, text) of each line that can be in the memory."""
+    """Yields (speaker, text) of each line that can be in the memory."""
     for line in dialogue.lines:
         if isinstance(line, Exchange):
             yield "User", line.user
@@ -154,23 +155,23 @@ def spoken(dialogue: BabiDialogue) -> Iterator[tuple[str, str]]:
 
 
 def lines_of(found: Iterable[Response]) -> bytes:
-    """The responses as JSON lines."""
-    return b"".join(msgspec.json.encode(one) + b"\n" for one in found)
+    """Encodes the responses as JSON lines."""
+    return b"".join(msgspec.json.encode(response) + b"\n" for response in found)
 
 
 def page_of(name: str, found: Sequence[Response]) -> bytes:
-    """The responses as a page of HTML: a table each, which leaves out memories that get little where they are many.
+    """Makes an HTML page with a table for each response. Of many memories, those with little attention are left out.
 
     Args:
-      name: of the file of dialogues.
+      name: the name of the file of dialogues.
       found: the responses.
     """
     dialogues = [
         (number, [(one, list(_rows(one.memories))) for one in of])
         for number, of in groupby(found, key=lambda one: one.dialogue)
     ]
-    hops = max((len(memory.attention) for one in found for memory in one.memories), default=0)
-    right = sum(one.marked[0][1] for one in found)
+    hops = max((len(memory.attention) for response in found for memory in response.memories), default=0)
+    right = sum(response.marked[0][1] for response in found)
     page = render(
         "attention.html.jinja",
         name=name,
@@ -185,7 +186,7 @@ def page_of(name: str, found: Sequence[Response]) -> bytes:
 
 
 def _rows(memories: Sequence[Memory]) -> Iterator[Memory | int]:
-    """The memories; where they are many, for several in a row that get little, how many they are."""
+    """Yields the memories. If there are many, a run of memories with little attention becomes its length."""
     least = FOLDED if len(memories) > SHORT else 0
     for little, some in groupby(memories, key=lambda memory: max(memory.attention) < least):
         run = list(some)
@@ -202,7 +203,7 @@ class BabiFile(NamedTuple):
     """A file of dialogues.
 
     Attributes:
-      path: where it is.
+      path: the path of the file.
       answers: the path of its answers below the output folder.
       attention: the path of its attention there, without the extension.
     """
@@ -213,7 +214,7 @@ class BabiFile(NamedTuple):
 
 
 class BabiChunk(NamedTuple):
-    """Some dialogues of a file; ``first`` is the number of the first of them."""
+    """Some dialogues of a file; ``first`` is the number of the first one."""
 
     file: BabiFile
     first: int
@@ -221,13 +222,13 @@ class BabiChunk(NamedTuple):
 
 
 class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=True):
-    """What is predicted.
+    """A prediction of bAbI dialogues.
 
     Attributes:
-      memory: how many lines of history the model reads, the last ones; None for all.
-      attention: how many dialogues of each file get files of what a memory network attends to; up to ``CHUNK``.
+      memory: the number of last lines of history that the model reads; None for all.
+      attention: the number of first dialogues, up to ``CHUNK``, of each file for which attention is written.
       inputs: the files of dialogues.
-      top: how many answers are ranked; the best one alone where it is 1.
+      top: the number of ranked answers; 1 for the best answer only.
     """
 
     memory: int | None
@@ -236,17 +237,17 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
     top: int = 1
 
     def sources(self) -> Sequence[BabiFile]:
-        """The files of dialogues."""
+        """Lists the files of dialogues."""
         return self.inputs
 
     def chunks(self, file: BabiFile) -> Iterator[BabiChunk]:
-        """The dialogues of a file, some at a time. Raises InputError where it cannot be read."""
+        """Yields chunks of the dialogues of a file. Raises InputError if it cannot be read."""
         dialogues = dialogues_in(read_input(file.path, MAX_DIALOGUE_FILE), file.path)
         for first in range(0, len(dialogues), CHUNK):
             yield BabiChunk(file, first, tuple(dialogues[first : first + CHUNK]))
 
     def asked(self, chunk: BabiChunk) -> dict[str, int]:
-        """The turns, and those with more history than the model reads."""
+        """Counts the turns, and those with more history than the model reads."""
         lengths = [length for dialogue in chunk.dialogues for length in histories(dialogue)]
         counts = {f"turns/{chunk.file.answers}": len(lengths)}
         if self.memory is not None and (long := sum(length > self.memory for length in lengths)):
@@ -254,11 +255,11 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         return counts
 
     def load(self) -> Answerer:
-        """The model."""
+        """Loads the model."""
         return load(self.folder, self.model, self.device, self.batch_size)[1]
 
     def answer(self, model: Answerer, chunk: BabiChunk) -> Answers:
-        """The answers as JSON lines for ``parapet evaluate --task ranking``; counts them, and those that are empty."""
+        """Encodes the answers as JSON lines for ``parapet evaluate --task ranking``, and counts all and empty ones."""
         ranked = model.ranked(chunk.dialogues, self.top)
         rows = [
             {"dialogue": number, "turn": turn, "answer": ranking[0], **({"answers": ranking} if self.top > 1 else {})}
@@ -275,7 +276,7 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         return Answers([Part(path, (chunk.first,), data), *self._attention(model, chunk, ranked)], counts)
 
     def _attention(self, model: Answerer, chunk: BabiChunk, ranked: Sequence[Sequence[list[str]]]) -> Iterator[Part]:
-        """What a memory network attends to in the first dialogues of a file, which are all in its first chunk."""
+        """Yields a memory network's attention in the first dialogues of a file, all of which are in its first chunk."""
         if not self.attention or chunk.first:
             return
         from parapet.evaluation.models.babi.nets import NetAnswers

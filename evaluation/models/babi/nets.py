@@ -1,7 +1,7 @@
-"""The models that are trained: a score for each candidate at each turn, as one product of matrices.
+"""The trained models: a score for each candidate at each turn, as one product of matrices.
 
-Dialogues are tensors of indices, built once. The lines of all dialogues follow one another. The memory of a turn is a
-slice: from the first line of its dialogue to the line before what the user says now.
+Dialogues are tensors of indices that are built once, with the lines of all dialogues concatenated. The memory of a turn
+is a slice: from the first line of its dialogue to the line before the user's current utterance.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ USER, BOT = 0, 1
 
 
 class Ragged(NamedTuple):
-    """Rows of numbers of any length, one behind the other."""
+    """Concatenated rows of numbers of any length."""
 
     values: Tensor
     starts: Tensor
@@ -45,27 +45,27 @@ class Ragged(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> Ragged:
-        """The rows."""
+        """Concatenates rows."""
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
         values = torch.tensor([value for row in rows for value in row], dtype=torch.long)
         return cls(values, lengths.cumsum(0) - lengths, lengths)
 
     def take(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """(the numbers of some rows, where each row begins among them)."""
+        """Returns (the numbers of some rows, the position at which each row begins among them)."""
         lengths = self.lengths[ids]
         return self.values[ranges(self.starts[ids], lengths)], lengths.cumsum(0) - lengths
 
     def of_groups(self, ids: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
-        """(the numbers of some rows, the group of each number), given the group of each row."""
+        """Returns (the numbers of some rows, the group of each number), from the group of each row."""
         return self.take(ids)[0], torch.repeat_interleave(group, self.lengths[ids])
 
     def to(self, device: torch.device) -> Ragged:
-        """The same on a device."""
-        return Ragged(*(one.to(device) for one in self))
+        """Moves the rows to a device."""
+        return Ragged(*(tensor.to(device) for tensor in self))
 
 
 def ranges(starts: Tensor, lengths: Tensor) -> Tensor:
-    """The numbers ``start, start + 1, ...`` of each range, one range behind the other."""
+    """Concatenates the numbers ``start, start + 1, ...`` of all ranges."""
     ends = lengths.cumsum(0)
     total = int(ends[-1]) if len(ends) else 0
     return torch.arange(total, device=starts.device) + torch.repeat_interleave(starts - ends + lengths, lengths)
@@ -76,12 +76,12 @@ class Encoded(NamedTuple):
 
     Attributes:
       texts: the distinct texts of the lines.
-      line: the text of each line.
-      speaker: of each line.
-      said: of each line, whether it is said, and no fact.
-      first: of each turn, the first line of its dialogue.
-      now: of each turn, the line of what the user says.
-      answer: of each turn, the candidate that is right; -1 where none is.
+      line: line to its text.
+      speaker: line to its speaker.
+      said: line to whether it is an utterance rather than a fact.
+      first: turn to the first line of its dialogue.
+      now: turn to the line of the user's utterance.
+      answer: turn to the right candidate; -1 if no candidate is right.
     """
 
     texts: list[str]
@@ -94,7 +94,7 @@ class Encoded(NamedTuple):
 
 
 def encode(dialogues: Iterable[BabiDialogue], candidates: Mapping[str, int]) -> Encoded:
-    """Dialogues as indices.
+    """Encodes dialogues as indices.
 
     Args:
       dialogues: in order; there is a turn for each exchange.
@@ -109,27 +109,28 @@ def encode(dialogues: Iterable[BabiDialogue], candidates: Mapping[str, int]) -> 
 
     for dialogue in dialogues:
         first = len(lines)
-        for one in dialogue.lines:
-            if isinstance(one, Exchange):
-                turns.append((first, len(lines), candidates.get(one.bot.strip(), -1)))
-                add(one.user, USER)
-                add(one.bot, BOT)
-            elif isinstance(one, Unanswered):
-                add(one.user, USER)
+        for spoken in dialogue.lines:
+            if isinstance(spoken, Exchange):
+                turns.append((first, len(lines), candidates.get(spoken.bot.strip(), -1)))
+                add(spoken.user, USER)
+                add(spoken.bot, BOT)
+            elif isinstance(spoken, Unanswered):
+                add(spoken.user, USER)
             else:
-                add(f"{one.entity} {one.relation} {one.value}", USER, said=False)  # footnote 2
+                # footnote 2: facts are lines of the user
+                add(f"{spoken.entity} {spoken.relation} {spoken.value}", USER, said=False)
     line, speaker, said = torch.tensor(lines, dtype=torch.long).view(len(lines), 3).unbind(1)
     first, now, answer = torch.tensor(turns, dtype=torch.long).view(len(turns), 3).unbind(1)
     return Encoded([*known], line, speaker, said.bool(), first, now, answer)
 
 
 class Turns(NamedTuple):
-    """Turns as a model sees them, on its device: ``Encoded`` without texts, and what they have of two vocabularies.
+    """Turns on the device of a model: ``Encoded`` without texts, but with their indices in two vocabularies.
 
     Attributes:
-      line, speaker, said, first, now, answer: as of ``Encoded``.
-      words: of each text, the words that the model knows. One row more is empty, for padding.
-      entities: of each text, the words that are values in the knowledge base.
+      line, speaker, said, first, now, answer: see ``Encoded``.
+      words: text to its words that the model knows. An additional empty row is for padding.
+      entities: text to its words that are values in the knowledge base.
     """
 
     line: Tensor
@@ -143,20 +144,20 @@ class Turns(NamedTuple):
 
     @property
     def padding(self) -> int:
-        """The text that is empty."""
+        """The index of the empty text."""
         return len(self.words.lengths) - 1
 
     def batches(self, size: int) -> Iterator[Tensor]:
-        """All turns in order, ``size`` at a time."""
+        """Yields all turns in order, ``size`` at a time."""
         for start in range(0, len(self.now), size):
             yield torch.arange(start, min(start + size, len(self.now)), device=self.now.device)
 
     def history(self, ids: Tensor, first: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """(lines, the place in ``ids`` of the turn of each): all up to what the user says now.
+        """Returns (lines, the position in ``ids`` of the turn of each): all lines up to the user's current utterance.
 
         Args:
           ids: turns.
-          first: the first line of each that counts; by default of its dialogue.
+          first: the first line to include for each; by default the first of its dialogue.
         """
         starts = self.first[ids] if first is None else first
         lengths = self.now[ids] - starts + 1
@@ -171,14 +172,14 @@ def turns_of(
     device: torch.device,
     bigrams: bool = False,
 ) -> Turns:
-    """Turns for a model. Words that it does not know are left out: nothing was learned of them.
+    """Encodes turns for a model, without unknown words.
 
     Args:
       encoded: the dialogues.
-      words: what it knows.
+      words: the vocabulary.
       entities: the values of the knowledge base.
-      device: where it computes.
-      bigrams: whether some of the words are two that follow one another.
+      device: the device of the model.
+      bigrams: whether the vocabulary has pairs of adjacent words.
     """
     _, *columns = encoded
     texts = (*encoded.texts, "")
@@ -190,12 +191,12 @@ def turns_of(
 
 
 def best_of(candidates: Sequence[str], scores: Tensor, top: int) -> list[list[str]]:
-    """The best candidates of each turn, the best one first; of equal scores the first candidate.
+    """Returns the best candidates of each turn, the best one first; ties in order of the candidates.
 
     Args:
       candidates: their texts.
       scores: turns × candidates.
-      top: how many, at most all.
+      top: the number of candidates, at most all.
     """
     if top == 1:
         best = scores.argmax(1, keepdim=True)
@@ -205,28 +206,28 @@ def best_of(candidates: Sequence[str], scores: Tensor, top: int) -> list[list[st
 
 
 def by_dialogue(turns: Iterable[Turn], dialogues: Iterable[BabiDialogue]) -> list[list[Turn]]:
-    """What each turn has, in order, as a list for each dialogue."""
+    """Splits a sequence with an item for each turn into lists by dialogue."""
     rest = iter(turns)
     return [[next(rest) for _ in dialogue.exchanges] for dialogue in dialogues]
 
 
 class Matches(nn.Module):
-    """The features of all candidates.
+    """The match-type features of all candidates.
 
     Args:
       candidates: their texts.
       knowledge: type to its words.
 
     Attributes:
-      entities: the words with types, each to its number.
-      types: how many types some candidate has.
+      entities: word with a type to its number.
+      types: the number of types that occur in candidates.
     """
 
     def __init__(self, candidates: Sequence[str], knowledge: Mapping[str, Sequence[str]]) -> None:
         super().__init__()
         self.entities = {word: i for i, word in enumerate(sorted({w for of in knowledge.values() for w in of}))}
         self.types = 0
-        pairs: list[list[tuple[int, int]]] = [[] for _ in candidates]  # of each candidate: a type, an entity of it
+        pairs: list[list[tuple[int, int]]] = [[] for _ in candidates]  # candidate to (type, entity)
         for words in knowledge.values():
             known = frozenset(words)
             found = [
@@ -239,7 +240,7 @@ class Matches(nn.Module):
             for number, there in found:
                 pairs[number] += [(self.types, entity) for entity in there]
             most = max(len(there) for _, there in found)
-            nobody = len(self.entities)  # a column of its own, always false
+            nobody = len(self.entities)  # an additional column that is always false
             rows = [there + [nobody] * (most - len(there)) for _, there in found]
             self.register_buffer(f"candidates{self.types}", torch.tensor([number for number, _ in found]), False)
             self.register_buffer(f"words{self.types}", torch.tensor(rows), False)
@@ -249,13 +250,13 @@ class Matches(nn.Module):
             self.register_buffer(f"pairs_{name}", buffer, False)
 
     def there(self, turns: Turns, lines: Tensor, places: Tensor, examples: int) -> Tensor:
-        """Of each example and word with a type, whether it is in the dialogue; one column more is false.
+        """Computes whether each word with a type occurs in each example's dialogue; the last column is always false.
 
         Args:
           turns: with their texts.
-          lines: those that count.
-          places: the example that each is of.
-          examples: how many there are.
+          lines: the lines to search.
+          places: the example of each line.
+          examples: the number of examples.
         """
         words, of = turns.entities.of_groups(turns.line[lines], places)
         found = torch.zeros(examples, len(self.entities) + 1, dtype=torch.bool, device=lines.device)
@@ -263,16 +264,16 @@ class Matches(nn.Module):
         return found
 
     def everything(self, examples: int, device: torch.device) -> Tensor:
-        """As :meth:`there`, as if each word were in each dialogue."""
+        """Returns the result of :meth:`there` as if each word occurred in each dialogue."""
         found = torch.ones(examples, len(self.entities) + 1, dtype=torch.bool, device=device)
         found[:, -1] = False
         return found
 
     def of_chosen(self, there: Tensor, chosen: Tensor) -> Tensor:
-        """Whether candidates have each type; shape (examples, chosen, types).
+        """Computes whether candidates have each type; shape (examples, chosen, types).
 
         Args:
-          there: of each example and word with a type, whether it is in the dialogue.
+          there: whether each word with a type occurs in each example's dialogue.
           chosen: candidates of each example; shape (examples, chosen).
         """
         pairs = Ragged(*(self.get_buffer(f"pairs_{name}") for name in Ragged._fields))
@@ -284,7 +285,7 @@ class Matches(nn.Module):
         return found.view(*chosen.shape, self.types)
 
     def features(self, there: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each type: (the candidates that may have it, of each example and such candidate whether it has)."""
+        """Yields for each type (the candidates that may have it, whether each of these has it in each example)."""
         for i in range(self.types):
             words = self.get_buffer(f"words{i}")
             yield self.get_buffer(f"candidates{i}"), there[:, words].any(2)
@@ -294,11 +295,11 @@ INITIAL = 0.15  # standard deviation of new parameters
 
 
 class Vocabulary(msgspec.Struct, frozen=True):
-    """What a net knows.
+    """The vocabulary of a net.
 
     Attributes:
-      words: of the dialogues that it is trained on; with bigrams also each two that follow one another.
-      candidates: what may be answered.
+      words: the words of the training dialogues; with bigrams also pairs of adjacent words.
+      candidates: the possible answers.
       knowledge: type to its words; empty without match-type features.
     """
 
@@ -308,15 +309,15 @@ class Vocabulary(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What shapes a net: flags of its training.
+    """The shape of a net, from flags of its training.
 
     Attributes:
-      size: of the embeddings.
-      hops, memory: of a memory network: hops over the memory, and lines of history that it holds.
-      time: of a memory network: time features count lines ``back`` from the input, or are the ``index`` of the line.
-      input: of embeddings: the whole ``history``, or the ``last`` utterance.
-      share: of embeddings: whether words have the same embeddings in candidates (A = B).
-      bigrams: whether two words that follow one another are a word, too.
+      size: the size of embeddings.
+      hops, memory: for a memory network: hops over the memory, and lines of history that it holds.
+      time: for a memory network: time features count lines ``back`` from the input, or are the ``index`` of the line.
+      input: for embeddings: the whole ``history``, or the ``last`` utterance.
+      share: for embeddings: whether words have the same embeddings in candidates (A = B).
+      bigrams: whether pairs of adjacent words are in the vocabulary.
     """
 
     size: int
@@ -329,15 +330,15 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Net(nn.Module):
-    """What both models have: embeddings of the user's side and of the candidates', and match-type features.
+    """The common part of both models: embeddings of dialogues and candidates, and match-type features.
 
     Args:
-      vocabulary: what it knows.
-      shape: its size, and which features it has.
-      initial: standard deviation of the new parameters.
+      vocabulary: the vocabulary.
+      shape: its size and features.
+      initial: standard deviation of new parameters.
 
     Attributes:
-      sparse: whether gradients of embeddings have only the rows that were used.
+      sparse: whether gradients of embeddings only contain the rows that were used.
     """
 
     sparse = False
@@ -358,23 +359,23 @@ class Net(nn.Module):
         self.types = self.parameter(self.matches.types)
 
     def parameter(self, rows: int) -> nn.Parameter:
-        """Embeddings, new."""
+        """Makes new embeddings."""
         return nn.Parameter(torch.randn(rows, self.shape.size) * self.initial)
 
     def sums(self, turns: Turns, texts: Tensor) -> Tensor:
-        """The sum of the embeddings of each text's words."""
+        """Sums the embeddings of each text's words."""
         words, starts = turns.words.take(texts)
         return F.embedding_bag(words, self.words, starts, mode="sum", sparse=self.sparse)
 
     def scores(self, query: Tensor, turns: Turns, ids: Tensor, first: Tensor, chosen: Tensor | None) -> Tensor:
-        """The score of each candidate, given a query for each turn.
+        """Scores each candidate by a query for each turn.
 
         Args:
-          query: of each turn.
-          turns: all.
-          ids: which of them.
-          first: of each, the first line in which words with types are looked for.
-          chosen: candidates of each turn, shape (turns, chosen); None for all of each.
+          query: the query of each turn.
+          turns: all turns.
+          ids: the turns to score.
+          first: the first line of each turn in which words with types are searched.
+          chosen: candidates of each turn, shape (turns, chosen); None for all.
         """
         if chosen is not None:
             return self._scores_of_chosen(query, turns, ids, first, chosen)
@@ -383,7 +384,7 @@ class Net(nn.Module):
         found = query @ F.embedding_bag(words, table, starts, mode="sum", sparse=self.sparse).T
         if self.matches.types:
             there = self._there(turns, ids, first)
-            # A type's word adds its own product with the query to each candidate that has it.
+            # A type's embedding adds its product with the query to the score of each candidate that has the type.
             gains = query @ self.types.T
             for gain, (candidates, features) in zip(gains.unbind(1), self.matches.features(there), strict=True):
                 found = found.index_add(1, candidates, features * gain[:, None])
@@ -407,10 +408,10 @@ class Net(nn.Module):
 
 
 class MemN2N(Net):
-    """A memory network (section 4.4, appendix A): a line of the history is a slot of the memory.
+    """A memory network (section 4.4, appendix A): each line of the history is a slot of the memory.
 
-    The bag of words of a line has features for who speaks and for when. Each hop adds what the memory answers,
-    ``R sum p_i m_i``, to the query. Facts are lines of the user (footnote 2).
+    The bag of words of a line has features for its speaker and its time. Each hop adds the memory's answer, ``R sum p_i
+    m_i``, to the query. Facts are lines of the user (footnote 2).
     """
 
     def __init__(self, vocabulary: Vocabulary, shape: Shape, initial: float = INITIAL) -> None:
@@ -423,20 +424,20 @@ class MemN2N(Net):
         self.answer = nn.Linear(shape.size, shape.size, bias=False)
 
     def forward(self, turns: Turns, ids: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """Scores of the chosen candidates at some turns, of all by default."""
+        """Scores the chosen candidates at some turns, by default all."""
         query, _ = self.read(turns, ids)
         return self.scores(query, turns, ids, turns.now[ids] - self.lengths(turns, ids), chosen)
 
     def lengths(self, turns: Turns, ids: Tensor) -> Tensor:
-        """How many lines the memory holds at some turns."""
+        """Returns the number of lines in the memory at some turns."""
         return (turns.now[ids] - turns.first[ids]).clamp_max(self.memory)
 
     def read(self, turns: Turns, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """(the query after the last hop, of each hop the weights of the memories, the latest memory first)."""
+        """Returns (query after the last hop, weights of the memories at each hop, the latest memory first)."""
         now, lengths = turns.now[ids], self.lengths(turns, ids)
         query = self.sums(turns, turns.line[now])
         longest, attention = int(lengths.max()), []
-        if longest:  # the first thing that a user says has no history
+        if longest:  # a user's first utterance has no history
             back = torch.arange(longest, device=ids.device)
             there = back < lengths[:, None]
             lines = torch.where(there, now[:, None] - 1 - back, 0)
@@ -446,7 +447,7 @@ class MemN2N(Net):
             slots = slots + F.embedding(times, self.ago, sparse=self.sparse) + self.speakers[turns.speaker[lines]]
             for _ in range(self.hops):
                 weights = torch.einsum("bmd,bd->bm", slots, query).masked_fill(~there, -torch.inf)
-                # Where the memory is empty, all weights would be 0 / 0.
+                # With an empty memory, all weights would be 0 / 0.
                 weights = torch.softmax(weights.masked_fill(lengths[:, None] == 0, 0), 1) * there
                 query = query + self.answer(torch.einsum("bm,bmd->bd", weights, slots))
                 attention.append(weights)
@@ -454,10 +455,13 @@ class MemN2N(Net):
 
 
 class Embeddings(Net):
-    """Supervised embeddings (section 4.3): ``(A x) · (B y)``, the history with what is said now as one bag of words."""
+    """Supervised embeddings (section 4.3):
+
+    ``(A x) · (B y)``, with history and current utterance as one bag of words.
+    """
 
     def forward(self, turns: Turns, ids: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """Scores of the chosen candidates at some turns, of all by default."""
+        """Scores the chosen candidates at some turns, by default all."""
         if self.shape.input == "last":
             query = self.sums(turns, turns.line[turns.now[ids]])
         else:
@@ -470,39 +474,39 @@ class Embeddings(Net):
 
 
 def negatives_of(answers: Tensor, candidates: int, negatives: int) -> Tensor:
-    """Candidates drawn for each turn, none of them the right one; shape (turns, negatives)."""
-    # Drawn from those after the right one, and round to those before it.
+    """Draws wrong candidates for each turn; shape (turns, negatives)."""
+    # A random step from the right candidate, modulo their number, never leads back to it.
     steps = torch.randint(1, candidates, (len(answers), negatives), device=answers.device)
     return (answers[:, None] + steps) % candidates
 
 
 def ranking_loss(scores: Tensor, margin: float) -> Tensor:
-    """The margin ranking loss of section 4.3: the mean over the negatives within the margin, and over turns.
+    """Computes the margin ranking loss of section 4.3: the mean over the negatives within the margin, and over turns.
 
     Args:
-      scores: of the right candidate, then of the negatives; shape (turns, 1 + negatives).
-      margin: by which the right one is to be better.
+      scores: the scores of the right candidate, then of the negatives; shape (turns, 1 + negatives).
+      margin: the required difference between the right candidate and negatives.
     """
     short = (margin - scores[:, :1] + scores[:, 1:]).clamp_min(0)
     return (short.sum(1) / (short > 0).sum(1).clamp_min(1)).mean()
 
 
 def make(model: str, vocabulary: Vocabulary, shape: Shape, initial: float = INITIAL) -> Net:
-    """A net by the name of its model, with new parameters."""
+    """Makes a net with new parameters, by the name of its model."""
     return (MemN2N if model == "memn2n" else Embeddings)(vocabulary, shape, initial)
 
 
 class NetAnswers(Answerer):
-    """A net, loaded.
+    """A loaded net.
 
-    It computes in double precision and takes scores that are equal in single precision for equal, the first candidate
-    then. So neither padding, nor what else is in a batch, nor the number of threads changes an answer, though each
-    changes the last digits.
+    It computes in double precision, and treats scores that are equal in single precision as equal, so that the first
+    candidate wins. Answers therefore do not depend on padding, on the rest of the batch or on the number of threads,
+    although each of these changes the last digits.
 
     Args:
       net: with its weights.
-      vocabulary: what it knows.
-      device: where to compute.
+      vocabulary: the vocabulary.
+      device: the device to use.
       batch: turns at a time.
     """
 
@@ -512,7 +516,7 @@ class NetAnswers(Answerer):
         self.candidates, self.device, self.batch = vocabulary.candidates, device, batch
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
-        """The best candidates at each turn of each dialogue.
+        """Returns the best candidates at each turn of each dialogue.
 
         Raises:
           InputError: there is not enough memory.
@@ -525,7 +529,7 @@ class NetAnswers(Answerer):
         return by_dialogue(found, dialogues)
 
     def attention(self, dialogues: Sequence[BabiDialogue]) -> list[list[list[list[float]]]]:
-        """Of each dialogue, turn and hop of a memory network, the weights of the memories, the earliest first.
+        """Returns a memory network's weights for each dialogue, turn and hop, the earliest memory first.
 
         Raises:
           InputError: there is not enough memory.
@@ -547,8 +551,8 @@ class NetAnswers(Answerer):
         return turns_of(encode(dialogues, {}), known, entities, self.device, self.net.shape.bigrams)
 
 
-SCORED = 256  # turns at a time where nothing is trained
-MOST_AHEAD = 64  # turns that are scored at once where batches are of one turn
+SCORED = 256  # turns at a time outside of training
+MOST_AHEAD = 64  # turns that are scored at once with batches of one turn
 _NONE = torch.empty(0, dtype=torch.long)
 
 
@@ -556,8 +560,8 @@ class BabiLearner(Learner):
     """A net with its data; with ``--share auto`` two nets, of which the better one on dev is kept.
 
     Args:
-      config: how it is trained.
-      corpus: what it is trained on; with match-type features where it has a knowledge base.
+      config: the settings of the training.
+      corpus: the training data; a knowledge base adds match-type features.
     """
 
     metric = "response accuracy"
@@ -579,9 +583,9 @@ class BabiLearner(Learner):
         if config.optimiser == "sgd":
             self.optimiser: torch.optim.Optimizer = torch.optim.SGD(parameters, lr=rate)
         else:
-            # Of one kernel for all parameters; the results are those of a loop over them.
+            # One kernel for all parameters, with the same results as a loop.
             self.optimiser = torch.optim.Adam(parameters, lr=rate, fused=True)
-        # Where dense gradients are wanted: to clip them, and for Adam.
+        # Clipping and Adam need dense gradients.
         for net in self.nets:
             net.sparse = config.optimiser == "sgd" and not config.clip
         self.config, self.device = config, device
@@ -590,11 +594,11 @@ class BabiLearner(Learner):
         self._place = dict(enumerate(range(len(train.now))))
         self._scored: dict[int, tuple[Tensor, list[Tensor]]] = {}
         self._ahead = 1
-        self._devs: list[float] = []  # of each of several nets, at the end
+        self._devs: list[float] = []  # accuracy of each of several nets on dev, at the end
         warn_of_long(self._lengths, config.memory)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch."""
+        """Yields the batches of an epoch."""
         batches = list(bucketed(self._lengths, self.config.batch_size, generator))
         self._order = torch.cat(batches).to(self.device)
         self._place = {turn: place for place, turn in enumerate(self._order.tolist())}
@@ -603,7 +607,7 @@ class BabiLearner(Learner):
             yield batch.to(self.device, non_blocking=True)
 
     def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss, the sum of those of all nets."""
+        """Computes the mean loss, summed over all nets."""
         answers = self.train.answer[batch]
         if not self.config.negatives:
             return sum_of(F.cross_entropy(net(self.train, batch).float(), answers) for net in self.nets)
@@ -620,15 +624,15 @@ class BabiLearner(Learner):
     def _scores(self, net: Net, batch: Tensor, chosen: Tensor) -> Tensor:
         if chosen.numel() < len(self.vocabulary.candidates):
             scores = net(self.train, batch, chosen)
-        else:  # each candidate once is less
+        else:  # all candidates are fewer than the drawn ones
             scores = net(self.train, batch).gather(1, chosen)
-        return scores.float()  # half of a float is too coarse for small differences
+        return scores.float()  # half precision is too coarse for small differences
 
     def _loss_of_turn(self, batch: Tensor) -> Tensor:
-        """The loss of a batch of one turn; of one that is right by the margin, a zero without a gradient.
+        """Computes the loss of a batch of one turn; if it is right by the margin, a zero without a gradient.
 
-        Most turns are so after a while. Those that follow are scored at once: as long as all are right, no step changes
-        the parameters, and the scores hold. So this computes what one turn at a time would.
+        After a while this holds for most turns. The following turns are scored together: as long as all are right, no
+        step changes the parameters, so their scores remain valid. The result is the same as that of one turn at a time.
         """
         turn = int(batch)
         if turn not in self._scored:
@@ -644,13 +648,13 @@ class BabiLearner(Learner):
         )
 
     def _score_ahead(self, turn: int) -> dict[int, tuple[Tensor, list[Tensor]]]:
-        """Of some turns, from this one on: (its candidates, of each net the places of those that have a gradient)."""
+        """Scores turns from this one on; returns turn to (candidates, for each net the positions with a gradient)."""
         place = self._place[turn]
         turns = self._order[place : place + self._ahead]
         chosen = self._chosen(turns)
         with torch.no_grad():
             scores = [self._scores(net, turns, chosen) for net in self.nets]
-        within = [score > score[:, :1] - self.config.margin for score in scores]  # the right one always is
+        within = [score > score[:, :1] - self.config.margin for score in scores]  # always includes the right candidate
         wrong = torch.stack([one.sum(1) > 1 for one in within])
         right = (~wrong.any(0)).tolist()
         self._ahead = min(MOST_AHEAD, 2 * ([*right, False].index(False)) + 1)
@@ -660,7 +664,7 @@ class BabiLearner(Learner):
         }
 
     def dev(self) -> float:
-        """The share of responses that are right, of the best net."""
+        """Computes the share of correct responses of the best net."""
         return max(self._dev_of(net) for net in self.nets)
 
     def _dev_of(self, net: Net) -> float:
@@ -670,7 +674,7 @@ class BabiLearner(Learner):
         return int(right) / len(self._dev.now)
 
     def files(self) -> dict[str, bytes]:
-        """The files of the model's folder."""
+        """Makes the files of the model's folder."""
         known = self.vocabulary
         if len(self.nets) > 1:
             with torch.inference_mode():
@@ -687,7 +691,7 @@ class BabiLearner(Learner):
         return files_of(card, best.state_dict())
 
     def result(self) -> dict[str, float | None]:
-        """How many words inputs and candidates have, and of two nets what each has on dev."""
+        """Returns the size of the vocabulary and, for two nets, the accuracy of each on dev."""
         words = {*self.vocabulary.words}.union(
             *(tokens_of(text, self.config.bigrams) for text in self.vocabulary.candidates)
         )
@@ -696,19 +700,19 @@ class BabiLearner(Learner):
 
 
 def shapes(config: BabiConfig) -> list[Shape]:
-    """Those of the nets that are trained; of more than one the best is kept."""
+    """Returns the shapes of the nets to train; of several nets, the best is kept."""
     fields = {name: getattr(config, name) for name in Shape.__struct_fields__}
     shared = {"off": [False], "on": [True], "auto": [False, True]}[config.share]
     return [Shape(**{**fields, "share": share}) for share in shared]
 
 
 def sum_of(losses: Iterable[Tensor]) -> Tensor:
-    """Their sum."""
+    """Adds up losses."""
     return torch.stack(list(losses)).sum()
 
 
 def warn_of_long(lengths: Tensor, memory: int | None) -> None:
-    """Warns of turns that have more history than the memory holds."""
+    """Warns about turns with more history than the memory holds."""
     long = 0 if memory is None else int((lengths > memory).sum())
     if long:
         logging.warning("%s turns have more than %d lines of history: the oldest are cut off", f"{long:,}", memory)

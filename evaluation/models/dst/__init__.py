@@ -1,1 +1,1 @@
-"""Dialogue state tracking: models that are asked for the state of a service after a user turn."""
+"""Models of dialogue state tracking, which predict the state of a service after a user turn."""

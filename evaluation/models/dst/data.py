@@ -1,4 +1,4 @@
-"""What state trackers learn from: the frames of user turns, with their states; and how good a tracker is on them."""
+"""Training data of state trackers: the frames of user turns with their states. Also measures a tracker's accuracy."""
 
 from __future__ import annotations
 
@@ -36,40 +36,40 @@ from parapet.transforms.storage.compressed import read_input
 
 
 class Labelled(msgspec.Struct, frozen=True):
-    """A frame of a user turn, and the state that is right."""
+    """A frame of a user turn, and its reference state."""
 
     asked: Example
     state: State
 
     @property
     def opening(self) -> str:
-        """The first utterance of the dialogue: its versions by ``parapet augment`` share it, not their ids."""
+        """The first utterance of the dialogue, which all versions by ``parapet augment`` share, unlike their ids."""
         return self.asked.history[0][1]
 
 
 class Openings:
-    """Identifies the dialogue of a frame, in all versions of it: asked of one frame after the other, it remembers.
+    """Identifies the dialogue of a frame across all of its versions; frames must be passed in order.
 
-    Versions by ``parapet augment`` share the first utterance, those of a perturbation the id.
+    Versions by ``parapet augment`` share the first utterance, those by a perturbation the id.
     """
 
     def __init__(self) -> None:
         self._of_ids: dict[str, str] = {}
 
     def __call__(self, frame: Labelled) -> str:
-        """What all frames of the dialogue share."""
+        """Returns the key that all frames of the dialogue share."""
         return self._of_ids.setdefault(frame.asked.dialogue_id, frame.opening)
 
 
 def read_labels(root: str, split: str) -> Examples[Labelled]:
-    """The frames of the user turns of a split, of which the schema has the service.
+    """Reads the frames of the user turns of a split whose service is in the schema.
 
     Args:
       root: a corpus.
-      split: ``train``.
+      split: the split, such as ``train``.
 
     Raises:
-      InputError: a file cannot be read; there is no such split, no frame, no slot.
+      InputError: a file cannot be read, or there is no such split, no frame, or no slot.
     """
     corpus = read_corpus(root, [split])
     for problem in corpus.problems:
@@ -80,10 +80,10 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
         raise InputError("no service of the schema has a slot: there is nothing to learn", here.path)
     paths = sorted(file.path for file in corpus.files)
     frames = [
-        one
+        frame
         for path in paths
         for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)
-        for one in labelled(dialogue, services, path)
+        for frame in labelled(dialogue, services, path)
     ]
     if not frames:
         raise InputError(f"no user turn of {split!r} has a frame with a state: there is nothing to learn", root)
@@ -91,19 +91,23 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
 
 
 def reader_of(root: str, split: str) -> Callable[[dict[str, Any]], list[Labelled]]:
-    """What gives the frames of a dialogue in the SGD format, by the schema of a split. Raises InputError."""
+    """Returns a function that reads the frames of a dialogue in the SGD format, by the schema of a split.
+
+    Raises:
+      InputError: the schema cannot be read.
+    """
     here = _schema_of(root, split)
     services = {service.service_name: service for service in here.services}
     return lambda raw: labelled(dialogues_in_memory([raw], root)[0], services, root)
 
 
 def _schema_of(root: str, split: str) -> SplitSchemas:
-    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
     return schemas.get(split) or next(iter(schemas.values()))
 
 
 def labelled(dialogue: Dialogue, services: dict[str, Service], path: str) -> list[Labelled]:
-    """The frames of a dialogue. Raises InputError where the schema lacks a service, or a frame its state."""
+    """Returns the frames of a dialogue. Raises InputError if the schema lacks a service, or a frame its state."""
     states = []
     for frame in (frame for turn in dialogue.turns if turn.speaker == "USER" for frame in turn.frames):
         if frame.service not in services:
@@ -115,9 +119,9 @@ def labelled(dialogue: Dialogue, services: dict[str, Service], path: str) -> lis
 
 
 def joint_goal_accuracy(model: Model, frames: Sequence[Labelled]) -> float:
-    """The mean over all frames whose service has slots, as ``parapet evaluate --task dst`` computes it.
+    """Computes the mean over all frames whose service has slots, as ``parapet evaluate --task dst`` does.
 
-    0 where there are no such frames.
+    It is 0 if there are no such frames.
     """
     states = model.predict([frame.asked for frame in frames])
     slots: dict[int, Slots] = {}
@@ -132,14 +136,14 @@ def joint_goal_accuracy(model: Model, frames: Sequence[Labelled]) -> float:
 
 
 def some(frames: Sequence[Labelled], most: int, seed: str) -> list[Labelled]:
-    """The frames of some dialogues, drawn, as many as make ``most`` frames at most, in their order; at least one.
+    """Draws whole dialogues and returns their frames in order: ``most`` frames at most, but at least one dialogue.
 
-    Whole dialogues: what a model computes for a turn serves those after it too.
+    Dialogues are kept whole, as models reuse computations of a turn for the following ones.
 
     Args:
-      frames: to draw from.
-      most: 0 for all.
-      seed: of the draw.
+      frames: the frames to draw from.
+      most: the maximum number; 0 for all.
+      seed: the seed of the draw.
     """
     if not most or len(frames) <= most:
         return list(frames)
@@ -172,32 +176,32 @@ class Limited(Protocol):
     """A tracker that reads a limited number of tokens."""
 
     def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
-        """The state of each example; and how many of its inputs were too long, so that their dialogue was cut off."""
+        """Predicts the state of each example; also returns the number of inputs whose dialogue was too long and cut."""
 
 
 def check(folder: str, model: str) -> None:
-    """Looks at a folder, without its weights. Raises InputError where ``model`` is not in it."""
+    """Checks a model's folder, except for the weights. Raises InputError if ``model`` is not in it."""
     import_module(MODULES[model]).check(folder)
 
 
 def load(folder: str, model: str, device: str, batch: int) -> Model:
-    """The model in a folder, ready to predict.
+    """Loads a model, ready to predict.
 
     Args:
-      folder: as ``parapet train`` wrote it.
-      model: its name.
+      folder: the folder that ``parapet train`` wrote.
+      model: the name of the model.
       device: ``auto``, ``cpu`` or ``cuda``.
-      batch: what it computes at a time.
+      batch: examples at a time.
 
     Raises:
-      InputError: it is not there, of another kind, or damaged.
+      InputError: the model is missing, of another kind, or damaged.
     """
     tracker: Model = import_module(MODULES[model]).load(folder, device, batch)
     return tracker
 
 
 class Counting:
-    """A tracker for one chunk, which counts the inputs that were too long.
+    """A tracker for one chunk that counts the inputs that were too long.
 
     Each chunk has its own, as the threads of a worker share the tracker.
 
@@ -209,7 +213,7 @@ class Counting:
         self.tracker, self.cut = tracker, 0
 
     def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
-        """The state of each example."""
+        """Predicts the state of each example."""
         if not isinstance(self.tracker, Limited):
             return self.tracker.predict(batch)
         states, cut = self.tracker.tracked(batch)
@@ -218,22 +222,22 @@ class Counting:
 
 
 class Job(inference.DialoguesJob[Model], frozen=True, kw_only=True):
-    """What is predicted."""
+    """A prediction of dialogue states."""
 
     chunk_size = CHUNK
 
     def asked(self, chunk: Dialogues) -> dict[str, int]:
-        """The frames of user turns."""
+        """Counts the frames of user turns."""
         return {f"asked/{chunk.file.set}": frames_in(chunk.dialogues)}
 
     def load(self) -> Model:
-        """The tracker."""
+        """Loads the tracker."""
         return load(self.folder, self.model, self.device, self.batch_size)
 
     def answer(self, model: Model, chunk: Dialogues) -> Answers:
-        """The dialogues with predicted states; counts the frames, and inputs that were too long."""
+        """Encodes the dialogues with predicted states; counts the frames, and inputs that were too long."""
         counting = Counting(model)
-        # The model makes its own batches: it knows which examples are alike.
+        # The model makes its own batches, as it knows which examples are similar.
         everything = sum(len(turn.frames) for dialogue in chunk.dialogues for turn in dialogue.turns) or 1
         name = chunk.file.set
         with enough_memory(f"lower --batch_size, which is {self.batch_size}"):

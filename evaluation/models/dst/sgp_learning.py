@@ -1,4 +1,4 @@
-"""Trains the modules: each on its own questions, with its own schedule; the best epoch by joint goal accuracy."""
+"""Trains the modules: each on its own questions with its own schedule. Joint goal accuracy selects the best epoch."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ NOT_DECAYED = ("bias", "LayerNorm.weight")
 
 
 def warmup_linear(progress: float, warmup: float) -> float:
-    """The share of the full learning rate: rises to 1 at ``warmup``, then falls to 0 at 1."""
+    """Returns the share of the full learning rate: it rises to 1 at ``warmup``, then falls to 0 at 1."""
     if progress < warmup:
         return progress / warmup
     return max((1 - progress) / (1 - warmup), 0.0) if warmup < 1 else 1.0
 
 
 def groups_of(parameters: Iterable[tuple[str, Tensor]], **settings: Any) -> list[dict[str, Any]]:
-    """Two groups of named parameters: those whose weights decay, and biases and normalisations, whose weights do not.
+    """Groups named parameters into those with weight decay, and biases and normalisations without.
 
     Args:
       parameters: (name, parameter).
-      settings: of both groups, such as ``steps`` and ``warmup``.
+      settings: settings of both groups, such as ``steps`` and ``warmup``.
     """
     decayed: dict[bool, list[Tensor]] = {True: [], False: []}
     for name, parameter in parameters:
@@ -56,15 +56,15 @@ def groups_of(parameters: Iterable[tuple[str, Tensor]], **settings: Any) -> list
 
 
 class BertAdam(torch.optim.Optimizer):
-    """Adam with decoupled weight decay and without bias correction, as ``pytorch-pretrained-bert`` 0.6.2 has it.
+    """Adam with decoupled weight decay and without bias correction, as in ``pytorch-pretrained-bert`` 0.6.2.
 
-    torch's AdamW corrects the bias, which is large in the first of few steps. A group's learning rate follows
-    :func:`warmup_linear` over the steps that have a gradient for it: modules that are trained by turns are trained as
-    if each were alone. The norm of each tensor's gradient is clipped, not that of all together.
+    torch's AdamW corrects the bias, which makes a large difference in the first steps. A group's learning rate follows
+    :func:`warmup_linear` over the steps that have a gradient for it, so that modules trained in alternation behave as
+    if trained alone. The gradient norm of each tensor is clipped by itself.
 
     Args:
-      groups: of parameters; each with ``steps``, the number of its steps, and ``warmup``, the share of these in which
-        the learning rate rises.
+      groups: groups of parameters, each with ``steps``, its number of steps, and ``warmup``, the share of these in
+        which the learning rate rises.
       lr: the full learning rate.
       clip: the largest norm; 0 for any.
       decay: whether the rate falls after the warm-up.
@@ -74,7 +74,10 @@ class BertAdam(torch.optim.Optimizer):
         super().__init__(groups, {"lr": lr, "initial_lr": lr, "clip": clip, "decay": decay, "step": 0})
 
     def step(self, closure: Callable[[], float] | None = None) -> None:
-        """A step for the parameters that have a gradient. ``lr`` of a group becomes what it was made with."""
+        """Makes a step for the parameters that have a gradient.
+
+        It resets the ``lr`` of each group to its initial value.
+        """
         with torch.no_grad():
             self._step()
 
@@ -116,16 +119,16 @@ class Examples:
     """The questions of a training set to one module, with their answers.
 
     Args:
-      questions: all of them.
+      questions: all questions.
       labels: the right answers.
-      negatives: the share of the questions without an answer that an epoch has.
+      negatives: the share of the questions without an answer that an epoch uses.
     """
 
     def __init__(self, questions: tracking.Questions, labels: Sequence[rules.Label], negatives: float) -> None:
         self.questions = questions
         self.options = torch.tensor([label.option for label in labels], dtype=torch.long)
         self.yes = torch.tensor([label.requested for label in labels], dtype=torch.float)
-        # The tokens of a value; -1 where there is none, or where it was cut off.
+        # The tokens of a value; -1 if there is none, or it was cut off.
         self.spans = torch.tensor([label.place or (-1, -1) for label in labels], dtype=torch.long).view(-1, 2)
         if len(labels):
             first = questions.first(torch.arange(len(labels)))
@@ -135,11 +138,11 @@ class Examples:
         self.drawn = round(negatives * len(self.empty))
 
     def __len__(self) -> int:
-        """Those of an epoch."""
+        """The number of questions in an epoch."""
         return len(self.full) + self.drawn
 
     def draw(self, generator: torch.Generator) -> Tensor:
-        """The numbers of the questions of an epoch: all with an answer, and the share of the others."""
+        """Draws the numbers of the questions of an epoch: all with an answer, and the share of the others."""
         drawn = torch.randperm(len(self.empty), generator=generator)[: self.drawn]
         return torch.cat([self.full, self.empty[drawn]]).sort().values
 
@@ -148,11 +151,11 @@ class SgpLearner(Learner):
     """The modules with their data.
 
     Args:
-      config: how they are trained.
-      checkpoint: what the encoders begin with.
-      train: frames to learn from; those of a dialogue follow one another.
-      dev: frames that choose the best epoch.
-      versions: of the dialogues of ``train``, where they are perturbed in each epoch.
+      config: the settings of the training.
+      checkpoint: the checkpoint that the encoders start from.
+      train: frames to learn from; those of a dialogue are adjacent.
+      dev: frames that select the best epoch.
+      versions: the dialogues of ``train``, if they are perturbed in each epoch.
 
     Raises:
       InputError: the checkpoint cannot be loaded.
@@ -209,7 +212,7 @@ class SgpLearner(Learner):
         self._firsts = dict(zip(self.examples, firsts, strict=False))
 
     def prepare(self, epoch: int) -> None:
-        """Perturbs dialogues."""
+        """Perturbs dialogues for the epoch."""
         if self._versions is not None:
             self._read([frame for versions in self._versions.draw(epoch) for frame in versions[0]])
 
@@ -228,14 +231,14 @@ class SgpLearner(Learner):
             logging.warning(message, f"{self.lost:,}")
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch, each of one module: numbers of inputs of all modules, one after the other.
+        """Yields the batches of an epoch, each for one module; input numbers continue from one module to the next.
 
-        A module whose epochs are over has none.
+        Modules that have completed their epochs have no batches.
         """
         done = {group["module"]: group["step"] for group in self.optimiser.param_groups}
         kinds = [kind for kind in self.examples if self.config.steps or done[kind] < self.steps[kind]]
         batches = []
-        for kind in kinds or self.examples:  # where all are over, the learning rates are 0
+        for kind in kinds or self.examples:  # if all are complete, the learning rates are 0
             one = self.examples[kind]
             numbers = one.draw(generator)
             for batch in bucketed(one.questions.pairs.lengths[numbers], self.config.batch_size, generator):
@@ -244,7 +247,7 @@ class SgpLearner(Learner):
             yield batches[i]
 
     def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss of a batch: the sum over what the module predicts."""
+        """Computes the mean loss of a batch, summed over the outputs of its module."""
         number = int(batch[0])
         kind = [kind for kind, first in self._firsts.items() if first <= number][-1]
         ids, examples = batch - self._firsts[kind], self.examples[kind]
@@ -262,20 +265,20 @@ class SgpLearner(Learner):
         return loss
 
     def dev(self) -> float:
-        """The joint goal accuracy."""
+        """Computes joint goal accuracy on dev."""
         return joint_goal_accuracy(self._tracker, self._dev)
 
     def files(self) -> dict[str, bytes]:
-        """The files of the model's folder."""
+        """Makes the files of the model's folder."""
         return tracking.files_of(tracking.Card(length=self.config.max_length), self.tokenizer, self.modules.cpu())
 
 
 def steps_of(config: SgpDstConfig, sizes: Mapping[rules.Kind, int]) -> dict[rules.Kind, int]:
-    """The steps of each module: of its epochs, or its share of all.
+    """Returns the number of steps of each module: from its epochs, or its share of ``--steps``.
 
     Args:
-      config: how they are trained.
-      sizes: inputs of an epoch.
+      config: the settings of the training.
+      sizes: the number of inputs in an epoch.
     """
     epoch = {kind: math.ceil(size / config.batch_size) for kind, size in sizes.items()}
     if config.steps is not None:
@@ -287,14 +290,14 @@ def steps_of(config: SgpDstConfig, sizes: Mapping[rules.Kind, int]) -> dict[rule
 def questions_of(
     texts: tracking.Texts, frames: Sequence[Labelled], limit: int
 ) -> tuple[dict[rules.Kind, tracking.Questions], dict[rules.Kind, list[rules.Label]], int]:
-    """The questions that dialogues raise, with the answers that their states give; and how many values are lost."""
+    """Makes the questions of dialogues, with answers from their states; also returns the number of lost values."""
     questions = {kind: tracking.Questions(texts, kind, limit) for kind in rules.KINDS}
     labels: dict[rules.Kind, list[rules.Label]] = {kind: [] for kind in rules.KINDS}
     lost = 0
     for dialogue in dialogues_in(frames):
-        states = {(one.asked.turn, one.asked.service.service_name): one.state for one in dialogue}
+        states = {(frame.asked.turn, frame.asked.service.service_name): frame.state for frame in dialogue}
         memory = rules.Memory()
-        for turn in rules.follow(max((one.asked for one in dialogue), key=lambda one: len(one.history)), memory):
+        for turn in rules.follow(max((frame.asked for frame in dialogue), key=lambda one: len(one.history)), memory):
             known = {
                 service.service_name: states.get((turn.position, service.service_name)) or memory.state(service)
                 for service in turn.services
@@ -313,14 +316,14 @@ def _add(
     service: Service,
     state: State,
 ) -> int:
-    """Adds the questions of a frame with their answers; gives how many values are lost."""
+    """Adds the questions of a frame with their answers; returns the number of lost values."""
     tracking.ask_intents(questions["intents"], memory, turn, service)
     labels["intents"].append(rules.Label(rules.intent_label(service, state)))
     before, utterance = memory.state(service), turn.exchange[1]
     found = {slot.name: rules.slot_label(service, slot, memory, state, utterance) for slot in service.slots}
     for slot in service.slots:
         label = found[slot.name]
-        if label.origin == "system":  # which "combine" may or may not see in what the user says
+        if label.origin == "system":  # "combine" may or may not see such a value in the user's utterance
             continue
         tracking.ask_combine(questions["combine"], memory, turn, service, slot)
         place = questions["combine"].texts.tokens_of(utterance, *label.place) if label.place else None
@@ -345,7 +348,7 @@ def _add(
 
 
 def dialogues_in(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
-    """Frames by dialogue. Two that follow one another may have the same id, and even begin alike."""
+    """Groups frames by dialogue, also if adjacent dialogues have the same id and the same beginning."""
     found: list[Labelled] = []
     seen: set[tuple[int, str]] = set()
     for frame in frames:

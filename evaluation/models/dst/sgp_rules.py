@@ -1,4 +1,4 @@
-"""What the modules read and choose from, what a dialogue has said so far, and the states that rules make of choices."""
+"""The inputs and options of the modules, the memory of a dialogue, and the rules that turn decisions into states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parapet.schemas.service import Service, Slot
 from parapet.transforms.reports.text import name_words
 
 # The authors' names. "combine" predicts values of categorical and free slots and requested slots; "copy_slot" whether
-# the user accepts a value that the system gave; "cross_copy" whether a slot takes the value of another service's slot.
+# the user accepts a value offered by the system; "cross_copy" whether a slot takes the value of another service's slot.
 Kind = Literal["intents", "combine", "copy_slot", "cross_copy"]
 
 
@@ -36,16 +36,16 @@ NULL, ANY, FIRST_VALUE = 0, 1, 2
 
 
 # The context feature of a module (SGD-X, Figure 2) is a sum of these; that of "intents" marks the previous intent.
-GIVEN, REQUESTED = 1, 2  # of "combine": the system gave a value earlier; it has just asked for one
+GIVEN, REQUESTED = 1, 2  # of "combine": the system mentioned a value earlier; it has just asked for one
 
 
-REQUIRED, OPTIONAL, HAD_VALUE, SUCCEEDED = 1, 2, 4, 8  # of the two that copy
+REQUIRED, OPTIONAL, HAD_VALUE, SUCCEEDED = 1, 2, 4, 8  # of "copy_slot" and "cross_copy"
 
 
 FEATURES: dict[Kind, int] = {"intents": 2, "combine": 4, "copy_slot": 4, "cross_copy": 16}
 
 
-# A prediction counts where its probability is higher; of a span where those of its two ends sum up to more.
+# Predictions count only above these probabilities; for a span, above this sum of the probabilities of its ends.
 CONFIDENT: dict[str, float] = {"option": 0.8, "span": 1.0, "requested": 0.9, "copy_slot": 0.85, "cross_copy": 0.9}
 
 
@@ -53,10 +53,10 @@ class Schema(msgspec.Struct, frozen=True):
     """The second part of an input.
 
     Attributes:
-      head: texts that say what is asked.
-      options: what the answer may be.
-      context: what precedes the utterances.
-      mark: what follows them.
+      head: texts of the question.
+      options: the possible answers.
+      context: the text before the utterances.
+      mark: the text after the utterances.
     """
 
     head: tuple[str, ...]
@@ -66,30 +66,30 @@ class Schema(msgspec.Struct, frozen=True):
 
 
 def intents_of(service: Service, same_services: bool) -> Schema:
-    """For "intents": all of them, and none.
+    """Makes the input for "intents": all intents, and none.
 
     Args:
-      service: whose intents.
-      same_services: whether the user turn is about the same services as the one before.
+      service: the service.
+      same_services: whether the user turn is about the same services as the previous one.
     """
     named = tuple(f"{intent.description} # {_words(intent.name)}" for intent in service.intents)
     return Schema((), (*named, "none"), "keep" if same_services else "jump")
 
 
 def slot_of(slot: Slot) -> Schema:
-    """For "combine"."""
+    """Makes the input for "combine"."""
     lead = "sort" if slot.is_categorical else "tag"
     values = slot.possible_values if slot.is_categorical else ()
     return Schema((f"{lead} # {_described(slot)}",), ("null", "do not care", *values), mark="null")
 
 
 def copy_of(service: Service, slot: Slot) -> Schema:
-    """For "copy_slot"."""
+    """Makes the input for "copy_slot"."""
     return Schema((slot.description,), context=f"api : {service.description}")
 
 
 def cross_of(slot: Slot, other: Slot) -> Schema:
-    """For "cross_copy": whether ``slot`` takes the value of ``other``."""
+    """Makes the input for "cross_copy": whether ``slot`` takes the value of ``other``."""
     return Schema((_described(slot), _described(other)))
 
 
@@ -102,25 +102,25 @@ def _words(name: str) -> str:
 
 
 def needed(service: Service) -> set[str]:
-    """The slots that an intent takes, which alone have values; all of them where no intent takes any."""
+    """Returns the slots that an intent takes, as only these have values; all slots if no intent takes any."""
     taken = {name for intent in service.intents for name in (*intent.required_slots, *intent.optional_slots)}
     return taken or {slot.name for slot in service.slots}
 
 
 def role_of(slot: str, intent: str, service: Service) -> int:
-    """The part of the context feature that says whether an intent takes a slot."""
+    """Returns the part of the context feature that tells whether an intent takes a slot."""
     found = next((one for one in service.intents if one.name == intent), None)
     return REQUIRED * (slot in found.required_slots) + OPTIONAL * (slot in found.optional_slots) if found else 0
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a module says of a row.
+    """A module's decision on a row.
 
     Attributes:
-      option: the number of the best one, of "combine" ``NULL`` where it is not confident.
-      span: the first and the last token of the user's utterance; None for none.
+      option: the number of the best option; for "combine" ``NULL`` if it is not confident.
+      span: the first and the last token in the user's utterance; None without a span.
       yes: whether the slot is requested, or a value copied.
-      score: the logit of that.
+      score: the logit of ``yes``.
     """
 
     option: int = NULL
@@ -130,16 +130,16 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def intent_name(service: Service, option: int) -> str:
-    """The intent of an option of "intents"."""
+    """Returns the intent of an option of "intents"."""
     return service.intents[option].name if option < len(service.intents) else NONE
 
 
 def value_of(slot: Slot, said: Decision, span: str) -> str:
-    """The value that "combine" gives a slot; empty for none. A requested slot has no possible value in the same turn.
+    """Returns the value that "combine" predicts, or "". A requested categorical slot has no value in that turn.
 
     Args:
       slot: the slot.
-      said: what the module says.
+      said: the module's decision.
       span: the text of its span.
     """
     if slot.is_categorical and said.yes:
@@ -158,14 +158,14 @@ def next_state(
     requested: Iterable[str],
     *values: Mapping[str, str],
 ) -> State:
-    """The state after a user turn: what it does not change stays, and only slots that an intent takes have values.
+    """Updates the state by a user turn; only slots that an intent takes have values.
 
     Args:
-      before: the state after the turn before it.
-      service: of the state.
-      intent: the active one.
-      requested: slots.
-      values: of slots: what the user says in this turn; then others, for slots that have no value yet.
+      before: the state after the previous turn.
+      service: the service.
+      intent: the active intent.
+      requested: the requested slots.
+      values: slot to value: first those of the user's turn; then others, for slots that have no value yet.
     """
     said, *copied = values
     wanted = needed(service)
@@ -180,7 +180,7 @@ Exchange = tuple[str, str]  # the system's last utterance, empty for none, and t
 
 
 class Turn(NamedTuple):
-    """A user turn: its position in the dialogue, from 0, and the services that it is about."""
+    """A user turn: its position in the dialogue, from 0, the utterances, and the services that it is about."""
 
     position: int
     exchange: Exchange
@@ -188,14 +188,14 @@ class Turn(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A value that the system gave a slot, and in which act."""
+    """A value that the system mentioned for a slot, and its act."""
 
     value: str
     act: str
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A slot of another service, with its equal values."""
+    """A slot of another service, with its equivalent values."""
 
     service: str
     slot: Slot
@@ -203,11 +203,11 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Memory:
-    """What a dialogue has said so far.
+    """The memory of a dialogue so far.
 
     Attributes:
       states: by service.
-      system: what the system has just said.
+      system: the system's last utterance.
     """
 
     def __init__(self) -> None:
@@ -216,12 +216,12 @@ class Memory:
         self._services: dict[str, Service] = {}
         self._given: dict[str, dict[str, Given]] = {}
         self._requested: dict[str, set[str]] = {}
-        self._values: dict[str, dict[str, list[str]]] = {}  # by service and slot, whoever said them
+        self._values: dict[str, dict[str, list[str]]] = {}  # by service and slot, from either speaker
         self._succeeded: set[str] = set()
         self._last: frozenset[str] = frozenset()  # services of the last user turn
 
     def hear(self, utterance: str, frames: Iterable[Context]) -> None:
-        """Adds a turn of the system."""
+        """Adds a system turn."""
         self.system = utterance
         for frame in frames:
             name = frame.service.service_name
@@ -249,7 +249,7 @@ class Memory:
         self.system = ""
 
     def state(self, service: Service) -> State:
-        """The last one of a service."""
+        """Returns the last state of a service."""
         return self.states.get(service.service_name, START)
 
     def goes_on(self, services: Iterable[Service]) -> bool:
@@ -257,19 +257,19 @@ class Memory:
         return frozenset(service.service_name for service in services) == self._last
 
     def given(self, service: Service, slot: Slot) -> Given | None:
-        """The value that the system gave a slot last."""
+        """Returns the value that the system mentioned last for a slot."""
         return self._given.get(service.service_name, {}).get(slot.name)
 
     def combine_feature(self, service: Service, slot: Slot) -> int:
-        """The context feature of "combine"."""
+        """Returns the context feature of "combine"."""
         requested = slot.name in self._requested.get(service.service_name, ())
         return GIVEN * (self.given(service, slot) is not None) + REQUESTED * requested
 
     def copy_questions(self, service: Service, filled: Container[str]) -> Iterator[Slot]:
-        """The slots without a value to which the system gave one; not as an answer, which the user only asked for.
+        """Yields slots without a value for which the system offered one, except for values that only answer a question.
 
         Args:
-          service: of the slots.
+          service: the service.
           filled: slots with a value.
         """
         wanted = needed(service)
@@ -279,7 +279,7 @@ class Memory:
                 yield slot
 
     def cross_questions(self, service: Service, filled: Container[str]) -> Iterator[tuple[Slot, Source]]:
-        """The free slots without a value, and the slots of other services with one."""
+        """Yields free slots without a value, paired with slots of other services that have one."""
         wanted = needed(service)
         sources = [
             Source(name, slot, values[slot.name])
@@ -294,23 +294,26 @@ class Memory:
                     yield slot, source
 
     def had_value(self, service: Service, slot: Slot) -> bool:
-        """Whether anybody gave a slot a value."""
+        """Whether a slot ever had a value, from either speaker."""
         return slot.name in self._values.get(service.service_name, {})
 
     def cross_feature(self, service: Service, slot: Slot, intent: str, source: Source) -> int:
-        """The context feature of "cross_copy"."""
+        """Returns the context feature of "cross_copy"."""
         history = HAD_VALUE * self.had_value(service, slot) + SUCCEEDED * (source.service in self._succeeded)
         return role_of(slot.name, intent, service) + history
 
 
 def frames_of(example: Example) -> tuple[tuple[Context, ...], ...]:
-    """The frames of each turn; where an example has none, each user turn is about its service."""
+    """Returns the frames of each turn. If an example has none, each user turn is assumed to be about its service."""
     user = (Context(example.service),)
     return example.frames or tuple(user if speaker == "USER" else () for speaker, _ in example.history)
 
 
 def follow(example: Example, memory: Memory) -> Iterator[Turn]:
-    """The user turns up to an example, the system's turns between them heard. The caller concludes each."""
+    """Yields the user turns up to an example, and adds the system turns between to the memory.
+
+    Callers add the states.
+    """
     for position, ((speaker, utterance), frames) in enumerate(zip(example.history, frames_of(example), strict=True)):
         if speaker != "USER":
             memory.hear(utterance, frames)
@@ -319,7 +322,7 @@ def follow(example: Example, memory: Memory) -> Iterator[Turn]:
 
 
 def longest_of(examples: Sequence[Example]) -> tuple[list[Example], list[int]]:
-    """The examples that no other continues, and for each example the number of the one that continues it, or is it."""
+    """Returns the examples that no other example continues, and for each example the index of its continuation."""
     longest: list[Example] = []
     numbers = [0] * len(examples)
     by_start: dict[tuple[str, str], list[int]] = {}
@@ -340,14 +343,15 @@ def longest_of(examples: Sequence[Example]) -> tuple[list[Example], list[int]]:
 
 
 class Label(msgspec.Struct, frozen=True):
-    """What "combine" should say of a slot.
+    """The right answer of "combine" for a slot.
 
     Attributes:
-      option: the number of the right one.
-      place: the characters of the value in the user's utterance; None where there are none.
+      option: the number of the right option.
+      place: the characters of the value in the user's utterance; None if it is not there.
       requested: whether the user asks for the slot.
-      origin: ``user`` for a value that the user says, ``system`` for one that the system gave, which "combine" is not
-        asked about, ``other`` for one that another service may have; empty where the turn does not change the value.
+      origin: ``user`` for a value in the user's utterance, ``system`` for one that the system mentioned, on which
+        "combine" is not trained, ``other`` for one that another service may have; empty if the turn does not change the
+        value.
     """
 
     option: int = NULL
@@ -357,28 +361,28 @@ class Label(msgspec.Struct, frozen=True):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is said."""
+        """Whether there is no value and no request."""
         return self.option == NULL and not self.place and not self.requested
 
 
-NOTHING = (Label(), Label(requested=True))  # no value, by whether the slot is requested: of most questions
+NOTHING = (Label(), Label(requested=True))  # no value, without and with a request; the labels of most questions
 
 
 def intent_label(service: Service, state: State) -> int:
-    """The option of the active intent."""
+    """Returns the option of the active intent."""
     names = [intent.name for intent in service.intents]
     return names.index(state.active_intent) if state.active_intent in names else len(names)
 
 
 def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utterance: str) -> Label:
-    """For "combine".
+    """Makes the label for "combine".
 
     Args:
-      service: of the slot.
+      service: the service.
       slot: the slot.
-      memory: what was said before the user turn.
-      state: the one after it.
-      utterance: the user's.
+      memory: the memory before the user turn.
+      state: the state after it.
+      utterance: the user's utterance.
     """
     requested = slot.name in state.requested_slots
     values = state.slot_values.get(slot.name, [])
@@ -398,7 +402,7 @@ def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utter
 
 
 def found_last(values: Sequence[str], utterance: str) -> tuple[int, int] | None:
-    """Where one of several values that are the same stands in an utterance: the last place, and there the longest."""
+    """Finds the last occurrence of equivalent values in an utterance, and there the longest."""
     found = [
         (match.end(), match.end() - match.start(), match.start())
         for value in values
@@ -413,5 +417,5 @@ def found_last(values: Sequence[str], utterance: str) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=1 << 14)
 def _pattern(value: str) -> re.Pattern[str]:
-    """The value as words of their own, in whatever case."""
+    """Returns a pattern that matches the value as whole words, ignoring case."""
     return re.compile(rf"(?<!\w){re.escape(value)}(?!\w)", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Questions to a module as rows of token ids, and the modules: an encoder each, and small heads on it."""
+"""Encodes questions as rows of token ids, and defines the modules: an encoder each, with small heads."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from parapet.schemas.service import Service, Slot
 from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint, inspect
 
-ROOM = 16  # tokens that are left to the dialogue at least
+ROOM = 16  # least number of tokens for the dialogue
 
 
 class Batch(msgspec.Struct, frozen=True):
     """Inputs of a module.
 
     Attributes:
-      tokens, mask, types: as BERT takes them; shape (rows, width).
+      tokens, mask, types: the inputs of BERT; shape (rows, width).
       features: the context feature of each token; shape (rows, width).
       options: the columns of each option's tokens, 0 for none; shape (rows, options, tokens).
-      open: where a span may begin and end: the user's tokens and "null"; shape (rows, width).
+      open: whether a span may begin or end at a token: the user's tokens and "null"; shape (rows, width).
       null: the column of "null"; shape (rows,).
     """
 
@@ -46,7 +46,7 @@ class Batch(msgspec.Struct, frozen=True):
     null: Tensor
 
     def to(self, device: torch.device) -> Batch:
-        """The same on a device."""
+        """Moves the batch to a device."""
         return Batch(*(getattr(self, name).to(device, non_blocking=True) for name in self.__struct_fields__))
 
 
@@ -54,8 +54,8 @@ class Texts:
     """Tokens of texts.
 
     Args:
-      tokenizer: of the checkpoint, a fast one.
-      utterances: of dialogues.
+      tokenizer: a fast tokenizer, of the checkpoint.
+      utterances: the utterances of the dialogues.
     """
 
     def __init__(self, tokenizer: Any, utterances: Iterable[str]) -> None:
@@ -67,23 +67,23 @@ class Texts:
         self._ids: dict[str, list[int]] = {}
 
     def utterance(self, text: str) -> list[int]:
-        """The ids of an utterance."""
+        """Returns the token ids of an utterance."""
         ids: list[int] = self._utterances[text]
         return ids
 
     def ids(self, text: str) -> list[int]:
-        """The ids of another text."""
+        """Returns the token ids of another text."""
         if text not in self._ids:
             self._ids[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return self._ids[text]
 
     def text_of(self, utterance: str, first: int, last: int) -> str:
-        """The text of two tokens of an utterance and those between them."""
+        """Returns the text from one token of an utterance to another."""
         offsets = self._offsets[utterance]
         return utterance[offsets[first][0] : offsets[last][1]]
 
     def tokens_of(self, utterance: str, begin: int, end: int) -> tuple[int, int] | None:
-        """The first and the last token of characters of an utterance; None where none has them."""
+        """Returns the first and the last token of a range of characters in an utterance; None if there is no token."""
         found = [i for i, (first, last) in enumerate(self._offsets[utterance]) if first < end and last > begin]
         return (found[0], found[-1]) if found else None
 
@@ -94,8 +94,8 @@ class _Written(msgspec.Struct, frozen=True):
     Attributes:
       schema: the texts.
       stretch: its tokens.
-      options: (begin, end) of each option, relative to them.
-      segment: its token that ends the first segment, relative to them.
+      options: (begin, end) of each option, relative to the tokens.
+      segment: the token that ends the first segment, relative to the tokens.
     """
 
     schema: rules.Schema
@@ -110,7 +110,7 @@ class Questions:
     Args:
       texts: the tokens.
       kind: the module.
-      limit: tokens of a row at most.
+      limit: the maximum number of tokens in a row.
     """
 
     def __init__(self, texts: Texts, kind: rules.Kind, limit: int) -> None:
@@ -123,16 +123,16 @@ class Questions:
         self._features, self._spoken, self._segments = array("i"), array("i"), array("i")
 
     def ask(self, exchange: rules.Exchange, key: Hashable, schema: Callable[[], rules.Schema], feature: int) -> int:
-        """Adds a question; gives its number.
+        """Adds a question; returns its number.
 
         Args:
           exchange: the utterances that the module sees.
           key: identifies the schema.
-          schema: gives it.
-          feature: the context feature; of "intents" the number of the previous one, from 1, and 0 for none.
+          schema: makes the schema.
+          feature: the context feature; for "intents" the number of the previous intent, from 1, and 0 for none.
 
         Raises:
-          InputError: the schema is so long that no room is left to the dialogue.
+          InputError: the schema leaves too little room for the dialogue.
         """
         written = self._schemas.get(key)
         if written is None:
@@ -171,32 +171,32 @@ class Questions:
 
     @cached_property
     def pairs(self) -> Pairs:
-        """The rows, when all questions are asked."""
+        """Returns the rows, once all questions are added."""
         return Pairs(self._tokens, self._rows, self.limit, self.texts.tokenizer.cls_token_id)
 
     @cached_property
     def _tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Columns of each distinct schema's options, the number of a row's schema, features, the user's tokens, ends.
+        """Columns of schemas' options, each row's schema and feature, its number of user tokens, and ends of segments.
 
-        The columns are relative to the schema, and so are the ends of the first segments.
+        The columns of options and the ends of the first segments are relative to the schema.
         """
         distinct = {id(option): option for option in self._options}
         places = {number: i for i, number in enumerate(distinct)}
-        most = max((len(one) for one in distinct.values()), default=0)
-        longest = max((end - begin for one in distinct.values() for begin, end in one), default=1)
+        most = max((len(ranges) for ranges in distinct.values()), default=0)
+        longest = max((end - begin for ranges in distinct.values() for begin, end in ranges), default=1)
         options = torch.zeros(len(distinct), most, longest, dtype=torch.long)
         for i, one in enumerate(distinct.values()):
             for j, (begin, end) in enumerate(one):
                 options[i, j, : end - begin] = torch.arange(begin, end)
         which = torch.tensor([places[id(option)] for option in self._options], dtype=torch.long)
-        rest = (torch.tensor(one, dtype=torch.long) for one in (self._features, self._spoken, self._segments))
+        rest = (torch.tensor(column, dtype=torch.long) for column in (self._features, self._spoken, self._segments))
         return (options, which, *rest)
 
     def batch(self, ids: Tensor) -> Batch:
-        """Some rows; ``ids`` are their numbers, on the CPU."""
+        """Makes a batch of rows; ``ids`` are their numbers, on the CPU."""
         all_options, which, features, spoken, segments = self._tensors
         tokens, mask = self.pairs.padded(ids, self.texts.tokenizer.pad_token_id)
-        behind = self.pairs.lead + self.pairs.stretches[ids]  # where the schema begins
+        behind = self.pairs.lead + self.pairs.stretches[ids]  # start of the schema
         columns = torch.arange(tokens.shape[1])
         options = all_options[which[ids]]
         options = torch.where(options > 0, options + behind[:, None, None], 0)
@@ -204,7 +204,7 @@ class Questions:
         if self.kind == "intents":
             previous = options[torch.arange(len(ids)), (features[ids] - 1).clamp(min=0)]
             feature = torch.zeros_like(tokens).scatter_(1, previous, (feature[:, :1] > 0).long().expand_as(previous))
-            feature[:, 0] = 0  # where the filling went
+            feature[:, 0] = 0  # position of the padding indices
         first = self.first(ids)
         user = (columns >= first.clamp(min=self.pairs.lead)[:, None]) & (columns < (first + spoken[ids])[:, None])
         open = (user | (columns == behind[:, None] - 1)) & (self.kind == "combine")
@@ -212,21 +212,21 @@ class Questions:
         return Batch(tokens, mask, types, feature, options, open, behind - 1)
 
     def first(self, ids: Tensor) -> Tensor:
-        """The columns of the first tokens of the user's utterances; below 1 where these are cut off."""
+        """Returns the columns of the first tokens of the user's utterances; below 1 if these are cut off."""
         marks = len(self.texts.ids("null")) if self.kind == "combine" else 0
         return self.pairs.lead + self.pairs.stretches[ids] - marks - self._tensors[3][ids]
 
 
-NEVER = -1e9  # the score of what cannot be
+NEVER = -1e9  # the score of impossible choices
 
 
 class Scores(NamedTuple):
-    """What a module says, as logits in single precision.
+    """The outputs of a module, as logits in single precision.
 
     Attributes:
-      options: of each option; shape (rows, options).
-      starts, ends: of each token, as where a value begins and ends; shape (rows, width).
-      yes: whether the slot is requested, or a value copied; shape (rows,).
+      options: the score of each option; shape (rows, options).
+      starts, ends: the scores of each token as the start or end of a value; shape (rows, width).
+      yes: the score that the slot is requested, or a value copied; shape (rows,).
     """
 
     options: Tensor
@@ -236,11 +236,11 @@ class Scores(NamedTuple):
 
 
 class Heads(nn.Module):
-    """What a module has beside its encoder.
+    """The heads and the feature embedding of a module.
 
     Args:
-      features: values of the context feature.
-      encoder: that of the module.
+      features: the number of values of the context feature.
+      encoder: the encoder of the module.
     """
 
     def __init__(self, features: int, encoder: Any) -> None:
@@ -257,7 +257,7 @@ class Heads(nn.Module):
                 nn.init.normal_(weights, std=encoder.config.initializer_range)
 
     def forward(self, hidden: Tensor, batch: Batch) -> Scores:
-        """The scores; ``hidden`` has shape (rows, width, size)."""
+        """Computes the scores; ``hidden`` has shape (rows, width, size)."""
         rows = torch.arange(len(hidden), device=hidden.device)[:, None, None]
         none = batch.options == 0
         largest = hidden[rows, batch.options].masked_fill(none[..., None], NEVER).amax(2)
@@ -270,7 +270,7 @@ class Heads(nn.Module):
 
 
 class Modules(nn.Module):
-    """All four.
+    """All four modules.
 
     Args:
       encoders: BERT-like, one for each of ``KINDS``.
@@ -284,10 +284,10 @@ class Modules(nn.Module):
         self.typed = getattr(encoders[0].config, "type_vocab_size", 0) > 1
 
     def forward(self, kind: rules.Kind, batch: Batch) -> Scores:
-        """What a module says of a batch."""
+        """Computes the scores of a module for a batch."""
         encoder, heads = self.encoders[kind], self.heads[kind]
         types = {"token_type_ids": batch.types} if self.typed else {}
-        # As BERT adds its own embeddings: before the normalisation.
+        # Added before the normalisation, like BERT's own embeddings.
         embedded = encoder.get_input_embeddings()(batch.tokens) + heads.feature(batch.features)
         hidden = encoder(inputs_embeds=embedded, attention_mask=batch.mask, **types).last_hidden_state
         scores: Scores = heads(hidden, batch)
@@ -295,9 +295,9 @@ class Modules(nn.Module):
 
 
 def best_spans(scores: Scores, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of each row where the best span begins and ends, the sum of their probabilities, and the lead of that sum.
+    """Finds each row's best span: its start and end, the sum of their probabilities, and the lead over the next sum.
 
-    "null" is a span of its own.
+    "null" counts as a span.
     """
     width = scores.starts.shape[1]
     columns = torch.arange(width, device=scores.starts.device)
@@ -311,7 +311,7 @@ def best_spans(scores: Scores, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Te
 
 
 def ask_intents(questions: Questions, memory: rules.Memory, turn: rules.Turn, service: Service) -> int:
-    """Asks for the active intent; gives the number of the question."""
+    """Asks for the active intent; returns the number of the question."""
     same = memory.goes_on(turn.services)
     previous = 0
     if service.service_name in memory.states:
@@ -322,13 +322,13 @@ def ask_intents(questions: Questions, memory: rules.Memory, turn: rules.Turn, se
 
 
 def ask_combine(questions: Questions, memory: rules.Memory, turn: rules.Turn, service: Service, slot: Slot) -> int:
-    """Asks what the user says of a slot."""
+    """Asks for a slot's value in the user's utterance."""
     feature = memory.combine_feature(service, slot)
     return questions.ask(turn.exchange, (id(service), slot.name), lambda: rules.slot_of(slot), feature)
 
 
 def ask_copy(questions: Questions, turn: rules.Turn, service: Service, slot: Slot, intent: str) -> int:
-    """Asks whether the user accepts the value that the system gave a slot."""
+    """Asks whether the user accepts the value that the system offered for a slot."""
     key, feature = (id(service), slot.name), rules.role_of(slot.name, intent, service)
     return questions.ask(turn.exchange, key, lambda: rules.copy_of(service, slot), feature)
 
@@ -349,12 +349,12 @@ def ask_cross(
 
 
 class SgpTracker:
-    """A model ready to predict. Its prediction depends on the history and the frames of the example alone.
+    """A model that is ready to predict. Predictions depend only on the history and the frames of the example.
 
     Args:
-      tokenizer: of the checkpoint.
-      modules: on their device.
-      length: tokens of an input at most.
+      tokenizer: the tokenizer of the checkpoint.
+      modules: the modules, on their device.
+      length: the maximum number of tokens in an input.
       batch: inputs at a time.
     """
 
@@ -363,19 +363,19 @@ class SgpTracker:
         self.length, self.batch = length, batch
 
     def predict(self, batch: Sequence[Example]) -> list[State]:
-        """The state of each example."""
+        """Predicts the state of each example."""
         return self.tracked(batch)[0]
 
     def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
-        """The state of each example; and how many questions were too long, so that the dialogue was cut off."""
+        """Predicts the state of each example; also returns the number of questions with a dialogue that was cut."""
         with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
             return _Prediction(self, batch).states()
 
 
 class _Prediction:
-    """A prediction: "combine" sees text and the system's actions alone, so that all of its questions are asked at once.
+    """A prediction. The questions to "combine" are asked all at once, as it only sees text and the system's actions.
 
-    The others depend on the state after the turn before: the n-th user turns of all dialogues are asked together.
+    The other modules depend on the previous state: they are asked for the n-th user turns of all dialogues together.
     """
 
     def __init__(self, tracker: SgpTracker, examples: Sequence[Example]) -> None:
@@ -393,7 +393,7 @@ class _Prediction:
         self._decisions = self._decide(self._combine)
 
     def states(self) -> tuple[list[State], int]:
-        """The state of each example; and how many questions were cut off."""
+        """Predicts the state of each example; also returns the number of questions that were cut."""
         states: list[dict[tuple[int, str], State]] = [{} for _ in self.dialogues]
         memories = [rules.Memory() for _ in self.dialogues]
         following = [rules.follow(one, memory) for one, memory in zip(self.dialogues, memories, strict=True)]
@@ -430,7 +430,7 @@ class _Prediction:
         return questions.pairs.decisions(self.tracker.batch, decide)
 
     def _step(self, turns: Mapping[int, rules.Turn], memories: Sequence[rules.Memory]) -> dict[int, dict[str, State]]:
-        """The states after a user turn of each dialogue, by service."""
+        """Predicts the states after a user turn of each dialogue, by service."""
         frames = [(i, turn, service) for i, turn in turns.items() for service in turn.services]
         intents, copies, crosses = (self._questions(kind) for kind in ("intents", "copy_slot", "cross_copy"))
         for i, turn, service in frames:
@@ -440,7 +440,7 @@ class _Prediction:
             for (_, _, service), decision in zip(frames, self._decide(intents), strict=True)
         ]
         said = [self._values(self._said[i], turn, service) for i, turn, service in frames]
-        copied: list[list[tuple[str, str]]] = []  # (slot, value) of each question of each frame
+        copied: list[list[tuple[str, str]]] = []  # frame to (slot, value) of its questions
         crossed: list[list[tuple[str, str]]] = []
         for (i, turn, service), intent, (values, _) in zip(frames, active, said, strict=True):
             memory = memories[i]
@@ -465,7 +465,7 @@ class _Prediction:
     def _values(
         self, asked: Mapping[tuple[int, str], Sequence[int]], turn: rules.Turn, service: Service
     ) -> tuple[dict[str, str], list[str]]:
-        """What the user says: values of slots; and the requested slots."""
+        """Returns the values of slots in the user's utterance, and the requested slots."""
         values, requested = {}, []
         for slot, number in zip(service.slots, asked[turn.position, service.service_name], strict=True):
             decision = self._decisions[number]
@@ -478,11 +478,11 @@ class _Prediction:
 
 
 def likeliest(asked: Sequence[tuple[str, str]], decisions: Iterator[rules.Decision]) -> dict[str, str]:
-    """Of each slot the value that is most likely to be copied, of those that are at all.
+    """Chooses for each slot the most likely value, among those that are copied at all.
 
     Args:
       asked: (slot, value) of each question.
-      decisions: as many are taken.
+      decisions: yields the decision on each question.
     """
     best: dict[str, tuple[float, str]] = {}
     for (slot, value), decision in zip(asked, decisions, strict=False):
@@ -494,13 +494,13 @@ def likeliest(asked: Sequence[tuple[str, str]], decisions: Iterator[rules.Decisi
 def decided(
     modules: Modules, questions: Questions, numbers: Sequence[int], device: torch.device
 ) -> list[tuple[rules.Decision, float]]:
-    """What a module says of some questions, and by how much the closest choice was won.
+    """Decides some questions; also returns the margin of the closest choice.
 
     Args:
-      modules: on the device.
-      questions: to the module.
-      numbers: of the questions.
-      device: where it is computed.
+      modules: the modules, on the device.
+      questions: the questions to one module.
+      numbers: the numbers of the questions.
+      device: the device to use.
     """
     kind, ids = questions.kind, torch.tensor(numbers)
     batch = questions.batch(ids).to(device)
@@ -513,7 +513,7 @@ def decided(
     margins = scores.yes - _logit(rules.CONFIDENT["requested" if kind == "combine" else kind])
     yes, score = (margins > 0).tolist(), scores.yes.tolist()
     if kind != "combine":
-        # Of several sources the likeliest is taken: their scores must not depend on the batch.
+        # The likeliest of several sources is chosen, so their scores must not depend on the batch.
         leads = margins.abs() if kind == "copy_slot" else margins.abs().masked_fill(margins > 0, 0.0)
         chosen = [rules.Decision(rules.NULL, None, flag, number) for flag, number in zip(yes, score, strict=True)]
         return list(zip(chosen, leads.tolist(), strict=True))
@@ -522,7 +522,7 @@ def decided(
     nothing = begins == batch.null
     certain = sums - rules.CONFIDENT["span"]
     leads = torch.where(nothing, leads, torch.minimum(leads, certain))
-    leads = torch.where(certain > 0, leads, -certain)  # where no span is likely, it does not matter which is the best
+    leads = torch.where(certain > 0, leads, -certain)  # if no span is likely, the best one does not matter
     leads = torch.minimum(torch.minimum(leads, confidence.abs()), margins.abs())
     spans = torch.stack([begins, ends], 1).cpu() - questions.first(ids)[:, None]
     found = (~nothing & (certain > 0)).tolist()
@@ -538,7 +538,7 @@ def _logit(share: float) -> float:
 
 
 def _confident(options: Tensor) -> tuple[Tensor, Tensor]:
-    """The number of the best option, ``NULL`` where it is not likely enough; and by how much it is, in logits."""
+    """Returns the number of the best option, ``NULL`` if it is not likely enough; and its margin, in logits."""
     best, numbers = options.max(1)
     others = options.scatter(1, numbers[:, None], -math.inf).logsumexp(1)
     lead = best - others - _logit(rules.CONFIDENT["option"])
@@ -551,10 +551,10 @@ ARCHITECTURES = saving.BY_MODEL[NAME]
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
-    """What ``model.json`` says.
+    """The content of ``model.json``.
 
     Attributes:
-      length: tokens of an input at most.
+      length: the maximum number of tokens in an input.
     """
 
     model: str = NAME
@@ -566,7 +566,7 @@ FOLDERS = tuple(f"{saving.FOLDER}/{kind}" for kind in rules.KINDS)
 
 
 def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
-    """The files of a model's folder: path to content."""
+    """Makes the files of a model's folder, as path to content."""
     found = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
     for folder, kind in zip(FOLDERS, rules.KINDS, strict=True):
         for path, data in saving.saved(tokenizer, modules.encoders[kind]).items():
@@ -575,7 +575,7 @@ def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
 
 
 def check(folder: str) -> tuple[Card, list[Checkpoint]]:
-    """Looks at a folder, without its weights. Raises InputError where no model of this kind is in it."""
+    """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     check_installed("transformers")
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if card.length < 1:
@@ -584,15 +584,15 @@ def check(folder: str) -> tuple[Card, list[Checkpoint]]:
 
 
 def load(folder: str, device: str, batch: int) -> SgpTracker:
-    """The model in a folder, ready to predict.
+    """Loads a model, ready to predict.
 
     Args:
-      folder: as ``parapet train sgp_dst`` wrote it.
+      folder: the folder that ``parapet train sgp_dst`` wrote.
       device: ``auto``, ``cpu`` or ``cuda``.
       batch: inputs at a time.
 
     Raises:
-      InputError: it is not there, of another kind, or damaged.
+      InputError: the model is missing, of another kind, or damaged.
     """
     card, encoders = check(folder)
     loaded = [load_encoder(checkpoint) for checkpoint in encoders]
@@ -602,7 +602,7 @@ def load(folder: str, device: str, batch: int) -> SgpTracker:
 
 
 def load_encoder(checkpoint: Checkpoint) -> tuple[Any, Any]:
-    """The tokenizer and the encoder of a checkpoint. Raises InputError where it cannot be used."""
+    """Loads the tokenizer and the encoder of a checkpoint. Raises InputError if it cannot be used."""
     tokenizer, encoder = saving.load(checkpoint, "AutoModel", new=("pooler.",))
     for name in ("cls_token_id", "sep_token_id", "pad_token_id"):
         if getattr(tokenizer, name) is None:

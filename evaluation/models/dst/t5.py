@@ -1,8 +1,9 @@
-"""A T5 that is asked for one slot at a time (Lee, Cheng and Ostendorf 2021, "Schema-Driven Prompting", section 3).
+"""A T5 that is prompted for one slot at a time (Lee, Cheng and Ostendorf 2021, "Schema-Driven Prompting", section 3).
 
     [USER] I want to eat [SYSTEM] Where? [domain] Restaurants_1 finds tables [slot] city where it is [PVs] Rome, Paris
 
-Theirs are slots alone, ``slots``. With ``all`` the active intent and the requested slots are asked for likewise.
+The paper has prompts for slots only, ``slots``. With ``all``, there are similar prompts for the active intent and the
+requested slots.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ NONE = "NONE"
 DONTCARE = "dontcare"
 
 
-CLOSE = 0.75  # how similar an answer must be to a name or value to count as it
+CLOSE = 0.75  # least similarity of an answer to a name or value that it stands for
 
 
 Kind = Literal["slot", "intent", "requested"]
@@ -65,15 +66,15 @@ Kind = Literal["slot", "intent", "requested"]
 Prompts = Literal["all", "slots"]
 
 
-Answers = Literal["nearest", "raw"]  # how an answer that is no possible value of its slot is understood
+Answers = Literal["nearest", "raw"]  # the treatment of an answer that is not a possible value of its slot
 
 
 class Prompt(msgspec.Struct, frozen=True):
     """A question about a service.
 
     Attributes:
-      text: what follows the dialogue.
-      slot: that is asked for, with kind ``slot``.
+      text: the text after the dialogue.
+      slot: the slot, for kind ``slot``.
     """
 
     kind: Kind
@@ -82,12 +83,12 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 def turn_text(speaker: str, utterance: str) -> str:
-    """A turn as the model sees it."""
+    """Formats a turn for the model."""
     return f" [{speaker}] {utterance}"
 
 
 def prompts_of(service: Service, prompts: Prompts = "all") -> list[Prompt]:
-    """What a service is asked: its slots in order; with ``all`` also the active intent and the requested slots."""
+    """Makes the prompts of a service: its slots in order, and with ``all`` active intent and requested slots."""
     domain = f" [domain] {service.service_name} {service.description}"
     found = [Prompt("slot", domain + _slot(slot), slot) for slot in service.slots]
     if prompts == "slots":
@@ -109,15 +110,15 @@ def _slot(slot: Slot) -> str:
 def target(
     prompt: Prompt, service: Service, state: State, history: Sequence[tuple[str, str]], seed: str | None = None
 ) -> str:
-    """What should be answered.
+    """Returns the right answer.
 
     Args:
       prompt: the question.
-      service: that it is about.
-      state: the right one.
+      service: the service.
+      state: the right state.
       history: (speaker, utterance) so far.
-      seed: draws one of a slot's equal values, as Lee, Cheng and Ostendorf do; without it that which was said last is
-        taken, of a categorical slot the first.
+      seed: draws one of a slot's equivalent values, as Lee, Cheng and Ostendorf do; without a seed, it is the value
+        that was mentioned last, or the first value of a categorical slot.
     """
     if prompt.kind == "intent":
         return state.active_intent or NONE
@@ -133,7 +134,7 @@ def target(
 
 
 def said_last(values: Sequence[str], history: Sequence[tuple[str, str]]) -> str:
-    """Of several values that are the same the one that was said last; of several of those, or of none, the first."""
+    """Returns the equivalent value that was mentioned last; the first of several, or if none was mentioned."""
     wanted = [value.casefold() for value in values]
     for _, utterance in reversed(history):
         said = utterance.casefold()
@@ -144,11 +145,11 @@ def said_last(values: Sequence[str], history: Sequence[tuple[str, str]]) -> str:
 
 
 def state_of(service: Service, answers: Iterable[tuple[Prompt, str]], read: Answers = "nearest") -> State:
-    """The state that answers make. Without the prompts for them it has no intent and no requested slots.
+    """Makes a state from answers. Without prompts for them, it has no intent and no requested slots.
 
     Args:
-      service: that was asked about.
-      answers: to each prompt.
+      service: the service.
+      answers: (prompt, answer).
       read: see :func:`value_of`.
     """
     state = State(NONE, [], {})
@@ -166,12 +167,12 @@ def state_of(service: Service, answers: Iterable[tuple[Prompt, str]], read: Answ
 
 
 def value_of(answer: str, slot: Slot, read: Answers = "nearest") -> str:
-    """The value that an answer means; empty for none.
+    """Returns the value that an answer stands for; empty for none.
 
     Args:
-      answer: as the model gave it.
-      slot: that was asked for.
-      read: of a categorical slot ``raw`` takes any answer, ``nearest`` the most similar of the possible values.
+      answer: the model's answer.
+      slot: the slot.
+      read: for a categorical slot, ``raw`` accepts any answer, ``nearest`` takes the most similar possible value.
     """
     if answer in ("", NONE):
         return ""
@@ -184,19 +185,19 @@ def value_of(answer: str, slot: Slot, read: Answers = "nearest") -> str:
 def _requested(answer: str, names: Sequence[str]) -> list[str]:
     if answer in ("", NONE):
         return []
-    found = {nearest(one.strip(), names) for one in answer.split(",")}
+    found = {nearest(part.strip(), names) for part in answer.split(",")}
     return [name for name in names if name in found]
 
 
 def nearest(answer: str, choices: Sequence[str]) -> str:
-    """The choice that an answer means: itself, or the most similar one if it is close, the first of several.
+    """Returns the choice that an answer stands for: itself, or the most similar one if it is close; ties by position.
 
     Args:
-      answer: as the model gave it.
-      choices: what it could have said.
+      answer: the model's answer.
+      choices: the possible answers.
 
     Returns:
-      Empty where none is close.
+      Empty if none is close.
     """
     if answer in choices:
         return answer
@@ -207,25 +208,25 @@ def nearest(answer: str, choices: Sequence[str]) -> str:
 
 
 class Questions:
-    """What is asked about examples.
+    """The prompts for examples.
 
     Args:
-      tokenizer: of the checkpoint.
-      asked: the examples. Those of a dialogue should follow one another, so that their tokens are stored once.
-      limit: tokens of a row at most.
+      tokenizer: the tokenizer of the checkpoint.
+      asked: the examples. Those of a dialogue should be adjacent, so that their tokens are stored once.
+      limit: the maximum number of tokens in a row.
       prompts: ``all`` or ``slots``.
 
     Attributes:
-      prompts: of each example.
+      prompts: the prompts of each example.
       pairs: the rows: each prompt of the first example, of the second, and so on.
     """
 
     def __init__(self, tokenizer: Any, asked: Sequence[Example], limit: int, prompts: Prompts = "all") -> None:
-        services = {id(one.service): one.service for one in asked}
+        services = {id(example.service): example.service for example in asked}
         texts = {number: prompts_of(service, prompts) for number, service in services.items()}
-        self.prompts: list[list[Prompt]] = [texts[id(one.service)] for one in asked]
+        self.prompts: list[list[Prompt]] = [texts[id(example.service)] for example in asked]
         tokens = Tokens()
-        dialogues = _dialogues(tokenizer, [one.history for one in asked], tokens)
+        dialogues = _dialogues(tokenizer, [example.history for example in asked], tokens)
         schemas = {number: _prompts(tokenizer, of_service, tokens) for number, of_service in texts.items()}
         rows = [
             (dialogue, prompt)
@@ -236,7 +237,7 @@ class Questions:
 
 
 def encoded(tokenizer: Any, texts: Iterable[str]) -> dict[str, list[int]]:
-    """The token ids of texts, without special ones; each text once."""
+    """Tokenizes texts without special tokens, each distinct text once."""
     distinct = list(dict.fromkeys(texts))
     if not distinct:
         return {}
@@ -244,7 +245,7 @@ def encoded(tokenizer: Any, texts: Iterable[str]) -> dict[str, list[int]]:
 
 
 def _dialogues(tokenizer: Any, histories: Sequence[History], tokens: Tokens) -> list[Stretch]:
-    """The place of each history's tokens."""
+    """Returns the position of each history's tokens."""
     ids = encoded(tokenizer, (turn_text(*turn) for history in histories for turn in history))
     known = Histories(tokens, lambda turn: ids[turn_text(*turn)])
     turns = [known.add(history) for history in histories]
@@ -257,12 +258,12 @@ def _prompts(tokenizer: Any, prompts: Sequence[Prompt], tokens: Tokens) -> list[
 
 
 class T5Tracker:
-    """A model ready to predict.
+    """A model that is ready to predict.
 
     Args:
-      tokenizer: of the checkpoint.
+      tokenizer: the tokenizer of the checkpoint.
       t5: the checkpoint, on its device.
-      card: how it was trained.
+      card: the settings of the training.
       batch: prompts at a time.
     """
 
@@ -272,11 +273,11 @@ class T5Tracker:
         self.start = tokenizer.pad_token_id if start is None else start
 
     def predict(self, batch: Sequence[Example]) -> list[State]:
-        """The state of each example."""
+        """Predicts the state of each example."""
         return self.tracked(batch)[0]
 
     def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
-        """The state of each example; and how many prompts were too long, so that their dialogue was cut off."""
+        """Predicts the state of each example; also returns the number of prompts with a dialogue that was cut."""
         if not batch:
             return [], 0
         questions = Questions(self.tokenizer, batch, self.card.length, self.card.prompts)
@@ -297,11 +298,11 @@ class T5Tracker:
         return states, pairs.cut
 
     def greedy(self, tokens: Tensor, mask: Tensor) -> list[tuple[list[int], float]]:
-        """The most likely token after token: the answers' tokens, and by how much the closest choice was won.
+        """Decodes greedily: returns the tokens of the answers, and the margin of the closest choice.
 
         Args:
-          tokens: of the inputs, padded; shape (prompts, width).
-          mask: 1 where there is a token.
+          tokens: the inputs, padded; shape (prompts, width).
+          mask: 1 for tokens, 0 for padding.
         """
         end = self.tokenizer.eos_token_id
         encoded = self.t5.get_encoder()(input_ids=tokens, attention_mask=mask)
@@ -318,7 +319,7 @@ class T5Tracker:
                 use_cache=True,
             )
             cache = out.past_key_values
-            # Checkpoints have rows for more tokens than their tokenizer knows.
+            # Checkpoints may have more rows than their tokenizer has tokens.
             best = out.logits[:, -1, : len(self.tokenizer)].float().topk(2)
             margin = best.values[:, 0] - best.values[:, 1]
             margins = torch.where(done, margins, torch.minimum(margins, margin))
@@ -340,13 +341,13 @@ KINDS = saving.BY_MODEL[NAME]
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
-    """What ``model.json`` says.
+    """The content of ``model.json``.
 
     Attributes:
-      length: tokens of an input at most.
-      answer: tokens of an answer at most.
-      prompts: whether intents and requested slots are asked for, too.
-      answers: how those that are no possible value are understood.
+      length: the maximum number of tokens in an input.
+      answer: the maximum number of tokens in an answer.
+      prompts: whether there are prompts for intents and requested slots, too.
+      answers: the treatment of answers that are not possible values.
     """
 
     model: str = NAME
@@ -358,7 +359,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 
 def check(folder: str) -> tuple[Card, Checkpoint]:
-    """Looks at a folder, without its weights. Raises InputError where no model of this kind is in it."""
+    """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     check_installed("transformers", "sentencepiece")
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if card.length < 1 or card.answer < 1:
@@ -367,33 +368,33 @@ def check(folder: str) -> tuple[Card, Checkpoint]:
 
 
 def load(folder: str, device: str, batch: int) -> T5Tracker:
-    """The model in a folder, ready to predict.
+    """Loads a model, ready to predict.
 
     Args:
-      folder: as ``parapet train t5dst`` wrote it.
+      folder: the folder that ``parapet train t5dst`` wrote.
       device: ``auto``, ``cpu`` or ``cuda``.
       batch: prompts at a time.
 
     Raises:
-      InputError: it is not there, of another kind, or damaged.
+      InputError: the model is missing, of another kind, or damaged.
     """
     card, checkpoint = check(folder)
     tokenizer, t5 = saving.load(checkpoint, "AutoModelForSeq2SeqLM")
     return T5Tracker(tokenizer, t5.to(device_of(device)), card, batch)
 
 
-IGNORED = -100  # a label that costs nothing
+IGNORED = -100  # a label that the loss ignores
 
 
 class T5Learner(Learner):
     """A T5 with its data.
 
     Args:
-      config: how it is trained; its inputs are prompts.
-      checkpoint: of the T5.
-      train: frames to learn from; those of a dialogue follow one another.
-      dev: frames that choose the best epoch.
-      versions: of the dialogues of ``train``, where they are perturbed in each epoch.
+      config: the settings of the training; its inputs are prompts.
+      checkpoint: the T5.
+      train: frames to learn from; those of a dialogue are adjacent.
+      dev: frames that select the best epoch.
+      versions: the dialogues of ``train``, if they are perturbed in each epoch.
 
     Raises:
       InputError: the checkpoint cannot be loaded.
@@ -425,7 +426,7 @@ class T5Learner(Learner):
         self._report(long, len(dev))
 
     def _read(self, frames: Sequence[Labelled]) -> tuple[list[int], int]:
-        """Encodes frames. Returns how many prompts each has, and how many answers are too long."""
+        """Encodes frames. Returns the number of prompts of each, and the number of answers that are too long."""
         config = self.config
         questions = Questions(self.tokenizer, [frame.asked for frame in frames], config.max_length, config.prompts)
         seed = config.seed if config.equal_values == "random" else None
@@ -443,7 +444,7 @@ class T5Learner(Learner):
         return list(map(len, questions.prompts)), sum(len(ids[answer]) >= config.max_output for answer in answers)
 
     def prepare(self, epoch: int) -> None:
-        """Perturbs dialogues."""
+        """Perturbs dialogues for the epoch."""
         if self._versions is not None:
             frames, table = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
             self.versions = of_parts(table, self._read(frames)[0])
@@ -461,7 +462,7 @@ class T5Learner(Learner):
             logging.warning(message, f"{long:,}", self.config.max_output)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch: all prompts with a value, and the share of the others."""
+        """Yields the batches of an epoch: all prompts with a value, and the share of the others."""
         drawn = torch.randperm(len(self.empty), generator=generator)
         share = self.empty[drawn[: round(self.config.negatives * len(self.empty))]]
         numbers = torch.cat([self.full, share]).sort().values
@@ -469,22 +470,22 @@ class T5Learner(Learner):
             yield numbers[batch]
 
     def embeddings(self) -> list[nn.Module]:
-        """Those of the tokens that it reads."""
+        """Returns the embeddings of input tokens."""
         return [self.module.get_encoder().get_input_embeddings()]
 
     def example_losses(self, batch: Tensor) -> Tensor:
-        """The mean loss of the tokens of each answer."""
+        """Computes the mean loss of the tokens of each answer."""
         _, logits, labels = self._answered(batch)
         losses = F.cross_entropy(logits.transpose(1, 2).float(), labels, ignore_index=IGNORED, reduction="none")
         return losses.sum(1) / (labels != IGNORED).sum(1)
 
     def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The loss, and the scores of the answers' tokens."""
+        """Computes the loss, and the scores of the answers' tokens."""
         loss, logits, labels = self._answered(batch)
         return loss, [logits[labels != IGNORED]]
 
     def _answered(self, batch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The mean loss; scores of shape (prompts, tokens, vocabulary), and the tokens that are right."""
+        """Computes the mean loss, scores of shape (prompts, tokens, vocabulary), and the right tokens."""
         tokens, mask = self.inputs.padded(batch, self.fill)
         labels, _ = self.answers.padded(batch, IGNORED)
         tokens, mask, labels = (tensor.to(self.device, non_blocking=True) for tensor in (tokens, mask, labels))
@@ -492,9 +493,9 @@ class T5Learner(Learner):
         return found.loss, found.logits, labels
 
     def dev(self) -> float:
-        """The joint goal accuracy."""
+        """Computes joint goal accuracy on dev."""
         return joint_goal_accuracy(self._tracker, self._dev)
 
     def files(self) -> dict[str, bytes]:
-        """The files of the model's folder."""
+        """Makes the files of the model's folder."""
         return {MODEL: card_bytes(self.card), **saved(self.tokenizer, self.module.cpu())}

@@ -1,7 +1,7 @@
-"""A small tracker for demonstrations, no paper's: it scores what was said as values of a schema's slots.
+"""A small tracker for demonstrations, not from a paper: it scores parts of the dialogue as values of a schema's slots.
 
-What may be a value are the sequences of up to four words in the dialogue, and the values that the schema lists. Slots
-and words are compared by vectors that are learned from scratch, and by the words that they share.
+Candidate values are the sequences of up to four words in the dialogue, and the values listed in the schema. Slots and
+words are compared by vectors that are learned from scratch, and by shared words.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from parapet.transforms.storage import files
 
 NAME = "tiny_dst"
 FORMAT = 2  # 1 was a larger net
-BUCKETS = 8192  # rows of the table of embeddings; 0 is no word
-LONGEST = 4  # words of a mention
-BESIDE = 3  # words to each side of a mention that are read with it
-TURNS = 8  # the last ones, from which values are taken
-NONE, ANY = 0, 1  # options of a slot: it has no value, any value will do; mentions follow
+BUCKETS = 8192  # rows of the table of embeddings; 0 is padding
+LONGEST = 4  # words in a mention
+BESIDE = 3  # context words on each side of a mention
+TURNS = 8  # last turns, from which values are taken
+NONE, ANY = 0, 1  # options of a slot: no value, any value; mentions follow
 NO_INTENT, DONTCARE = "NONE", "dontcare"
-FREE, OWNED = 1, 2  # of whom a mention may be the value: of free slots, of a categorical one; padding is of none
-NEVER = -1e4  # the score of what cannot be; half precision has it too
-DIGITS = 9  # of scores: what is behind them depends on padding
-DROP = 0.3  # share of the embeddings' numbers that are dropped in training
-FILLED = 2.0  # what a slot with a value weighs in the loss beside one without
-FLAGS = 12  # of a mention
-CONTEXTS = 5  # of a mention, see Frame
+FREE, OWNED = 1, 2  # owners of mentions: free slots, or a categorical slot; padding has none
+NEVER = -1e4  # the score of impossible choices, also in half precision
+DIGITS = 9  # precision of scores; further digits depend on padding
+DROP = 0.3  # dropout of embeddings
+FILLED = 2.0  # weight in the loss of slots with a value, relative to those without
+FLAGS = 12  # features of a mention
+CONTEXTS = 5  # contexts of a mention, see Frame
 SEEN, HIDDEN = 8, 32
 
 _MARKS = "?!.;,"
@@ -67,20 +67,23 @@ _IDLE = frozenset(  # no value begins or ends with these
 
 
 def stem(word: str) -> str:
-    """A word without its ending, small; a number in words as a figure."""
+    """Strips the ending of a word and lower-cases it; numbers in words become digits."""
     small = word.lower().replace("’", "'").removesuffix("'s")
     return str(_NUMBERS.index(small) + 1) if small in _NUMBERS else _ENDING.sub("", small)
 
 
 @lru_cache(maxsize=1 << 16)
 def normal(text: str) -> str:
-    """What two values have in common that are the same in other spelling."""
+    """Normalises a value, so that different spellings of the same value become equal."""
     return " ".join(stem(word) for word in _TOKEN.findall(text) if word not in _MARKS) or text.lower()
 
 
 @lru_cache(maxsize=1 << 16)
 def row_of(word: str) -> int:
-    """The row of a word in the table, the same on every machine. All figures of a length are alike."""
+    """Returns the row of a word in the table, the same on every machine.
+
+    Numbers with equally many digits share a row.
+    """
     return 1 + zlib.crc32(re.sub(r"\d", "0", stem(word)).encode("utf-8", "replace")) % (BUCKETS - 1)
 
 
@@ -88,9 +91,9 @@ class Said(msgspec.Struct, frozen=True):
     """An utterance.
 
     Attributes:
-      rows: of its words and marks.
-      spans: of its mentions, the first word and the one behind the last; ``texts`` what they say.
-      flags: of each mention, how it looks.
+      rows: the rows of its words and punctuation.
+      spans: for each mention, the first word and the one after the last; ``texts`` are the texts of mentions.
+      flags: the features of each mention.
       question: the words of its last question, as a span.
     """
 
@@ -103,7 +106,7 @@ class Said(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1 << 15)
 def read(utterance: str, is_user: bool) -> Said:
-    """Reads an utterance. Of systems only what has a capital or a figure may be a value: they name things."""
+    """Reads an utterance. A system's mentions must have a capital or a digit, as systems name things."""
     matches = list(_TOKEN.finditer(utterance))
     words = [match[0] for match in matches]
     count, marks = len(words), [word in _MARKS for word in words]
@@ -135,16 +138,16 @@ def read(utterance: str, is_user: bool) -> Said:
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """What is asked of a service after a user turn, as rows of words and spans of them.
+    """A service's inputs after a user turn, as rows of words and spans of them.
 
     Attributes:
-      rows: of what was said, then of the schema.
-      mentions: of each mention the spans of its own words, those to the left and right, the turns before and after it.
-      slots, intents: their spans; ``heard`` those of the user's turn, its question, and the turn before.
-      shared: of each row and slot, whether the slot has the word; ``categorical`` which slots list their values.
-      flags: of each mention.
-      owner: of each mention ``FREE``, or ``OWNED`` and the number of the categorical slot that lists it.
-      texts: of the mentions.
+      rows: the rows of the dialogue, then of the schema.
+      mentions: for each mention the spans of its words, of those to its left and right, of the turns before and after.
+      slots, intents: their spans; ``heard`` those of the user's turn, its question, and the preceding turn.
+      shared: whether each slot has each row's word; ``categorical`` whether each slot lists its values.
+      flags: the features of each mention.
+      owner: for each mention ``FREE``, or ``OWNED`` and the number of the categorical slot that lists it.
+      texts: the texts of the mentions.
     """
 
     service: Service
@@ -161,7 +164,7 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 def encode(asked: Example) -> Frame:
-    """The words of an example."""
+    """Encodes the words of an example."""
     service, history = asked.service, asked.history[-TURNS:]
     turns = [read(utterance, speaker == "USER") for speaker, utterance in history]
     places = [*pairwise([0, *accumulate(len(said.rows) for said in turns)])]
@@ -217,9 +220,9 @@ def encode(asked: Example) -> Frame:
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """What speaks for each option of each slot, for none and each intent, and for each slot being asked for.
+    """The scores for each option of each slot, for none and each intent, and for each slot being requested.
 
-    Shapes (frames, slots, options), (frames, intents), (frames, slots); what a frame lacks cannot be chosen.
+    Shapes (frames, slots, options), (frames, intents), (frames, slots); padding cannot be chosen.
     """
 
     options: Tensor
@@ -231,7 +234,7 @@ class TinyNet(nn.Module):
     """The net.
 
     Args:
-      size: of an embedding.
+      size: the size of embeddings.
     """
 
     def __init__(self, size: int) -> None:
@@ -244,10 +247,10 @@ class TinyNet(nn.Module):
         self.intent, self.no_intent = _layers(3 * size, 1), nn.Linear(2 * size, 1)
         self.requested = _layers(2 * size + 1, 1)
         with torch.no_grad():
-            self.fixed[-1].bias[NONE] = 5.0  # most slots have no value, and of the many mentions most are none
+            self.fixed[-1].bias[NONE] = 5.0  # most slots have no value, and few mentions are values
 
     def forward(self, frames: Sequence[Frame]) -> Scores:
-        """The scores of some frames, which do not depend on one another."""
+        """Computes the scores of frames, which do not depend on each other."""
 
         def padded(name: str, fill: int = 0) -> Tensor:
             rows = [torch.from_numpy(getattr(frame, name)) for frame in frames]
@@ -287,14 +290,14 @@ def _layers(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def sums(vectors: Tensor, spans: Tensor) -> Tensor:
-    """The sum of the vectors of each span of a frame; spans of shape (frames, ..., 2) to (frames, ..., size)."""
+    """Sums the vectors of each span of a frame; spans of shape (frames, ..., 2) to (frames, ..., size)."""
     running = F.pad(vectors.cumsum(1), (0, 0, 1, 0))
     of = torch.arange(len(spans), device=spans.device).view(-1, *[1] * (spans.dim() - 2))
     return running[of, spans[..., 1]] - running[of, spans[..., 0]]
 
 
 def right_options(frame: Frame, state: State) -> NDArray[np.bool_]:
-    """Of each slot which options are right; none of them where its value was not said. Shape (slots, options)."""
+    """Marks the right options of each slot; none if its value is not in the dialogue. Shape (slots, options)."""
     right = np.zeros((len(frame.slots), 2 + len(frame.texts)), dtype=np.bool_)
     texts = [normal(text) for text in frame.texts]
     for number, slot in enumerate(frame.service.slots):
@@ -308,7 +311,7 @@ def right_options(frame: Frame, state: State) -> NDArray[np.bool_]:
 
 
 def losses(frames: Sequence[Frame], scores: Scores, states: Sequence[State]) -> Tensor:
-    """The loss of values, of the intent, and of what is asked for; the mean over the frames."""
+    """Computes the loss of values, of the intent and of requested slots; the mean over the frames."""
     device = scores.options.device
     right = torch.zeros(scores.options.shape, dtype=torch.bool)
     asks, there = torch.zeros(scores.requested.shape), torch.zeros(scores.requested.shape)
@@ -331,10 +334,10 @@ class TinyLearner(Learner):
     """The net with its data; an example is a dialogue.
 
     Args:
-      config: how it is trained.
+      config: the settings of the training.
       train: frames to learn from.
-      dev: frames that choose the best epoch.
-      versions: of the dialogues of ``train``, where they are perturbed in each epoch.
+      dev: frames that select the best epoch.
+      versions: the dialogues of ``train``, if they are perturbed in each epoch.
     """
 
     metric = "joint goal accuracy"
@@ -353,22 +356,22 @@ class TinyLearner(Learner):
         self.optimiser = torch.optim.Adam(self.module.parameters(), lr=config.learning_rate, fused=True)
 
     def prepare(self, epoch: int) -> None:
-        """Perturbs dialogues."""
+        """Perturbs dialogues for the epoch."""
         if self._versions is not None:
             self.dialogues, self.versions = laid_out(self._versions.draw(epoch), lambda _, rows: list(grouped(rows)))
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch."""
+        """Yields the batches of an epoch."""
         count = len(self.dialogues if self.versions is None else self.versions)
         lengths = torch.tensor([len(frames) for frames in self.dialogues[:count]])
         return bucketed(lengths, self.config.batch_size, generator)
 
     def embeddings(self) -> list[nn.Module]:
-        """Those of words."""
+        """Returns the embeddings of words."""
         return [self.module.words]
 
     def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The mean loss of the frames, and the scores of the options of all slots."""
+        """Computes the mean loss of the frames, and the scores of the options of all slots."""
         labelled = [frame for number in batch.tolist() for frame in self.dialogues[number]]
         frames = [encode(frame.asked) for frame in labelled]
         scores = self.module(frames)
@@ -376,17 +379,17 @@ class TinyLearner(Learner):
         return losses(frames, scores, [frame.state for frame in labelled]), [options]
 
     def dev(self) -> float:
-        """The joint goal accuracy."""
+        """Computes joint goal accuracy on dev."""
         return joint_goal_accuracy(self._tracker, self._dev)
 
     def files(self) -> dict[str, bytes]:
-        """The files of the model's folder."""
+        """Makes the files of the model's folder."""
         card = Card(buckets=BUCKETS, size=self.config.size)
         return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(self.module.state_dict())}
 
 
 def grouped(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
-    """The frames of each dialogue and service: each history continues the one before."""
+    """Groups frames by dialogue and service; each history continues the previous one."""
     groups: dict[tuple[str, str], list[Labelled]] = {}
     for frame in frames:
         asked = frame.asked
@@ -400,7 +403,7 @@ def grouped(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
-    """What ``model.json`` says: the rows of the table of embeddings, and their size."""
+    """The content of ``model.json``: the number and the size of embeddings."""
 
     model: str = NAME
     format: int = FORMAT
@@ -409,12 +412,12 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 
 class Tracker:
-    """A net that is asked for states, each from its history alone; loaded, it computes in double precision.
+    """A tracker that predicts each state from its history only.
 
-    So what else is in a batch changes no state.
+    A loaded net computes in double precision, so that the rest of the batch does not change a state.
 
     Args:
-      net: on its device.
+      net: the net, on its device.
       batch: frames at a time.
     """
 
@@ -422,7 +425,7 @@ class Tracker:
         self.net, self.batch = net, batch
 
     def predict(self, batch: Sequence[Example]) -> list[State]:
-        """A state for each example."""
+        """Predicts a state for each example."""
         states: list[State] = []
         with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
             for first in range(0, len(batch), self.batch):
@@ -435,7 +438,7 @@ class Tracker:
 
 
 def _state(frame: Frame, options: Sequence[int], intent: int, requested: Sequence[bool]) -> State:
-    """What scores highest."""
+    """Makes the state with the highest scores."""
     slots, texts = frame.service.slots, [None, DONTCARE, *frame.texts]
     values = {slot.name: [text] for slot, option in zip(slots, options, strict=False) if (text := texts[option])}
     named = frame.service.intents[intent - 1].name if intent else NO_INTENT
@@ -443,23 +446,23 @@ def _state(frame: Frame, options: Sequence[int], intent: int, requested: Sequenc
 
 
 def check(folder: str) -> None:
-    """Looks at a folder. Raises InputError where no such model is there, or it is damaged."""
-    load(folder, "cpu", 1)  # it is small
+    """Checks a folder. Raises InputError if it does not have such a model, or it is damaged."""
+    load(folder, "cpu", 1)  # the model is small enough to load it
 
 
 def load(folder: str, device: str, batch: int) -> Tracker:
-    """The model in a folder, ready to predict.
+    """Loads a model, ready to predict.
 
     Args:
-      folder: as ``parapet train tiny_dst`` wrote it.
+      folder: the folder that ``parapet train tiny_dst`` wrote.
       device: ``auto``, ``cpu`` or ``cuda``.
       batch: frames at a time.
 
     Raises:
-      InputError: it is not there, of another kind, or damaged.
+      InputError: the model is missing, of another kind, or damaged.
     """
     card = saving.read_card(folder, NAME, Card, FORMAT)
-    if card.buckets != BUCKETS or not 1 <= card.size <= LARGEST:  # else any amount of memory could be allocated
+    if card.buckets != BUCKETS or not 1 <= card.size <= LARGEST:  # a damaged file must not allocate arbitrary memory
         raise InputError("has sizes that no such model has: train it again", files.join(folder, MODEL))
     net = TinyNet(card.size)
     saving.load_weights(net, folder)

@@ -1,1 +1,1 @@
-"""System utterances from their acts: a T5 that is fine-tuned, or frozen with trained prefixes; templates as input."""
+"""System utterances from acts: a T5 that is fine-tuned, or frozen with trained prefixes, with templates as input."""

@@ -1,9 +1,8 @@
-"""System turns, and the input of a model: a template for each act of a turn (T2G2; Kale and Rastogi 2020).
+"""System turns and their model input: a template for each act (T2G2; Kale and Rastogi 2020).
 
-Users may write templates of their own, in the format that T2G2's were published in
-(``generation/utterance_templates`` of ``google-research/task-oriented-dialogue``). Other acts have a sentence that is
-built from the schema's words, as the references of SGSAcc are, so that an unseen service, or a variant of one, has
-some too.
+Users may write their own templates in T2G2's published format (``generation/utterance_templates`` of
+``google-research/task-oriented-dialogue``). Acts without one have a sentence made from the schema's words, like the
+reference sentences of SGSAcc, so that unseen services and variants have sentences, too.
 """
 
 from __future__ import annotations
@@ -53,26 +52,26 @@ _IN_KEYS = (("True",), ("False",), ("dontcare",))  # values that are part of the
 _BY_INTENT = ("INFORM_COUNT", "NOTIFY_SUCCESS", "NOTIFY_FAILURE", "OFFER_INTENT")
 
 
-# As in T2G2: which acts of a frame come first, others last; and what a frame with a CONFIRM begins with.
+# As in T2G2: the order of the acts in a frame, and the beginning of a frame with a CONFIRM.
 ORDER = ("SELECT", "INFORM_COUNT", "NOTIFY_SUCCESS", "NOTIFY_FAILURE", "INFORM", "REQUEST", "CONFIRM")
 
 
 CONFIRM = "Please confirm the following details:"
 
 
-# Before a sentence that does not name its act; other acts have their name.
+# The text before a sentence that does not name its act; other acts have their name.
 LEADS = {"INFORM": "", "OFFER": "How about this:", "CONFIRM": ""}
 
 
 def read_templates(folder: str) -> tuple[Templates, list[Path]]:
-    """Reads the templates of a folder, ``SERVICE.tsv`` for each service; and the files.
+    """Reads the templates of a folder, ``SERVICE.tsv`` for each service; also returns the files.
 
     A line is a key, a tab and a sentence, with an ``@`` in both for each value: ``INFORM!!city!!@``, ``REQUEST!!city``,
     ``INFORM!!has_wifi!!True``, ``OFFER_INTENT!!BookHotel``, ``INFORM_COUNT!!FindHotel!!count!!@``, ``GOODBYE``. Of
-    lines with the same key the last counts.
+    lines with the same key, the last is used.
 
     Raises:
-      InputError: no such folder, no file in it, or a line is not like this; names file and line.
+      InputError: the folder does not exist or has no such file, or a line has another form; names file and line.
     """
     place = as_path(folder)
     paths = sorted(place.glob("*.tsv")) if place.is_dir() else []
@@ -101,7 +100,7 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def key_of(act: Act) -> str:
-    """The key of an act's template: act, slot or intent, and how many values or which boolean."""
+    """Returns the key of an act's template: act, slot or intent, and the number of values or the boolean."""
     values = VALUE * len(act.values)
     if act.act in _BY_INTENT:
         intent = act.values[0] if act.act == "OFFER_INTENT" and act.values else act.intent
@@ -112,17 +111,17 @@ def key_of(act: Act) -> str:
 
 
 def template_of(act: Act, templates: Templates) -> str | None:
-    """The template of an act; None where there is none."""
+    """Returns the template of an act; None if there is none."""
     return templates.get(act.service, {}).get(key_of(act))
 
 
 def text_of(acts: Iterable[Act], words: Mapping[str, ServiceWords], templates: Templates = NONE) -> str:
-    """The sentences of a turn's acts, frame by frame in T2G2's order.
+    """Joins the sentences of a turn's acts, frame by frame in T2G2's order.
 
     Args:
-      acts: of the turn.
-      words: of each service, for acts without a template.
-      templates: the user's.
+      acts: the acts of the turn.
+      words: the words of each service, for acts without a template.
+      templates: the user's templates.
     """
     found: list[str] = []
     for service, of in groupby(acts, lambda act: act.service):
@@ -133,7 +132,10 @@ def text_of(acts: Iterable[Act], words: Mapping[str, ServiceWords], templates: T
 
 
 def sentence(act: Act, words: ServiceWords, template: str | None = None) -> str:
-    """That of one act: its template with its values, else ``How about this: Name of the restaurant is Opa.``"""
+    """Makes the sentence of an act: its filled template, or one like ``How about this:
+
+    Name of the restaurant is Opa.``
+    """
     if template is not None:
         pieces, places = template.split(VALUE), template.count(VALUE)
         filled = zip_longest(pieces, act.values[:places], fillvalue="")
@@ -150,13 +152,13 @@ def _line(text: str) -> str:
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A system turn.
+    """A system turn for training.
 
     Attributes:
       text: the templates of its acts.
       said: the utterance.
-      opening: the utterance before the first system turn of the dialogue: its versions by ``parapet augment`` share
-        that, not their ids.
+      opening: the utterance before the first system turn of the dialogue, which all versions by ``parapet augment``
+        share, unlike their ids.
     """
 
     text: str
@@ -165,15 +167,15 @@ class Example(msgspec.Struct, frozen=True):
 
 
 def read_examples(root: str, split: str, templates: Templates = NONE) -> Examples[Example]:
-    """The system turns of a split, in the order of dialogue ids.
+    """Reads the system turns of a split, in the order of dialogue ids.
 
     Args:
       root: a corpus.
-      split: ``train``.
-      templates: the user's; a warning says how many acts have none.
+      split: the split, such as ``train``.
+      templates: the user's templates; a warning counts acts without one.
 
     Raises:
-      InputError: a file cannot be read; there is no such split, no act, no utterance.
+      InputError: a file cannot be read, or there is no such split, no act, or no utterance.
     """
     corpus = read(root, split)
     openings: dict[str, str] = {}
@@ -198,13 +200,13 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
         message = "%s: %s of %s acts have no template, and so a sentence in the schema's words: %s of %s for one"
         first = without[0]
         logging.warning(message, root, f"{len(without):,}", f"{len(acts):,}", key_of(first), first.service)
-    schemas = {one.split: one.path for one in read_root(root, leave_out_bad=True)}
+    schemas = {schemas.split: schemas.path for schemas in read_root(root, leave_out_bad=True)}
     files = sorted(file.path for file in read_corpus(root, [split]).files)
     return Examples(rows, [schemas[SINGLE] if SINGLE in schemas else schemas[split], *files])
 
 
 def texts_of(rows: Sequence[Example]) -> tuple[list[str], list[str]]:
-    """(inputs, utterances)."""
+    """Returns (inputs, utterances)."""
     return [row.text for row in rows], [row.said for row in rows]
 
 
@@ -212,11 +214,11 @@ class Source(msgspec.Struct, frozen=True):
     """A set.
 
     Attributes:
-      name: ``original``, ``v1``, or as ``--sets`` has it.
-      files: of its dialogues, by name.
-      kinds: of its slots.
-      words: of its services, by the names that the dialogues have.
-      templates: the user's.
+      name: ``original``, ``v1``, or a name of ``--sets``.
+      files: the files of its dialogues, by name.
+      kinds: the kinds of its slots.
+      words: the words of its services, by the names in the dialogues.
+      templates: the user's templates.
     """
 
     name: str
@@ -227,10 +229,10 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class TurnTemplate(msgspec.Struct, frozen=True):
-    """A system turn.
+    """A system turn with its input.
 
     Attributes:
-      text: the sentences of its acts; empty where it has none.
+      text: the sentences of its acts; empty without acts.
       whole: whether each act has a template of the user's.
     """
 
@@ -240,16 +242,16 @@ class TurnTemplate(msgspec.Struct, frozen=True):
 
 
 def sources(flags: Sources, templates: Templates = NONE) -> list[Source]:
-    """The sets, the original first.
+    """Lists the sets, the original first.
 
-    A variant has the dialogues of the original: its acts, in the variant's words.
+    A variant has the dialogues and acts of the original, expressed in the variant's words.
 
     Args:
-      flags: name the sets.
-      templates: the user's.
+      flags: the flags that name the sets.
+      templates: the user's templates.
 
     Raises:
-      InputError: something is missing, two sets have one name, or there are variants although templates are given.
+      InputError: something is missing, two sets have the same name, or templates are combined with variants.
     """
     (name, path, _), *roots = find_sets(flags)
     services, original = _source(name, path, flags.split, templates)
@@ -267,7 +269,7 @@ def sources(flags: Sources, templates: Templates = NONE) -> list[Source]:
 
 
 def _source(name: str, root: Path, split: str, templates: Templates) -> tuple[list[Service], Source]:
-    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
     files = tuple(sorted(read_corpus(root, [split]).files, key=lambda file: file.relative))
     services = services_of(schemas, split)
     words = {service.service_name: words_of(service) for service in services}
@@ -275,7 +277,7 @@ def _source(name: str, root: Path, split: str, templates: Templates) -> tuple[li
 
 
 def turns_of(source: Source, file: int) -> Iterator[list[TurnTemplate]]:
-    """The system turns of each dialogue of a file. Raises InputError where one cannot be read."""
+    """Yields the system turns of each dialogue of a file. Raises InputError if a dialogue cannot be read."""
     of = source.files[file]
     for position, _, _, dialogue in dialogues_of(of):
         if isinstance(dialogue, InputError):

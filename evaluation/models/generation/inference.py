@@ -1,4 +1,4 @@
-"""Utterances for the acts of system turns, by any generator: files of a set, candidates, the most faithful of these."""
+"""Generates utterances for the acts of system turns, and reranks candidates by faithfulness, for any generator."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from parapet.transforms.storage import files
 
 
 class Search(msgspec.Struct, frozen=True):
-    """How utterances are searched for.
+    """The settings of the search for utterances.
 
     Attributes:
       batch_size: templates at a time.
-      beams: of the search; 1 takes the most likely token each time.
-      candidates: how many of the best to return; 0 for the best alone, without a score.
+      beams: the number of beams; 1 is greedy search.
+      candidates: the number of best utterances to return; 0 for the best only, without a score.
     """
 
     batch_size: int
@@ -35,12 +35,12 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Generated(msgspec.Struct, frozen=True):
-    """What a model generates for a template.
+    """The output of a model for a template.
 
     Attributes:
-      candidates: all different, the most likely first; there is at least one.
+      candidates: distinct utterances, the most likely first; at least one.
       cut: whether the beginning of the template was cut off.
-      unfinished: whether the first did not end within the maximum number of tokens.
+      unfinished: whether the first candidate did not end within the maximum number of tokens.
     """
 
     candidates: tuple[Candidate, ...]
@@ -50,13 +50,13 @@ class Generated(msgspec.Struct, frozen=True):
 
 @functools.cache
 def scorer_of(name: str, folder: str, batch: int) -> Scorer:
-    """``lexical``, or ``nli`` with a model in a folder; one in a process."""
+    """Makes the scorer, ``lexical`` or ``nli`` with a model in a folder; cached in each process."""
     return Lexical() if name == "lexical" else Nli(folder, batch)
 
 
 @functools.lru_cache(maxsize=8)
 def read_candidates(path: str) -> dict[Place, tuple[Candidate, ...]]:
-    """The candidates in a file of predictions, by turn. Raises InputError where it cannot be read, or has none."""
+    """Reads the candidates in a file of predictions, by turn. Raises InputError if it cannot be read or has none."""
     found = {}
     for number, one in read_lines(path, Prediction):
         if one.candidates is None:
@@ -67,7 +67,7 @@ def read_candidates(path: str) -> dict[Place, tuple[Candidate, ...]]:
 
 
 def merged(*systems: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Candidates of several systems, the most likely first; of equal utterances the most likely one."""
+    """Merges candidates of several systems, the most likely first; of equal utterances, the most likely is kept."""
     best: dict[str, Candidate] = {}
     for candidate in (candidate for system in systems for candidate in system):
         if candidate.utterance not in best or candidate.score > best[candidate.utterance].score:
@@ -81,12 +81,12 @@ def chosen(
     words: Mapping[str, ServiceWords],
     scorer: Scorer,
 ) -> dict[Place, str]:
-    """Of each turn's candidates the most faithful: by how many acts it entails, then by its score, then the first.
+    """Chooses the most faithful candidate of each turn: by number of entailed acts, then score, then position.
 
     Args:
-      turns: with their acts.
-      candidates: at least one of each turn.
-      words: of each service, as the system knows them.
+      turns: the turns, with their acts.
+      candidates: at least one for each turn.
+      words: the words of each service, as the system knows them.
       scorer: the judge of entailment.
     """
     corpus = Corpus("", tuple(turns), {ORIGINAL: dict(words)}, {}, None)
@@ -104,12 +104,12 @@ PREDICTIONS = "predictions"
 
 
 class Reranker(msgspec.Struct, frozen=True):
-    """What chooses among candidates.
+    """The settings of the choice among candidates.
 
     Attributes:
       scorer: ``lexical`` or ``nli``.
-      folder, batch_size: of ``nli``: its model, and how many pairs of texts it gets at a time.
-      others: outputs of ``parapet predict`` whose candidates are used too.
+      folder, batch_size: for ``nli``: its model, and pairs of texts at a time.
+      others: outputs of ``parapet predict`` whose candidates are added.
     """
 
     scorer: str
@@ -134,20 +134,20 @@ class Turns(NamedTuple):
 
 
 class Generating(Protocol):
-    """What generates: a T5, or a language model."""
+    """The interface of a generator: a T5, or a language model."""
 
     def generate(self, texts: Sequence[str]) -> list[Generated]:
-        """What it says for each text of acts."""
+        """Generates utterances for each text of acts."""
         ...
 
 
 class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=True):
-    """What is predicted.
+    """A prediction of utterances.
 
     Attributes:
-      checkpoint: the T5 that the model's prefixes are for.
-      search: how utterances are searched for.
-      sets: whose system turns; ``split`` of them.
+      checkpoint: the T5 that the model's prefixes belong to.
+      search: the settings of the search.
+      sets: the sets whose system turns are predicted; ``split`` is their split.
       reranker: chooses among candidates; None for the most likely.
     """
 
@@ -160,29 +160,29 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
     reranker: Reranker | None
 
     def sources(self) -> Sequence[SourceFile]:
-        """The files of all sets."""
+        """Lists the files of all sets."""
         return [SourceFile(i, file) for i, source in enumerate(self.sets) for file in range(len(source.files))]
 
     def chunks(self, file: SourceFile) -> Iterator[Turns]:
-        """The system turns of a file, some dialogues at a time. Raises InputError where it cannot be read."""
+        """Yields chunks of the system turns of a file. Raises InputError if it cannot be read."""
         dialogues = list(turns_of(self.sets[file.set], file.file))
-        # An empty file has a chunk too, so that its set gets a file of predictions.
+        # An empty file has a chunk, too, so that its set gets a file of predictions.
         for first in range(0, max(len(dialogues), 1), CHUNK):
             turns = tuple(turn for dialogue in dialogues[first : first + CHUNK] for turn in dialogue)
             yield Turns(file, first // CHUNK, turns)
 
     def asked(self, chunk: Turns) -> dict[str, int]:
-        """The system turns."""
+        """Counts the system turns."""
         return {f"turns/{self.sets[chunk.source.set].name}": len(chunk.turns)}
 
     def load(self) -> Generating:
-        """The model."""
+        """Loads the model."""
         from parapet.evaluation.models.generation.net import Generator, load
 
         return Generator(load(self.folder, self.model, self.checkpoint, device_of(self.device)), self.search)
 
     def answer(self, model: Generating, chunk: Turns) -> Answers:
-        """An utterance for each turn as JSON lines, the most faithful candidate where there is a reranker."""
+        """Encodes an utterance for each turn as JSON lines; with a reranker, the most faithful candidate."""
         source = self.sets[chunk.source.set]
         with enough_memory("lower --batch_size, --beams or --candidates"):
             outputs = iter(model.generate([turn.text for turn in chunk.turns if turn.text]))
@@ -199,7 +199,7 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
         counts = {
             "without_acts": len(turns) - len(with_acts),
             "cut_templates": sum(act.cut for act in with_acts),
-            "without_template": sum(not one.whole for one in chunk.turns) if source.templates else 0,
+            "without_template": sum(not turn.whole for turn in chunk.turns) if source.templates else 0,
             "without_end": sum(act.unfinished for act in with_acts),
             "reranked": sum(best[place] != first[place] for place in first),
         }
@@ -208,7 +208,7 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
         return Answers([part], {f"said/{source.name}": len(turns), **named})
 
     def _candidates(self, turn: SystemTurn, generated: Generated | None, source: Source) -> tuple[Candidate, ...]:
-        """Those of the model and of others; the empty utterance for a turn without acts."""
+        """Returns the candidates of the model and of other systems; an empty utterance for a turn without acts."""
         if generated is None:
             return (Candidate("", 0.0),)
         others = self.reranker.others if self.reranker is not None else ()
@@ -230,5 +230,5 @@ def _others(path: str, turn: SystemTurn) -> tuple[Candidate, ...]:
 
 
 def relative_of(name: str, split: str) -> str:
-    """The file of a set's predictions, below the output folder."""
+    """Returns the file of a set's predictions, below the output folder."""
     return f"{PREDICTIONS}/{name}/{split}/utterances.jsonl"

@@ -1,13 +1,13 @@
 """A T5 for system utterances: fine-tuned, or frozen with trained prefixes (Li and Liang 2021); and its folder.
 
-Each of the three kinds of attention has prefixes and an MLP of its own (Chen, Lin and Byrne 2023, Appendix E): an
-embedding for each position of the prefix, and two layers with tanh between them that give the keys and values of all
-layers of the T5. The paper's "two hidden dimensions being 512 and 384" are the embedding and the layer after it: of the
-ways to read this, it is the one with 7.7M parameters, 68.2M with T5-small (7,702,656 and 68,209,280).
+Each of the three kinds of attention has its own prefixes and MLP (Chen, Lin and Byrne 2023, Appendix E): an embedding
+for each position of the prefix, and two layers with tanh in between that output the keys and values of all layers of
+the T5. We read the paper's "two hidden dimensions being 512 and 384" as the embedding and the layer after it, since
+this yields the paper's 7.7M parameters, 68.2M with T5-small (7,702,656 and 68,209,280).
 
-T5's encoder takes no past keys. So the prefixes are put in where attention is computed: transformers lets one register
-a function for that. There every layer has its keys, those of a cache with them, and its position bias. A prefix has no
-position, so its bias is 0; the positions of the other keys do not change.
+T5's encoder accepts no past keys. The prefixes are therefore added where attention is computed, by a function
+registered in transformers. There, every layer has its keys, including cached ones, and its position bias. A prefix has
+no position, so its bias is 0; the positions of the other keys do not change.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 
 
-_NAME = "parapet_prefixes"  # of the attention function
+_NAME = "parapet_prefixes"  # the name of the attention function
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """Of a T5's attention, as far as prefixes need it.
+    """The shape of a T5's attention, as far as prefixes need it.
 
     Attributes:
-      layers: how many, of each kind.
-      heads: of a layer.
-      width: of a key.
+      layers: the number of layers of each kind.
+      heads: the number of heads in a layer.
+      width: the size of a key.
     """
 
     layers: dict[str, int]
@@ -57,25 +57,25 @@ class Shape(msgspec.Struct, frozen=True):
     width: int
 
     def of(self, kind: str, length: int) -> tuple[int, ...]:
-        """The shape of the prefixes of one kind: layers, keys and values, heads, positions, width."""
+        """Returns the shape of the prefixes of one kind: layers, keys and values, heads, positions, width."""
         return self.layers[kind], 2, self.heads, length, self.width
 
 
 def shape_of(t5: Any) -> Shape:
-    """That of a model."""
+    """Returns the shape of a model."""
     config = t5.config
     layers = {"encoder": config.num_layers, "decoder": config.num_decoder_layers, "cross": config.num_decoder_layers}
     return Shape(layers, config.num_heads, config.d_kv)
 
 
 class Prefixes(nn.Module):
-    """The MLPs.
+    """The MLPs of the prefixes.
 
     Args:
-      shape: of the T5.
-      length: positions of a prefix.
-      embedding: width of the embeddings.
-      hidden: width of the MLPs between their layers.
+      shape: the shape of the T5.
+      length: the number of positions in a prefix.
+      embedding: the size of the embeddings.
+      hidden: the size of the MLPs' hidden layer.
     """
 
     def __init__(self, shape: Shape, length: int, embedding: int, hidden: int) -> None:
@@ -85,7 +85,7 @@ class Prefixes(nn.Module):
         self.nets = nn.ModuleDict({kind: _mlp(embedding, hidden, shape, kind) for kind in KINDS})
 
     def forward(self) -> dict[str, Tensor]:
-        """The prefixes of each kind, of the shape that ``Shape.of`` tells."""
+        """Computes the prefixes of each kind, of the shape that ``Shape.of`` returns."""
         found: dict[str, Tensor] = {}
         for kind in KINDS:
             layers, two, heads, length, width = self.shape.of(kind, self.length)
@@ -100,14 +100,14 @@ def _mlp(embedding: int, hidden: int, shape: Shape, kind: Kind) -> nn.Module:
 
 
 class Held:
-    """The prefixes that a T5 attends to now, by kind; none of a kind is none."""
+    """The prefixes that a T5 currently attends to, by kind; a missing kind has no prefix."""
 
     def __init__(self) -> None:
         self.of: Mapping[str, Tensor] = {}
 
 
 def attach(t5: Any) -> Held:
-    """Lets a T5 attend to what is held; its weights stay what they are."""
+    """Makes a T5 attend to the prefixes in the returned object; its weights do not change."""
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -115,7 +115,7 @@ def attach(t5: Any) -> Held:
     ALL_MASK_ATTENTION_FUNCTIONS.register(_NAME, _mask)
     held = Held()
     for kind, layer, attention in _attentions(t5):
-        attention.prefixed = held, kind, layer  # no tensor and no module, so it is none of the model's state
+        attention.prefixed = held, kind, layer  # neither a tensor nor a module, so it is not part of the model's state
     t5.set_attn_implementation(_NAME)
     return held
 
@@ -129,7 +129,7 @@ def _attentions(t5: Any) -> Iterator[tuple[Kind, int, Any]]:
 
 
 def _mask(**given: Any) -> Tensor | None:
-    """Which keys a query may see, as a mask of booleans; None for all. A causal mask is made in any case."""
+    """Makes the boolean mask of the keys that a query may see; None for all. A causal mask is always explicit."""
     from transformers.masking_utils import sdpa_mask
 
     tensor: Tensor | None = sdpa_mask(**{**given, "allow_is_causal_skip": False})
@@ -147,7 +147,7 @@ def _attend(
     position_bias: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Attention to the prefix and the keys; all of shape (examples, heads, positions, width)."""
+    """Computes attention to the prefix and the keys; all of shape (examples, heads, positions, width)."""
     held, kind, layer = module.prefixed
     assert position_bias is not None
     bias = position_bias.to(query.dtype)
@@ -161,23 +161,23 @@ def _attend(
     return found.transpose(1, 2).contiguous(), None
 
 
-FORMAT = 2  # 1 had the acts in their own order
+FORMAT = 2  # 1 had the acts in their original order
 
 
-ARCHITECTURES = saving.BY_MODEL["ft_t5"]  # and of pt_t5
+ARCHITECTURES = saving.BY_MODEL["ft_t5"]  # also of pt_t5
 
 
 Row = list[int]
 
 
 def inputs_of(tokenizer: Any, texts: Sequence[str], most: int) -> tuple[list[Row], list[bool]]:
-    """The tokens of each input, the end token with them; of long ones the last ``most``. And whether it was cut."""
+    """Tokenizes inputs with the end token, keeping the last ``most`` tokens; also returns whether each was cut."""
     rows = _ids(tokenizer, texts)
     return [row[-most:] for row in rows], [len(row) > most for row in rows]
 
 
 def targets_of(tokenizer: Any, texts: Sequence[str], most: int) -> tuple[list[Row], list[bool]]:
-    """The tokens of each utterance; of long ones the first ``most``, without an end. And whether it was cut."""
+    """Tokenizes utterances, keeping the first ``most`` tokens; also returns whether each lost its end."""
     rows = _ids(tokenizer, texts)
     return [row[:most] for row in rows], [len(row) > most for row in rows]
 
@@ -188,14 +188,14 @@ def _ids(tokenizer: Any, texts: Sequence[str]) -> list[Row]:
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
-    """What ``model.json`` says.
+    """The content of ``model.json``.
 
     Attributes:
-      checkpoint: the digest of the checkpoint that it began with.
-      max_input: tokens of an input at most.
-      max_output: tokens of an utterance at most.
-      prefix: positions of the prefixes; 0 where the model was fine-tuned.
-      templates: the user's, which its inputs were made with: service to key to sentence.
+      checkpoint: the digest of the initial checkpoint.
+      max_input: the maximum number of tokens in an input.
+      max_output: the maximum number of tokens in an utterance.
+      prefix: the number of positions in the prefixes; 0 for a fine-tuned model.
+      templates: the user's templates, from which its inputs were made: service to key to sentence.
     """
 
     format: int = FORMAT
@@ -207,7 +207,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A model to predict with; in double precision, not training."""
+    """A model for prediction; in double precision and evaluation mode."""
 
     card: Card
     tokenizer: Any
@@ -215,15 +215,15 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def check(folder: str, model: str, checkpoint: str | None) -> Card:
-    """Looks at a model's folder, without its weights.
+    """Checks a model's folder, except for the weights.
 
     Args:
-      folder: as ``parapet train`` wrote it.
-      model: its name.
-      checkpoint: the folder of the T5 that the prefixes are for; None for a fine-tuned model, which has its own.
+      folder: the folder that ``parapet train`` wrote.
+      model: the name of the model.
+      checkpoint: the folder of the T5 that the prefixes belong to; None for a fine-tuned model, which has its own.
 
     Raises:
-      InputError: it is not there, of another kind, or for another checkpoint.
+      InputError: the model is missing, of another kind, or for another checkpoint.
     """
     card = saving.read_card(folder, model, Card, FORMAT)
     if not card.prefix:
@@ -239,7 +239,7 @@ def check(folder: str, model: str, checkpoint: str | None) -> Card:
 
 
 def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
-    """The tokenizer and the T5 of a checkpoint. Raises InputError where they cannot be loaded, or do not fit."""
+    """Loads the tokenizer and the T5 of a checkpoint. Raises InputError if they cannot be loaded or do not fit."""
     tokenizer, t5 = saving.load(checkpoint, "AutoModelForSeq2SeqLM")
     if tokenizer.pad_token_id is None or tokenizer("a")["input_ids"][-1:] != [tokenizer.eos_token_id]:
         raise checkpoint.refused("its tokenizer has no padding token, or does not end a text with its end token")
@@ -250,14 +250,14 @@ def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
 
 
 def load(folder: str, model: str, checkpoint: str | None, device: torch.device) -> Loaded:
-    """A model; in double precision, so that what is most likely does not hang on how sums are rounded.
+    """Loads a model; in double precision, so that the most likely output does not depend on rounding.
 
     Args:
       folder, model, checkpoint: see :func:`check`.
-      device: where to compute.
+      device: the device to use.
 
     Raises:
-      InputError: as :func:`check`; or it is damaged.
+      InputError: see :func:`check`; or the model is damaged.
     """
     card = check(folder, model, checkpoint)
     if card.prefix:
@@ -288,7 +288,7 @@ def _fill(held: Held, shape: Shape, card: Card, folder: str, device: torch.devic
     held.of = {kind: one.double().to(device) for kind, one in found.items()}
 
 
-NO_TOKEN = -100  # pads a batch of utterances: the label that transformers leaves out of the loss
+NO_TOKEN = -100  # padding of utterances: the label that transformers leaves out of the loss
 
 
 PREFIX_TUNED = "pt_t5"
@@ -298,10 +298,10 @@ class GenerationLearner(Learner):
     """A T5, or prefixes for one, with its data.
 
     Args:
-      config: how it is trained.
-      checkpoint: of the T5.
+      config: the settings of the training.
+      checkpoint: the T5.
       train, dev: system turns.
-      templates: the user's, for the card.
+      templates: the user's templates, for the card.
 
     Raises:
       InputError: the checkpoint cannot be loaded.
@@ -333,7 +333,7 @@ class GenerationLearner(Learner):
             sizes = config.prefix_length, config.prefix_embedding, config.prefix_size
             self.prefixes = Prefixes(shape_of(t5), *sizes).to(device)
             self.module = self.prefixes
-        # Of one kernel for all parameters; the results are those of a loop over them.
+        # One kernel for all parameters, with the same results as a loop.
         self.optimiser = torch.optim.AdamW(self.module.parameters(), lr=config.learning_rate, fused=True)
 
     def _encoded(self, tokenizer: Any, of: Sequence[Example], name: str) -> tuple[Rows, Rows]:
@@ -349,26 +349,26 @@ class GenerationLearner(Learner):
         return Rows(inputs, self.device), Rows(targets, self.device)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch."""
+        """Yields the batches of an epoch."""
         inputs, targets = self.train
         yield from bucketed(inputs.lengths + targets.lengths, self.config.batch_size, generator)
 
     def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss of the tokens."""
+        """Computes the mean loss of the tokens."""
         return self._loss(self.train, batch)
 
     def _loss(self, of: tuple[Rows, Rows], batch: Tensor) -> Tensor:
         ids, mask = of[0].padded(batch, self.pad)
         labels, _ = of[1].padded(batch, NO_TOKEN)
         if self.prefixes is not None:
-            if self.t5.training != self.prefixes.training:  # frozen, it drops out as any model does that is trained
+            if self.t5.training != self.prefixes.training:  # a frozen T5 also uses dropout in training
                 self.t5.train(self.prefixes.training)
             self.held.of = self.prefixes()
         loss: Tensor = self.t5(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False).loss
         return loss
 
     def dev(self) -> float:
-        """The geometric mean of the tokens' probabilities, given those before them: one over the perplexity."""
+        """Computes the geometric mean of the tokens' probabilities on dev: one over the perplexity."""
         inputs, targets = self._dev
         lengths = (inputs.lengths + targets.lengths).tolist()
         total = torch.zeros((), dtype=torch.float64, device=self.device)
@@ -378,7 +378,7 @@ class GenerationLearner(Learner):
         return math.exp(-float(total) / int(targets.lengths.sum()))
 
     def files(self) -> dict[str, bytes]:
-        """The files of the model's folder."""
+        """Makes the files of the model's folder."""
         card = Card(
             model=self.config.model,
             checkpoint=digest(self.checkpoint.path),
@@ -389,11 +389,11 @@ class GenerationLearner(Learner):
         )
         if self.prefixes is None:
             return {MODEL: saving.card_bytes(card), **saving.saved(self.tokenizer, self.t5)}
-        with torch.inference_mode():  # the keys and values, without the MLPs that compute them
+        with torch.inference_mode():  # saves the keys and values, without the MLPs that compute them
             return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(self.prefixes())}
 
 
-DIGITS = 6  # of a score, so that rounding errors make no difference among candidates
+DIGITS = 6  # precision of scores, so that rounding errors do not reorder candidates
 
 
 class Generator:
@@ -401,7 +401,7 @@ class Generator:
 
     Args:
       loaded: the model.
-      search: how.
+      search: the settings of the search.
     """
 
     def __init__(self, loaded: Loaded, search: Search) -> None:
@@ -412,7 +412,7 @@ class Generator:
         self.device = next(self.t5.parameters()).device
         self.pad, self.end = int(loaded.tokenizer.pad_token_id), int(loaded.tokenizer.eos_token_id)
         start = config.decoder_start_token_id
-        # A new one: the checkpoint's own has other beams and lengths.
+        # A new configuration, as the checkpoint's may have other beams and lengths.
         self.t5.generation_config = GenerationConfig(
             decoder_start_token_id=self.pad if start is None else start,
             pad_token_id=self.pad,
@@ -424,7 +424,7 @@ class Generator:
         )
 
     def generate(self, texts: Sequence[str]) -> list[Generated]:
-        """What it generates for each template; equal ones are generated once."""
+        """Generates utterances for each template; equal templates are generated once."""
         different = list(dict.fromkeys(texts))
         rows, cut = inputs_of(self.loaded.tokenizer, different, self.loaded.card.max_input)
         inputs = Rows(rows, self.device)
@@ -450,7 +450,7 @@ class Generator:
         return [_ordered(outputs[at : at + each]) for at in range(0, len(outputs), each)]
 
     def _scores(self, hidden: Tensor, mask: Tensor, tokens: Tensor, each: int) -> list[float]:
-        """The mean log-probability of the tokens of each candidate, the end with them."""
+        """Computes the mean log-probability of the tokens of each candidate, including the end token."""
         from transformers.modeling_outputs import BaseModelOutput
 
         scores: list[float] = []
@@ -465,14 +465,14 @@ class Generator:
             ).logits
             chosen = logits.gather(2, wanted[..., None]).squeeze(2) - logits.logsumexp(2)
             ends = (wanted == self.end).long()
-            counts = ends.cumsum(1) - ends == 0  # the tokens up to the first end
+            counts = ends.cumsum(1) - ends == 0  # the tokens up to the first end token
             means = (chosen * counts).sum(1) / counts.sum(1)
             scores += [round(one, DIGITS) for one in means.tolist()]
         return scores
 
 
 def _ordered(outputs: Sequence[tuple[str, float, bool]]) -> tuple[tuple[Candidate, ...], bool]:
-    """The candidates of one template, the best first, of equals the first in the alphabet; whether it has no end."""
+    """Orders a template's candidates by score, then alphabetically; also returns whether the first has no end."""
     best: dict[str, tuple[float, bool]] = {}
     for text, score, ended in outputs:
         if text not in best or score > best[text][0]:

@@ -1,1 +1,1 @@
-"""What models of whole systems share: their data, and predictions of states and responses."""
+"""Models of whole systems, with shared data, and predictions of states and responses."""

@@ -1,7 +1,7 @@
-"""The net: three encoders, and a decoder each for belief span, action span and response (Zhang, Ou and Yu 2020).
+"""DAMD: three encoders, and decoders for belief span, action span and response (Zhang, Ou and Yu 2020).
 
-A decoder attends to its sources (Bahdanau et al. 2015) and either writes a word of the vocabulary or copies one of a
-source (Gu et al. 2016): one softmax is over both.
+A decoder attends to its sources (Bahdanau et al. 2015) and either generates a word of the vocabulary or copies one from
+a source (Gu et al. 2016), with one softmax over both.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage import files
 
-DIGITS = 9  # of probabilities: what is behind them depends on padding
+DIGITS = 9  # precision of probabilities; further digits depend on padding
 
 
 NOTHING = -torch.inf
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """Those of a net.
+    """The sizes of a net.
 
     Attributes:
-      words: of the vocabulary, with the special ones.
-      embedding: of a word; ``hidden`` of a state.
+      words: the size of the vocabulary, including special words.
+      embedding: the size of embeddings; ``hidden`` that of states.
     """
 
     words: int
@@ -47,12 +47,12 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 class Source(NamedTuple):
-    """What a decoder attends to, and may copy from.
+    """A sequence that a decoder attends to, and may copy from.
 
     Attributes:
-      states: of each word; shape (steps, words, hidden).
-      mask: which are words; shape (steps, words).
-      numbers: of the words, those beyond the vocabulary too; shape (steps, words).
+      states: the state of each word; shape (steps, words, hidden).
+      mask: whether there is a word; shape (steps, words).
+      numbers: the numbers of the words, including those beyond the vocabulary; shape (steps, words).
     """
 
     states: Tensor
@@ -60,12 +60,12 @@ class Source(NamedTuple):
     numbers: Tensor
 
     def of(self, steps: Tensor) -> Source:
-        """Some steps alone."""
+        """Selects some steps."""
         return Source(*(part[steps] for part in self))
 
 
 class Encoder(nn.Module):
-    """A bidirectional GRU, of which both directions are added."""
+    """A bidirectional GRU that adds both directions."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Encoder(nn.Module):
                 _orthogonal(weights)
 
     def forward(self, embedded: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """(the state of each word, the last state); shapes (steps, words, hidden) and (steps, hidden)."""
+        """Computes (state of each word, last state); shapes (steps, words, hidden) and (steps, hidden)."""
         packed = pack_padded_sequence(embedded, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         states, last = self.gru(packed)
         both = pad_packed_sequence(states, batch_first=True, total_length=mask.shape[1])[0]
@@ -84,7 +84,7 @@ class Encoder(nn.Module):
 
 
 class Attention(nn.Module):
-    """The weighted mean of a source, for a decoder's state."""
+    """The mean of a source, weighted by a decoder's state."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -92,11 +92,11 @@ class Attention(nn.Module):
         self.score = nn.Linear(hidden, 1, bias=False)
 
     def keys(self, states: Tensor) -> Tensor:
-        """What the score has of the source alone, computed once."""
+        """Computes the part of the score that only depends on the source."""
         return F.linear(states, self.both.weight[:, states.shape[2] :], self.both.bias)
 
     def forward(self, state: Tensor, source: Source, keys: Tensor) -> Tensor:
-        """The mean; shape (steps, hidden)."""
+        """Computes the mean; shape (steps, hidden)."""
         query = F.linear(state, self.both.weight[:, : state.shape[1]])
         scores = self.score(torch.tanh(query[:, None] + keys)).squeeze(2)
         weights = scores.masked_fill(~source.mask, NOTHING).softmax(1)
@@ -104,12 +104,12 @@ class Attention(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Writes a span or a response.
+    """Generates a span or a response.
 
     Args:
-      sizes: of the net.
-      copied: for each source whether words can be copied from it.
-      pointer: the size of what it reads besides its sources.
+      sizes: the sizes of the net.
+      copied: for each source, whether words can be copied from it.
+      pointer: the size of an additional input.
     """
 
     def __init__(self, sizes: Sizes, copied: Sequence[bool], pointer: int = 0) -> None:
@@ -128,20 +128,20 @@ class Decoder(nn.Module):
     def step(
         self, word: Tensor, state: Tensor, pointer: Tensor, sources: Sequence[Source], keys: Sequence[Tensor]
     ) -> Tensor:
-        """The state after a word; shape (steps, hidden)."""
+        """Computes the state after a word; shape (steps, hidden)."""
         means = [a(state, one, of) for a, one, of in zip(self.attentions, sources, keys, strict=True)]
         return torch.as_tensor(self.cell(torch.cat([word, *means, pointer], 1), state))
 
     def scores(self, states: Tensor, sources: Sequence[Source]) -> tuple[Tensor, Tensor, Tensor]:
-        """The scores of what may come next, of all together a softmax is taken.
+        """Scores the possible next words; the softmax is over all of them together.
 
         Args:
-          states: of the decoder; shape (steps, places, hidden).
-          sources: what is copied from.
+          states: the states of the decoder; shape (steps, places, hidden).
+          sources: the sources to copy from.
 
         Returns:
-          Of the words of the vocabulary; of the words of the sources that can be copied; the numbers of these. Shapes
-          (steps, places, vocabulary), (steps, places, words), (steps, words).
+          The scores of the words of the vocabulary, the scores of the words of sources that can be copied, and the
+          numbers of the latter. Shapes (steps, places, vocabulary), (steps, places, words), (steps, words).
         """
         copied = [(layer, sources[int(i)]) for i, layer in self.copies.items()]
         scores = [
@@ -152,10 +152,10 @@ class Decoder(nn.Module):
 
 
 class Net(nn.Module):
-    """All of it; see ``docs/train_damd.md``.
+    """The whole net; see ``docs/models.md``.
 
     Args:
-      sizes: of it.
+      sizes: its sizes.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -163,18 +163,18 @@ class Net(nn.Module):
         self.sizes = sizes
         self.embedding = nn.Embedding(sizes.words, sizes.embedding)
         self.user, self.utterance, self.span = (Encoder(sizes) for _ in range(3))
-        self.belief = Decoder(sizes, (True, True, True))  # user, previous response, belief span before
+        self.belief = Decoder(sizes, (True, True, True))  # user, previous response, previous belief span
         self.acts = Decoder(sizes, (False, True), len(encoding.MATCHES))  # delexicalised user, belief span
         self.response = Decoder(
             sizes, (True, True, True), len(encoding.MATCHES)
         )  # delexicalised user, belief and action spans
 
     def embedded(self, numbers: Tensor) -> Tensor:
-        """The embeddings of words, of which those beyond the vocabulary are alike."""
+        """Embeds words; those beyond the vocabulary share an embedding."""
         return torch.as_tensor(self.embedding(numbers.masked_fill(numbers >= self.sizes.words, encoding.UNKNOWN)))
 
     def encoded(self, encoder: Encoder, numbers: Tensor, mask: Tensor) -> tuple[Source, Tensor]:
-        """A sequence as a source, and its last state."""
+        """Encodes a sequence as a source; also returns its last state."""
         states, last = encoder(self.embedded(numbers), mask)
         return Source(states, mask, numbers), last
 
@@ -187,14 +187,14 @@ class Net(nn.Module):
         sources: Sequence[Source],
         pointer: Tensor | None = None,
     ) -> Source:
-        """A decoder's states where each word follows the right ones, as a source for the next decoder.
+        """Runs a decoder on the right words, and returns its states as a source for the next decoder.
 
         Args:
-          decoder: of the net.
-          numbers: of the right words, with the end; shape (steps, words); ``mask`` which are words.
-          first: the state to begin with.
-          sources: what it attends to.
-          pointer: what it reads besides; shape (steps, size).
+          decoder: the decoder.
+          numbers: the right words, with the end; shape (steps, words); ``mask`` tells whether there is a word.
+          first: the initial state.
+          sources: the sources that it attends to.
+          pointer: the additional input; shape (steps, size).
         """
         embedded = self.embedded(F.pad(numbers[:, :-1], (1, 0), value=encoding.GO))
         pointer = first.new_zeros(len(first), 0) if pointer is None else pointer
@@ -213,10 +213,10 @@ class Net(nn.Module):
         sources: Sequence[Source],
         pointer: Tensor | None = None,
     ) -> Source:
-        """What a decoder writes, the most likely word each time, up to the end; with its states as a source.
+        """Decodes greedily up to the end; returns the words with the decoder's states as a source.
 
         Args:
-          most: words at most; ``own`` how many there are beyond the vocabulary.
+          most: the maximum number of words; ``own`` is the number of words beyond the vocabulary.
           decoder, first, sources, pointer: see :meth:`taught`.
         """
         pointer = first.new_zeros(len(first), 0) if pointer is None else pointer
@@ -237,11 +237,11 @@ class Net(nn.Module):
 
 
 def likeliest(generated: Tensor, copied: Tensor, numbers: Tensor, own: int) -> Tensor:
-    """The most likely word at each place, of equal ones the first; never padding, the beginning or the unknown word.
+    """Returns the most likely word at each place, ties by number; never padding, the beginning or the unknown word.
 
     Args:
       generated, copied, numbers: see :meth:`Decoder.scores`.
-      own: how many words there are beyond the vocabulary.
+      own: the number of words beyond the vocabulary.
     """
     both = torch.cat([generated, copied], 2)
     probabilities = (both - both.logsumexp(2, keepdim=True)).exp()
@@ -253,11 +253,11 @@ def likeliest(generated: Tensor, copied: Tensor, numbers: Tensor, own: int) -> T
 
 
 def losses(generated: Tensor, copied: Tensor, numbers: Tensor, right: Tensor) -> Tensor:
-    """The negative log-probability of the right word at each place, however it comes about; shape (steps, places).
+    """Computes the negative log-probability of each right word, generated or copied; shape (steps, places).
 
     Args:
       generated, copied, numbers: see :meth:`Decoder.scores`.
-      right: the numbers of the right words; one beyond the vocabulary must be among those that can be copied.
+      right: the right words; those beyond the vocabulary must be among those that can be copied.
     """
     size = generated.shape[2]
     by_name = generated.gather(2, right.clamp(max=size - 1)[:, :, None])
@@ -268,7 +268,7 @@ def losses(generated: Tensor, copied: Tensor, numbers: Tensor, right: Tensor) ->
 
 
 def _orthogonal(weights: Tensor) -> None:
-    """As the authors initialise what leads from state to state: each gate by itself."""
+    """Initialises the recurrent weights of each gate separately, as the authors do."""
     for gate in weights.data.chunk(3):
         nn.init.orthogonal_(gate)
 
@@ -280,7 +280,7 @@ FORMAT = 1
 
 
 class Longest(msgspec.Struct, frozen=True):
-    """How many words a belief span, an action span and a response have at most, with the end."""
+    """The maximum number of words in a belief span, an action span and a response, with the end."""
 
     belief: int
     acts: int
@@ -288,13 +288,13 @@ class Longest(msgspec.Struct, frozen=True):
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
-    """What ``model.json`` says.
+    """The content of ``model.json``.
 
     Attributes:
-      words: of the vocabulary.
+      words: the vocabulary.
       surfaces: see :class:`Surfaces`.
       embedding, hidden: sizes of the net.
-      longest: what is written at most.
+      longest: the maximum lengths of outputs.
     """
 
     model: str = NAME
@@ -307,17 +307,17 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
     @property
     def sizes(self) -> Sizes:
-        """Those of the net."""
+        """The sizes of the net."""
         return Sizes(len(self.words), self.embedding, self.hidden)
 
 
 def files_of(card: Card, net: Net) -> dict[str, bytes]:
-    """The files of a model's folder."""
+    """Makes the files of a model's folder."""
     return {MODEL: saving.card_bytes(card), saving.WEIGHTS: saving.weights_bytes(net.state_dict())}
 
 
 def check(folder: str) -> Card:
-    """Looks at a folder, without its weights. Raises InputError where no such model is there, or it is damaged."""
+    """Checks a folder, except for the weights. Raises InputError if it has no such model, or a damaged one."""
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if min(card.embedding, card.hidden, *msgspec.structs.astuple(card.longest)) < 1:
         raise InputError("is damaged: its sizes must be 1 or more", files.join(folder, MODEL))
@@ -326,29 +326,29 @@ def check(folder: str) -> Card:
     return card
 
 
-DECAY = 5e-5  # of the weights
+DECAY = 5e-5  # weight decay
 
 
-SPARE = 1.25  # what is written may be so many times longer than what training has
+SPARE = 1.25  # the maximum length of outputs, relative to the longest in training
 
 
-TRAINED = ("previous", "user", "before", "delexicalised", "belief", "acts", "response")  # the last three are written
+TRAINED = ("previous", "user", "before", "delexicalised", "belief", "acts", "response")  # the last three are outputs
 
 
 class Padded(NamedTuple):
-    """A sequence of each step; both of shape (steps, words)."""
+    """A padded sequence for each step; both of shape (steps, words)."""
 
     numbers: Tensor
     mask: Tensor
 
 
 class Decoded(NamedTuple):
-    """What a decoder makes of the right words.
+    """The run of a decoder on the right words.
 
     Attributes:
-      decoder: of the net; ``first`` its first state, ``sources`` what it attended to.
-      states: of it.
-      right: the words.
+      decoder: the decoder; ``first`` its initial state, ``sources`` the sources that it attended to.
+      states: its states.
+      right: the right words.
     """
 
     decoder: Decoder
@@ -359,12 +359,12 @@ class Decoded(NamedTuple):
 
 
 class Learned:
-    """Steps as rows of numbers.
+    """Training steps as rows of numbers.
 
     Args:
-      steps: as words.
-      vocabulary: that numbers them.
-      device: where the batches are wanted.
+      steps: the steps as words.
+      vocabulary: the vocabulary.
+      device: the device of the batches.
     """
 
     def __init__(self, steps: Sequence[encoding.Texts], vocabulary: encoding.Vocabulary, device: torch.device) -> None:
@@ -379,7 +379,7 @@ class Learned:
         self.pointers = pointers.to(device)
 
     def batch(self, ids: Tensor) -> dict[str, Padded]:
-        """The sequences of some steps, by name."""
+        """Returns the sequences of some steps, by name."""
         found = {}
         for name, rows in self.rows.items():
             numbers, mask = rows.padded(ids, encoding.PAD)
@@ -388,16 +388,16 @@ class Learned:
 
 
 class OtherActs:
-    """Multi-action data augmentation (section 3): further action spans that are right in the state of a step.
+    """Multi-action data augmentation (section 3): further action spans that are valid in the state of a step.
 
-    They are those of other turns of training in the same state, whose kinds of acts are others. A state is the service
-    that the turn is about with its slots, how many entities satisfy it, and the kinds of the user's acts. Of each kind
-    one span is drawn, and of kinds with further ones up to ``most`` more.
+    They come from other training turns in the same state with other kinds of acts. A state is the turn's service with
+    its slots, the number of entities that satisfy it, and the kinds of the user's acts. One span of each kind is drawn,
+    and of kinds with more spans up to ``most`` more.
 
     Args:
-      steps: of training; ``texts`` as words.
-      vocabulary: that numbers them.
-      most: 0 for none at all, 1 for one of each kind.
+      steps: the training steps; ``texts`` are the same as words.
+      vocabulary: the vocabulary.
+      most: 0 for no augmentation, 1 for one span of each kind.
     """
 
     def __init__(
@@ -420,7 +420,7 @@ class OtherActs:
         ]
 
     def drawn(self, ids: Sequence[int]) -> tuple[list[int], list[list[int]]]:
-        """(places in the batch, a span for each of them), drawn by torch."""
+        """Draws (places in the batch, a span for each of them), with torch's generator."""
         places, spans = [], []
         for place, i in enumerate(ids):
             for kind in self.spans[i]:
@@ -444,10 +444,10 @@ class DamdLearner(Learner):
     """The model with its data.
 
     Args:
-      config: how it is trained.
+      config: the settings of the training.
       train: steps to learn from.
-      dev: steps that choose the best epoch.
-      versions: of the dialogues of ``train``, where they are perturbed in each epoch. Words are those of ``train``.
+      dev: steps that select the best epoch.
+      versions: the dialogues of ``train``, if they are perturbed in each epoch. The vocabulary is that of ``train``.
 
     Raises:
       InputError: the vocabulary is too small.
@@ -472,7 +472,7 @@ class DamdLearner(Learner):
         self.optimiser = torch.optim.Adam(parameters, config.learning_rate, weight_decay=DECAY, fused=True)
         self._versions = versions
         self._learn(train, texts)
-        # Of the corpus itself: what an epoch was perturbed to is forgotten when a training resumes.
+        # Of the corpus itself, as a resumed training no longer has the perturbed dialogues of earlier epochs.
         self.longest = Longest(*(int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in TRAINED[-3:]))
         self._dev = Learned([encoding.texts_of(step) for step in dev], self.vocabulary, self.device)
 
@@ -482,19 +482,19 @@ class DamdLearner(Learner):
         self.others = OtherActs(steps, texts, self.vocabulary, most) if most else None
 
     def prepare(self, epoch: int) -> None:
-        """Perturbs dialogues."""
+        """Perturbs dialogues for the epoch."""
         if self._versions is not None:
             steps, _ = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
             self._learn(steps, [encoding.texts_of(step) for step in steps])
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch."""
+        """Yields the batches of an epoch."""
         return bucketed(self.train.lengths, self.config.batch_size, generator)
 
     def loss(self, batch: Tensor) -> Tensor:
-        """The sum of the decoders' mean losses over words."""
+        """Sums the decoders' mean losses over words."""
         decoded = self._decoded(self.train, batch)
-        total = sum((_mean_loss(one) for one in decoded.values()), torch.zeros((), device=self.device))
+        total = sum((_mean_loss(decoding) for decoding in decoded.values()), torch.zeros((), device=self.device))
         places, spans = self.others.drawn(batch.tolist()) if self.others else ([], [])
         if places:
             ids, acts = torch.tensor(places, device=self.device), decoded["acts"]
@@ -505,7 +505,7 @@ class DamdLearner(Learner):
         return total
 
     def _decoded(self, learned: Learned, batch: Tensor) -> dict[str, Decoded]:
-        """What the decoders make of the right belief spans, action spans and responses."""
+        """Runs the decoders on the right belief spans, action spans and responses."""
         net, rows, pointer = self.net, learned.batch(batch), self._pointers(learned, batch)
         user, first = net.encoded(net.user, *rows["user"])
         previous, _ = net.encoded(net.utterance, *rows["previous"])
@@ -527,7 +527,7 @@ class DamdLearner(Learner):
         return Decoded(decoder, first, sources, states, right)
 
     def dev(self) -> float:
-        """The mean of three shares: of belief spans and of action spans that are right, and of response words."""
+        """Averages three shares on dev: correct belief spans, correct action spans, and correct response words."""
         right: Mapping[str, list[int]] = {"belief": [], "acts": [], "response": []}
         for ids in by_length(self._dev.lengths.tolist(), self.config.batch_size):
             batch = torch.tensor(ids)
@@ -539,10 +539,10 @@ class DamdLearner(Learner):
                     right[name].extend(good[one.right.mask].long().tolist())
                 else:
                     right[name].extend((good | ~one.right.mask).all(1).long().tolist())
-        return sum(sum(one) / max(1, len(one)) for one in right.values()) / len(right)
+        return sum(sum(are_right) / max(1, len(are_right)) for are_right in right.values()) / len(right)
 
     def files(self) -> dict[str, bytes]:
-        """The files of the model's folder."""
+        """Makes the files of the model's folder."""
         card = Card(
             words=self.vocabulary.words,
             surfaces=self.surfaces,
@@ -564,10 +564,10 @@ class Damd:
     """A model whose answer to a turn does not depend on other dialogues; it computes in double precision.
 
     Args:
-      card: what is known of it.
+      card: the card of the model.
       net: with its weights.
-      database: what is looked up between belief span and action span.
-      device: where to compute.
+      database: is queried between belief span and action span.
+      device: the device to use.
       batch: turns at a time.
     """
 
@@ -580,7 +580,10 @@ class Damd:
         self.database, self.device, self.batch = database, device, batch
 
     def answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:
-        """The reply to each turn; those of a dialogue stand together, as each begins with the belief state before."""
+        """Replies to each turn.
+
+        Turns of a dialogue must be adjacent, as each starts from the preceding belief state.
+        """
         dialogues = [list(group) for _, group in groupby(range(len(steps)), lambda i: steps[i].dialogue_id)]
         of = {i: number for number, dialogue in enumerate(dialogues) for i in dialogue}
         found: dict[int, data.Reply] = {}
@@ -593,14 +596,14 @@ class Damd:
         return [found[i] for i in range(len(steps))]
 
     def _batches(self, dialogues: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """The first turns of all dialogues, the second ones, and so on."""
+        """Yields the first turns of all dialogues, then the second ones, and so on."""
         for turn in range(max(map(len, dialogues), default=0)):
             wave = [dialogue[turn] for dialogue in dialogues if turn < len(dialogue)]
             for first in range(0, len(wave), self.batch):
                 yield wave[first : first + self.batch]
 
     def _answers(self, steps: Sequence[data.Step]) -> list[tuple[data.Reply, tuple[data.Part, ...]]]:
-        """The reply to each turn with its belief state, of dialogues that are each in one turn."""
+        """Replies to turns of different dialogues; also returns their belief states."""
         net, card = self.net, self.card
         texts = [encoding.asked_of(step) for step in steps]
         numbers = [self.vocabulary.numbered(text) for text in texts]
@@ -644,7 +647,7 @@ class Damd:
         return found
 
     def _words(self, written: Source, own: Sequence[Sequence[str]]) -> list[list[str]]:
-        """What was written, without the end."""
+        """Returns the generated words, without the end."""
         rows = zip(written.numbers.tolist(), written.mask.tolist(), own, strict=True)
         return [
             self.vocabulary.text(
@@ -655,16 +658,16 @@ class Damd:
 
 
 def load(folder: str, database: data.Database, device: str, batch: int) -> Damd:
-    """The model in a folder, ready to answer.
+    """Loads a model, ready to answer.
 
     Args:
-      folder: where it is.
-      database: what it looks up.
+      folder: the folder of the model.
+      database: the database to query.
       device: ``auto``, ``cpu`` or ``cuda``.
       batch: turns at a time.
 
     Raises:
-      InputError: it is not there, of another kind, or damaged.
+      InputError: the model is missing, of another kind, or damaged.
     """
     card = check(folder)
     net = Net(card.sizes)
@@ -673,8 +676,8 @@ def load(folder: str, database: data.Database, device: str, batch: int) -> Damd:
 
 
 class Job(data.Job, frozen=True, kw_only=True):
-    """What is predicted."""
+    """A prediction by DAMD."""
 
     def load(self) -> Damd:
-        """The model, with the database of the reference."""
+        """Loads the model, with the database of the reference."""
         return load(self.folder, self.database(), self.device, self.batch_size)

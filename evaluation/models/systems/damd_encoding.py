@@ -1,7 +1,7 @@
 """Steps of dialogues as words and numbers: utterances, belief spans, action spans, delexicalised responses.
 
-A word beyond the vocabulary is unknown to the encoders, but has a number of its own within the step, so that the
-decoders can copy it.
+The encoders treat words beyond the vocabulary as unknown. Within a step, each has its own number, so that decoders can
+copy it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from parapet.schemas.errors import InputError
 
 PAD, UNKNOWN, GO, END = range(4)
 SPECIAL = ("<pad>", "<unknown>", "<go>", "<end>")
-MATCHES = ("none", "one", "few", "many")  # of the database
-LONGEST = 200  # words of an utterance; of longer ones the last are read
+MATCHES = ("none", "one", "few", "many")  # in the database
+LONGEST = 200  # words of an utterance; only the last ones are read
 
 _NAMES = (*MARKS, ACT)
 _WORD = re.compile(r"\w+(?:[.,:'’-]\w+)*|[^\w\s]")
@@ -27,28 +27,31 @@ _DELEXICALISED = re.compile(rf"\[[^\[\]\s]+\]|{_WORD.pattern}")
 
 
 def words_of(text: str) -> list[str]:
-    """The words and signs of an utterance or a value, in small letters."""
+    """Splits an utterance or a value into lower-cased words and punctuation."""
     return [word for word, _ in _spans(text)]
 
 
 def _spans(text: str) -> list[tuple[str, tuple[int, int]]]:
-    """The words with their places; half a surrogate pair, which no file of a model can hold, is a question mark."""
+    """Splits a text into words with their positions.
+
+    Lone surrogates, which model files cannot hold, become question marks.
+    """
     whole = text.encode("utf-8", "replace").decode()
     return [(match[0].lower(), match.span()) for match in _WORD.finditer(whole)]
 
 
 def response_words(text: str) -> list[str]:
-    """The words of a delexicalised response, in which a placeholder is one."""
+    """Splits a delexicalised response into words; a placeholder is one word."""
     return [word.lower() for word in _DELEXICALISED.findall(text.encode("utf-8", "replace").decode())]
 
 
 def span_of(parts: Iterable[Part]) -> list[str]:
-    """A belief or an action span: a word for each name, such as ``<|slot|>city``, and the words of each value."""
+    """Flattens a belief or action span: one word for each name, such as ``<|slot|>city``, and the words of values."""
     return [word for mark, text in parts for word in (words_of(text) if mark == VALUE else [f"{mark}{text}"])]
 
 
 def parts_of(span: Sequence[str]) -> list[Part]:
-    """The parts of a span; the words of a value are joined by spaces."""
+    """Parses a span into parts; the words of a value are joined by spaces."""
     parts: list[Part] = []
     for word in span:
         mark = next((mark for mark in _NAMES if word.startswith(mark)), None)
@@ -62,11 +65,11 @@ def parts_of(span: Sequence[str]) -> list[Part]:
 
 
 def delexicalised(utterance: Sequence[str], belief: Iterable[Part]) -> list[str]:
-    """The words of a user's utterance, those of the belief state's values replaced by placeholders, the longest first.
+    """Replaces the values of the belief state in a user's utterance by placeholders, the longest first.
 
     Args:
       utterance: its words.
-      belief: the parts of the belief state after it.
+      belief: the parts of the following belief state.
     """
     found = list(utterance)
     for _, value, name in sorted(((-len(value), value, name) for name, value in _named(belief))):
@@ -78,7 +81,7 @@ def delexicalised(utterance: Sequence[str], belief: Iterable[Part]) -> list[str]
 
 
 def _named(belief: Iterable[Part]) -> Iterator[tuple[str, list[str]]]:
-    """(placeholder, words of the value) of each slot."""
+    """Yields (placeholder, words of the value) of each slot."""
     service = slot = ""
     for mark, text in belief:
         if mark == SERVICE:
@@ -90,20 +93,20 @@ def _named(belief: Iterable[Part]) -> Iterator[tuple[str, list[str]]]:
 
 
 class Surfaces:
-    """How values are written, of which the model writes words in small letters.
+    """The spellings of values, as the model generates lower-cased words.
 
     Args:
-      known: slot to what its values' words are joined, to how the value is written in training.
+      known: slot to joined words of a value to its spelling in training.
     """
 
     def __init__(self, known: Mapping[str, Mapping[str, str]]) -> None:
         self.known = known
 
     def written(self, parts: Iterable[Part], before: Iterable[Part], said: Sequence[str]) -> tuple[Part, ...]:
-        """The parts of a belief state, whose values are written as before, in training, or in what was said.
+        """Spells the values of a belief state as before, as in training, or as in the utterances.
 
         Args:
-          parts: as the model wrote them.
+          parts: the generated parts.
           before: the belief state after the user's previous turn.
           said: the utterances that values can be copied from, the newest first.
         """
@@ -118,7 +121,7 @@ class Surfaces:
 
 
 def _found_in(value: str, said: Iterable[str]) -> str | None:
-    """A value as one of the utterances has it."""
+    """Returns the spelling of a value in the first utterance that has it."""
     words = value.split(" ")
     for text in said:
         spans = _spans(text)
@@ -129,7 +132,7 @@ def _found_in(value: str, said: Iterable[str]) -> str | None:
 
 
 def surfaces_of(steps: Iterable[Step]) -> dict[str, dict[str, str]]:
-    """How the values of training are written most often, where that is not as their words are joined."""
+    """Collects the most frequent spelling of training values that differ from their joined words."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for step in steps:
         slot = ""
@@ -149,11 +152,11 @@ class Texts(msgspec.Struct, frozen=True):
     """A step as words.
 
     Attributes:
-      previous: what the system said before, ``user`` what the user said.
+      previous: the system's preceding utterance; ``user`` is the user's.
       before: the belief span of the user's previous turn.
-      delexicalised: what the user said, without the values of the belief state.
-      belief, acts, response: what is to be written; the response is None where there is none.
-      matches: how many entities there are of the service that the turn is about, by ``MATCHES``; None for no service.
+      delexicalised: the user's utterance without the values of the belief state.
+      belief, acts, response: the outputs; the response is None if there is none.
+      matches: the number of entities of the turn's service, by ``MATCHES``; None without a service.
     """
 
     previous: list[str]
@@ -167,7 +170,7 @@ class Texts(msgspec.Struct, frozen=True):
 
 
 def texts_of(step: Step) -> Texts:
-    """A step with all that is to be learned of it."""
+    """Encodes a step with all outputs to learn."""
     asked = asked_of(step)
     return msgspec.structs.replace(
         asked,
@@ -180,25 +183,25 @@ def texts_of(step: Step) -> Texts:
 
 
 def asked_of(step: Step) -> Texts:
-    """A step with what is known before anything is predicted."""
+    """Encodes the parts of a step that are known before the prediction."""
     user, previous = said_last(step)
     return Texts(words_of(previous)[-LONGEST:], words_of(user)[-LONGEST:], span_of(step.before))
 
 
 def is_long(step: Step) -> bool:
-    """Whether one of the utterances that are read is cut."""
+    """Whether one of the utterances is cut."""
     return any(len(words_of(text)) > LONGEST for text in said_last(step))
 
 
 def said_last(step: Step) -> tuple[str, str]:
-    """(what the user said, what the system said before, empty for nothing)."""
+    """Returns (user's utterance, system's preceding utterance, empty for none)."""
     return step.history[-1][1], step.history[-2][1] if len(step.history) > 1 else ""
 
 
 def matches_of(before: Sequence[Part], belief: Sequence[Part], database: Iterable[Part]) -> int | None:
-    """How many entities satisfy the belief state, by ``MATCHES``, of the service that the turn is about.
+    """Returns the number of entities that satisfy the belief state of the turn's service, by ``MATCHES``.
 
-    That is the last one whose state differs from the one before, or the last one where none does.
+    The turn's service is the last one whose state differs from the preceding state, or the last one if none differs.
     """
     counts: dict[str, int] = {}
     name = ""
@@ -240,10 +243,10 @@ class Numbers(msgspec.Struct, frozen=True):
 
 
 class Vocabulary:
-    """The words that have a number.
+    """The vocabulary.
 
     Args:
-      words: without the special ones.
+      words: without the special words.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -254,9 +257,9 @@ class Vocabulary:
         return len(self.words)
 
     def numbered(self, texts: Texts) -> Numbers:
-        """A step as numbers. What is to be written is unknown where it is neither in the vocabulary nor can be copied.
+        """Encodes a step as numbers. Output words are unknown if they are not in the vocabulary and cannot be copied.
 
-        An empty response, of which nothing is learned, has no number.
+        An empty response, from which nothing can be learned, has no numbers.
         """
         own: dict[str, int] = {}
 
@@ -264,7 +267,7 @@ class Vocabulary:
             found = [self._numbers.get(word) or own.setdefault(word, len(self) + len(own)) for word in words]
             if sources is not None:
                 there = {number for source in sources for number in source}
-                found = [one if one < len(self) or one in there else UNKNOWN for one in found]
+                found = [number if number < len(self) or number in there else UNKNOWN for number in found]
             return [*found, END]
 
         previous, user, before = numbers(texts.previous), numbers(texts.user), numbers(texts.before)
@@ -274,24 +277,24 @@ class Vocabulary:
         return Numbers(previous, user, before, delexicalised, belief, acts, response, list(own))
 
     def span(self, words: Sequence[str]) -> list[int]:
-        """Numbers of a span of which nothing can be copied."""
+        """Encodes a span of which nothing can be copied."""
         return [*(self._numbers.get(word, UNKNOWN) for word in words), END]
 
     def text(self, numbers: Iterable[int], own: Sequence[str]) -> list[str]:
-        """The words of numbers."""
+        """Decodes numbers to words."""
         return [self.words[number] if number < len(self) else own[number - len(self)] for number in numbers]
 
 
 def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:
-    """All names and placeholders, and the most frequent words.
+    """Makes the vocabulary: all names and placeholders, and the most frequent words.
 
     Args:
-      steps: of training.
-      size: words at most, with the special ones.
-      least: how often a word must occur.
+      steps: the training steps.
+      size: the maximum number of words, including the special ones.
+      least: the minimum frequency of a word.
 
     Raises:
-      InputError: names and placeholders alone are too many.
+      InputError: there are too many names and placeholders.
     """
     said = [words for step in steps for words in (step.previous, step.user, step.belief, step.response or [])]
     spans = [words for step in steps for words in (step.belief, step.acts, step.delexicalised, step.response or [])]
@@ -305,5 +308,5 @@ def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:
 
 
 def is_name(word: str) -> bool:
-    """Whether a word is that of a name, or a placeholder."""
+    """Whether a word is a name or a placeholder."""
     return len(word) > 1 and word[0] in "<["

@@ -1,6 +1,7 @@
-"""What the model reads and writes: after each user turn the belief state, the database's, and the response.
+"""The data of models of whole systems: after each user turn the belief state, the database's, and the response.
 
-Each is a sequence of parts: a mark and the text behind it."""
+Each is a sequence of parts: a mark and its text.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ from parapet.transforms.storage.compressed import read_input
 
 
 class Database:
-    """Counts what :meth:`Knowledge.find` finds, without a walk through all entities for each new belief state.
+    """Counts the results of :meth:`Knowledge.find` without visiting all entities for each new belief state.
 
-    An entity satisfies constraints if it satisfies each. So the entities that satisfy one are kept as the bits of a
-    number, and those of several are what these numbers have in common.
+    An entity must satisfy each constraint by itself. The entities that satisfy a constraint are therefore stored as
+    bits of an integer, and those that satisfy several are the bitwise AND.
 
     Args:
       knowledge: the entities.
@@ -46,7 +47,7 @@ class Database:
         return bool(self.knowledge.entities.get(service))
 
     def matches(self, service: str, slot_values: Mapping[str, Sequence[str]]) -> int:
-        """How many entities satisfy the slots of a state, whose values are as they were said."""
+        """Counts the entities that satisfy a state, given its values as spelled in the dialogue."""
         found = (1 << len(self.knowledge.entities.get(service, ()))) - 1
         for slot, values in slot_values.items():
             found &= self._satisfying(service, slot, self.knowledge.meant(service, slot, values))
@@ -57,16 +58,18 @@ class Database:
         if key not in self._bits:
             column, wanted = self._column(service, slot), {slot: values}
             these = (bits for have, bits in column.items() if satisfies({} if have is None else {slot: have}, wanted))
-            self._bits[key] = sum(these)  # no entity has two values
+            self._bits[key] = sum(these)  # no entity has two values, so the sum is a union
         return self._bits[key]
 
     def _column(self, service: str, slot: str) -> dict[str | None, int]:
-        """Each value that entities have for a slot, None for none, to the entities."""
+        """Maps each value of a slot, or None, to the bits of the entities that have it."""
         if (service, slot) not in self._columns:
             rows: dict[str | None, list[int]] = {}
             for number, entity in enumerate(self.knowledge.entities.get(service, ())):
                 rows.setdefault(entity.get(slot), []).append(number)
-            self._columns[service, slot] = {have: sum(1 << one for one in numbers) for have, numbers in rows.items()}
+            self._columns[service, slot] = {
+                have: sum(1 << number for number in numbers) for have, numbers in rows.items()
+            }
         return self._columns[service, slot]
 
 
@@ -74,10 +77,10 @@ _NO_VALUES = frozenset({"true", "false", "dontcare"})
 
 
 def delexicalised(turn: Turn) -> str:
-    """A response whose values are placeholders: ``[hotels_2_price]``, as ``parapet evaluate --task response`` has them.
+    """Replaces a response's values by placeholders, ``[hotels_2_price]``, as ``parapet evaluate --task response`` does.
 
-    Values with a span are replaced there, others of the turn's acts where they stand once as words of their own. Of
-    places that overlap the longest is taken, and of equal ones the first.
+    Values with a span are replaced there, other values of the turn's acts where they occur once as whole words. Of
+    overlapping places, the longest is used, and of equally long ones the first.
     """
     text = turn.utterance
     taken: list[tuple[int, int, str]] = []
@@ -97,7 +100,7 @@ def _places(turn: Turn) -> Iterator[tuple[int, int, str]]:
             if isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(turn.utterance):
                 yield start, end, plain_name(f"{frame.service}_{slot}")
         for action in frame.actions or ():
-            # Small letters of another length would move all places.
+            # Lower-casing that changes the length would move all positions.
             if not action.slot or action.slot in {slot for slot, *_ in spans} or len(text) != len(turn.utterance):
                 continue
             for value in {value.casefold() for value in action.values if value} - _NO_VALUES:
@@ -122,16 +125,16 @@ Belief = dict[str, State]  # service to its state
 
 
 def history_parts(turns: Iterable[tuple[str, str]]) -> tuple[Part, ...]:
-    """What was said, of (speaker, utterance)."""
+    """Makes the parts of a history, from (speaker, utterance)."""
     return tuple((USER if speaker == "USER" else SYSTEM, text) for speaker, text in turns)
 
 
 def belief_parts(belief: Mapping[str, State], said: str) -> tuple[Part, ...]:
-    """A belief state. Of values that mean the same the one that was said last, else the first, is taken.
+    """Makes the parts of a belief state. Of equivalent values, the one mentioned last is used, or else the first.
 
     Args:
       belief: the states.
-      said: all that was said, in small letters.
+      said: all utterances so far, in lower case.
     """
     parts: list[Part] = []
     for service, state in belief.items():
@@ -144,7 +147,7 @@ def belief_parts(belief: Mapping[str, State], said: str) -> tuple[Part, ...]:
 
 
 def belief_of(parts: Sequence[Part]) -> Belief:
-    """The states that parts tell, of which a model may have written any: what makes no sense is passed over."""
+    """Parses the belief state from parts that a model generated; ignores parts that make no sense."""
     belief: Belief = {}
     state = slot = None
     for mark, text in parts:
@@ -164,7 +167,7 @@ def belief_of(parts: Sequence[Part]) -> Belief:
 
 
 def act_parts(turn: Turn) -> tuple[Part, ...]:
-    """The acts of a system turn without values, but for the intents that it offers; each act once, with its slots."""
+    """Makes the parts of a system turn's distinct acts with their slots, without values except for offered intents."""
     parts: list[Part] = []
     for frame in turn.frames:
         slots: dict[str, dict[Part, None]] = {}
@@ -182,7 +185,7 @@ def act_parts(turn: Turn) -> tuple[Part, ...]:
 
 
 def acts_of(parts: Sequence[Part]) -> dict[str, list[Action]]:
-    """The acts by service that parts tell, of which a model may have written any; other values are left empty."""
+    """Parses acts by service from parts that a model generated; their values are empty, except for intents."""
     acts: dict[str, list[Action]] = {}
     actions: list[Action] | None = None
     for mark, text in parts:
@@ -201,13 +204,13 @@ def acts_of(parts: Sequence[Part]) -> dict[str, list[Action]]:
 
 
 def user_acts(turn: Turn) -> tuple[str, ...]:
-    """The kinds of a user turn's acts, those that request with what they request, in alphabetical order."""
+    """Returns the kinds of a user turn's acts, requests with their slots, in alphabetical order."""
     actions = [action for frame in turn.frames for action in frame.actions or ()]
     return tuple(sorted({f"{one.act}({one.slot})" if one.act == "REQUEST" else one.act for one in actions}))
 
 
 def database_parts(belief: Mapping[str, State], database: Database) -> tuple[Part, ...]:
-    """How many entities satisfy the belief state, for each of its services that has entities."""
+    """Makes the parts with the number of entities that satisfy the belief state, for each service that has entities."""
     parts: list[Part] = []
     for service, state in belief.items():
         if database.has(service):
@@ -216,7 +219,7 @@ def database_parts(belief: Mapping[str, State], database: Database) -> tuple[Par
 
 
 def how_many(matches: int) -> str:
-    """A number of entities in the words of the model."""
+    """Returns the model's word for a number of entities."""
     return "none" if not matches else "one" if matches == 1 else "few" if matches <= 5 else "many"
 
 
@@ -225,12 +228,12 @@ class Step(msgspec.Struct, frozen=True):
 
     Attributes:
       turn: the position of the user turn, from 0.
-      history: what was said so far.
-      belief: the true one; empty where it is not known.
-      database: how many entities satisfy the true belief state.
-      response: of the system, delexicalised; None where it says nothing more.
+      history: the utterances so far.
+      belief: the true belief state; empty if unknown.
+      database: the number of entities that satisfy the true belief state.
+      response: the system's response, delexicalised; None if there is none.
       before: the true belief state after the user's previous turn.
-      acts: of the system's response.
+      acts: the acts of the system's response.
       user_acts: see :func:`user_acts`.
     """
 
@@ -246,12 +249,12 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What a model answers after a user turn.
+    """A model's reply to a user turn.
 
     Attributes:
       belief: the belief state; ``response`` the response.
-      long: whether the history was longer than what it can read, for either.
-      acts: of the response, by service; None of a model that predicts none.
+      long: whether the history was too long for the model.
+      acts: the acts of the response, by service; None for a model that predicts none.
     """
 
     belief: Belief
@@ -261,7 +264,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Dialogues of a split, with the database that their annotation makes; ``paths`` are those that were read."""
+    """Dialogues of a split, with the database from their annotation; ``paths`` are the files read."""
 
     dialogues: list[Dialogue]
     database: Database
@@ -272,16 +275,16 @@ def read_source(root: str, split: str, knowledge_base: str | None = None) -> Sou
     """Reads a corpus.
 
     Args:
-      root: of the corpus.
-      split: of its dialogues.
-      knowledge_base: entities besides those that its searches returned.
+      root: the corpus.
+      split: the split.
+      knowledge_base: entities in addition to those in the corpus's search results.
 
     Raises:
-      InputError: a file that cannot be read, no such split, dialogues that do not fit the schema.
+      InputError: a file cannot be read, the split does not exist, or dialogues do not fit the schema.
     """
     paths = sorted(file.path for file in read_corpus(root, [split]).files)
-    here = [one for one in read_root(root, leave_out_bad=True) if one.split in (split, "schema")]
-    if not any(service.slots for one in here for service in one.services):
+    here = [schemas for schemas in read_root(root, leave_out_bad=True) if schemas.split in (split, "schema")]
+    if not any(service.slots for schemas in here for service in schemas.services):
         raise InputError("no service of the schema has a slot: there is nothing to learn", root)
     dialogues = [dialogue for path in paths for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)]
     entities = read_entities(knowledge_base) if knowledge_base else None
@@ -289,11 +292,14 @@ def read_source(root: str, split: str, knowledge_base: str | None = None) -> Sou
         knowledge = reference_of(dialogues, services_by_name(here), entities).knowledge
     except InputError as error:
         raise InputError(error.reason, root, error.where) from None
-    return Source(dialogues, Database(knowledge), [*(one.path for one in here), *paths])
+    return Source(dialogues, Database(knowledge), [*(schemas.path for schemas in here), *paths])
 
 
 def read_steps(root: str, split: str, knowledge_base: str | None = None) -> Examples[Step]:
-    """The user turns of a corpus that have a state. Raises InputError as :func:`read_source`, and where none has."""
+    """Reads the user turns of a corpus that have a state.
+
+    Raises InputError as :func:`read_source`, or if there are none.
+    """
     source = read_source(root, split, knowledge_base)
     steps = [step for dialogue in source.dialogues for step in steps_of(dialogue, source.database)]
     if not steps:
@@ -302,13 +308,17 @@ def read_steps(root: str, split: str, knowledge_base: str | None = None) -> Exam
 
 
 def reader_of(root: str, split: str, knowledge_base: str | None = None) -> Callable[[dict[str, Any]], list[Step]]:
-    """What gives the steps of a dialogue in the SGD format, with the database of a split. Raises InputError."""
+    """Returns a function that reads the steps of a dialogue in the SGD format, with the database of a split.
+
+    Raises:
+      InputError: the split cannot be read.
+    """
     database = read_source(root, split, knowledge_base).database
     return lambda raw: list(steps_of(typed(raw), database))
 
 
 def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:
-    """The user turns of a dialogue that have a state, with all that is to be learned of them."""
+    """Yields the user turns of a dialogue that have a state, with all outputs to learn."""
     belief: Belief = {}
     before: tuple[Part, ...] = ()
     said: list[tuple[str, str]] = []
@@ -337,14 +347,17 @@ def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:
 
 
 def asked_of(dialogue_id: str, turns: Sequence[tuple[str, str]]) -> Iterator[Step]:
-    """The user turns of a dialogue, of (speaker, utterance), with nothing that is to be predicted."""
+    """Yields the user turns of a dialogue, from (speaker, utterance), without outputs."""
     for position, (speaker, _) in enumerate(turns):
         if speaker == "USER":
             yield Step(dialogue_id, position, history_parts(turns[: position + 1]))
 
 
 def after(belief: Mapping[str, State], frames: Sequence[Frame]) -> Belief:
-    """The belief state after the frames of a user turn. Services stay; what is asked for is of one turn alone."""
+    """Updates the belief state by the frames of a user turn.
+
+    Services remain; requested slots only hold for the turn.
+    """
     found = {name: State(state.active_intent, [], state.slot_values) for name, state in belief.items()}
     for frame in frames:
         if frame.state:
@@ -358,17 +371,18 @@ RESPONSES = "responses"
 
 
 class System(Protocol):
-    """A model of a whole system, ready to answer."""
+    """The interface of a model of a whole system."""
 
     def answers(self, steps: Sequence[Step]) -> list[Reply]:
-        """The reply to each user turn; those of a dialogue stand together, in their order."""
+        """Replies to each user turn. The turns of a dialogue must be adjacent and in order."""
 
 
 class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
-    """What is predicted; a model's own job loads it.
+    """A prediction by a model of a whole system; subclasses load the model.
 
     Attributes:
-      reference: the corpus whose searches are the knowledge base, its ``split``, and a ``knowledge_base`` besides.
+      reference: the corpus whose search results are the knowledge base, its ``split``, and an additional
+        ``knowledge_base``.
     """
 
     chunk_size = CHUNK
@@ -378,16 +392,16 @@ class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
     knowledge_base: str | None
 
     def asked(self, chunk: Dialogues) -> dict[str, int]:
-        """The user turns."""
+        """Counts the user turns."""
         turns = sum(turn.speaker == "USER" for dialogue in chunk.dialogues for turn in dialogue.turns)
         return {f"asked/{chunk.file.set}": turns}
 
     def database(self) -> Database:
-        """That of the reference."""
+        """Reads the database of the reference."""
         return read_source(self.reference, self.split, self.knowledge_base).database
 
     def answer(self, model: System, chunk: Dialogues) -> Answers:
-        """Dialogues with states, and responses as JSON lines."""
+        """Encodes dialogues with states, and responses as JSON lines."""
         file = chunk.file
         states, responses, counts = answered(chunk.dialogues, self.sets[file.set].services, model)
         parts = [
@@ -402,12 +416,12 @@ class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
 def answered(
     dialogues: Sequence[state_frames.Dialogue], services: Mapping[str, Service], model: System
 ) -> tuple[bytes, bytes, Counter[str]]:
-    """What the model answers in dialogues: the dialogues with states, responses, and counts.
+    """Runs the model on dialogues; returns the encoded dialogues with states, the responses, and counts.
 
     Args:
-      dialogues: of a chunk.
-      services: of the set's schema, by name.
-      model: ready to answer.
+      dialogues: the dialogues of a chunk.
+      services: the services of the set's schema, by name.
+      model: the model.
     """
     steps = [step for dialogue in dialogues for step in asked_of(dialogue.dialogue_id, _texts(dialogue))]
     replies = iter(model.answers(steps))
@@ -434,7 +448,7 @@ def _texts(dialogue: state_frames.Dialogue) -> list[tuple[str, str]]:
 
 
 def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str]) -> state_frames.Frame:
-    """The state of a service. The model may name slots that its schema, perhaps a variant's, does not have."""
+    """Makes the state of a service. The model may predict slots that the schema, perhaps a variant's, does not have."""
     state = reply.belief.get(name, State(NONE, [], {}))
     slots = {slot.name for slot in service.slots} if service else set()
     unknown = {*state.slot_values, *state.requested_slots} - slots
@@ -442,7 +456,7 @@ def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str
     counts["unknown_slots"] += len(unknown)
     values = {slot: values for slot, values in sorted(state.slot_values.items()) if slot in slots}
     return state_frames.Frame(
-        name, State(state.active_intent, [one for one in sorted(state.requested_slots) if one in slots], values)
+        name, State(state.active_intent, [slot for slot in sorted(state.requested_slots) if slot in slots], values)
     )
 
 

@@ -1,4 +1,4 @@
-"""A language model over steps of dialogues: their token ids, how it is trained, and its folder."""
+"""SOLOIST, a language model over steps of dialogues: token ids, training, and folder."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from parapet.transforms.storage.checkpoints import Checkpoint
 
 
 class Sequenced(msgspec.Struct, frozen=True):
-    """A step as token ids, in the order in which the model has them.
+    """A step as token ids, in the order of the input.
 
     Attributes:
-      history: with the mark that the belief state follows.
-      belief: with the mark that ends it.
-      database: with the mark that the response follows.
-      response: with the mark that ends it; empty where there is none.
+      history: with the mark before the belief state.
+      belief: with the mark at its end.
+      database: with the mark before the response.
+      response: with the mark at its end; empty if there is none.
     """
 
     history: list[int]
@@ -40,12 +40,12 @@ class Sequenced(msgspec.Struct, frozen=True):
     response: list[int]
 
     def row(self, limit: int) -> list[int]:
-        """All of it, and of a history that is longer than the limit the newest."""
+        """Concatenates all tokens; of the history, only the newest ``limit``."""
         return [*self.history[-limit:], *self.belief, *self.database, *self.response]
 
     @property
     def after(self) -> int:
-        """How many tokens follow the history."""
+        """The number of tokens after the history."""
         return len(self.belief) + len(self.database) + len(self.response)
 
 
@@ -53,7 +53,7 @@ class Tokens:
     """A tokenizer that knows the marks.
 
     Args:
-      tokenizer: of transformers; the marks are added where it lacks them.
+      tokenizer: a tokenizer of transformers; missing marks are added.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -64,22 +64,22 @@ class Tokens:
         self._known: dict[str, list[int]] = {}
 
     def forget(self) -> None:
-        """Drops the texts that were learned: those of one epoch are not those of the next."""
+        """Clears the cached texts, as each epoch has others."""
         self._known = {}
 
     def learn(self, texts: Iterable[str]) -> None:
-        """Tokenises texts, all those that are new at once."""
+        """Tokenizes all new texts at once, and caches them."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
             rows = self.tokenizer([_clean(text) for text in new], add_special_tokens=False, verbose=False)["input_ids"]
             self._known.update(zip(new, map(list, rows), strict=True))
 
     def ids(self, parts: Sequence[data.Part]) -> list[int]:
-        """The ids of parts whose texts were learned."""
-        return [one for mark, text in parts for one in (self.marks[mark], *self._known[text])]
+        """Returns the ids of parts whose texts are cached."""
+        return [token for mark, text in parts for token in (self.marks[mark], *self._known[text])]
 
     def sequences(self, steps: Sequence[data.Step]) -> list[Sequenced]:
-        """Each step."""
+        """Encodes each step."""
         of_all = (part for step in steps for parts in (step.history, step.belief, step.database) for part in parts)
         self.learn(text for _, text in of_all)
         self.learn(step.response for step in steps if step.response is not None)
@@ -94,23 +94,23 @@ class Tokens:
         ]
 
     def parts(self, ids: Sequence[int]) -> list[data.Part]:
-        """Ids as parts; what stands before the first mark is left out."""
+        """Parses ids to parts, ignoring those before the first mark."""
         found: list[tuple[str, list[int]]] = []
-        for one in ids:
-            if one in self._names:
-                found.append((self._names[one], []))
+        for token in ids:
+            if token in self._names:
+                found.append((self._names[token], []))
             elif found:
-                found[-1][1].append(one)
+                found[-1][1].append(token)
         return [(mark, self.text(of)) for mark, of in found]
 
     def text(self, ids: Sequence[int]) -> str:
-        """Ids as a text, without marks."""
-        plain = [one for one in ids if one not in self._names]
+        """Decodes ids to a text, without marks."""
+        plain = [token for token in ids if token not in self._names]
         return str(self.tokenizer.decode(plain, clean_up_tokenization_spaces=False)).strip()
 
 
 def _clean(text: str) -> str:
-    """A text as it is tokenised: like one behind another word, whole characters, and without anything like a mark."""
+    """Prepares a text for the tokenizer: with a leading space, and without lone surrogates and marks."""
     return f" {text}".encode("utf-8", "replace").decode().replace("<|", "< |")
 
 
@@ -127,10 +127,10 @@ MODEL_CLASS = "AutoModelForCausalLM"
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
-    """What ``model.json`` says.
+    """The content of ``model.json``.
 
     Attributes:
-      length: tokens of a history at most, ``belief`` of a belief state, ``response`` of a response.
+      length: the maximum number of tokens in a history; ``belief`` in a belief state, ``response`` in a response.
     """
 
     model: str = NAME
@@ -141,26 +141,26 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 
 def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
-    """The files of a model's folder."""
+    """Makes the files of a model's folder."""
     return {MODEL: saving.card_bytes(card), **saving.saved(tokenizer, model)}
 
 
 def check(folder: str) -> tuple[Card, Checkpoint]:
-    """Looks at a folder, without its weights. Raises InputError where no such model is there, or it is damaged."""
+    """Checks a folder, except for the weights. Raises InputError if it has no such model, or a damaged one."""
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if min(card.length, card.belief, card.response) < 1:
         raise InputError("is damaged: its lengths must be 1 or more", files.join(folder, MODEL))
     return card, saving.inside(folder, KINDS)
 
 
-SPARE = 1.25  # what is written may be so many times longer than what training has
+SPARE = 1.25  # the maximum length of outputs, relative to the longest in training
 
 
 class Net(nn.Module):
-    """A language model, with a head that tells whether a step is of a piece.
+    """A language model, with a head that tells whether the parts of a step belong together.
 
     Args:
-      model: of transformers.
+      model: a model of transformers.
     """
 
     def __init__(self, model: Any) -> None:
@@ -169,21 +169,21 @@ class Net(nn.Module):
         self.matches = nn.Linear(model.config.hidden_size, 1)
 
     def hidden(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """What the model makes of each token; shape (steps, tokens, size)."""
+        """Computes the hidden state of each token; shape (steps, tokens, size)."""
         told = self.model.base_model(input_ids=tokens, attention_mask=mask, use_cache=False)
         return torch.as_tensor(told.last_hidden_state)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of the tokens that follow."""
+        """Computes the scores of the next tokens."""
         return torch.as_tensor(self.model.get_output_embeddings()(hidden))
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """Steps as rows of token ids, and where in them is what is learned.
+    """Steps as rows of token ids, with the positions of what is learned.
 
     Attributes:
       rows: the steps.
-      belief: where the belief state begins, ``database`` where that of the database does, ``response`` the response.
+      belief: the start of the belief state; ``database`` that of the database state, ``response`` that of the response.
     """
 
     rows: Rows
@@ -193,7 +193,7 @@ class Learned(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, steps: Sequence[Sequenced], limit: int, device: torch.device) -> Learned:
-        """Of steps; of histories that are longer than the limit the oldest tokens are left out."""
+        """Encodes steps. Histories that are longer than the limit lose their oldest tokens."""
         rows = Rows([step.row(limit) for step in steps], device)
         response = rows.lengths - torch.tensor([len(step.response) for step in steps])
         database = response - torch.tensor([len(step.database) for step in steps])
@@ -201,7 +201,7 @@ class Learned(msgspec.Struct, frozen=True):
         return cls(rows, *(place.to(device) for place in (belief, database, response)))
 
     def batch(self, ids: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Tokens, mask, and which of the tokens are of a belief state, which of a response."""
+        """Returns tokens, mask, and whether each token belongs to a belief state or to a response."""
         tokens, mask = self.rows.padded(ids, pad)
         of = ids.to(tokens.device)
         columns = torch.arange(tokens.shape[1], device=tokens.device)
@@ -214,14 +214,14 @@ class SoloistLearner(Learner):
     """The model with its data.
 
     Args:
-      config: how it is trained.
-      checkpoint: what it begins with.
+      config: the settings of the training.
+      checkpoint: the checkpoint to start from.
       train: steps to learn from.
-      dev: steps that choose the best epoch.
-      versions: of the dialogues of ``train``, where they are perturbed in each epoch.
+      dev: steps that select the best epoch.
+      versions: the dialogues of ``train``, if they are perturbed in each epoch.
 
     Attributes:
-      longest: tokens that a belief state may have when it is predicted, and a response.
+      longest: the maximum numbers of tokens in a predicted belief state and in a response.
 
     Raises:
       InputError: the checkpoint cannot be loaded, or has too few positions.
@@ -240,7 +240,7 @@ class SoloistLearner(Learner):
         self.config, self.device = config, torch.device(config.device)
         tokenizer, model = saving.load(checkpoint, MODEL_CLASS)
         self.tokens = Tokens(tokenizer)
-        # Some have more embeddings than their tokenizers have tokens.
+        # Some models have more embeddings than their tokenizers have tokens.
         model.resize_token_embeddings(max(len(tokenizer), model.config.vocab_size))
         self.net = Net(model).to(self.device)
         self.module = self.net
@@ -261,7 +261,7 @@ class SoloistLearner(Learner):
         return Learned.of(steps, length, self.device)
 
     def prepare(self, epoch: int) -> None:
-        """Perturbs dialogues."""
+        """Perturbs dialogues for the epoch."""
         if self._versions is None:
             return
         self.tokens.forget()
@@ -270,18 +270,18 @@ class SoloistLearner(Learner):
         self.train = Learned.of(self.steps, self.config.max_length, self.device)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch."""
+        """Yields the batches of an epoch."""
         lengths = self.train.rows.lengths
         return bucketed(
             lengths if self.versions is None else lengths[: len(self.versions)], self.config.batch_size, generator
         )
 
     def embeddings(self) -> list[nn.Module]:
-        """Those of tokens."""
+        """Returns the embeddings of tokens."""
         return [self.net.model.get_input_embeddings()]
 
     def example_losses(self, batch: Tensor) -> Tensor:
-        """The mean loss over the tokens of each step."""
+        """Computes the mean loss over the tokens of each step."""
         tokens, mask, belief, response = self.train.batch(batch, 0)
         kept = (belief | response)[:, 1:]
         logits = self.net.logits(self.net.hidden(tokens, mask)[:, :-1][kept])
@@ -290,11 +290,11 @@ class SoloistLearner(Learner):
         return losses.sum(1) / kept.sum(1).clamp(min=1)
 
     def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The loss, and the scores of the tokens of belief states and responses."""
+        """Computes the loss, and the scores of the tokens of belief states and responses."""
         tokens, mask, belief, response = self.train.batch(batch, 0)
         hidden = self.net.hidden(tokens, mask)
         kept = (belief | response)[:, 1:]
-        # Scores of the whole vocabulary are made where they are needed alone.
+        # Scores over the whole vocabulary are only computed where they are needed.
         logits = self.net.logits(hidden[:, :-1][kept])
         loss = F.cross_entropy(logits.float(), tokens[:, 1:][kept])
         if not self.config.consistency:
@@ -303,7 +303,7 @@ class SoloistLearner(Learner):
         return loss + self.config.consistency * self._consistency(batch, ends), [logits]
 
     def _consistency(self, batch: Tensor, ends: Tensor) -> Tensor:
-        """The loss of telling steps from such whose belief state, response or both are another step's."""
+        """Computes the loss of distinguishing steps from copies with another step's belief state, response or both."""
         spoiled = [spoil(self.steps, i) for i in batch.tolist()]
         rows = Rows([step.row(self.config.max_length) for step in spoiled], self.device)
         tokens, mask = rows.padded(torch.arange(len(spoiled)), 0)
@@ -313,7 +313,7 @@ class SoloistLearner(Learner):
         return F.binary_cross_entropy_with_logits(told, truth)
 
     def dev(self) -> float:
-        """The mean of two shares: of belief states that would be written right, and of tokens of responses."""
+        """Averages two shares on dev: correct belief states with greedy decoding, and correct response tokens."""
         beliefs = torch.zeros((), dtype=torch.long, device=self.device)
         right, all_tokens = beliefs.clone(), beliefs.clone()
         for ids in by_length(self._dev.rows.lengths.tolist(), self.config.batch_size):
@@ -322,20 +322,20 @@ class SoloistLearner(Learner):
             kept = (belief | response)[:, 1:]
             good = torch.ones_like(kept)
             good[kept] = self.net.logits(hidden[kept]).argmax(1) == tokens[:, 1:][kept]
-            # Greedily it is written right if each token follows from those that are right.
+            # Greedy decoding is right if each token is the best after the right ones.
             beliefs += (good | ~belief[:, 1:]).all(1).sum()
             right, all_tokens = right + (good & response[:, 1:]).sum(), all_tokens + response[:, 1:].sum()
         return (int(beliefs) / len(self._dev.belief) + int(right) / max(1, int(all_tokens))) / 2
 
     def files(self) -> dict[str, bytes]:
-        """The files of the model's folder."""
+        """Makes the files of the model's folder."""
         belief, response = self.longest
         card = Card(length=self.config.max_length, belief=belief, response=response)
         return files_of(card, self.net.model, self.tokens.tokenizer)
 
 
 def check_room(length: int, rest: int, model: Any) -> None:
-    """Raises InputError where a model lacks the positions for a history of so many tokens and what follows it."""
+    """Raises InputError if a model has too few positions for a history of this length and what follows it."""
     positions = int(model.config.max_position_embeddings)
     if length + rest > positions:
         reason = f"the checkpoint has {positions} positions, of which belief states and responses need {rest}"
@@ -345,7 +345,7 @@ def check_room(length: int, rest: int, model: Any) -> None:
 
 
 def spoil(steps: Sequence[Sequenced], number: int) -> Sequenced:
-    """A step whose belief state, response or both are another's (Peng et al. 2021, section 3.2); drawn by torch."""
+    """Replaces a step's belief state, response or both by another's (Peng et al. 2021, section 3.2), drawn by torch."""
     kind, other = int(torch.randint(3, ())), steps[int(torch.randint(len(steps), ()))]
     found = steps[number]
     if kind != 1:
@@ -355,16 +355,16 @@ def spoil(steps: Sequence[Sequenced], number: int) -> Sequenced:
     return found
 
 
-DIGITS = 9  # what is behind them depends on padding
+DIGITS = 9  # precision of scores; further digits depend on padding
 
 
 class Sampling(msgspec.Struct, frozen=True):
-    """How a token is chosen.
+    """The settings for choosing tokens.
 
     Attributes:
-      top_p: 0 for the most likely one; else it is drawn among the most likely that together have this probability
+      top_p: 0 for the most likely token; otherwise it is drawn among the most likely tokens with this total probability
         (Holtzman et al. 2020, section 3.1).
-      seed: of the draws.
+      seed: the seed of the draws.
     """
 
     top_p: float = 0.0
@@ -383,19 +383,19 @@ def go_on(
     sampling: Sampling = GREEDY,
     keys: Sequence[str] = (),
 ) -> list[list[int]]:
-    """What follows each prompt, up to the token that ends it, which is left out.
+    """Continues each prompt up to the end token, which is left out.
 
-    Prompts are padded on the left, and positions count from their first token, so that what follows one does not depend
-    on the others. What is drawn depends on the seed, the key and the number of the token alone.
+    Prompts are padded on the left, and positions count from their first token, so that a continuation does not depend
+    on the rest of the batch. Draws depend on the seed, the key and the number of the token only.
 
     Args:
-      model: of transformers, in double precision.
+      model: a model of transformers, in double precision.
       prompts: token ids; none is empty.
-      end: the token that ends.
-      most: tokens at most.
+      end: the end token.
+      most: the maximum number of tokens.
       batch: prompts at a time.
-      sampling: how tokens are chosen.
-      keys: of the prompts, where tokens are drawn.
+      sampling: the settings for choosing tokens.
+      keys: the keys of the prompts, if tokens are drawn.
     """
     device = next(model.parameters()).device
     rows = Rows(prompts, device)
@@ -433,12 +433,12 @@ def _written(
 
 
 def likeliest(logits: Tensor) -> Tensor:
-    """The most likely token of each row; of equal ones the first."""
+    """Returns the most likely token of each row; ties by number."""
     return logits.round(decimals=DIGITS).argmax(1)
 
 
 def drawn(logits: Tensor, sampling: Sampling, keys: Sequence[str]) -> Tensor:
-    """A token of each row, drawn among the most likely ones by a hash of the seed and its key."""
+    """Draws a token of each row among the most likely ones, by a hash of the seed and its key."""
     order = logits.round(decimals=DIGITS).sort(dim=1, descending=True, stable=True)
     probabilities = order.values.softmax(1)
     before = probabilities.cumsum(1) - probabilities
@@ -451,16 +451,16 @@ def drawn(logits: Tensor, sampling: Sampling, keys: Sequence[str]) -> Tensor:
 
 
 class Soloist:
-    """A model whose answer to a turn does not depend on what else is in the batch; it computes in double precision.
+    """A model whose answer to a turn does not depend on the rest of the batch; it computes in double precision.
 
     Args:
-      card: what is known of it.
-      model: of transformers.
+      card: the card of the model.
+      model: a model of transformers.
       tokens: its tokenizer.
-      database: what is looked up between the belief state and the response.
-      device: where to compute.
+      database: is queried between belief state and response.
+      device: the device to use.
       batch: turns at a time.
-      sampling: how the tokens of responses are chosen; those of belief states are the most likely ones.
+      sampling: the settings for choosing tokens of responses; belief states are decoded greedily.
     """
 
     def __init__(
@@ -477,7 +477,7 @@ class Soloist:
         self.database, self.batch, self.sampling = database, batch, sampling
 
     def answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:
-        """The reply to each turn, from its history alone."""
+        """Replies to each turn from its history only."""
         with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
             return self._answers(steps)
 
@@ -490,7 +490,7 @@ class Soloist:
         beliefs = [data.belief_of(self.tokens.parts(ids)) for ids in written]
         matches = [data.database_parts(belief, self.database) for belief in beliefs]
         self.tokens.learn(text for parts in matches for _, text in parts)
-        # A belief state of many services may leave less room than training had.
+        # A belief state with many services may leave less room than in training.
         room = int(self.model.config.max_position_embeddings) - card.response
         known = [
             [*prompt, *ids, marks[data.DATABASE], *self.tokens.ids(parts), marks[data.RESPONSE]]
@@ -506,17 +506,17 @@ class Soloist:
 
 
 def load(folder: str, database: data.Database, device: str, batch: int, sampling: Sampling) -> Soloist:
-    """The model in a folder, ready to answer.
+    """Loads a model, ready to answer.
 
     Args:
-      folder: where it is.
-      database: what it looks up.
+      folder: the folder of the model.
+      database: the database to query.
       device: ``auto``, ``cpu`` or ``cuda``.
       batch: turns at a time.
-      sampling: how the tokens of responses are chosen.
+      sampling: the settings for choosing tokens of responses.
 
     Raises:
-      InputError: it is not there, of another kind, or damaged.
+      InputError: the model is missing, of another kind, or damaged.
     """
     card, checkpoint = check(folder)
     tokenizer, model = saving.load(checkpoint, MODEL_CLASS)
@@ -530,14 +530,14 @@ def load(folder: str, database: data.Database, device: str, batch: int, sampling
 
 
 class Job(data.Job, frozen=True, kw_only=True):
-    """What is predicted.
+    """A prediction by SOLOIST.
 
     Attributes:
-      sampling: how the tokens of responses are chosen.
+      sampling: the settings for choosing tokens of responses.
     """
 
     sampling: Sampling
 
     def load(self) -> Soloist:
-        """The model, with the database of the reference."""
+        """Loads the model, with the database of the reference."""
         return load(self.folder, self.database(), self.device, self.batch_size, self.sampling)

@@ -43,6 +43,7 @@ class UnseenEntities(Perturbation):
     """
 
     name = "unseen_entities"
+    needs_annotation = True
     command = COMMAND
     row_schema = REPLACEMENTS
     rows_folder = "replacements"

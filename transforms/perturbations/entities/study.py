@@ -19,11 +19,11 @@ import msgspec
 import numpy as np
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import DialogueFile, read_each, typed
+from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.perturbation.base import REFUSED
-from parapet.transforms.perturbation.corpora import Corpus, inlined, read_file, selected, train_files
+from parapet.transforms.perturbation.corpora import Corpus, inlined, read_items, selected, train_files
 from parapet.transforms.perturbations.entities.choosing import (
     CORPUS,
     GENERATED,
@@ -206,7 +206,7 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
     wants_values = studied.is_perturbed or studied.is_source
     file = studied.file
     try:
-        for position, (raw, _) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues", ANALYSIS)):
+        for position, (raw, _) in enumerate(tracked(read_items(file), "dialogues", ANALYSIS)):
             if studied.in_training:
                 if isinstance(raw, InputError):
                     raise InputError(raw.reason, file.path, f"[{position}] {raw.where}".strip())
@@ -247,7 +247,7 @@ def _refusing(studied: StudiedFile, position: int, refused: Refused) -> Iterator
 def _groups(studied: StudiedFile, kinds: Kinds, refused: Refused) -> Iterator[list[Group]]:
     """Yield the values of open slots of each readable dialogue; the step that writes the set reports the others."""
     with suppress(InputError):
-        for position, (raw, _) in enumerate(read_each(read_file(studied.file), studied.file.path)):
+        for position, (raw, _) in enumerate(read_items(studied.file)):
             groups = None
             with _refusing(studied, position, refused):
                 groups = find_values(typed(raw), kinds).groups

@@ -66,6 +66,7 @@ class OutOfDomain(Perturbation):
     """
 
     name = "ood"
+    needs_annotation = True
     command = COMMAND
     row_schema = OOD_TURNS
     metrics = ()

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import DialogueFile, dialogue_text, read_each, typed
+from parapet.schemas.dialogue import DialogueFile, dialogue_text, typed
 from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import STAGING
-from parapet.transforms.perturbation.corpora import read_file
+from parapet.transforms.perturbation.corpora import read_items
 from parapet.transforms.reports.report import Report, Table, Tile, report_files
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.running.counts import (
@@ -130,7 +130,7 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
     sets_of = {label: [of.name for of in augmentation.sets if label in of.versions] for label in augmentation.labels}
     batches, ids = [], []
     counts.add("dialogues", 0)
-    for i, (dialogue, plain) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues")):
+    for i, (dialogue, plain) in enumerate(tracked(read_items(file), "dialogues")):
         counts.add("dialogues")
         name = id_of(dialogue, i)  # before the dialogue's id is replaced by those of its versions
         versions, refused = make_versions(dialogue, plain, file.name, augmentation)

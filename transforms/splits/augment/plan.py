@@ -35,7 +35,7 @@ _WORD = re.compile(r"\w+(?:['\u2019-]\w+)*")
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """How much to corrupt. The defaults are our own (docs/augment.md shows their effect on SGD).
+    """How much to corrupt. The defaults are our own (docs/variants.md shows their effect on SGD).
 
     Attributes:
       replace: the probability of replacing a word.

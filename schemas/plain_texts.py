@@ -1,0 +1,84 @@
+"""Texts without annotation as dialogues of one service: values that must stay are annotated as values of its slots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+_SERVICE, _INTENT = "Tools_1", "UseTools"
+_SLOTS = 40
+
+
+def plain_service() -> dict[str, Any]:
+    """The only service of such dialogues."""
+    slots = [
+        {"name": f"value_{i}", "description": "A value", "is_categorical": False, "possible_values": []}
+        for i in range(_SLOTS)
+    ]
+    intent = {"name": _INTENT, "description": "Use tools", "is_transactional": False, "required_slots": [],
+              "optional_slots": {}, "result_slots": []}  # fmt: skip
+    return {"service_name": _SERVICE, "description": "Tools", "slots": slots, "intents": [intent]}
+
+
+def dialogue_of(dialogue_id: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A dialogue of that service."""
+    return {"dialogue_id": dialogue_id, "services": [_SERVICE], "turns": list(turns)}
+
+
+def system_turn(text: str) -> dict[str, Any]:
+    """A turn that perturbations leave as it is."""
+    return {"speaker": "SYSTEM", "utterance": text, "frames": []}
+
+
+def user_turn(text: str, values: Iterable[str] = ()) -> dict[str, Any]:
+    """A user turn in which values are annotated wherever the text has them as whole words.
+
+    Args:
+      text: what the user says.
+      values: as :func:`longest_first` gives them.
+    """
+    spans = [(f"value_{i % _SLOTS}", start, end) for i, (start, end) in enumerate(sorted(_spans(text, values)))]
+    said: dict[str, list[str]] = {}
+    for slot, start, end in spans:
+        said.setdefault(slot, []).append(text[start:end])
+    actions = [{"act": "INFORM", "slot": slot, "values": of, "canonical_values": of} for slot, of in said.items()]
+    state = {"active_intent": _INTENT, "requested_slots": [], "slot_values": said}
+    slots = [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans]
+    frame = {"service": _SERVICE, "actions": actions, "slots": slots, "state": state}
+    return {"speaker": "USER", "utterance": text, "frames": [frame]}
+
+
+def longest_first(values: Iterable[str]) -> list[str]:
+    """Each value once, long ones first, so that "New York" is found before "York"."""
+    return sorted({value.strip() for value in values} - {""}, key=lambda value: (-len(value), value))
+
+
+def values_in(calls: Any) -> Iterator[str]:
+    """Every text and number of calls, however deep, but for the names of parameters; also the parts of texts.
+
+    A user who wants "New York, NY" says "New York": what stands between commas, names and numbers are values, too.
+    """
+    if isinstance(calls, Mapping):
+        for value in calls.values():
+            yield from values_in(value)
+    elif isinstance(calls, list):
+        for value in calls:
+            yield from values_in(value)
+    elif isinstance(calls, int | float) and not isinstance(calls, bool):
+        yield f"{calls:g}"
+        yield str(calls)
+    elif isinstance(calls, str) and calls.strip():
+        yield calls.strip()
+        yield from filter(None, map(str.strip, re.split(r"[,;/()]", calls)))
+        yield from (word for word in re.findall(r"\w+", calls) if len(word) > 1 and not word.islower())
+
+
+def _spans(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
+    """Where values stand in a text, the first ones first; they do not overlap."""
+    taken: list[tuple[int, int]] = []
+    for value in values:
+        for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE):
+            if all(match.end() <= start or match.start() >= end for start, end in taken):
+                taken.append(match.span())
+    return taken

@@ -1,0 +1,50 @@
+"""Single texts perturbed, each as a dialogue of one user turn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from parapet.schemas.errors import InputError, surrogate_in
+from parapet.schemas.plain_texts import dialogue_of, longest_first, plain_service, user_turn
+from parapet.transforms.perturbation.base import Perturbation, set_of
+from parapet.transforms.perturbation.corpora import corpus_of
+from parapet.transforms.perturbation.corpus import check_needs_none, perturbation_of, perturbed_sets
+
+_SPLIT = "test"
+
+
+def perturb_texts(
+    texts: Sequence[str],
+    which: str | type[Perturbation] | Perturbation,
+    set_name: str | None,
+    protect: Iterable[str],
+    options: dict[str, Any],
+) -> list[str]:
+    """Single texts, perturbed. Arguments and errors are those of ``parapet.perturb_text``."""
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"expected a text, found {type(text).__name__}", "text", f"[{i}]")
+        if surrogate_in(text) is not None:
+            raise InputError("half a surrogate pair, which is no character", "text", f"[{i}]")
+    if not isinstance(protect, Iterable):
+        raise InputError(f"expected a list of texts, found {type(protect).__name__}", "protect")
+    values = [protect] if isinstance(protect, str) else list(protect)
+    for value in values:
+        if not isinstance(value, str):
+            raise InputError(f"expected texts, found {value!r}", "protect")
+    perturbation = perturbation_of(which, options)
+    name = set_of(perturbation, set_name)
+    check_needs_none(perturbation, "plain texts")
+    values = longest_first(values)
+    ids = {text: _id(text) for text in texts if text.strip()}
+    dialogues = [dialogue_of(ids[text], [user_turn(text, values)]) for text in ids]
+    perturbed = perturbed_sets(corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]}), perturbation, [name])[name]
+    results = {dialogue["dialogue_id"]: dialogue["turns"][0]["utterance"] for dialogue in perturbed.dialogues()}
+    return [results[ids[text]] if text in ids else text for text in texts]
+
+
+def _id(text: str) -> str:
+    """Of the text alone: the random draws of a text do not depend on the texts beside it."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
