@@ -307,8 +307,8 @@ class DialogueFile(msgspec.Struct, frozen=True):
       split: the folder below the root: ``train``, or an empty string.
       name: the file name.
       path: its full path.
-      size: in bytes.
-      content: its bytes, where they are at hand and there is no file at all.
+      size: its size in bytes.
+      content: its bytes if it exists in memory only.
       form: the form of the file: empty for the SGD layout, ``MESSAGES`` or ``ROWS``.
       rows: for ``ROWS``, the range of rows in the file at ``path``, without its end (-1 for all rows).
     """

@@ -504,7 +504,7 @@ class Speakers(msgspec.Struct, frozen=True):
     """How user turns are spoken.
 
     Attributes:
-      voices: the voices, one of which each dialogue has.
+      voices: the voices; each dialogue has one of them.
       seed: the seed of all draws.
       rules: the normalisation rules for the spoken form.
       longest: maximum length of an utterance that is spoken, in characters.
