@@ -307,10 +307,10 @@ class DialogueFile(msgspec.Struct, frozen=True):
       split: the folder below the root: ``train``, or an empty string.
       name: the file name.
       path: its full path.
-      size: in bytes.
-      content: its bytes, where they are at hand and there is no file at all.
-      form: empty for SGD's, ``MESSAGES`` or ``ROWS``.
-      rows: of ``ROWS`` the first row of the file at ``path``, and the one after the last (-1: all).
+      size: its size in bytes.
+      content: its bytes if it exists in memory only.
+      form: the form of the file: empty for the SGD layout, ``MESSAGES`` or ``ROWS``.
+      rows: for ``ROWS``, the range of rows in the file at ``path``, without its end (-1 for all rows).
     """
 
     split: str
@@ -328,7 +328,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
 
 
 def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
-    """The dialogue files of the folders below ``root``, the largest first. Raises InputError where there are none."""
+    """List the dialogue files in folders below ``root``, largest first. Raises InputError if there are none."""
     of_folders = corpus_files(root)
     paths = [(folder, path) for folder in folders for path in of_folders.get(folder, ())]
     if paths and not is_dialogue_file(paths[0][1]):
@@ -344,13 +344,13 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
 
 
 def corpus_files(root: Path) -> dict[str, list[Path]]:
-    """The files with dialogues of each folder below ``root``, in SGD's layout, or as rows of tables."""
+    """List the files with dialogues of each folder below ``root``, in the SGD layout or as tables."""
     found = {folder: files for folder in ("", *SPLITS) if (files := dialogue_files(root, folder))}
     return found or hub_tables.dialogue_tables(root)
 
 
 def is_dialogue_file(path: Path) -> bool:
-    """Whether a file is called as those of SGD's layout are."""
+    """Whether a file has the name of a dialogue file in the SGD layout."""
     return DIALOGUE_FILE.fullmatch(path.name) is not None
 
 
@@ -373,7 +373,7 @@ def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str,
       InputError: there are dialogues without a schema.
     """
     if originals[0].split == SINGLE:
-        # MultiWOZ 2.2 has one schema for all splits; a split alone has its dialogues beside the schema.
+        # MultiWOZ 2.2 has one schema for all splits; a single split has its dialogues beside the schema.
         return dict.fromkeys(corpus_files(root), originals[0])
     of, files = {split.split: split for split in originals}, corpus_files(root)
     for split in SPLITS:
@@ -414,7 +414,7 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
 
 
 def checked_each(items: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
-    """Parsed items of any other source, as :func:`read_each` has those of a file."""
+    """Yield parsed items of any other source in the form of :func:`read_each`."""
     first: dict[str, int] = {}
     for position, item in enumerate(items):
         dialogue_id, reason = (item.get("dialogue_id"), "") if isinstance(item, dict) else (None, "")

@@ -164,7 +164,7 @@ def storable_row(value: Any) -> Any:
         return storable(value)
     if isinstance(value, dict):
         return {key: storable_row(one) for key, one in value.items()}
-    return [storable_row(one) for one in value] if isinstance(value, list) else value
+    return [storable_row(item) for item in value] if isinstance(value, list) else value
 
 
 def reason_and_place(error: Exception) -> tuple[str, str]:

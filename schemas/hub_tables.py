@@ -1,7 +1,8 @@
-"""Dialogues as the Hugging Face hub has them, as those of SGD: Parquet, Arrow (``save_to_disk``) or JSON lines.
+"""Dialogues in tables of the Hugging Face hub (Parquet, Arrow or JSON lines), converted to the SGD format.
 
-The hub's ``schema_guided_dstc8`` has a row for each dialogue. Lists of objects are objects of lists, objects whose keys
-are data are two lists, and what a frame lacks is empty. Rows of Parapet's own releases are read, too.
+The hub's ``schema_guided_dstc8`` has a row for each dialogue. It stores lists of objects as objects of lists, objects
+whose keys are data as two lists, and missing parts of a frame as empty ones. Rows of Parapet's own releases are read,
+too. Arrow files are those written by ``save_to_disk``.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PREFIX = "hf:"  # before the name of a data set on the hub
-PART = 1_000  # rows that one file of dialogues has, which is the unit of work
+PART = 1_000  # rows read as one dialogue file, which is the unit of work
 _DIALOGUES, _SERVICES = ("dialogue_id", "turns"), ("service_name", "intents")  # columns
 SUFFIXES = (".parquet", ".arrow", ".jsonl")
 _SPLIT_NAMES = {**{name: name for name in SPLITS}, "validation": "dev", "valid": "dev", "val": "dev"}
-_PARQUET_BRANCH = "refs/convert/parquet"  # where the hub converts every data set to
+_PARQUET_BRANCH = "refs/convert/parquet"  # the branch with the hub's conversion of every data set
 
-# Keys and values of an object, as two columns.
+# Names of the two columns for the keys and values of an object.
 _PAIRS = (
     *(("slot_name", "slot_value_list"), ("slot", "slot_value_list"), ("slot_name", "slot_value"), ("key", "value")),
     *(("parameter_slot_name", "parameter_canonical_value"), ("service_slot_name", "service_canonical_value")),
     ("slots_values_name", "slots_values_list"),
 )
-# Of columns that have numbers for names, where a file does not say them.
+# Labels of columns with numbers, for files that do not contain the labels.
 _LABELS = {
     "speaker": ["USER", "SYSTEM"],
     "act": [
@@ -48,21 +49,21 @@ Labels = Mapping[str, Sequence[str]]
 
 
 def is_dialogue_table(path: Path) -> bool:
-    """Whether a file has dialogues as rows."""
+    """Whether a file is a table of dialogues."""
     return path.suffix in SUFFIXES and path.is_file() and _has(path, _DIALOGUES)
 
 
 def dialogue_tables(root: Path) -> dict[str, list[Path]]:
-    """The files with dialogues of a folder, or the file itself, by split; ``""`` where no name says it.
+    """Return the tables of dialogues in a folder, or the file itself, by split; ``""`` if no name tells the split.
 
     Raises:
-      InputError: they are of several data sets.
+      InputError: the tables belong to several data sets.
     """
     return {"": [root]} if is_dialogue_table(root) else _tables(root, _DIALOGUES)
 
 
 def parts_of(path: Path) -> list[tuple[int, int]]:
-    """(first row, the row after the last) of each part of a file. JSON lines are one part."""
+    """Return (first row, end) of each part of a file, without the row ``end``; JSON lines have a single part."""
     if path.suffix == ".jsonl":
         return [(0, -1)]
     rows = _parquet(path).metadata.num_rows if path.suffix == ".parquet" else sum(map(len, _batches(path, 0, -1)))
@@ -70,7 +71,7 @@ def parts_of(path: Path) -> list[tuple[int, int]]:
 
 
 def read_rows(path: str, first: int, end: int) -> Iterator[Any]:
-    """The dialogues of a part of a file, in SGD's form; a line that is not JSON is the ``InputError`` that says so.
+    """Yield the dialogues in a part of a file in the SGD format, or an ``InputError`` for an invalid row.
 
     Raises:
       InputError: the file cannot be read.
@@ -83,13 +84,13 @@ def read_rows(path: str, first: int, end: int) -> Iterator[Any]:
 
 
 def read_schemas(root: Path) -> list[SplitSchemas]:
-    """The schemas of a folder whose dialogues are rows: rows too, such as those of the configuration ``schema``.
+    """Read the schemas of a folder with tables of dialogues; they are tables, too, such as configuration ``schema``.
 
     Returns:
-      Those of each split; none where the folder has no dialogues as rows.
+      The schemas of each split; empty if the folder has no tables of dialogues.
 
     Raises:
-      InputError: it has dialogues and no schemas, or these cannot be read.
+      InputError: there are dialogues without schemas, or the schemas cannot be read.
     """
     if not (dialogues := dialogue_tables(root)):
         return []
@@ -111,13 +112,13 @@ def read_schemas(root: Path) -> list[SplitSchemas]:
 
 
 def download(name: str) -> Path:
-    """The folder to which a data set of the hub is downloaded. Files that are there are not downloaded again.
+    """Download a data set of the hub and return its folder. Existing files are not downloaded again.
 
     Args:
       name: ``hf:NAME`` or ``hf:OWNER/NAME``.
 
     Raises:
-      MissingExtra: huggingface_hub is not installed, which is a part of ``datasets``, too.
+      MissingExtra: huggingface_hub is not installed; installing ``datasets`` also installs it.
       InputError: there is no such data set, or the hub cannot be reached.
     """
     try:
@@ -131,13 +132,13 @@ def download(name: str) -> Path:
             return Path(fetch(revision=_PARQUET_BRANCH, allow_patterns=["*.parquet"]))
         except RevisionNotFoundError:
             return Path(fetch(allow_patterns=[f"*{suffix}" for suffix in SUFFIXES] + ["*schema.json"]))
-    except Exception as error:  # of the network, of the hub, of the file system
+    except Exception as error:  # errors of the network, the hub, or the file system
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise InputError(f"cannot be downloaded from the Hugging Face hub: {reason}", name) from None
 
 
 def dialogue_of(row: Mapping[str, Any], labels: Labels = _LABELS) -> dict[str, Any]:
-    """A dialogue in SGD's form, of a row."""
+    """Convert a row to a dialogue in the SGD format."""
     turns = [
         {**turn, "speaker": _name(turn["speaker"], labels["speaker"])}
         | {"frames": [_frame(frame, labels) for frame in _listed(turn["frames"])]}
@@ -147,7 +148,7 @@ def dialogue_of(row: Mapping[str, Any], labels: Labels = _LABELS) -> dict[str, A
 
 
 def service_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A service in SGD's form, of a row."""
+    """Convert a row to a service in the SGD format."""
     intents = [
         {**_present(intent), "optional_slots": _object(intent.get("optional_slots"))}
         for intent in _listed(row["intents"])
@@ -184,13 +185,13 @@ def _span(row: Mapping[str, Any]) -> dict[str, Any]:
     if copied := span.pop("copy_from_value", None):
         span["value"] = copied
     if "start" in span and span["start"] > span.get("exclusive_end", span["start"]):
-        # The hub's multi_woz_v22 has them the other way round.
+        # The hub's multi_woz_v22 has the two fields swapped.
         span["start"], span["exclusive_end"] = span["exclusive_end"], span["start"]
     return span
 
 
 def _listed(rows: Any) -> list[dict[str, Any]]:
-    """Objects, of a list of them or an object of lists."""
+    """Return a list of objects, which may be stored as an object of lists."""
     if not isinstance(rows, dict):
         return list(rows or [])
     columns = zip(*rows.values(), strict=True)
@@ -198,7 +199,7 @@ def _listed(rows: Any) -> list[dict[str, Any]]:
 
 
 def _object(pairs: Any) -> dict[str, Any]:
-    """An object, of two columns of keys and values, a list of such pairs, or as it is."""
+    """Return an object, which may be stored as two columns of keys and values, or as a list of such pairs."""
     for key, value in _PAIRS:
         if isinstance(pairs, dict) and set(pairs) == {key, value} and isinstance(pairs[key], list):
             return dict(zip(pairs[key], pairs[value], strict=True))
@@ -216,7 +217,7 @@ def _name(label: Any, names: Sequence[str]) -> Any:
 
 
 def _tables(root: Path, columns: Collection[str]) -> dict[str, list[Path]]:
-    """The files with these columns in a folder and below it, by split, sorted."""
+    """Return the files with these columns in a folder and below it, sorted, by split."""
     tables: dict[str, list[Path]] = {}
     configurations = {}
     paths = (path for depth in ("*", "*/*", "*/*/*") for path in root.glob(depth) if path.suffix in SUFFIXES)
@@ -234,7 +235,7 @@ def _tables(root: Path, columns: Collection[str]) -> dict[str, list[Path]]:
 
 
 def _has(path: Path, columns: Collection[str]) -> bool:
-    """Whether a file has these columns. Raises InputError where it cannot be read: what it has would be missing."""
+    """Whether a file has these columns. Raises InputError for an unreadable file, so that its rows are not ignored."""
     try:
         if path.suffix == ".parquet":
             names = _parquet(path).schema_arrow.names
@@ -244,13 +245,13 @@ def _has(path: Path, columns: Collection[str]) -> bool:
             with open_path(path) as handle:
                 head = handle.read(1 << 20).split(b"\n", 1)[0]
             names = [column for column in columns if b'"%b"' % column.encode() in head]
-    except (OSError, ValueError) as error:  # Arrow's errors are among them
+    except (OSError, ValueError) as error:  # includes Arrow's errors
         raise _unreadable(path, error) from None
     return set(columns) <= set(names)
 
 
 def _rows(path: Path, first: int, end: int) -> Iterator[tuple[Any, Labels]]:
-    """(row, names of labels) of the rows ``first`` to ``end``, which is the last where it is -1."""
+    """Yield (row, names of labels) for the rows from ``first`` up to, but not including, ``end`` (-1 for no limit)."""
     if path.suffix == ".jsonl":
         yield from ((row, _LABELS) for row in _lines(path))
         return
@@ -284,7 +285,7 @@ def _lines(path: Path) -> Iterator[Any]:
 
 
 def _batches(path: Path, first: int, end: int) -> Iterator[pa.RecordBatch]:
-    """The rows ``first`` to ``end`` as batches."""
+    """Yield the rows from ``first`` up to, but not including, ``end`` in batches."""
     at = 0
     for size, batches in _groups(path):
         if at + size > first and (end < 0 or at < end):
@@ -298,7 +299,7 @@ def _batches(path: Path, first: int, end: int) -> Iterator[pa.RecordBatch]:
 
 
 def _groups(path: Path) -> Iterator[tuple[int, Any]]:
-    """(rows, function that reads them in batches) of each group of a file."""
+    """Yield (number of rows, function that reads them in batches) for each group of a file."""
     if path.suffix == ".parquet":
         file = _parquet(path)
         for i in range(file.num_row_groups):
@@ -309,7 +310,7 @@ def _groups(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _labels(schema: pa.Schema) -> Labels:
-    """The names of labels by column, as ``datasets`` writes them into a file."""
+    """Return the names of labels by column from the metadata that ``datasets`` writes."""
     found = dict(_LABELS)
 
     def walk(feature: Any, name: str) -> None:

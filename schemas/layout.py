@@ -573,7 +573,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
         if root.is_dir():
             path = next((root / name for name in ("schema.json", TOOLS) if (root / name).exists()), root / TOOLS)
             if root.name in SPLITS and not path.exists() and dialogue_files(root, ""):
-                path = root.parent / "schema.json"  # of all splits, as MultiWOZ 2.2 has it
+                path = root.parent / "schema.json"  # one schema for all splits, as in MultiWOZ 2.2
         found = [(path, SINGLE)] if path.exists() else []
     if not found:
         expected = "expected train/schema.json, dev/schema.json or test/schema.json"
@@ -582,7 +582,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
 
 
 def _schemas_of_rows(root: Path) -> list[SplitSchemas]:
-    """The schemas of dialogues that are rows of tables; none where there is a ``schema.json``, or no such dialogues."""
+    """Read the schemas for tables of dialogues; empty if there is a ``schema.json`` or no such tables."""
     from parapet.schemas import hub_tables
 
     if root.is_file() and not hub_tables.is_dialogue_table(root):
@@ -745,7 +745,9 @@ def counterpart(schemas: SplitSchemas, others: Sequence[SplitSchemas]) -> SplitS
 
     def shared(other: SplitSchemas) -> int:
         names = [service.service_name for service in other.services]
-        return sum(any(name.startswith(one.service_name) for name in names) for one in schemas.services)
+        return sum(
+            any(name.startswith(variant_service.service_name) for name in names) for variant_service in schemas.services
+        )
 
     return max(others, key=shared)
 

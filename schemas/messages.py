@@ -1,7 +1,8 @@
 """Chat messages as dialogues: JSON lines ``{"messages": [{"role": "user", "content": ...}]}``, as for fine-tuning.
 
-A dialogue has a turn for each message, in the same place. User messages are user turns; what the calls of the assistant
-need of them is annotated, so that it stays. The line itself is kept in the dialogue, and is what becomes of it again.
+A dialogue has a turn for each message, in the same position. User messages become user turns, in which the arguments of
+the assistant's calls are annotated, so that perturbations keep them. The dialogue also contains the original line, so
+that it can be written as chat messages again.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from parapet.schemas.json_text import parse_exactly
 from parapet.schemas.limits import MAX_LINE, in_bytes
 from parapet.schemas.plain_texts import dialogue_of, longest_first, system_turn, user_turn, values_in
 
-LINE = "line"  # the key of a dialogue under which it has its line
+LINE = "line"  # the key of the original line in a dialogue
 _USER = "user"
 _ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
 def looks_like_messages(head: bytes) -> bool:
-    """Whether a file that begins so has lines of chat messages, or a list of them, which is refused later."""
+    """Whether a file with this beginning has lines of chat messages, or a list of them, which is refused later."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") and b'"messages"' in head
 
 
 def read_messages(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
-    """The conversations of a file as dialogues, as ``parapet.schemas.dialogue.read_each`` has those of SGD.
+    """Yield the conversations of a file as dialogues, in the form of ``parapet.schemas.dialogue.read_each``.
 
     Raises:
-      InputError: the file is a list, and not JSON lines.
+      InputError: the file is a JSON list instead of JSON lines.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     if data.lstrip().startswith(b"["):
@@ -52,14 +53,14 @@ def read_messages(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
 
 
 def line_text(line: str, turns: Sequence[Mapping[str, Any]]) -> bytes:
-    """The line of a conversation with the texts of perturbed turns; the same bytes where no text has changed.
+    """Return the line of a conversation with the texts of perturbed turns; the same bytes if no text has changed.
 
     Args:
-      line: as a dialogue has it under ``LINE``.
-      turns: of the dialogue, perturbed.
+      line: the original line, stored in the dialogue under ``LINE``.
+      turns: the perturbed turns of the dialogue.
 
     Raises:
-      InputError: there are other turns than messages.
+      InputError: the number of turns is not that of the messages.
     """
     record = parse_exactly(line.encode())
     if len(record["messages"]) != len(turns):
@@ -80,7 +81,7 @@ def line_text(line: str, turns: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _dialogue(line: bytes, number: int) -> dict[str, Any]:
-    """The dialogue of a line. Raises InputError with the place in it."""
+    """Convert a line to a dialogue. Raises InputError with the place in the line."""
     if len(line) > MAX_LINE:
         raise InputError(f"too_large: the line has {len(line):,} bytes, over the limit of {in_bytes(MAX_LINE)}")
     try:
@@ -110,10 +111,10 @@ def _dialogue(line: bytes, number: int) -> dict[str, Any]:
 
 
 def _text(message: Any, where: str) -> str:
-    """The text of a message; of one that is not the user's, and has none, nothing."""
+    """Return the text of a message; empty if a message of another role than the user has none."""
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise InputError('not_messages: expected {"role": ..., "content": ...}', "", where)
-    if message["role"] not in _ROLES:  # the user may be called "human": then nothing would change
+    if message["role"] not in _ROLES:  # with another name for the user, such as "human", nothing would be perturbed
         reason = f"not_messages: unknown role {message['role']!r}: expected one of {', '.join(_ROLES)}"
         raise InputError(reason, "", f"{where}.role")
     content = message.get("content")
@@ -129,14 +130,14 @@ def _text(message: Any, where: str) -> str:
 
 
 def _text_part(content: Any) -> dict[str, Any] | None:
-    """The only part of a content that is a text; None where there are none or several."""
+    """Return the only text among the parts of a content; None without a text, or with several."""
     parts = content if isinstance(content, list) else []
     texts = [part for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
     return texts[0] if len(texts) == 1 else None
 
 
 def _arguments(message: Mapping[str, Any]) -> Iterator[Any]:
-    """The arguments of the functions that a message calls."""
+    """Yield the arguments of the functions that a message calls."""
     calls = message.get("tool_calls")
     functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     for function in [*functions, message.get("function_call")]:

@@ -1,4 +1,4 @@
-"""Texts without annotation as dialogues of one service: values that must stay are annotated as values of its slots."""
+"""Convert texts without annotation to dialogues of one service; values to keep are annotated as values of its slots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SLOTS = 40
 
 
 def plain_service() -> dict[str, Any]:
-    """The only service of such dialogues."""
+    """Return the only service of such dialogues."""
     slots = [
         {"name": f"value_{i}", "description": "A value", "is_categorical": False, "possible_values": []}
         for i in range(_SLOTS)
@@ -22,21 +22,21 @@ def plain_service() -> dict[str, Any]:
 
 
 def dialogue_of(dialogue_id: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A dialogue of that service."""
+    """Create a dialogue of that service."""
     return {"dialogue_id": dialogue_id, "services": [_SERVICE], "turns": list(turns)}
 
 
 def system_turn(text: str) -> dict[str, Any]:
-    """A turn that perturbations leave as it is."""
+    """Create a turn that perturbations do not change."""
     return {"speaker": "SYSTEM", "utterance": text, "frames": []}
 
 
 def user_turn(text: str, values: Iterable[str] = ()) -> dict[str, Any]:
-    """A user turn in which values are annotated wherever the text has them as whole words.
+    """Create a user turn in which values are annotated wherever they occur as whole words.
 
     Args:
-      text: what the user says.
-      values: as :func:`longest_first` gives them.
+      text: the utterance.
+      values: the values in the order of :func:`longest_first`.
     """
     spans = [(f"value_{i % _SLOTS}", start, end) for i, (start, end) in enumerate(sorted(_spans(text, values)))]
     said: dict[str, list[str]] = {}
@@ -50,14 +50,14 @@ def user_turn(text: str, values: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def longest_first(values: Iterable[str]) -> list[str]:
-    """Each value once, long ones first, so that "New York" is found before "York"."""
+    """Sort values without duplicates, long ones first, so that "New York" precedes "York"."""
     return sorted({value.strip() for value in values} - {""}, key=lambda value: (-len(value), value))
 
 
 def values_in(calls: Any) -> Iterator[str]:
-    """Every text and number of calls, however deep, but for the names of parameters; also the parts of texts.
+    """Yield all texts and numbers in calls at any depth, except names of parameters; also the parts of texts.
 
-    A user who wants "New York, NY" says "New York": what stands between commas, names and numbers are values, too.
+    A user who wants "New York, NY" may say "New York", so the texts between commas, names and numbers are values, too.
     """
     if isinstance(calls, Mapping):
         for value in calls.values():
@@ -75,7 +75,7 @@ def values_in(calls: Any) -> Iterator[str]:
 
 
 def _spans(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
-    """Where values stand in a text, the first ones first; they do not overlap."""
+    """Find the positions of values in a text; earlier values take precedence over overlapping ones."""
     taken: list[tuple[int, int]] = []
     for value in values:
         for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE):

@@ -84,7 +84,7 @@ def settled(text: str, found: Iterable[Mention], protected: Iterable[tuple[int, 
     for start, end in protected:
         taken[start:end] = b"\1" * (end - start)
     kept: list[Mention] = []
-    for mention in sorted(found, key=lambda one: (_ORDER.get(one.kind, -1), one.start - one.end, one)):
+    for mention in sorted(found, key=lambda item: (_ORDER.get(item.kind, -1), item.start - item.end, item)):
         for free in _FREE.finditer(taken, mention.start, mention.end):
             start, end = free.span()
             if not _SAYS.search(text, start, end):
@@ -347,7 +347,7 @@ class Gazetteer:
             if tokens:
                 self._of_first.setdefault(tokens[0], []).append((tokens, kind))
         for found in self._of_first.values():
-            found.sort(key=lambda one: (-len(one[0]), one))
+            found.sort(key=lambda entry: (-len(entry[0]), entry))
 
     def find(self, text: str) -> Iterator[Mention]:
         """Yield the longest mention at each place, without overlaps."""

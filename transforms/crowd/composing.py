@@ -281,7 +281,7 @@ def settle_fenced(
             outcome = settled(assignments)
         except Exception as error:
             errors = _culprits(_fault(error), assignments, settled)
-            outcome = settled([one for one in assignments if one.assignment_id not in errors])
+            outcome = settled([entry for entry in assignments if entry.assignment_id not in errors])
     except Exception as error:  # settling fails with any subset of the answers
         bad = _fault(error)
         errors = {assignment.assignment_id: bad for assignment in assignments}
@@ -484,7 +484,7 @@ def _check_nothing_is_lost(
       RuntimeError: an answer or assignment is missing or duplicated.
     """
     kept = {assignment.assignment_id for assignment in merged.assignments}
-    if {one.assignment_id for one in read} - kept - {letter.key.partition(":")[0] for letter in merged.dead}:
+    if {entry.assignment_id for entry in read} - kept - {letter.key.partition(":")[0] for letter in merged.dead}:
         raise RuntimeError("the counts do not balance for assignments_read")
     if kept - set(settled):
         raise RuntimeError("the counts do not balance for assignments")

@@ -158,7 +158,10 @@ class Meaning:
     ) -> None:
         self.task, self.elements = task, elements
         said = {field: sorted({plain(text, task) for text in texts} - {""}) for field, texts in answers.items()}
-        own = {one.field: (plain(one.name, "names"), plain(one.description, "descriptions")) for one in elements}
+        own = {
+            element.field: (plain(element.name, "names"), plain(element.description, "descriptions"))
+            for element in elements
+        }
         texts = [text for pair in own.values() for text in pair] + [text for of in said.values() for text in of]
         self.vector: Vectors = embedded if measure == "MiniLM" else NGrams(texts)
         self.own = {field: [self.vector(text) for text in pair] for field, pair in own.items()}
@@ -170,13 +173,15 @@ class Meaning:
         """Compare an answer with each element and with the other workers' answers."""
         found = plain(text, self.task)
         vector = self.vector(found)
-        return Compared(found, vector, {one.field: self._score(one, vector, found) for one in self.elements})
+        return Compared(
+            found, vector, {element.field: self._score(element, vector, found) for element in self.elements}
+        )
 
     def doubt(self, element: Element, answer: str | Compared) -> Doubt:
         """Return how far an answer is from its element."""
         found, vector, near = self.compared(answer) if isinstance(answer, str) else answer
-        others = [one for one in self.elements if one.field != element.field]
-        nearest = max(others, key=lambda one: near[one.field], default=None)
+        others = [candidate for candidate in self.elements if candidate.field != element.field]
+        nearest = max(others, key=lambda candidate: near[candidate.field], default=None)
         margin = None
         if nearest is not None:
             margin = round(near[element.field] - _OF_NEAREST[self.task] * near[nearest.field], 6)

@@ -80,7 +80,10 @@ def compose_report(
             Tile("answers", number(answers["total"])),
             Tile("used in variants", number(answers["used"])),
             Tile("held for review", number(answers["review"])),
-            Tile("elements short of answers", number(sum(one["short"] for one in services.values()))),
+            Tile(
+                "elements short of answers",
+                number(sum(numbers_of_service["short"] for numbers_of_service in services.values())),
+            ),
             *self_bleu,
         ],
         notes=list(_notes(statistics)),

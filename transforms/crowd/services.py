@@ -336,7 +336,7 @@ class Options(msgspec.Struct, frozen=True):
         """Return the origin of the plug-ins for ``run.json``."""
         distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
         rules = (chosen for chosen, _ in vet.choose_rules(self.vetting_rules).values())
-        chosen = (plugins.choose(plugins.DISTANCES, *one) for one in distances)
+        chosen = (plugins.choose(plugins.DISTANCES, *name_and_flag) for name_and_flag in distances)
         return plugins.recorded(*chosen, *rules)
 
 

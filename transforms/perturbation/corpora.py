@@ -217,15 +217,15 @@ def item_text(file: DialogueFile, item: Item) -> bytes:
 
 
 def text_in(file: DialogueFile, item: Item, dialogue: dict[str, Any]) -> bytes:
-    """A dialogue as a file of this form has it.
+    """Format a dialogue in the form of its file.
 
     Args:
-      file: that the item is of.
-      item: the dialogue as it was read.
-      dialogue: the same, perturbed.
+      file: the file of the item.
+      item: the original dialogue.
+      dialogue: the perturbed dialogue.
 
     Raises:
-      InputError: the file cannot hold it.
+      InputError: the form of the file cannot express it.
     """
     if file.form != MESSAGES:
         return dialogue_text(dialogue, item.plain)
@@ -349,7 +349,7 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
 
 
 def has_messages(path: Path) -> bool:
-    """Whether a file has lines of chat messages, or a list of them, by its beginning. Raises InputError: no file."""
+    """Whether a file begins like chat messages, or a list of them. Raises InputError if it cannot be read."""
     try:
         with open_path(path) as handle:
             head = handle.read(1 << 20)
@@ -360,14 +360,14 @@ def has_messages(path: Path) -> bool:
 
 
 def messages_corpus(paths: Sequence[str | Path], flag: str = "") -> Corpus:
-    """A corpus of chat messages: files of JSON lines, as :mod:`parapet.schemas.messages` has them.
+    """Create a corpus of chat messages from files of JSON lines, see :mod:`parapet.schemas.messages`.
 
     Args:
-      paths: of the files.
-      flag: that names them, for messages.
+      paths: the files.
+      flag: the flag that names them, for error messages.
 
     Raises:
-      InputError: a file cannot be read or has no chat messages, or two files have one name.
+      InputError: a file cannot be read or has no chat messages, or two files have the same name.
     """
     files: dict[str, DialogueFile] = {}
     for path in map(as_path, paths):
@@ -401,10 +401,10 @@ def read_file(file: DialogueFile) -> bytes:
 
 
 def read_items(file: DialogueFile) -> Iterator[tuple[Any, bool]]:
-    """The items of a file of any form, as ``parapet.schemas.dialogue.read_each`` has them.
+    """Yield the items of a file of any form, in the form of ``parapet.schemas.dialogue.read_each``.
 
     Raises:
-      InputError: the file cannot be read, or is no list; possibly after some items.
+      InputError: the file cannot be read, or is not a list; may come after some items.
     """
     if file.form == ROWS and file.content is None:
         return checked_each(read_rows(file.path, *file.rows))

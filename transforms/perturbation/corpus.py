@@ -412,11 +412,11 @@ def perturbed_sets(
 
 
 def check_needs_none(perturbation: Perturbation, what: str, where: str = "") -> None:
-    """Raises InputError if a perturbation needs the annotation of a corpus.
+    """Raise InputError if a perturbation needs the annotation of a corpus.
 
     Args:
-      perturbation: what is done.
-      what: what has no annotation, for the message.
+      perturbation: the perturbation.
+      what: the input without annotation, for the message.
       where: the flag that names it, for the message.
     """
     if perturbation.needs_annotation or not perturbation.keeps_turns:

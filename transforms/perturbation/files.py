@@ -342,7 +342,7 @@ def metadata_files(
     by_name = dict(zip(reported_names, reported, strict=True))
     statistics = perturbation.statistics(counts, by_name)
     examples: dict[str, list[Example]] = {
-        name: [perturbation.example(one) for one in shown[name][: perturbation.shown]]
+        name: [perturbation.example(example) for example in shown[name][: perturbation.shown]]
         for name in perturbation.sets
         if shown.get(name)
     }

@@ -203,7 +203,7 @@ def protected_ranges(
         ranges += spans
         return ranges
     touched = Ranges(spans)
-    return [one for one in ranges if not touched.overlap(*one)]
+    return [span for span in ranges if not touched.overlap(*span)]
 
 
 Edits = Iterable[tuple[int, int, str]]

@@ -1,4 +1,4 @@
-"""Single texts perturbed, each as a dialogue of one user turn."""
+"""Perturb single texts, each as a dialogue of one user turn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def perturb_texts(
     protect: Iterable[str],
     options: dict[str, Any],
 ) -> list[str]:
-    """Single texts, perturbed. Arguments and errors are those of ``parapet.perturb_text``."""
+    """Perturb single texts. For arguments and errors see ``parapet.perturb_text``."""
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"expected a text, found {type(text).__name__}", "text", f"[{i}]")
@@ -46,5 +46,5 @@ def perturb_texts(
 
 
 def _id(text: str) -> str:
-    """Of the text alone: the random draws of a text do not depend on the texts beside it."""
+    """Return an id that depends on the text alone, so that its random draws do not depend on other texts."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]

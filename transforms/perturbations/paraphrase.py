@@ -94,7 +94,9 @@ def back_of(text: str, pivot: str, answers: Answers) -> Answer:
 def hidden(user_turn: UserTurn) -> Hidden:
     """Replace each value of the turn by a placeholder."""
     anchors = anchors_of(user_turn)
-    letter = next((one for one in _STAND_INS if not re.search(rf"{one}\d", user_turn.utterance)), _STAND_INS[0])
+    letter = next(
+        (candidate for candidate in _STAND_INS if not re.search(rf"{candidate}\d", user_turn.utterance)), _STAND_INS[0]
+    )
     names = [f"{letter}{i}" for i in range(1, len(anchors) + 1)]
     values = [user_turn.utterance[anchor.start : anchor.end] for anchor in anchors]
     return Hidden(with_texts(user_turn.utterance, anchors, names), dict(zip(names, values, strict=True)))

@@ -138,13 +138,13 @@ def anchors_of(user_turn: UserTurn) -> list[Anchor]:
     """Return the texts of a turn that must be kept, in order and without overlaps."""
     spans = sorted(Anchor(span.start, span.end, (span.slot,)) for span in user_turn.spans)
     joined: list[Anchor] = []
-    for one in spans:
-        if joined and one.start < joined[-1].end:
+    for anchor in spans:
+        if joined and anchor.start < joined[-1].end:
             last = joined.pop()
-            slots = tuple(dict.fromkeys(last.slots + one.slots))
-            one = Anchor(last.start, max(last.end, one.end), slots)
-        joined.append(one)
-    return sorted([*joined, *_without_span(user_turn, [one.range for one in joined])])
+            slots = tuple(dict.fromkeys(last.slots + anchor.slots))
+            anchor = Anchor(last.start, max(last.end, anchor.end), slots)
+        joined.append(anchor)
+    return sorted([*joined, *_without_span(user_turn, [anchor.range for anchor in joined])])
 
 
 def _without_span(user_turn: UserTurn, taken: Sequence[Range]) -> Iterator[Anchor]:
@@ -180,12 +180,12 @@ def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[R
     settled: dict[Anchor, Range] = {}
     for value in values:
         of_value = [anchor for anchor in anchors if utterance[anchor.start : anchor.end] == value]
-        slots = ", ".join(dict.fromkeys(slot for one in of_value for slot in one.slots))
+        slots = ", ".join(dict.fromkeys(slot for kept in of_value for slot in kept.slots))
         there = after[value]
         if len(there) < len(of_value):
             return [], f"{LOST}: {slots}"
-        if len(there) == len(before[value]) and all(one.range in before[value] for one in of_value):
-            settled |= {one: there[before[value].index(one.range)] for one in of_value}
+        if len(there) == len(before[value]) and all(kept.range in before[value] for kept in of_value):
+            settled |= {kept: there[before[value].index(kept.range)] for kept in of_value}
         elif len(there) == len(of_value):
             settled |= dict(zip(of_value, there, strict=True))
         elif is_decisive(value) or not any(map(str.isalpha, value)):

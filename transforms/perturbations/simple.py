@@ -163,7 +163,7 @@ def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> Ite
     taken = _inner(text, first + 1 if first > start else start + 1, end, kept)
     yield from taken
     old = text[end - 1]
-    if {old, mark} == {".", "?"} and not kept.overlap(end - 1, end) and all(one.end < end for one in taken):
+    if {old, mark} == {".", "?"} and not kept.overlap(end - 1, end) and all(other.end < end for other in taken):
         yield Operation(end - 1, end, mark, "mark", old)
 
 

@@ -399,8 +399,13 @@ class LanguageVariation(Perturbation):
     def example(self, shown: Mapping[str, Any]) -> Example:
         """Show the turn with its operations marked."""
         edits = [
-            (one["start"], one["end"], one["after"], OPERATIONS.get(one["kind"], one["kind"]))
-            for one in shown["operations"]
+            (
+                operation["start"],
+                operation["end"],
+                operation["after"],
+                OPERATIONS.get(operation["kind"], operation["kind"]),
+            )
+            for operation in shown["operations"]
         ]
         return Example(place_of(shown), [Line("USER", edited(shown["original"], edits))])
 

@@ -137,7 +137,7 @@ def known_thing(user_turn: UserTurn) -> str:
     tables, said = _phrases(), user_turn.utterance.lower()
     for frame in user_turn.turn.frames:
         before, now = states.get(frame.service), frame.state
-        name = next((one for one in tables["things"] if frame.service.lower().startswith(one)), "")
+        name = next((prefix for prefix in tables["things"] if frame.service.lower().startswith(prefix)), "")
         if not name or not before or not now or not any(action.act == "REQUEST" for action in frame.actions or ()):
             continue
         noun, preposition = tables["things"][name]
@@ -232,7 +232,7 @@ class Speaker:
     def _drawn(self, templates: Sequence[str]) -> str:
         """Draw a template that the dialogue does not use yet; empty if all are used."""
         taken = self.used.union(self.said)
-        free = [one for one in templates if opening(one) not in taken]
+        free = [template for template in templates if opening(template) not in taken]
         if not free:
             return ""
         chosen = free[self.draw() * len(free) // DRAW_LIMIT]

@@ -223,9 +223,9 @@ def _filled(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unique(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
-    for one in found:
-        if one not in kept:
-            kept.append(one)
+    for item in found:
+        if item not in kept:
+            kept.append(item)
     return kept
 
 
@@ -363,7 +363,7 @@ def names_of(line: str) -> list[Name]:
     parts = [part.strip(" ,") for part in re.split(r";|,?(?<!\s)\s+(?:and|&)\s+", line)]
     # A comma separates people if both sides have a given and a family name.
     names = [part.split(",") for part in parts]
-    parts = [name for of in names for name in (of if all(" " in one.strip() for one in of) else [",".join(of)])]
+    parts = [name for of in names for name in (of if all(" " in segment.strip() for segment in of) else [",".join(of)])]
     return [name_of(part) for part in parts if part.strip()] or [Name(line)]
 
 

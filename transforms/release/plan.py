@@ -201,7 +201,9 @@ def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
         raise InputError("there is no such file or folder", path, f"{where}.path")
     sets = {tasks.name: path}
     if path.is_dir() and not layout.files_of_tasks(path):
-        sets = {one.name: one for one in sorted(path.iterdir()) if one.is_dir() and layout.files_of_tasks(one)}
+        sets = {
+            entry.name: entry for entry in sorted(path.iterdir()) if entry.is_dir() and layout.files_of_tasks(entry)
+        }
         if tasks.name and sets:
             raise InputError(f"{tasks.name!r} cannot be the name of several sets: leave out 'name'", path, where)
     if not sets:
@@ -215,7 +217,7 @@ def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
         plan.inputs.append((name, tasks.kind))
         files = layout.files_of_tasks(folder) if folder.is_dir() else [folder]
         for file in files:
-            for place in [file, *(one for one in [answers_beside(file)] if layout.is_there(one))]:
+            for place in [file, *(answers for answers in [answers_beside(file)] if layout.is_there(answers))]:
                 record = TASK if place is file else BESIDE
                 relative = place.relative_to(file.parent).as_posix()
                 plan.sources.append(Source(record, name, name, layout.TEST, str(place), len(plan.inputs) - 1, relative))
@@ -260,7 +262,7 @@ def _add_table(plan: Plan, table: TableInput, path: Path, where: str) -> None:
     _add_config(plan, table.name, table.kind, "row", table.key, columns)
     plan.inputs.append((table.name, table.kind))
     plan.sources += [
-        Source("row", table.name, table.name, table.split, str(one), len(plan.inputs) - 1, one.name) for one in paths
+        Source("row", table.name, table.name, table.split, str(file), len(plan.inputs) - 1, file.name) for file in paths
     ]
 
 

@@ -197,7 +197,12 @@ def scatter(key: str, title: str, description: str, points: Sequence[Point], axe
         around = (("start", x + 8, y), ("end", x - 8, y), ("middle", x, y - 13), ("middle", x, y + 13))
         for anchor, at, height in around:
             box = _box(anchor, at, height, width)
-            if left <= box[0] and box[2] <= WIDE and box[3] <= bottom and not any(_overlap(box, one) for one in taken):
+            if (
+                left <= box[0]
+                and box[2] <= WIDE
+                and box[3] <= bottom
+                and not any(_overlap(box, other) for other in taken)
+            ):
                 taken.append(box)
                 body.append(_text(at, height + 4, name, "value", anchor=anchor))
                 break

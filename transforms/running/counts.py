@@ -479,13 +479,13 @@ def _blame(reasons: Mapping[str, int]) -> str:
 def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
     """Describe which required records are missing completely, or return an empty string."""
     kinds: dict[str, list[Tally]] = {}
-    for one in tallies:
-        if one.is_needed:
-            kinds.setdefault(one.what, []).append(one)
+    for tally in tallies:
+        if tally.is_needed:
+            kinds.setdefault(tally.what, []).append(tally)
     for what, of_kind in kinds.items():
-        if any(one.bad for one in of_kind) and all(one.bad == one.total for one in of_kind):
-            return f"{_joined(one for one in of_kind if one.bad)} could not be {done}"
-        if all(one.is_record and not one.total for one in of_kind):
+        if any(tally.bad for tally in of_kind) and all(tally.bad == tally.total for tally in of_kind):
+            return f"{_joined(tally for tally in of_kind if tally.bad)} could not be {done}"
+        if all(tally.is_record and not tally.total for tally in of_kind):
             return f"there is no {what} in the input"
     return ""
 

@@ -140,7 +140,7 @@ def _installed(group: str, path: tuple[tuple[str, int, int], ...]) -> list[Plugi
 
 def names(group: str) -> list[str]:
     """Return the distinct names of a group's plug-ins, built-in ones first."""
-    return list(dict.fromkeys(one.name for one in installed(group)))
+    return list(dict.fromkeys(plugin.name for plugin in installed(group)))
 
 
 def _split(given: str) -> tuple[str, str | None]:
@@ -160,7 +160,7 @@ def find(group: str, given: str, flag: str) -> Chosen | None:
       InputError: two distributions have a plug-in with this name.
     """
     name, argument = _split(given)
-    found = [one for one in installed(group) if one.name == name]
+    found = [plugin for plugin in installed(group) if plugin.name == name]
     if len(found) > 1 and not found[0].built_in:
         told = " and ".join(f"{one.distribution} {one.version}" for one in found)
         raise InputError(f"two plug-ins are called {name!r}, from {told}: uninstall one of them", flag)
@@ -281,8 +281,8 @@ def _summary(error: Exception) -> str:
 
 def members(protocol: type) -> list[str]:
     """Return the attributes and methods of a protocol, for :func:`make`."""
-    classes = [one for one in reversed(protocol.__mro__) if one.__module__ not in ("builtins", "typing")]
-    named = [name for one in classes for name in (*inspect.get_annotations(one), *vars(one))]
+    classes = [base for base in reversed(protocol.__mro__) if base.__module__ not in ("builtins", "typing")]
+    named = [name for base in classes for name in (*inspect.get_annotations(base), *vars(base))]
     return [name for name in dict.fromkeys(named) if not name.startswith("_")]
 
 
@@ -291,6 +291,8 @@ def recorded(*chosen: Chosen | None) -> dict[str, Any]:
 
     Arguments are left out: a path on this machine is useless elsewhere, and engines record their model separately.
     """
-    used = sorted({one.plugin for one in chosen if one is not None and not one.plugin.built_in})
-    records = [{name: getattr(one, name) for name in ("group", "name", "distribution", "version")} for one in used]
+    used = sorted({choice.plugin for choice in chosen if choice is not None and not choice.plugin.built_in})
+    records = [
+        {name: getattr(plugin, name) for name in ("group", "name", "distribution", "version")} for plugin in used
+    ]
     return {"plugins": records} if used else {}

@@ -70,7 +70,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     @property
     def heads(self) -> list[str]:
         """Return the classes from which it was saved, such as ``T5ForConditionalGeneration``."""
-        return [str(one) for one in self.config.get("architectures") or []]
+        return [str(architecture) for architecture in self.config.get("architectures") or []]
 
     def refused(self, reason: str) -> InputError:
         """Return an error about this folder."""

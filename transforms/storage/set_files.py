@@ -38,7 +38,7 @@ class SetFiles:
         self.dialogues[name] += 1
 
     def close(self, keep_empty: bool = True) -> None:
-        """Ends the files. A set without a dialogue has an empty list, or no file unless ``keep_empty``."""
+        """Finish the files. A set without dialogues has an empty list, or no file unless ``keep_empty``."""
         _, _, closing, empty = self._framing
         for name, n in self.dialogues.items():
             if n:

@@ -29,7 +29,7 @@ def toml_of(table: Mapping[str, Any], place: str = "") -> str:
     text = "".join(f"{_key(key)} = {_value(value)}\n" for key, value in plain.items())
     for key, tables in lists.items():
         within = f"{place}{_key(key)}"
-        text += "".join(f"\n[[{within}]]\n{toml_of(one, f'{within}.')}" for one in tables)
+        text += "".join(f"\n[[{within}]]\n{toml_of(entry, f'{within}.')}" for entry in tables)
     for key, value in nested.items():
         within = f"{place}{_key(key)}"
         text += f"\n[{within}]\n{toml_of(value, f'{within}.')}"

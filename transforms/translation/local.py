@@ -152,7 +152,7 @@ class Local:
         self.limits = Limits(batch, _CODEPOINTS)
         # max_tokens does not change translations: longer ones are refused.
         how = f"temperature={temperature:g},top_k={_TOP_K},seed={seed}" if sample else f"beams={beams}"
-        self.model = ",".join([*(_name(*one) for one in self.folders.items()), how])
+        self.model = ",".join([*(_name(*item) for item in self.folders.items()), how])
         self._models: dict[str, Model] = {}
 
     @classmethod
@@ -178,7 +178,7 @@ class Local:
     def open(self) -> None:
         """Check that the packages are installed; a model is loaded when its first text comes. Raises MissingExtra."""
         converted = {folder.converted for folder in self.folders.values()}
-        frameworks = {"ctranslate2" if one else "torch" for one in converted}
+        frameworks = {"ctranslate2" if is_converted else "torch" for is_converted in converted}
         checkpoints.check_packages(sorted({"transformers", "sentencepiece", *frameworks}), "local")
 
     def close(self) -> None:

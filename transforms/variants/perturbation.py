@@ -370,7 +370,7 @@ class ApplyVariants(Perturbation):
         return ()
 
     def items(self, file: DialogueFile) -> Iterator[Item]:
-        """The dialogues of a file. They are not typed: finding their names checks them, in a third of the time."""
+        """Yield the dialogues of a file without types. Finding their names checks them in a third of the time."""
         for position, (raw, plain) in enumerate(read_items(file)):
             yield Item(position, raw, plain)
 

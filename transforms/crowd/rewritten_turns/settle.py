@@ -479,7 +479,7 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
         for name in sorted(by_dialogue):
             turns = sources[name]
             good = {position: turn for position, turn in turns.items() if isinstance(turn, SourceTurn)}
-            usable = [one for position in good for one in by_dialogue[name].get(position, ())]
+            usable = [submitted for position in good for submitted in by_dialogue[name].get(position, ())]
             settle = partial(self._settle, name, list(good.values()), repeats)
             outcome = settle_fenced(DialogueOutcome(name=name, known=False), usable, decisions, settle, "")
             for position, of_turn in by_dialogue[name].items():

@@ -125,7 +125,7 @@ class SlotKind(msgspec.Struct, frozen=True):
     Attributes:
       kind: the kind of its values.
       possible: the closed set of its values, if it has one.
-      step: the number, in minutes for times and cents for prices, of which the values are multiples.
+      step: the number that all values are multiples of, in minutes for times and in cents for prices.
     """
 
     kind: str

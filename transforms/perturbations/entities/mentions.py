@@ -195,7 +195,12 @@ def _read_aloud(text: str) -> tuple[str, ...]:
 
 def _keep_parts(groups: Sequence[Group]) -> None:
     """Keep values that occur in the name of a kept event: "Reservation at Uno" must stay at Uno."""
-    events = [f" {' '.join(words(text))} " for one in groups if one.kind == OTHER for text in one.surfaces]
+    events = [
+        f" {' '.join(words(text))} "
+        for event_group in groups
+        if event_group.kind == OTHER
+        for text in event_group.surfaces
+    ]
     for group in groups if events else ():
         if not group.reason and any(
             f" {' '.join(words(text))} " in event for text in group.surfaces for event in events
@@ -430,7 +435,7 @@ def _marked(utterance: str, slot: Slot, span: SlotSpan, found: DialogueValues, o
         elif not group.reason:
             group.reason = "kept_elsewhere"
     every = group.surfaces if group else [text]
-    like = text if text in every else next(one for one in every if one.casefold() in written)
+    like = text if text in every else next(spelling for spelling in every if spelling.casefold() in written)
     return Mention(start, end, text, like, group, (slot,))
 
 
@@ -462,7 +467,7 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
         except InputError as error:
             raise InputError(error.reason, "", f"turns[{position}]") from None
         _keep_overlapping(marked)
-        regions = [(one.start, one.end) for one in marked]
+        regions = [(marked_mention.start, marked_mention.end) for marked_mention in marked]
         unmarked = table.unmarked(turn.utterance, regions)
         if has_choices:
             _keep_choices(turn, of, unmarked)
@@ -474,7 +479,7 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
             unmarked += _acted_dates(turn, relative, of, [*marked, *unmarked])
         if numbers:
             _keep_numbers(turn.utterance, regions, numbers)
-        turns.append(sorted([*marked, *unmarked], key=lambda one: (one.start, one.end)))
+        turns.append(sorted([*marked, *unmarked], key=lambda item: (item.start, item.end)))
     return turns, table
 
 
@@ -497,12 +502,12 @@ def _acted_dates(turn: Turn, relative: set[str], of: dict[str, Group], known: Se
     mentions: list[Mention] = []
     acted = {value for frame in turn.frames for action in frame.actions or [] for value in action.values}
     for value in sorted(acted & relative):
-        if any(one.like == value for one in known):
+        if any(mention.like == value for mention in known):
             continue
         places = list(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", turn.utterance, re.IGNORECASE))
         if len(places) == 1:
             start, end = places[0].span()
-            if not any(one.start < end and start < one.end for one in [*known, *mentions]):
+            if not any(mention.start < end and start < mention.end for mention in [*known, *mentions]):
                 mentions.append(Mention(start, end, turn.utterance[start:end], value, of[value]))
     return mentions
 
@@ -544,7 +549,7 @@ def _keep_choices(turn: Turn, of: dict[str, Group], unmarked: Sequence[Mention])
         for value in action.values
         if (group := of.get(value)) and group.kind == CHOICE and (frame.service, action.slot) in group.slots
     }
-    said = {one.group.key: one.group for one in unmarked if one.group and one.group.kind == CHOICE}
+    said = {mention.group.key: mention.group for mention in unmarked if mention.group and mention.group.kind == CHOICE}
     for key, group in {**here, **said}.items():
         if (key in here) != (key in said) and not group.reason:
             group.reason = "not_said_so"

@@ -156,8 +156,8 @@ def _check_left(after: Dialogue, table: Table, mentions: Sequence[Sequence[Menti
 def _inside_kept(mention: Mention, of_turn: Sequence[Mention]) -> bool:
     """Whether it is part of a kept value, as the city in the name of a station."""
     return any(
-        (one.group is None or not one.group.replacement) and mention.text.casefold() in one.text.casefold()
-        for one in of_turn
+        (other.group is None or not other.group.replacement) and mention.text.casefold() in other.text.casefold()
+        for other in of_turn
     )
 
 
@@ -282,7 +282,7 @@ def _copied_frame(frame: dict[str, Any]) -> dict[str, Any]:
     copy = dict(frame)
     for key in ("slots", "actions", "service_results"):
         if frame.get(key):
-            copy[key] = [dict(one) for one in frame[key]]
+            copy[key] = [dict(item) for item in frame[key]]
     for key, values in (("state", "slot_values"), ("service_call", "parameters")):
         if frame.get(key):
             copy[key] = dict(frame[key])

@@ -226,7 +226,7 @@ def signatures(tokens: Tokens) -> Iterator[int]:
 def near_duplicates(texts: Sequence[Compared]) -> Iterator[int]:
     """Yield the ids of utterances that resemble an in-domain turn; each set of words must occur once."""
     signed = [list(signatures(text.tokens)) for text in texts]
-    asked = {one for text, ones in zip(texts, signed, strict=True) if text.utterances for one in ones}
+    asked = {signature for text, ones in zip(texts, signed, strict=True) if text.utterances for signature in ones}
     turns = _Turns(texts)
     for i, (text, ones) in enumerate(zip(texts, signed, strict=True)):
         if text.spoken_in:
@@ -250,14 +250,14 @@ class _Turns:
 
     def add(self, i: int, signatures_: Iterable[int]) -> None:
         kind = self._kinds.setdefault(self._texts[i].spoken_in, len(self._kinds))
-        for one in signatures_:
-            self._by_signature.setdefault(one, {}).setdefault(kind, []).append(i)
+        for signature in signatures_:
+            self._by_signature.setdefault(signature, {}).setdefault(kind, []).append(i)
 
     def resemble(self, tokens: Tokens, signatures_: Iterable[int], domains: Domains) -> bool:
         are_elsewhere = self._are_elsewhere.setdefault(domains, {})
         words = frozenset(tokens)
-        for one in signatures_:
-            for kind, turns in self._by_signature.get(one, {}).items():
+        for signature in signatures_:
+            for kind, turns in self._by_signature.get(signature, {}).items():
                 if kind not in are_elsewhere:
                     are_elsewhere[kind] = _elsewhere(self._texts[turns[0]].spoken_in, domains)
                 if are_elsewhere[kind] and any(self._is_near(words, i) for i in turns):

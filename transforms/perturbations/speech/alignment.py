@@ -100,7 +100,7 @@ def _pairs(reference: Sequence[str], hypothesis: Sequence[str], aligned: Aligned
         elif kind == "substitute":
             yield from (f"{one}>{other}" for one, other in zip(spoken, recognised, strict=True))
         elif kind == "delete":
-            yield from (f"{one}>" for one in spoken)
+            yield from (f"{word}>" for word in spoken)
         else:
             yield from (f">{other}" for other in recognised)
 

@@ -164,9 +164,9 @@ def prepare(config: Config, files: Sequence[DialogueFile], cache: str, try_engin
     channel = Channel(synthesiser, recogniser, noise, config.seed, speakers.rules, cache)
     synthesiser.check(list(voices))
     if try_engines:
-        for one in (synthesiser, recogniser):
-            one.open()
-            one.close()
+        for tried in (synthesiser, recogniser):
+            tried.open()
+            tried.close()
     made_with: MadeWith = {
         "synthesiser": synthesiser.name,
         "recogniser": recogniser.name,

@@ -403,7 +403,7 @@ class Reading:
         rising = int(first) < int(second) and not (first.startswith("0") or second.startswith("0"))
         to = [(self._rules.sayings.to, hyphen, hyphen + 1)] if rising else []
         days = rising and self._after_month()
-        said = [self._day(one) if days else self._plain(one) for one in (first, second)]
+        said = [self._day(number) if days else self._plain(number) for number in (first, second)]
         return [(said[0], match.start(), hyphen), *to, (said[1], hyphen + 1, match.end())]
 
     def _dotted(self, match: re.Match[str]) -> str:
@@ -504,7 +504,7 @@ class Speakers(msgspec.Struct, frozen=True):
     """How user turns are spoken.
 
     Attributes:
-      voices: the voices, one of which each dialogue has.
+      voices: the voices; each dialogue has one of them.
       seed: the seed of all draws.
       rules: the normalisation rules for the spoken form.
       longest: maximum length of an utterance that is spoken, in characters.

@@ -442,12 +442,12 @@ def make_plan(
         schemas=[(f"{name}/{split}/schema.json", _schema(name, of)) for name, of in chosen.items()]
         + [
             (
-                f"corruptions/{name}/{one.relative_path}",
-                layout.schema_bytes([raw[s.service_name] for s in one.services]),
+                f"corruptions/{name}/{schemas.relative_path}",
+                layout.schema_bytes([raw[s.service_name] for s in schemas.services]),
             )
             for name, raw in by_operation.items()
-            for one in originals
-            if one.services
+            for schemas in originals
+            if schemas.services
         ],
         mapped={version.variant.name: version.variant.names for version in every[1:]},
         corruptions={
@@ -456,7 +456,7 @@ def make_plan(
         },
         changes=changes,
         corrupting=corrupting,
-        problems=[str(bad.error) for one in originals for bad in one.bad]
+        problems=[str(bad.error) for schemas in originals for bad in schemas.bad]
         + [line for version in every for line in version.problems],
         remarks=[line for version in every for line in version.remarks],
     )
