@@ -210,7 +210,7 @@ def test_odd_files(tmp_path):
     none = b'{"chat_id": 7, "turns": []}'
     assert read(tmp_path / "a.jsonl", b"\n".join([long, half, none])) == ["too_long", "not_json", "no_turns"]
     (cut,) = read(tmp_path / "a.txt", b"1 hi\tho\n3 hi\tho\n\n")
-    assert "is numbered 3, and 2 was expected" in cut
+    assert "is numbered 3, but 2 was expected" in cut
 
 
 def test_chats(output):
