@@ -266,10 +266,10 @@ def test_bad_models_are_told(memn2n, toy, tmp_path):
     assert "weights.safetensors: is truncated or damaged" in told(card, weights[:-100])
     assert "weights.safetensors: is truncated or damaged" in told(card, b"")
     assert "weights.safetensors: cannot be read" in told(card, None)
-    assert "model.json: is damaged, or no model of ours" in told(card[:-100], weights)
+    assert "model.json: is damaged, or was not written by Parapet" in told(card[:-100], weights)
     other = json.loads(card)
     for settings in ({**other["settings"], "size": 16}, {}):
-        assert "does not fit model.json beside it: " in told(other | {"settings": settings}, weights)
+        assert "does not match model.json beside it: " in told(other | {"settings": settings}, weights)
     said = told(other | {"task": "4"}, weights)
     assert "is for task 1, but the model was trained for task 4: add --any_task to predict nevertheless" in said
     assert "there is no such file" in told(card, weights, name="absent.txt")

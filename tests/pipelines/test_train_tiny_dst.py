@@ -76,7 +76,7 @@ def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path):
     assert "is truncated or damaged" in told(model=other, reference=corpus)
     edit(other / "model.json", lambda card: card.update(size=8))
     weights.write_bytes((model / "weights.safetensors").read_bytes())
-    assert "does not fit model.json beside it" in told(model=other, reference=corpus)
+    assert "does not match model.json beside it" in told(model=other, reference=corpus)
     assert "is a model of another kind, 'tiny_dst'" in told("sgp_dst", model=other, reference=corpus)
 
 
