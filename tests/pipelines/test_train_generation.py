@@ -182,7 +182,7 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
             "--candidates",
             "5",
         ],
-        "--also: has no predictions of original": ["--rerank", "lexical", "--also", str(made)],
+        "--also: has no predictions for original": ["--rerank", "lexical", "--also", str(made)],
     }
     for reason, flags in told.items():
         told = refused("predict", *both[:6], *flags, output=tmp_path / "no")

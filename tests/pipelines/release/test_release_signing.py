@@ -85,7 +85,7 @@ def test_a_signed_release_is_verified_and_whatever_happens_to_it_is_found(root, 
     # Somebody rewrites the release as a whole, all checksums with it, and signs it with a key of theirs.
     folder.edit_manifest(root, lambda manifest: manifest.code.update(sha256="0" * 64))
     said = release("verify", key=own.with_suffix(".pub"), status=1).output
-    assert f"{SIGNATURE}: is of another MANIFEST.json" in said
+    assert f"{SIGNATURE}: belongs to another MANIFEST.json" in said
     forged = serialization.load_pem_private_key(foreign.read_bytes(), None)
     assert isinstance(forged, ec.EllipticCurvePrivateKey)
     (root / SIGNATURE).write_bytes(sign((root / "MANIFEST.json").read_bytes(), forged))
