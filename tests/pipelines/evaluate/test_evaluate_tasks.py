@@ -156,7 +156,7 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path, foreign):
         ),
         (
             [*reference, "--predictions", write(tmp_path / "3.jsonl", [{**row, "label": "ood"} for row in rows])],
-            "another",
+            "differs from the one",
         ),
         (["--predictions", labelled, "--dev", labelled], "is the same as --predictions"),
         (["--predictions", scored, "--dev", labelled], "no turn is ood"),
