@@ -163,7 +163,7 @@ def test_none_is_accepted(tmp_path):
 
 @cases(
     "flags reason",
-    (["--tasks", "ranking"], "'ranking': must be one of dst, response, intent, ood once"),
+    (["--tasks", "ranking"], "'ranking': must be one of dst, response, intent, ood, and appear once"),
     (["--tasks", "dst=original,far"], "the release has no set 'far', only original, noisy"),
     (["--tasks", "dst=noisy"], "the sets must include 'original'"),
     (["--tasks", "ood"], "task ood requires --ood"),
