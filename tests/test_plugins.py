@@ -35,7 +35,7 @@ BROKEN = {
     "none": ("def made(): pass", "made", "=x", "takes no argument: give it alone"),
     "one": ("def made(path): pass", "made", "", "requires an argument: give it=ARGUMENT"),
     "fails": ("def made(): raise OSError('down')", "made", "", "failed: OSError: down"),
-    "lacks": ("def made(): return 7", "made", "", "gives a int without predict"),
+    "lacks": ("def made(): return 7", "made", "", "returned a int without predict"),
     "told": (
         "from parapet.schemas.errors import InputError\ndef made(): raise InputError('set PIG_KEY')",
         *("made", "", "set PIG_KEY"),
@@ -60,7 +60,7 @@ def test_a_plugin_without_the_part_that_a_flag_asks_for(site):
     bring(site, "broken_speech", plugins.SPEECH_ENGINES, "mute", "broken_speech", code)
     assert "has no Recogniser" in refusal(plugins.SPEECH_ENGINES, "mute", part="Recogniser")
     told = refused("speech_errors", speaker="mute", output=site / "out")
-    assert "--speaker: the plug-in 'mute' (broken_speech 0.3) gives a Synthesiser without parallel, " in told
+    assert "--speaker: the plug-in 'mute' (broken_speech 0.3) returned a Synthesiser without parallel, " in told
     assert "default_voice, check" in told
 
 
@@ -68,7 +68,7 @@ def test_two_plugins_of_one_name_are_told(site):
     for name in ("broken_a", "broken_b"):
         bring(site, name, plugins.METRICS, "same", f"{name}:made")
     assert plugins.names(plugins.METRICS) == ["same"]
-    with pytest.raises(InputError, match=r"'same', of broken_a 0\.3 and broken_b 0\.3: uninstall one"):
+    with pytest.raises(InputError, match=r"'same', from broken_a 0\.3 and broken_b 0\.3: uninstall one"):
         plugins.find(plugins.METRICS, "same", "--metrics")
 
 
@@ -137,7 +137,7 @@ def test_what_a_source_gives_that_is_no_text(site):
     bring(site, "broken_source", plugins.OOD_SOURCES, "odd", "broken_source:made", "made = lambda: ['a', 7, '\\ud800']")
     assert [str(one) if isinstance(one, InputError) else one.text for one in read_source(list_sources("odd")[0])] == [
         "a",
-        "odd: [2]: no_utterance: expected a text, found int, expected a text",
+        "odd: [2]: no_utterance: expected a text, found int",
         "odd: [3]: not_unicode: the text contains a lone surrogate, which is not valid Unicode",
     ]
 
@@ -167,7 +167,7 @@ def test_a_metric(example, tmp_path):
 
 
 WRONG_METRICS = {
-    "few": ("[1.0]", "gave 1 values for "),
+    "few": ("[1.0]", "returned 1 values for "),
     "high": ("[1.5] * len(said)", "returned a value that is not between 0 and 1 for "),
     "nan": ("[float('nan')] * len(said)", "returned a value that is not between 0 and 1 for "),
     "text": ("['good'] * len(said)", "returned a value that is not between 0 and 1 for "),
@@ -249,7 +249,7 @@ def test_a_perturbation_that_cannot_be_used(kind, site):
 def test_two_perturbations_of_one_name(site):
     for name in ("broken_a", "broken_b"):
         bring(site, name, plugins.PERTURBATIONS, "same", f"{name}:Made")
-    with pytest.raises(InputError, match=r"'same', of broken_a 0\.3 and broken_b 0\.3: uninstall one"):
+    with pytest.raises(InputError, match=r"'same', from broken_a 0\.3 and broken_b 0\.3: uninstall one"):
         parapet.perturb(parapet.load_corpus(), "same")
 
 

@@ -47,9 +47,9 @@ def test_a_distance_ranks(example, tmp_path):
 
 
 WRONG_DISTANCES = {
-    "nan": ("float('nan')", "gave nan for 'a' and 'b': expected a number of 0 or more"),
-    "negative": ("-1", "gave -1 for "),
-    "text": ("'far'", "gave 'far' for "),
+    "nan": ("float('nan')", "returned nan for 'a' and 'b': expected a number of 0 or more"),
+    "negative": ("-1", "returned -1 for "),
+    "text": ("'far'", "returned 'far' for "),
     "fails": ("1 / 0", "failed: ZeroDivisionError: division by zero"),
 }
 
@@ -106,7 +106,7 @@ def test_a_vetting_rule_takes_part_when_it_is_named(example, tmp_path):
 
 WRONG_RULES = {
     "action": ("Rule", "action = 'drop'; explanation = 'x'", "has the action 'drop': must be 'reject' or 'review'"),
-    "lacks": ("Rule", "action = 'reject'", "gives a Rule without explanation: see docs/plugins.md"),
+    "lacks": ("Rule", "action = 'reject'", "returned a Rule without explanation: see docs/plugins.md"),
     "blank": ("Rule", "action = 'reject'; explanation = 'x'", "has a name that cannot be used as a reason"),
     "Odd": ("Rule", "action = 'reject'; explanation = 'x'", "has a name that cannot be used as a reason"),
 }

@@ -178,7 +178,7 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
     few = write(tmp_path / "few.jsonl", "\n".join([*lines, '{"txt": 1}']))
     many = write(tmp_path / "many.jsonl", "\n".join([*lines[:60], '{"txt": 1}']))
     assert parapet.perturb(roots["test"], "ood", source=few, rates=0.1).rows.num_rows
-    with pytest.raises(parapet.InputError, match=r"1 of 61 source rows could not be used, over max_bad 1%"):
+    with pytest.raises(parapet.InputError, match=r"1 of 61 source rows could not be used, more than max_bad 1% allows"):
         parapet.perturb(roots["test"], "ood", source=many, rates=0.1)
     assert parapet.perturb(roots["test"], "ood", source=many, rates=0.1, max_bad=0.02).rows.num_rows
     assert capfd.readouterr() == ("", "")
@@ -198,15 +198,15 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
     ("speech_errors", {"wer": 20}, r"^wer: 20 is not a word error rate"),
     ("speech_errors", {"wer": 0.2, "snr": 5}, r"^snr: must be two or more"),
     ("speech_errors", {"wer": 0.2, "longest": "1"}, r"^longest: 1: must be"),
-    ("speech_errors", {"wer": 0.2, "form": "sung"}, r"^form: 'sung' is none of heard, restored"),
+    ("speech_errors", {"wer": 0.2, "form": "sung"}, r"^form: 'sung' must be one of heard, restored"),
     ("speech_errors", {"wer": 0.2, "noise": "nowhere"}, r"^nowhere: noise: "),
     ("speech_errors", {"wer": 0.2, "engine": "parrot"}, r"^speaker: there is no speech engine 'parrot'"),
-    ("speech_errors", {"wer": 0.2, "voices": []}, r"^voices: give one or more voices"),
+    ("speech_errors", {"wer": 0.2, "voices": []}, r"^voices: must be one or more voices"),
     ("speech_errors", {"wer": 0.2, "calibration": "nowhere"}, r"^nowhere: calibration: cannot be read"),
     ("speech_errors", {"wer": 0.2, "calibration": "x", "snr": "9,5"}, r"^calibration: has its own ratios"),
-    ("speech_errors", {"wer": 0.2, "max_bad": 7}, r"^max_bad: 7 is no share"),
+    ("speech_errors", {"wer": 0.2, "max_bad": 7}, r"^max_bad: 7 is not a number between 0 and 1"),
     ("unseen_entities", {"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or dir"),
-    ("unseen_entities", {"categorical": "drop"}, r"^categorical: 'drop' is none of keep, replace$"),
+    ("unseen_entities", {"categorical": "drop"}, r"^categorical: 'drop' must be one of keep, replace$"),
     ("unseen_entities", {"max_bad": 2}, r"^max_bad: 2 is not a number between 0 and 1$"),
     ("unseen_entities", {"training": 7}, r"^training: expected a corpus or a path, found int$"),
     ("unseen_entities", {"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),

@@ -225,7 +225,7 @@ def test_dialogues_of_several_files_with_one_id_are_refused_or_scored_file_by_fi
     lines.write_text("".join(json.dumps(line) + "\n" for line in lines_of(dialogues[:1])))
     flags = ["--split", "train", "--reference", str(tmp_path / "corpus"), "--predictions", str(lines)]
     assert evaluate(["--task", "dst", *flags, "--output", str(tmp_path / "refused")]) == 1
-    assert "dialogue 'same' is in dialogues_001.json and in dialogues_002.json" in capsys.readouterr().err
+    assert "dialogue 'same' is in both dialogues_001.json and dialogues_002.json" in capsys.readouterr().err
 
 
 def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
@@ -280,7 +280,7 @@ def test_bad_references_are_refused_with_place_and_reason(tmp_path):
 
 
 def test_trackers_that_give_something_else_are_refused():
-    assert refused(CORPUS, Keywords) == "predictions: Keywords is a class: give an object of it, Keywords()"
+    assert refused(CORPUS, Keywords) == "predictions: Keywords is a class: give an object of it, such as Keywords()"
     assert refused(CORPUS, lambda batch: None) == "predictions: <lambda> gave NoneType: expected a list of states"
     assert refused(CORPUS, lambda batch: [{}]).startswith("predictions: <lambda> gave 1 states for ")
     assert "returned something that is not a state" in refused(CORPUS, lambda batch: [{}] * len(batch))
@@ -301,7 +301,7 @@ def test_intervals_are_those_of_the_command(tmp_path, across_turn):
     assert {key: list(scores.interval(services=key, seed=7, replicates=200)) for key in expected} == expected
     raised(parapet.InputError, scores.interval, "jga", match="metric: 'jga' is unknown: must be one of")
     raised(parapet.InputError, scores.interval, level=95, match="level: 95 is not a number between 0 and 1")
-    raised(parapet.InputError, scores.interval, replicates=0, match="replicates: 0 is out of range")
+    raised(parapet.InputError, scores.interval, replicates=0, match="replicates: 0: must be 1 or more")
     assert str(scores.interval(services="Nobodys")) == "(nan, nan)"
 
 

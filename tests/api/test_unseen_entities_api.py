@@ -21,7 +21,7 @@ def test_what_was_seen_must_be_known():
     ("options", "message"),
     [
         ({"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or directory$"),
-        ({"categorical": "drop"}, r"^categorical: 'drop' is none of keep, replace$"),
+        ({"categorical": "drop"}, r"^categorical: 'drop' must be one of keep, replace$"),
         ({"max_bad": 2}, r"^max_bad: 2 is not a number between 0 and 1$"),
         ({"training": 7}, r"^training: expected a corpus or a path, found int$"),
         ({"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),

@@ -61,7 +61,7 @@ def test_a_broken_row_costs_itself(tmp_path, table):
     width = len(table[0])
     assert [(d["source"].rpartition(": ")[2], d["reason"]) for d in dead] == [
         ("row 3", "broken_row: a quote is not closed"),
-        ("row 5", f"broken_row: {width + 1} cells, but the header has {width}"),
+        ("row 5", f"broken_row: the row has {width + 1} cells, but the header has {width}"),
     ]
 
 

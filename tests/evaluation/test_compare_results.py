@@ -113,11 +113,11 @@ def test_what_cannot_be_compared(tmp_path):
     "files reason",
     ({}, "has no run.json"),
     ({"run.json": "[]"}, "has no run.json"),
-    ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood' wrote"),
+    ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood'"),
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
     ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": "{"}, "not JSON"),
     ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": "c"}}'}, "contains no metrics"),
-    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "is no number"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "is not a number"),
 )
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():

@@ -70,7 +70,7 @@ def spoil(folder, fault):
     "fault said",
     ("no config", "has no config.json, so it contains no model; Parapet does not download models"),
     ("no json", "cannot be read: "),
-    ("a list", "is no JSON object"),
+    ("a list", "is not a JSON object"),
     ("no weights", "has no weights (model.safetensors or pytorch_model.bin)"),
     ("no tokenizer", "lacks the files of a tokenizer (tokenizer.json or vocab.json, merges.txt or "),
     ("another architecture", "contains a RobertaForMaskedLM: expected a classifier of text pairs"),

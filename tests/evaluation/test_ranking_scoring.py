@@ -89,8 +89,8 @@ def test_what_is_right_within_the_first_of_a_ranking(tmp_path):
     ([], "line 1: has no answers"),
     (["hello", "bye", "hello"], "line 1: has 3 answers, but --top is 2"),
     (["hello", " hello"], "line 1: 'hello' appears twice among its answers"),
-    (["bye", "hello"], "line 1: its answer is 'hello', but the first of 'answers' is 'bye'"),
-    (["hello", "oops"], "dialogue 0 turn 0: 'oops' is none of the candidates"),
+    (["bye", "hello"], "line 1: 'answer' is 'hello', but the first of 'answers' is 'bye'"),
+    (["hello", "oops"], "dialogue 0 turn 0: 'oops' must be one of the candidates"),
 )
 def test_rankings_that_are_not_sound(tmp_path, answers, reason):
     reference = write(tmp_path, "reference.txt", "1 hi\thello\n\n")
@@ -137,8 +137,8 @@ def test_files_by_task_oov_beside_plain(tmp_path):
     ("a.jsonl", '{"dialogue": 2, "turn": 0, "answer": ""}', "line 1: there is no dialogue 2: must be from 0 to 1"),
     ("a.jsonl", '{"dialogue": 1, "turn": -1, "answer": ""}', "dialogue 1 has no turn -1: turns of the bot are 0 to 1"),
     ("a.jsonl", '{"dialogue": 1, "turn": 0, "answer": null}', "line 1: answer: Expected `str`"),
-    ("a.jsonl", answers("hello", "bye", "hello", "oops"), "dialogue 1 turn 1: 'oops' is none of the candidates"),
-    ("a.txt", TEST.replace("1 hi\thello\n2 <S", "1 ho\thello\n2 <S"), "dialogue 1 from line 5: turn 0 has another"),
+    ("a.jsonl", answers("hello", "bye", "hello", "oops"), "dialogue 1 turn 1: 'oops' must be one of the candidates"),
+    ("a.txt", TEST.replace("1 hi\thello\n2 <S", "1 ho\thello\n2 <S"), "dialogue 1 from line 5: turn 0 has a different"),
     ("a.txt", "1 hi\thello\n\n", "has 1 dialogues, but the reference has 2"),
     ("a.txt", TEST.replace("2 <SILENCE>\tbye\n", ""), "has 1 turns, but the reference has 2"),
 )
@@ -155,4 +155,4 @@ def test_every_file_has_its_answers(tmp_path):
     raised(InputError, answer_files, {"original": [one]}, [str(tmp_path)], match=r"expected t.jsonl or t.txt")
     write(tmp_path / "x", "t.jsonl", "")
     raised(InputError, answer_files, {"original": [one]}, [str(tmp_path / "x")], match="keep one")
-    raised(InputError, answer_files, {"original": [one]}, [one, other], match="2 files for 1 of --reference")
+    raised(InputError, answer_files, {"original": [one]}, [one, other], match="has 2 files, but --reference has 1")

@@ -388,7 +388,7 @@ def test_a_class_of_the_users_calls(tmp_path):
     assert "no calls today" in told
     assert "user_code.py" not in told
     told = refused(*line, f"{file}:Agent", "--model_args", "last=fewer", output=tmp_path / "few", status=(1, 2))
-    assert "0 answers to 2 tasks" in told
+    assert "0 answers for 2 tasks" in told
     assert "exactly one" in refused(*line[:-1], output=tmp_path / "none")
 
 

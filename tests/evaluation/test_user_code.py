@@ -81,7 +81,7 @@ def test_a_class_a_function_and_an_object(code):
 
 @cases(
     "name arguments reason",
-    ("Tracker", {}, "--model_args: tracker.py:Tracker needs checkpoint=VALUE: it takes checkpoint, beams, greedy"),
+    ("Tracker", {}, "--model_args: tracker.py:Tracker requires checkpoint=VALUE: it takes checkpoint, beams, greedy"),
     ("Tracker", {"checkpoint": 1, "beam": 2}, "has no parameter beam: it takes checkpoint, beams, greedy"),
     ("function", {"batch": 1}, "has no parameter batch: it takes beams"),
     ("Called", {"x": 1}, "has no parameter x: it takes no arguments"),
@@ -161,7 +161,7 @@ def test_values_of_arguments():
         **{"i": "[1]", "j": '{"k":1}', "l": "NaN"},
     }
     for pairs, reason in (
-        (["checkpoint"], "--model_args: 'checkpoint': expected KEY=VALUE"),
+        (["checkpoint"], "--model_args: 'checkpoint' is not of the form KEY=VALUE"),
         (["=x"], "expected KEY=VALUE"),
         (["a b=x"], "expected KEY=VALUE"),
         (["a=1", "a=2"], "a appears twice"),

@@ -126,7 +126,7 @@ def test_splits_that_cannot_be(tmp_path):
     for text in ("0.5,0.5", "0.5,0.4,0.2", "a,b,c", "0,5,5", "-1,1,1", "nan,1,1", "1.5,1,1"):
         assert "--splits" in anonymise(tmp_path / "out", chats=chats, splits=text, status=2).errors
     told = anonymise(tmp_path / "out", chats=chats, splits="5,1,1", status=1).errors
-    assert "--splits asks for 7 chats, and there are 1 with an answer" in told
+    assert "--splits asks for 7 chats, but only 1 contain an answer" in told
     assert not (tmp_path / "out" / "run.json").exists()
 
 
@@ -159,7 +159,9 @@ def test_a_model_a_list_and_strictness(tmp_path):
     counts = Counts()
     counts.add("suspects", 2, value="carried")
     counts.add("suspects", 1, value="digits")
-    with pytest.raises(InputError, match=r"found 3 that may have been missed \(2 carried, 1 digits\), so nothing"):
+    with pytest.raises(
+        InputError, match=r"found 3 mentions that may have been missed \(2 carried, 1 digits\), so nothing"
+    ):
         no_suspects(counts)
     assert not list(no_suspects(Counts()))
     flags = {"chats": chats, "spacy_model": tmp_path / "model", "entities": names, "bot_text": "kept"}
@@ -181,7 +183,7 @@ def test_what_cannot_work(given, tmp_path):
     assert "there is no kind 'NAME': must be one of EMAIL" in message(*chats, "--keep", "name")
     assert "'XX' is not a region" in message(*chats, "--phone_regions", "xx")
     told = message(*chats, "--spacy_model", "en_none")
-    assert "there is no trained model 'en_none': python -m spacy download en_none" in told
+    assert "there is no trained model 'en_none': run 'python -m spacy download en_none'" in told
     names = write(tmp_path / "names.txt", "person\tAnn\n")
     assert "line 1: a kind must be written in capitals" in message(*chats, "--entities", names)
 
@@ -210,7 +212,7 @@ def test_odd_files(tmp_path):
     none = b'{"chat_id": 7, "turns": []}'
     assert read(tmp_path / "a.jsonl", b"\n".join([long, half, none])) == ["too_long", "not_json", "no_turns"]
     (cut,) = read(tmp_path / "a.txt", b"1 hi\tho\n3 hi\tho\n\n")
-    assert "is numbered 3, and 2 was expected" in cut
+    assert "is numbered 3, but 2 was expected" in cut
 
 
 def test_chats(output):

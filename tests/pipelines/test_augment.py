@@ -160,14 +160,14 @@ def test_unusual_files_come_through(corpus):
 def test_an_id_that_stands_twice_fails_the_run(corpus):
     edit(corpus / "sgd/train/dialogues_002.json", lambda dialogues: dialogues[0].update(dialogue_id="1_00000"))
     told = run(corpus, "--quiet", sets="none", status=1).errors
-    assert "dialogues_001.json and train/dialogues_002.json: dialogue id '1_00000' occurs twice" in told
+    assert "dialogues_001.json and train/dialogues_002.json: dialogue id '1_00000' appears twice" in told
     assert not (corpus / "out/run.json").exists()
 
 
 @cases(
     "flags said",
     (["--sets", "oralce"], "--sets: 'oralce' is not a set: none, backtrans, oracle, corrupted, or a+b"),
-    (["--sets", "oracle+corrupted"], "--sets: the set 'oracle+corrupted' needs --oracle DIR"),
+    (["--sets", "oracle+corrupted"], "--sets: the set 'oracle+corrupted' requires --oracle DIR"),
     (["--sets", "none", "--oracle", "{corpus}/oracle"], "--oracle: is not used by any set of --sets (none)"),
     (["--oracle", "{corpus}/oracle", "--variant", "v1,v7"], "--variant: there is no variant 'v7' (found: v1, v2)"),
     (["--variant", "v1"], "--variant: there is no variant 'v1' (found: none)"),
@@ -185,7 +185,7 @@ def test_an_id_that_stands_twice_fails_the_run(corpus):
         ["--corruptions", "swap"],
         "--corruptions: 'swap' is not a list of corruptions: must be among replace, order, both",
     ),
-    (["--split", "all"], "no dialogues of 'all' here"),
+    (["--split", "all"], "contains no dialogues of 'all'"),
     (["--corruption", "order"], "unknown flag --corruption: did you mean --corruptions?"),
     (["--oracle", "{corpus}/oracle", "--output", "{corpus}/oracle"], "the same folder as --oracle"),
     (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
@@ -208,7 +208,7 @@ def test_variants_of_one_name_cannot_be_told_apart(corpus):
 
 def test_a_corpus_without_the_split(corpus):
     shutil.rmtree(corpus / "sgd/train")
-    assert "no dialogues of 'train' here" in run(corpus, "--quiet", sets="none", status=2).errors
+    assert "contains no dialogues of 'train'" in run(corpus, "--quiet", sets="none", status=2).errors
 
 
 def test_the_published_variants(real_data, real_dialogues, tmp_path):

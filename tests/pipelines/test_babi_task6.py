@@ -184,5 +184,5 @@ def test_what_cannot_work(root, tmp_path):
     (tmp_path / "none" / "scripts" / "config" / "dstc2_train.flist").write_text("a/b\n")
     assert "contains no ontology" in message(tmp_path / "none")
     kb = write(tmp_path / "kb.txt", "1 ask R_cuisine italian\n1 ask R_cuisine\n")
-    assert "line 2: is no fact" in message(root, "--kb", kb)
+    assert "line 2: is not a fact" in message(root, "--kb", kb)
     assert "the same folder as --logs" in convert(root, root, status=2).errors

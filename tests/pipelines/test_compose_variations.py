@@ -140,7 +140,7 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(t
     (["--split", "all"], "there are no dialogues in 'all'"),
     (["--hits", str(sample_root())], "manifest.jsonl: --hits: not the output of 'parapet hits'"),
     (["--reviewers", "a.csv", "a.csv"], "two different files"),
-    (["--encoding", "klingon"], "no text encoding 'klingon'"),
+    (["--encoding", "klingon"], "'klingon' is not a text encoding"),
     (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
 )
 def test_flags_that_cannot_work(flags, told, tmp_path):

@@ -19,9 +19,9 @@ def made(tmp_path_factory):
 
 
 def test_what_is_short_is_told(made, tmp_path):
-    assert not lacking((made / "README.md").read_text(), "- Ferries: 1 of 2 test dialogues", "| Gyms | 4 | 4 |")
+    assert not lacking((made / "README.md").read_text(), "- Ferries: only 1 of 2 test dialogues", "| Gyms | 4 | 4 |")
     said = few_shot(tmp_path / "out", *FLAGS, "--require_full", domains="Gyms,Ferries", status=2).errors
-    assert "error: Ferries: 1 of 2 test dialogues" in said
+    assert "error: Ferries: only 1 of 2 test dialogues" in said
     assert (tmp_path / "out" / "run.json").exists()  # what there is, is there
     assert not (tmp_path / "out" / "Museums").exists()
     for path in ("Gyms/4/train/dialogues_001.json", "Ferries/test/dialogues_001.json"):

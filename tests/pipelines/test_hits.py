@@ -52,7 +52,7 @@ def test_cues_come_from_a_file_and_are_in_the_options(tmp_path):
     assert out.manifest["options"]["cues"] == {"Parcels_1": "a service like UPS & <DHL>"}
     write(cues, "service_name,cue\nParcels_1,a service for every part 1\n")
     told = refused("hits", schemas=schemas, output=tmp_path / "bad", cues=cues)
-    assert "cues.csv: row 2: the cue of Parcels_1 has 'part_1'" in told
+    assert "cues.csv: row 2: the cue of Parcels_1 contains 'part_1'" in told
     assert not (tmp_path / "bad").exists()
 
 

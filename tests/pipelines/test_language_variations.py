@@ -126,7 +126,7 @@ def test_odd_corpora(tmp_path):
     system = kit.turn("SYSTEM", "OK")
     dialogue = kit.dialogue("../../etc/passwd\0", *(one for turn in turns for one in (turn, system)))
     root = corpus(tmp_path / "sgd", test=[[dialogue, kit.dialogue("no frames", kit.turn("USER", "Hello"))], []])
-    assert "the text of 3 spans is no value" in vary(tmp_path / "out", sgd=root, least_changed="0").errors
+    assert "the text of 3 spans is not a value" in vary(tmp_path / "out", sgd=root, least_changed="0").errors
     for kind in KINDS:
         after = user_turns(dialogues_of(tmp_path / "out" / kind))
         for place, old in user_turns(dialogues_of(root)).items():
@@ -189,10 +189,10 @@ def test_what_cannot_be_mended(tmp_path):
     (["--kinds", "typo"], "--kinds: 'typo' is not a kind of variation: must be one of typos, verbose, simple"),
     (["--kinds", "typos,typos"], "--kinds: each kind must appear once"),
     (["--env", "0.5,0.1"], "--env: must be rates in rising order (example: 0.1,0.5,0.8), or none"),
-    (["--env", "10"], "--env: 10 is no rate"),
+    (["--env", "10"], "--env: 10 is not a number above 0"),
     (["--rates", "omision=3"], "--rates: there is no rate 'omision': did you mean omission?"),
     (["--at_least", "-1"], "--at_least: -1: must be 0 or more"),
-    (["--least_changed", "50"], "--least_changed: 50 is no share"),
+    (["--least_changed", "50"], "--least_changed: 50 is not a number between 0 and 1"),
     (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for the kind typos"),
     (["--split", "validation"], "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
     (["--split", ","], "--split: must be one or more of train, dev, test"),

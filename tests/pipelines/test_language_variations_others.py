@@ -99,7 +99,7 @@ def test_rewritten_turns(tmp_path):
     said = refused("language_variations", **flags, output=tmp_path / "out")
     assert "3 of 52 lines of --rewritten could not be used, more than --max_bad 1%" in said
     assert ": line 4: duplicate: a.jsonl line 46" in said
-    assert "b.jsonl: line 5: unknown_kind: 'para': there are paraphrase, typos" in said
+    assert "b.jsonl: line 5: unknown_kind: 'para': must be one of paraphrase, typos" in said
     assert not (tmp_path / "out").exists()
     made = vary(tmp_path / "out", *TWO_WORKERS, **flags, max_bad="100%")
     assert "left out, or turns unchanged: 5 of 52 lines of --rewritten" in made.errors
@@ -194,7 +194,7 @@ NOT_NAMED = "is for the kind paraphrase, but --kinds does not include it: add it
         (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
         (
             ["--kinds", "paraphrase", "--engine", "libretranslate"],
-            "--libretranslate_url: give the address of the server",
+            "--libretranslate_url: is required: give the address of the server",
         ),
         (["--rewritten", "none.jsonl"], "none.jsonl: --rewritten: there is no such file"),
         (["--rewritten", "EMPTY"], "--rewritten: contains no line that can be used"),

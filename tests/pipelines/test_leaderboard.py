@@ -163,7 +163,7 @@ def test_none_is_accepted(tmp_path):
 
 @cases(
     "flags reason",
-    (["--tasks", "ranking"], "'ranking': must be one of dst, response, intent, ood once"),
+    (["--tasks", "ranking"], "'ranking': must be one of dst, response, intent, ood, and appear once"),
     (["--tasks", "dst=original,far"], "the release has no set 'far', only original, noisy"),
     (["--tasks", "dst=noisy"], "the sets must include 'original'"),
     (["--tasks", "ood"], "task ood requires --ood"),
@@ -231,7 +231,7 @@ BAD = {
     "wide letters": (swap("My system", "\uff2dy system"), "forms of characters: write 'My system'"),
     "two spaces": (swap("My system", "My  system"), "forms of characters: write 'My system'"),
     "a dash": (swap("My system", "My\u2010system"), "forms of characters: write 'My-system'"),
-    "no authors": (swap('["Ada Example"]', "[]"), "authors: must be from 1 to 50"),
+    "no authors": (swap('["Ada Example"]', "[]"), "authors: must have 1 to 50"),
     "no TOML": (lambda text: text + "[[[", "is not TOML"),
     "date": (lambda text: re.sub(r"date = .*", 'date = "soon"', text), "date"),
     "task": (swap("dst =", "chess ="), "this leaderboard has no task 'chess', only dst, response"),

@@ -140,7 +140,7 @@ BAD = {
     "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "must be the command of a pipeline")),
     "an empty option without needs": (NAMED + "model=''\n", ("systems[0].model", "empty", "--set")),
     # two of a name
-    "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "another set is called", "another name")),
+    "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "another step is called", "another name")),
     "a set has the name of a variant": (TYPOS + "name='v1'\n", ("sets[0].name", "'v1'", "variant")),
     "two systems of one name": (SYSTEM + SYSTEM, ("systems[1].name", "'a'", "another system is called")),
     "two steps of one name": (STEP + STEP, ("steps[1].name", "'few_shot'", "another step is called")),

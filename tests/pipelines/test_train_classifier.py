@@ -132,7 +132,7 @@ def test_a_checkpoint_as_a_person_trains_it(data, tmp_path):
     flags = ["classifier", "--train", str(data / "train.jsonl"), "--checkpoint", str(bert), "--max_length", "12"]
     flags += ["--batch_size", "16", "--learning_rate", "0.003", "--epochs", "4"]
     told = run("train", *flags, "--output", tmp_path / "model")
-    assert "utterances are longer than 12: their beginnings are cut off" in told.errors
+    assert "utterances are longer than 12 tokens: their beginnings are cut off" in told.errors
     assert "classifier: intent accuracy on dev" in told.output
     assert "checkpoint/tokenizer.json" in files_of(tmp_path / "model")
     again = ["classifier", "--model", str(tmp_path / "model"), "--reference", str(data / "test.jsonl")]
@@ -161,8 +161,8 @@ def test_bad_input_is_told(model, data, tmp_path):
         ),
         ([*good, "--learning_rate", "0"], "--learning_rate: 0.0: must be a number above 0"),
         ([*good, "--checkpoint", "bert-base-uncased"], "there is no such folder; Parapet does not download models"),
-        ([*good, "--checkpoint", str(tmp_path / "t5")], "contains a model of type 't5': bert, "),
-        ([*good, "--output", str(data / "train.jsonl")], "give one of its own"),
+        ([*good, "--checkpoint", str(tmp_path / "t5")], "contains a model of type 't5': expected bert, "),
+        ([*good, "--output", str(data / "train.jsonl")], "choose another folder"),
     ):
         assert reason in refused("train", "classifier", *flags, *out) if "--output" not in flags else True
     plain = ["--model", str(model)]

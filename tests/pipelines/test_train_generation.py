@@ -121,7 +121,7 @@ def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_pat
     shutil.copytree(prefixed, cut, ignore=shutil.ignore_patterns("run.json"))
     (cut / WEIGHTS).write_bytes((prefixed / WEIGHTS).read_bytes()[:-9])
     given = {"model": cut, "reference": made / "other", "checkpoint": tuned / "checkpoint"}
-    assert "is cut off or damaged" in refused("predict", "pt_t5", **given, output=tmp_path / "no", status=1)
+    assert "is truncated or damaged" in refused("predict", "pt_t5", **given, output=tmp_path / "no", status=1)
 
 
 @pytest.mark.thorough
@@ -182,7 +182,7 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
             "--candidates",
             "5",
         ],
-        "--also: has no predictions of original": ["--rerank", "lexical", "--also", str(made)],
+        "--also: has no predictions for original": ["--rerank", "lexical", "--also", str(made)],
     }
     for reason, flags in told.items():
         told = refused("predict", *both[:6], *flags, output=tmp_path / "no")
@@ -240,7 +240,7 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     assert "--variants: the model was trained with --templates, which do not depend on the schema" in told
     (folder / "Cafes_1.tsv").write_text("GOODBYE\tBye.\nINFORM!!city!!@\tThere.")
     told = refused("train", *given, templates=folder, **no)
-    assert "Cafes_1.tsv: line 2: the key has 1 @ and the sentence 0" in told
+    assert "Cafes_1.tsv: line 2: the key has 1 @, but the sentence has 0" in told
     assert "contains no templates: expected a folder" in refused("predict", *asked, templates=tmp_path, **no)
     told = refused("train", *given, templates=folder, output=folder)
     assert "the same folder as --templates" in told
@@ -255,7 +255,7 @@ def test_bad_training_input_is_told(made, tmp_path):
     bert = tmp_path / "bert"
     shutil.copytree(made / "t5", bert)
     (bert / "config.json").write_text('{"model_type": "bert"}')
-    assert "contains a model of type 'bert': t5 or mt5 is needed" in told(checkpoint=bert)
+    assert "contains a model of type 'bert': expected t5 or mt5" in told(checkpoint=bert)
     bare = tmp_path / "bare"
     shutil.copytree(made / "t5", bare)
     (bare / "tokenizer.json").unlink()

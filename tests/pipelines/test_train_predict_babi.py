@@ -237,7 +237,7 @@ def test_bad_training_input_is_told(toy, tmp_path):
     answer = told(str(tmp_path / "some.txt"), given=fewer)
     assert "toy-task1-trn.txt: dialogue from line 1: 'api_call thai rome' is not among the candidates (40" in answer
     assert "there is only one candidate" in told(str(tmp_path / "one.txt"), given=fewer)
-    assert "is for task 1, and" in told(given=["--train", str(tmp_path / "toy-task2-trn.txt"), *flags[2:]])
+    assert "is for task 1, but" in told(given=["--train", str(tmp_path / "toy-task2-trn.txt"), *flags[2:]])
     assert "the bot says nothing in it" in told(given=["--train", str(tmp_path / "facts-alone.txt"), *flags[2:]])
     assert "no candidate has a value of this knowledge base" in told("--match", str(tmp_path / "kb.txt"))
     assert "--learning_rate: nan: must be a number above 0" in told("--learning_rate", "nan")
@@ -263,13 +263,13 @@ def test_bad_models_are_told(memn2n, toy, tmp_path):
         return refused("predict", kind, model=folder, reference=toy[0] / name, output=tmp_path / "out")
 
     assert "is a model of another kind, 'memn2n': use 'parapet predict memn2n'" in told(card, weights, "tfidf")
-    assert "weights.safetensors: is cut off or damaged" in told(card, weights[:-100])
-    assert "weights.safetensors: is cut off or damaged" in told(card, b"")
+    assert "weights.safetensors: is truncated or damaged" in told(card, weights[:-100])
+    assert "weights.safetensors: is truncated or damaged" in told(card, b"")
     assert "weights.safetensors: cannot be read" in told(card, None)
-    assert "model.json: is damaged, or no model of ours" in told(card[:-100], weights)
+    assert "model.json: is damaged, or was not written by Parapet" in told(card[:-100], weights)
     other = json.loads(card)
     for settings in ({**other["settings"], "size": 16}, {}):
-        assert "does not fit model.json beside it: " in told(other | {"settings": settings}, weights)
+        assert "does not match model.json beside it: " in told(other | {"settings": settings}, weights)
     said = told(other | {"task": "4"}, weights)
     assert "is for task 1, but the model was trained for task 4: add --any_task to predict nevertheless" in said
     assert "there is no such file" in told(card, weights, name="absent.txt")

@@ -36,7 +36,7 @@ def test_tasks_without_patterns_are_left_out(simulated, tmp_path):
     flags = ["restaurants", "--ontology", out / "ontology.toml", *SIZES[:-1]]
     told = run(*flags, output=tmp_path / "again").errors
     assert "ontology.toml: there are no patterns for user.update, bot.updated, user.no_more, bot.search_again," in told
-    assert "which task 5 needs: it is left out" in told
+    assert "which task 5 requires: the task is left out" in told
     assert {path.name.split("-")[2] for path in (tmp_path / "again").glob("dialog-babi-task*")} == {"task1", "task4"}
     told = refused(*flags, tasks="1,3", output=tmp_path / "no")
     assert "there are no patterns for bot.option, user.reject, bot.another," in told
@@ -54,8 +54,8 @@ def test_sentences_that_were_not_learned_are_counted(simulated, tmp_path):
 
 @cases(
     "flags message",
-    (["--train", "trn.txt"], "--train: needs --match, too"),
-    (["--match", "kb.txt"], "--match: needs --train, too"),
+    (["--train", "trn.txt"], "--train: requires --match as well"),
+    (["--match", "kb.txt"], "--match: requires --train as well"),
     (["--train", "trn.txt", "--match", "kb.txt", "--ontology", "a.toml"], "--ontology: give either --ontology, or"),
     (["--train", "trn.txt", "--match", "other.txt"], "other.txt: has none of the values in place 1 of api_call"),
     (["--train", "trn.txt", "--match", "alone.txt"], "alone.txt: has none of the values in place"),

@@ -122,7 +122,7 @@ def test_what_cannot_be_trained_or_predict_is_told(model, toy, tmp_path):
     shutil.copytree(toy / "bert", other)
     edit(other / "config.json", lambda config: config.update(model_type="t5"))
     said = told("--checkpoint", str(other))
-    assert "contains a model of type 't5': bert, distilbert, electra or roberta is needed" in said
+    assert "contains a model of type 't5': expected bert, distilbert, electra or roberta" in said
     folder = tmp_path / "model"
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))
     shutil.rmtree(folder / "checkpoint" / "intents")

@@ -155,9 +155,9 @@ def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch):
     other = tmp_path / "other"
     shutil.copytree(toy / "t5", other)
     edit(other / "config.json", lambda config: config.update(model_type="bert"))
-    assert "contains a model of type 'bert': t5, mt5, umt5 or longt5 is needed" in told("--checkpoint", str(other))
+    assert "contains a model of type 'bert': expected t5, mt5, umt5 or longt5" in told("--checkpoint", str(other))
     (other / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
-    assert "config.json names no model_type: t5, mt5, umt5 or longt5 is needed" in told("--checkpoint", str(other))
+    assert "config.json names no model_type: expected t5, mt5, umt5 or longt5" in told("--checkpoint", str(other))
     shutil.copy(toy / "t5" / "config.json", other)
     for path in other.glob("tokenizer*"):
         path.unlink()

@@ -73,10 +73,10 @@ def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path):
     assert "contains no model" in told(model=corpus, reference=corpus)
     weights = other / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-50])
-    assert "is cut off or damaged" in told(model=other, reference=corpus)
+    assert "is truncated or damaged" in told(model=other, reference=corpus)
     edit(other / "model.json", lambda card: card.update(size=8))
     weights.write_bytes((model / "weights.safetensors").read_bytes())
-    assert "does not fit model.json beside it" in told(model=other, reference=corpus)
+    assert "does not match model.json beside it" in told(model=other, reference=corpus)
     assert "is a model of another kind, 'tiny_dst'" in told("sgp_dst", model=other, reference=corpus)
 
 

@@ -77,7 +77,7 @@ def test_one_schema_and_idle_frames(tmp_path):
         ["--test_split", "train"],
         "--test_split: there are no dialogues in 'train' to test on; these splits have some: dev, t",
     ),
-    (["--sgd", "{out}"], "--output: the same folder as --sgd"),
+    (["--sgd", "{out}"], "--output: is the same folder as --sgd"),
 )
 def test_mistakes(flags, told, tmp_path, capsys):
     out = str(tmp_path / "out")

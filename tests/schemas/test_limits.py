@@ -202,7 +202,7 @@ def test_a_compressed_file_is_read_to_its_end_or_refused(suffix, tmp_path):
         path.write_bytes(data[:cut])
         with pytest.raises(InputError) as caught, open_input(str(path)) as handle:
             handle.read()
-        assert "is cut off" in caught.value.reason
+        assert "is truncated" in caught.value.reason
         assert caught.value.path == str(path)
     path.write_bytes(TEXT)
     raised(InputError, check_input, str(path), match="but is not one")
@@ -211,7 +211,7 @@ def test_a_compressed_file_is_read_to_its_end_or_refused(suffix, tmp_path):
 @pytest.mark.parametrize("suffix", [suffix for suffix in FORMATS if suffix != ".lzma"])
 def test_a_compressed_file_of_another_name(suffix, tmp_path):
     path = write(tmp_path / "a.csv", FORMATS[suffix](TEXT))
-    raised(InputError, check_input, str(path), match=f"give it a name in {suffix[:3]}")
+    raised(InputError, check_input, str(path), match=f"rename it to end with {suffix[:3]}")
     raised(InputError, limits.read_text, path, match="decompress it first")
 
 

@@ -24,7 +24,7 @@ def test_where_all_are_bad_no_limit_is_advised():
     assert "--max_bad 100" not in refused([some, none])
     check_bad([some, none], Fraction(1), "used", {}, [])
     assert warnings_of([some, none], {"bad_span": 10}, "x", "left out")[0] == (
-        "v2 has no dialogue : none of 9 can be used"
+        "v2 contains no dialogue: none of 9 can be used"
     )
     for limit in (ONE, Fraction(1)):
         reason = refused([Tally("file", 2, 0), none], limit)

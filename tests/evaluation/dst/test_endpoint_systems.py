@@ -261,7 +261,7 @@ def test_a_dry_run_says_what_it_would_take(tmp_path, gold):
         assert server.requests == []
         run("predict", "llm", **flags, max_calls=30, parallel_calls=1, status=1)
         second = run("predict", "llm", "--dry_run", **flags).output
-        assert "20 calls, 30 more are answered already" in second
+        assert "20 calls to make, 30 more are answered already" in second
         run("predict", "llm", **flags)
         assert "0 calls, 50 more are answered already" in run("predict", "llm", "--dry_run", **flags).output
     sent, answered = (int(word.replace(",", "")) for word in second.split("about ")[1].split() if word[0].isdigit())

@@ -118,13 +118,13 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path)
     model.batch = 8
     assert model.answers(texts[::-1]) == (many[::-1], long)
     (tmp_path / "model" / MODEL).write_bytes((tmp_path / "model" / MODEL).read_bytes().replace(b'"Alarm"', b'"A", "B"'))
-    raised(InputError, load, folder, "cpu", 1, match=r"has 4 classes, but .* beside it 5")
+    raised(InputError, load, folder, "cpu", 1, match=r"has 4 classes, but .* beside it has 5")
 
 
 def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):
     checkpoint = inspect(str(save_roberta(tmp_path / "nli")), KINDS, "--checkpoint")
     corpus = Corpus(toy()[:24], toy()[:6], [], [])
-    with pytest.raises(InputError, match="--max_length: 65: the checkpoint has 64 positions"):
+    with pytest.raises(InputError, match="--max_length: 65: must be at most 64, the number of positions"):
         trained(config_of(checkpoint="nli", max_length=65), corpus, tmp_path / "o", checkpoint)
     made = trained(config_of(checkpoint="nli", epochs=1, max_length=64), corpus, tmp_path / "o", checkpoint)
     card, model = load(write(tmp_path / "model", made), "cpu", 8)
@@ -139,7 +139,7 @@ def test_folders_that_do_not_fit(tmp_path):
     for old, new, told in (
         (b'"classifier"', b'"t5dst"', "is a model of another kind, 't5dst'"),
         (b'"format": 1', b'"format": 9', "has format 9"),
-        (b'"size": 16', b'"size": 8', "does not fit model.json"),
+        (b'"size": 16', b'"size": 8', "does not match model.json"),
         (b'"size": 16', b'"size": 0', "its classes or its size are missing"),
         (b"}", b"", "is damaged"),
     ):

@@ -240,7 +240,7 @@ def test_folders_that_do_not_fit(model, tmp_path):
         (b'"hidden": 8', b'"hidden": 0', "its sizes must be 1 or more"),
         (b'"acts": 9', b'"acts": -1', "its sizes must be 1 or more"),
         (b'"<pad>"', b'"<end>"', "its list of words is not a vocabulary"),
-        (b'"embedding": 6', b'"embedding": "6"', "is damaged, or no model of ours"),
+        (b'"embedding": 6', b'"embedding": "6"', "is damaged, or was not written by Parapet"),
     ):
         assert old in good
         (tmp_path / MODEL).write_bytes(good.replace(old, new, 1))

@@ -125,7 +125,7 @@ def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path):
         "GOODBYE\t": expected,
         "GOODBYE\tBye\tBye": expected,
         "INFORM!!city!!@ It is @.": expected,
-        "INFORM!!city!!@\tIt is here.": "the key has 1 @ and the sentence 0: both must have one for each value",
+        "INFORM!!city!!@\tIt is here.": "the key has 1 @, but the sentence has 0: both must have one for each value",
         "INFORM!!city\tIt is @ @.": "the key has 0 @, but the sentence has 2: both must have one for each value",
     }.items():
         folder = write(tmp_path / "t", Cafes_1=f"\ufeffREQ_MORE\tAnything else?\n\n{line}\n")

@@ -83,7 +83,7 @@ def test_a_perturbation_that_adds_turns_is_refused():
         return " ".join(said(raw)).split()
 
     found = Versions([Readable(json.dumps(one).encode(), parts(one), parts)], "verbose", 1.0, 1, "0")
-    raised(InputError, found.draw, 1, match=f"verbose makes .* examples from a dialogue that has {len(parts(one))}")
+    raised(InputError, found.draw, 1, match=f"verbose made .* examples from a dialogue that has {len(parts(one))}")
 
 
 # How versions are laid out.

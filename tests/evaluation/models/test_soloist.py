@@ -203,7 +203,7 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
         (tmp_path / "checkpoint" / path.name).write_bytes(path.read_bytes())
     with pytest.raises(InputError, match="its tokenizer belongs to another model: it lacks"):
         load(str(tmp_path), KNOWN, "cpu", 8, Sampling())
-    with pytest.raises(InputError, match="contains a model of type 'roberta': gpt2 or"):
+    with pytest.raises(InputError, match="contains a model of type 'roberta': expected gpt2 or"):
         inspect(str(save_roberta(tmp_path / "nli")), KINDS)
 
 

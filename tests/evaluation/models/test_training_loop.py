@@ -91,7 +91,7 @@ def test_stops_when_it_is_no_better_or_cannot_be(tmp_path):
 
 def test_another_training_is_not_mixed_in(tmp_path):
     run(tmp_path, Line([0.1] * 6))
-    with pytest.raises(InputError, match=r"other --epochs, torch is here.*delete .*\.training"):
+    with pytest.raises(InputError, match=r"other --epochs, torch.*delete .*\.training"):
         run(tmp_path, Line([]), header={**HEADER, "options": {"epochs": 7, "seed": "0"}, "torch": "9"})
 
 

@@ -281,7 +281,7 @@ def test_a_model_of_ones_own(place, tmp_path):
     write(tmp_path / "empty" / "dialogues_001.json", empty)
     for key, of in of_folders(sample_root(), "test", tmp_path / "empty").items():
         assert metrics[key] == pytest.approx(of)
-    for name, said in (("Short", "got a list of 49"), ("NoState", "something that is not a state")):
+    for name, said in (("Short", "found a list of length 49"), ("NoState", "something that is not a state")):
         assert said in run(tmp_path / "bad", "--model", f"{here}:{name}", status=1).errors
 
 
@@ -298,7 +298,7 @@ BAD = {
     "a stranger": (edit(lambda of: of[0].update(dialogue_id="99_99999")), "99_99999"),
     "twice": (edit(lambda of: of.append(of[0])), "appears twice"),
     "a turn is missing": (edit(lambda of: of[0]["turns"].pop()), "turns, but the reference has"),
-    "another utterance": (edit(lambda of: of[0]["turns"][0].update(utterance="Hm")), "the utterance is not"),
+    "another utterance": (edit(lambda of: of[0]["turns"][0].update(utterance="Hm")), "the utterance differs"),
     "no frame": (edit(lambda of: of[0]["turns"][0].update(frames=[])), "no frame of this service"),
     "no state": (edit(lambda of: first_frame(of).pop("state")), "the frame has no state"),
     "an unknown slot": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(hue=["red"])), "no slot 'hue'"),
@@ -306,7 +306,7 @@ BAD = {
     "a wrong type": (edit(lambda of: first_frame(of)["state"].update(active_intent=3)), "Expected `str`, got `int`"),
     "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "NaN or infinity"),
     "no JSON": (lambda folder: (folder / "dialogues_001.json").write_text("[{"), "line 1 column 3: not JSON"),
-    "nothing there": (lambda folder: (folder / "dialogues_001.json").unlink(), "no predictions of original"),
+    "nothing there": (lambda folder: (folder / "dialogues_001.json").unlink(), "no predictions for original"),
 }
 
 
@@ -354,7 +354,7 @@ def test_flags_that_cannot_work(place, tmp_path):
         (["--model", "nowhere:Model"], "cannot be loaded"),
         (["--model", "json:JSONDecoder"], "no method predict"),
         (["--predictions", predictions, "--sets", "typos"], "is not of the form NAME=ROOT"),
-        (["--predictions", predictions, "--sets", "original=."], "already"),
+        (["--predictions", predictions, "--sets", "original=."], "another set is called"),
         (["--predictions", predictions, "--split", "tets"], "tets"),
         (["--predictions", predictions, "--variants", str(place / "variants"), "--variant", "v9"], "no variant 'v9'"),
         (

@@ -249,7 +249,7 @@ def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials)
     (("--scores", "odd_rows", "--dialogues", "corpus"), "odd_rows/rows.parquet: cannot be read: "),
     (
         ("--scores", "other_rows", "--dialogues", "corpus"),
-        "rows.parquet: --scores: is not as 'parapet evaluate gen",
+        "rows.parquet: --scores: has been changed since 'parapet evaluate gen",
     ),
 )
 def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, flags, message):

@@ -107,10 +107,10 @@ def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
     said = ["--predictions", tmp_path / "said"]
     typos = f"typos={roots['typos']}"
     message = fails("response", *said, "--sets", typos)
-    assert f"no predictions of typos: expected .jsonl files in {tmp_path}/said/typos/test" in message
+    assert f"no predictions for typos: expected .jsonl files in {tmp_path}/said/typos/test" in message
     assert "'typos' appears twice" in fails("response", *said, "--sets", typos, typos)
     message = fails("response", *said, "--sets", f"original={roots['typos']}")
-    assert "another set is called 'original' already" in message
+    assert "the name 'original' is taken by the files of --reference" in message
     message = fails("response", *said, "--sets", f"typos={tmp_path}/none")
     assert f"{tmp_path}/none: --sets: there is no such file or folder" in message
     assert "is not of the form NAME=ROOT" in fails("response", *said, "--sets", f"#typos={roots['typos']}")
@@ -161,7 +161,7 @@ def test_intents_of_turns_with_several_frames(tmp_path, fails):
     for rows, reason in (
         (of_frames[:2], "there is no prediction for '1', turn 1, of service 'B_1'"),
         ([*of_frames, row(1, "Book")], "line 4: has no 'service': it has frames of A_1, B_1"),
-        ([row(0, "Find", service="C_1")], "line 1: there is no frame of 'C_1' in the turn"),
+        ([row(0, "Find", service="C_1")], "line 1: the turn has no frame of 'C_1'"),
         ([*of_frames, of_frames[2]], "line 4: '1', turn 1, of service 'B_1' appears twice"),
         ([row(0, "Find"), row(2, "Find")], "line 2: the reference has no '1', turn 2, of the user"),
         ([{"predicted": "Find"}], "line 1: has no key"),
@@ -257,10 +257,10 @@ def test_labels_that_cannot_be_read(roots, tmp_path, fails):
     for flags, reason in (
         ([*corpus, f"ood={foreign}"], ("contains the sets ood-20: give one of them, such "
             f"as ood-20={foreign / 'ood-20'}")),
-        ([*corpus, f"ood={roots['ood-20']}"], f"no predictions of ood: expected .jsonl files in {tmp_path}/said/ood/"),
+        ([*corpus, f"ood={roots['ood-20']}"], f"no predictions for ood: expected .jsonl files in {tmp_path}/said/ood/"),
         ([*corpus, f"ood={tmp_path}/none"], "there is no such file or folder"),
         ([*corpus, f"a={foreign}", f"a={foreign}"], "'a' appears twice"),
-        ([*corpus, f"original={roots['ood-20']}"], "another set is called 'original' already"),
+        ([*corpus, f"original={roots['ood-20']}"], "the name 'original' is taken by the files of --reference"),
         ([*corpus, "ood-20"], "'ood-20' requires the output of 'parapet ood' as --reference"),
         ([*said], "is a folder, which has the predictions for several sets: add --reference"),
         (["--reference", foreign, *said, "--sets", "ood-10"], "there is no set 'ood-10': must be one of ood-20"),
@@ -326,7 +326,7 @@ def test_utterances(roots, tmp_path, fails):
     write(bad, utterances(roots["typos"], 0)[1:])
     assert "turn 1 of typos\n" in fails("generation", *named(roots), "--predictions", tmp_path / "said")
     message = fails("generation", "--sets", f"heard={roots['typos']}", "--predictions", tmp_path / "said")
-    assert f"no predictions of heard: expected .json or .jsonl files in {tmp_path}/said/heard/test" in message
+    assert f"no predictions for heard: expected .json or .jsonl files in {tmp_path}/said/heard/test" in message
 
 
 def test_answers_task_by_task(tmp_path, fails):
@@ -370,7 +370,7 @@ def test_answers_task_by_task(tmp_path, fails):
     heard = ["--sets", f"heard={babi / 'oov'}"]
     for flags, reason in (
         ([*plain, *heard], f"{tmp_path}/said/heard: contains no answers: expected task1-tst-OOV"),
-        ([*plain, "--sets", f"original={babi / 'oov'}"], "another set is called 'original' already"),
+        ([*plain, "--sets", f"original={babi / 'oov'}"], "the name 'original' is taken by the files of --reference"),
         ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "contains no test files: expected .txt"),
         ([*plain, "--sets", f"x={tmp_path / 'none'}"], "there is no such file or folder"),
         (["--predictions", tmp_path / "said"], "--reference: is required, unless --sets is given: name the test files"),

@@ -41,7 +41,7 @@ def test_intents_that_do_not_fit(tmp_path):
     bare = write(tmp_path / "b.jsonl", [{"id": 1, "predicted": "fly"}])
     empty = write(tmp_path / "e.jsonl", [{"id": 1, "predicted": " ", "label": "fly"}])
     for flags, reason in (
-        (["--predictions", good, "--intents", tmp_path / "intents.txt"], f"{good}: line 2: {EVIL!r} is none of"),
+        (["--predictions", good, "--intents", tmp_path / "intents.txt"], f"{good}: line 2: {EVIL!r} must be one of"),
         (["--predictions", good, "--reference", some], "line 3: there is no set 'typos', only plain"),
         (["--predictions", bare], "line 1: has no label"),
         (["--predictions", empty], "line 1: an intent is empty"),
@@ -156,7 +156,7 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path, foreign):
         ),
         (
             [*reference, "--predictions", write(tmp_path / "3.jsonl", [{**row, "label": "ood"} for row in rows])],
-            "another",
+            "differs from the one",
         ),
         (["--predictions", labelled, "--dev", labelled], "is the same as --predictions"),
         (["--predictions", scored, "--dev", labelled], "no turn is ood"),
@@ -222,7 +222,7 @@ def test_responses_of_the_sample(tmp_path, sample):
     goals.write_text("{}")
     for flags, reason in (
         (["--goals", goals, "--reference", sample], "give only one of the two"),
-        (["--goals", goals], "go together"),
+        (["--goals", goals], "must be given together"),
         (
             ["--reference", sample, "--split", "dev", "--predictions", tmp_path / "p.jsonl"],
             "not a turn of the system, whose turns are 1, 3, 5, 7, 9\n",
@@ -287,11 +287,11 @@ def test_compare_on_what_is_shared(tmp_path):
     argv = ["compare", *systems, "--replicates", "9", "--output", tmp_path / "board"]
     compared = run(*argv)
     assert "left out: set z of task intent: not scored for 'fewer'" in compared.errors
-    assert "Left out: set z of intent" in compared.text("report.html")
+    assert "Left out: set z of task intent" in compared.text("report.html")
     compared = run(*argv, "--common")
     assert "left out" not in compared.errors
     assert compared.json("leaderboard.json")["left_out"] != []
-    assert "not scored on the same sets: set z of intent" in refused(*argv, "--strict")
+    assert "not scored on the same sets: set z of task intent" in refused(*argv, "--strict")
     assert set(run("compare", systems=f"more={tmp_path / 'more'}", output=tmp_path / "one").files) == {
         "leaderboard.json", "table.csv", "table.parquet", "table.tex", "table.md", "report.html", "run.json"
     }  # fmt: skip
@@ -303,7 +303,7 @@ def test_the_output_is_no_input_and_another_commands_folder_is_left_alone(tmp_pa
     assert "the same folder" in refused("compare", systems=[f"a={tmp_path / 'out'}", "b=x"], **out)
     rows = write(tmp_path / "o.jsonl", [{"id": 1, "label": "ood", "score": 1.0}])
     told = refused("evaluate", task="ood", predictions=rows, **out, status=1)
-    assert "contains the output of 'parapet evaluate_intent' made" in told
+    assert "contains the output of 'parapet evaluate_intent'" in told
 
 
 def test_inform_and_success_of_sgds_own_responses(real_data, tmp_path):

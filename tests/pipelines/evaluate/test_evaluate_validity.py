@@ -183,7 +183,7 @@ def test_what_cannot_be_compared(corpus, tmp_path):
     assert "contains no model" in fails(*reference, f"a={corpus / 'heard'}", "--classifier", tmp_path)
     root = changed(lambda found: found.pop())
     compared = run("evaluate", *reference, f"a={root}", task="validity", output=tmp_path / "out")
-    assert "a: lacks 1 dialogue of the reference" in compared.errors
+    assert "a lacks 1 dialogue of the reference" in compared.errors
 
 
 NAMES = ("heard", "lossy")

@@ -136,7 +136,7 @@ def test_a_release_that_is_not_right_is_not_uploaded(hub, tmp_path):
 
 # With what the requests of a step are answered; the token; the status and what is said.
 REFUSALS = {
-    "a token that is none": ({}, "hf_nobody", "the token was refused: set HF_TOKEN to one that can write"),
+    "a token that is none": ({}, "hf_nobody", "the token was refused: set HF_TOKEN to a token that can write"),
     "a token that can only read": ({}, "hf_ada_reads", "the token of ada can only read: create one that can write at"),
     "somebody else's token": ({}, "hf_eve_writes", "the token is not allowed to write to it: change its permissions"),
     "no right to tag": ({"tag": [403]}, TOKEN, "the token is not allowed to write to it"),
@@ -230,7 +230,7 @@ def test_wrong_usage(flags, message, release, hub):
 
 def test_without_a_token_or_the_extra(release, hub, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
-    assert "set HF_TOKEN to one that can write, or run: hf auth login" in push(release, status=2).errors
+    assert "set HF_TOKEN to a token that can write, or run: hf auth login" in push(release, status=2).errors
     planned = push(release, "--dry_run").output
     assert "without a token: set HF_TOKEN" in planned
     assert "new" in planned

@@ -85,7 +85,7 @@ def test_a_signed_release_is_verified_and_whatever_happens_to_it_is_found(root, 
     # Somebody rewrites the release as a whole, all checksums with it, and signs it with a key of theirs.
     folder.edit_manifest(root, lambda manifest: manifest.code.update(sha256="0" * 64))
     said = release("verify", key=own.with_suffix(".pub"), status=1).output
-    assert f"{SIGNATURE}: is of another MANIFEST.json" in said
+    assert f"{SIGNATURE}: belongs to another MANIFEST.json" in said
     forged = serialization.load_pem_private_key(foreign.read_bytes(), None)
     assert isinstance(forged, ec.EllipticCurvePrivateKey)
     (root / SIGNATURE).write_bytes(sign((root / "MANIFEST.json").read_bytes(), forged))
@@ -112,14 +112,14 @@ def test_keys_that_are_not_taken(root, tmp_path, monkeypatch):
 
     assert "there is no such file" in told("sign", tmp_path / "none")
     write_key(tmp_path / "x.key", ed25519.Ed25519PrivateKey.generate()).with_suffix(".pub").chmod(0o600)
-    assert "is no private key" in told("sign", tmp_path / "x.pub")
+    assert "is not a private key" in told("sign", tmp_path / "x.pub")
     assert "is a key of another kind" in told("sign", tmp_path / "x.key")
     p384 = write_key(tmp_path / "p384.key", ec.generate_private_key(ec.SECP384R1()))
     assert "is a key of another kind" in told("sign", p384)
     assert "is a private key: give the public key" in told("verify", own)
     assert "is a key of another kind" in told("verify", tmp_path / "p384.pub")
     (tmp_path / "junk").touch(0o600)
-    assert "is no private key" in told("sign", tmp_path / "junk")
+    assert "is not a private key" in told("sign", tmp_path / "junk")
     assert "is no public key" in told("verify", tmp_path / "junk")
     own.chmod(0o640)
     assert "other users can read this private key" in told("sign", own)

@@ -79,8 +79,8 @@ def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path)
         ("orcale", "'orcale' is not a set: none, backtrans, oracle, corrupted, or a+b"),
         ("oracle+", "'oracle+' is not a set"),
         ("oracle+oracle", "'oracle+oracle' is not a set"),
-        ("backtrans+oracle,oracle+backtrans", "'oracle+backtrans' occurs twice"),
-        ("none,none", "'none' occurs twice"),
+        ("backtrans+oracle,oracle+backtrans", "'oracle+backtrans' appears twice"),
+        ("none,none", "'none' appears twice"),
         ("none+oracle", "'none+oracle' is not a set"),
     ],
 )
@@ -90,7 +90,7 @@ def test_lists_that_name_no_sets(text, said):
 
 def test_folders_and_sets_belong_together():
     check_folders(parse_sets("none,oracle"), ["oracle"])
-    with pytest.raises(InputError, match="--sets: the set 'oracle' needs --oracle DIR"):
+    with pytest.raises(InputError, match="--sets: the set 'oracle' requires --oracle DIR"):
         check_folders(parse_sets("none,oracle"), [])
     with pytest.raises(InputError, match="--backtrans: is not used by any set of --sets \\(none, oracle\\)"):
         check_folders(parse_sets("none,oracle"), ["oracle", "backtrans"])
@@ -105,7 +105,7 @@ def test_operations():
 def test_versions_with_the_same_id():
     check_ids({"b": ["3", "1_v2"], "a": ["1"]}.items(), ["v1"])
     check_ids({"a": ["x", "x_a"]}.items(), ["a_b", "b"])  # two versions meet, and no original
-    raised(InputError, check_ids, {"b": ["1"], "a": ["1"]}.items(), [], match=r"a and b: dialogue id '1' occurs twice")
-    raised(InputError, check_ids, {"a": ["1", "1"]}.items(), ["v1"], match=r"^a: dialogue id '1' occurs twice")
+    raised(InputError, check_ids, {"b": ["1"], "a": ["1"]}.items(), [], match=r"a and b: dialogue id '1' appears twice")
+    raised(InputError, check_ids, {"a": ["1", "1"]}.items(), ["v1"], match=r"^a: dialogue id '1' appears twice")
     with pytest.raises(InputError, match=r"^b: dialogue id '1_v1' is also the id of '1' in variant 'v1'"):
         check_ids({"b": ["1_v1"], "a": ["1"]}.items(), ["v1"])

@@ -127,7 +127,7 @@ def test_from_hits_to_composed_answers(hits, tmp_path):
         assert not (tmp_path / "out" / "answers.jsonl").exists()
         result = collect(hits, server, tmp_path / "out", price="100,200")
         assert "m: 19 calls, 5 more were answered already in" in result.output
-        assert "133 tokens of requests and 57 of answers, $0.0247" in result.output
+        assert "133 tokens of requests and 57 tokens of answers, $0.0247" in result.output
         assert len(server.requests) == 24  # nothing is paid for twice
         first = files_of(tmp_path / "out")
         collect(hits, server, tmp_path / "out")

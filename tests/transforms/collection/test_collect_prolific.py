@@ -80,7 +80,7 @@ def test_from_create_to_bonus(requester, tmp_path):
     assert f"--completion_url 'https://app.prolific.com/submissions/complete?cc={code}'" in said
     assert "exists already" in requester.run("create").output
     assert "is published" in requester.run("publish").output
-    assert "is published: ACTIVE" in requester.run("publish").output
+    assert "is published already, with status ACTIVE" in requester.run("publish").output
     ids = requester.server.join(study["id"], 5)
     requester.server.join(study["id"], 1, "RETURNED")
     listed = requester.run("list").output
@@ -107,7 +107,7 @@ def test_from_create_to_bonus(requester, tmp_path):
 def test_a_study_whose_answer_was_lost_is_found_again(fault, tmp_path, hits):
     with prolific_server([fault]) as server:
         requester = Requester(tmp_path, hits, server)
-        assert "looked up" in requester.run("create", status=1).errors
+        assert "checks first whether the study was created" in requester.run("create", status=1).errors
         assert "found again" in requester.run("create").output
         assert len(server.studies) == 1
 
@@ -161,9 +161,9 @@ def test_bonuses_are_never_sent_again_by_themselves(fault, paid, requester, tmp_
     ids = requester.published(2)
     bonuses = bonus_file(tmp_path, ids)
     requester.server.faults[:] = ["", fault]
-    assert "nobody knows whether" in requester.run("bonus", bonuses=bonuses, status=1).errors
+    assert "it is not known whether" in requester.run("bonus", bonuses=bonuses, status=1).errors
     posts = len(requester.server.posts)
-    assert "nobody knows whether" in requester.run("bonus", bonuses=bonuses, status=1).errors
+    assert "it is not known whether" in requester.run("bonus", bonuses=bonuses, status=1).errors
     assert len(requester.server.posts) == posts
     requester.run("bonus", last_payment="paid" if paid else "unpaid")
     requester.run("bonus", bonuses=bonuses)
@@ -266,7 +266,7 @@ def test_mistakes(action, flags, said, requester):
     ("bonus", [{"submission_id": "a b", "amount": "1"}], "row 2: submission_id"),
     ("bonus", [{"submission_id": "1", "amount": "1e3"}], "'1e3' is not an amount"),
     ("bonus", [{"submission_id": "1", "amount": "0.00"}], "is not an amount"),
-    ("bonus", [{"submission_id": "1", "amount": "1"}] * 2, "is there twice"),
+    ("bonus", [{"submission_id": "1", "amount": "1"}] * 2, "appears twice"),
     ("bonus", [{"submission_id": "1"}], "the header lacks amount"),
     ("bonus", [{"submission_id": "77", "amount": "1"}], "the study has no submission 77"),
 )

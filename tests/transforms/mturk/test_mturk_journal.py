@@ -158,7 +158,7 @@ def test_settings_survive_the_journal(tmp_path_factory, countries, approval, app
 
 
 def test_there_is_no_batch_where_none_was_begun(tmp_path):
-    raised(InputError, Batch, tmp_path / "missing", match="no batch here")
+    raised(InputError, Batch, tmp_path / "missing", match="contains no batch")
     assert not (tmp_path / "missing").exists()
     (tmp_path / FILE).write_bytes(b"")
     raised(InputError, Batch, tmp_path, writable=False, match="never started")

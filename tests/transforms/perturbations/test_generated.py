@@ -122,7 +122,8 @@ def test_the_command(buses, tmp_path):
         made = run("language_variations", **flags)
         calls = len(server.requests)
         assert (
-            f"sent to m: {calls} calls, {calls * 7} tokens of requests and {calls * 3} of answers, $0.00" in made.output
+            f"sent to m: {calls} calls, {calls * 7} tokens of requests and {calls * 3} tokens of answers, $0.00"
+            in made.output
         )
         verbose, thanks, yes = made.rows("verbose/turns/**/*.parquet")
         assert verbose["utterance"] == f"I was wondering if it would be possible to ask: i{BUS[1:]}"

@@ -25,7 +25,10 @@ RATIOS = ["", "10", "10,10.0", "61,5", "5,-21", "5,nan"]
     [
         *((parse_targets, given, f"--wer: {given} is no") for given in BAD),
         (parse_targets, "0.1;0.2", "--wer: '0.1;0.2'"),
-        *((parse_targets, given, "--wer: give each") for given in ("", ",", "0.1,0.10", "0.2,0.20000000000001")),
+        *(
+            (parse_targets, given, "--wer: each word error rate must appear once")
+            for given in ("", ",", "0.1,0.10", "0.2,0.20000000000001")
+        ),
         *((parse_ratios, given, "--snr: must be two or more different ratios") for given in RATIOS),
         (parse_ratios, "10dB,5", "--snr: '10dB'"),
     ],
@@ -47,8 +50,8 @@ def test_a_calibration_is_read_back(tmp_path):
     assert read_calibration(path, [0.2], now) == (
         Calibration((12.0, 5.0), 12.0, (every[1],)),
         [
-            "calibrated with noise 'pink', but this run has 'white'",
-            "calibrated with recogniser None, but this run has 'azure'",
+            "was calibrated with noise 'pink', but this run has 'white'",
+            "was calibrated with recogniser None, but this run has 'azure'",
         ],
     )
 

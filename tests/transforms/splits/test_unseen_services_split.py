@@ -66,7 +66,7 @@ def test_groups():
     with pytest.raises(InputError, match=r"there is no domain 'A_1': must be one of A, B, C"):
         chosen(groups, "A_1", "domain", "--hold_out")
     raised(InputError, chosen, groups, "", "domain", "--hold_out", match="must be one or more of A, B, C")
-    raised(InputError, groups_of, ["RUN.json"], "service", match=r"'RUN\.json' has the name of a file")
+    raised(InputError, groups_of, ["RUN.json"], "service", match=r"'RUN\.json' has the name of an output file")
 
 
 def test_which_split_is_tested_on():

@@ -58,7 +58,7 @@ def contents(server):
 
 def test_a_batch_that_fails_is_alone_in_it(tmp_path):
     reasons = {
-        "wrong_count": "wrong_count: 3 texts were sent, 2 came back",
+        "wrong_count": "wrong_count: 3 texts were sent, but 2 were returned",
         "empty": "empty_answer: the engine returned an empty text",
         "language": "pair: en to ko: Target language is invalid.",
     }

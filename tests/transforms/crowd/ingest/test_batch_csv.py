@@ -131,7 +131,7 @@ def test_files_without_a_usable_header(data, where, reason):
 def test_a_row_of_too_few_cells():
     found = read(three(f"3HIT,{WORKERS[2]},3B".encode()))
     check_others_went_on(found)
-    assert reasons(found) == [("names.csv: row 3", f"broken_row: 3 cells, but the header has {len(ROW)}")]
+    assert reasons(found) == [("names.csv: row 3", f"broken_row: the row has 3 cells, but the header has {len(ROW)}")]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_row_of_another_width_costs_itself_only(table, data):
     cells = data.draw(st.lists(FLAT, min_size=1, max_size=width + 3).filter(lambda row: len(row) != width))
     found, others = broken_apart(table, broken, written([cells]))
     assert good(found) == others
-    told = f"broken_row: {len(cells)} cells, but the header has {width}"
+    told = f"broken_row: the row has {len(cells)} cells, but the header has {width}"
     assert [problem for _, problem in problems(found)] == [told]
 
 
